@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+# Needs Go, git and make; what else a target needs it installs from Debian's packages, by name, and says so.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS   += --no-builtin-rules --no-print-directory
+
+GO          ?= go
+# Without VCS stamps a build works in checkouts that git refuses to read, such as another user's under sudo.
+export GOFLAGS ?= -buildvcs=false
+OCB_VERSION := v0.159.0
+DIST        := _build/otelcol-ebpf
+OCB         := _build/tools/builder-$(OCB_VERSION)
+TOOL        := $(GO) tool -modfile=internal/tools/go.mod
+ENSURE      := internal/tools/ensure.sh
+# Ends `make run` by itself after so many seconds; empty: at Ctrl-C.
+RUN_SECONDS ?=
+# Output folder of `make run`.
+OUT         ?= out
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+## ---- build and run
+
+.PHONY: build
+build: bin/otelcol-ebpf bin/ebpf-top ## build the Collector with the receiver: bin/otelcol-ebpf, and bin/ebpf-top
+
+$(OCB):
+	@echo "make: installing the Collector builder $(OCB_VERSION), which writes the distribution's main"
+	@mkdir -p $(dir $@)
+	@GOBIN=$(abspath _build/tools) $(GO) install go.opentelemetry.io/collector/cmd/builder@$(OCB_VERSION)
+	@mv _build/tools/builder $@
+
+$(DIST)/main.go: builder-config.yaml go.mod $(OCB)
+	@echo "make: generating the distribution's sources and resolving its modules (a minute when the module cache is empty)"
+	@$(OCB) --config builder-config.yaml --skip-compilation
+	@touch $@
+
+# Go itself knows best whether anything changed: it is asked every time and answers within seconds.
+.PHONY: bin/otelcol-ebpf bin/ebpf-top bin/demo-load
+bin/otelcol-ebpf: $(DIST)/main.go
+	@internal/tools/progress.sh "building bin/otelcol-ebpf (the first time some minutes, later seconds)" \
+	  env CGO_ENABLED=0 $(GO) build -C $(DIST) -trimpath -ldflags '-s -w' -o $(abspath $@) .
+
+bin/ebpf-top:
+	@CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./internal/cmd/ebpf-top
+
+bin/demo-load:
+	@CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./internal/demo
+
+.PHONY: run
+run: build bin/demo-load ## start the Collector on this host, show its hottest functions, write flame graphs; Ctrl-C ends (RUN_SECONDS=N: by itself)
+	@RUN_SECONDS=$(RUN_SECONDS) OUT="$(OUT)" internal/tools/run.sh
+
+## ---- test
+
+.PHONY: test
+test: lint cross test-unit check-generate e2e test-kernels ## everything that CI runs
+
+.PHONY: test-unit
+test-unit: ## all Go tests under the race detector; as root the privileged ones too
+	@$(ENSURE) "the race detector and the programs that the tests watch are C, C++ and Rust" \
+	  gcc:gcc g++:g++ libc6-dev:/usr/include/stdio.h rustc:rustc
+	@if [ "$$(id -u)" != 0 ]; then echo "make: not root: tests that load BPF programs will be skipped"; fi
+	@internal/tools/progress.sh "compiling all tests for the race detector" $(GO) test -race -run '^$$' ./... >/dev/null
+	@# One package at a time: tests that compare CPU times need a machine that is not busy with the next package.
+	@internal/tools/progress.sh "go test -race ./..." $(GO) test -race -p 1 -timeout 10m ./...
+
+.PHONY: test-long
+test-long: ## the longer form of tests that CI runs in short: 10,000 short-lived processes in 30 s
+	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'Swarm' -v ./internal/engine
+
+.PHONY: test-privileged
+test-privileged: ## the same tests, refusing to skip those that need root
+	@[ "$$(id -u)" = 0 ] || { echo "make: test-privileged needs root: loading BPF programs is a privilege" >&2; exit 1; }
+	@$(MAKE) test-unit
+
+.PHONY: test-kernels
+test-kernels: build bin/demo-load ## boot Debian's kernels 5.10, 6.1, 6.12 and 7.2 in QEMU and run the privileged tests in each
+	@$(ENSURE) "kernels are booted in QEMU; helper programs for the tests in it are C" \
+	  qemu-system-x86:qemu-system-x86_64 gcc:gcc libc6-dev:/usr/include/stdio.h
+	@$(GO) run ./internal/kerneltest $(KERNELTEST_FLAGS)
+
+.PHONY: e2e
+e2e: build bin/demo-load ## run the built distribution from outside
+	@$(GO) test -tags e2e -count=1 -timeout 5m ./internal/distribution/...
+	@E2E_REQUIRED=1 $(GO) test -count=1 -timeout 5m ./internal/e2e
+
+.PHONY: bench
+bench: build ## benchmarks of the hot paths, then of the whole process under a fixed load
+	@$(ENSURE) "the fixed load is C, Java, nginx and wrk" gcc:gcc libc6-dev:/usr/include/stdio.h \
+	  default-jdk-headless:javac nginx-light:nginx wrk:wrk
+	@$(GO) test -run '^$$' -bench . -benchmem ./internal/...
+	@$(GO) run ./internal/bench
+
+.PHONY: lint
+lint: ## gofmt, go vet and staticcheck
+	@unformatted="$$(gofmt -l bpf internal receiver)"; \
+	  [ -z "$$unformatted" ] || { echo "make: gofmt changes these files:"; echo "$$unformatted"; exit 1; } >&2
+	@internal/tools/progress.sh "go vet ./..." $(GO) vet ./...
+	@$(GO) vet -tags e2e ./internal/distribution/...
+	@internal/tools/progress.sh "staticcheck ./..." $(TOOL) staticcheck ./...
+
+.PHONY: cross
+cross: ## compile the receiver for the other platforms that Collectors are built for
+	@for platform in linux/arm64 windows/amd64 darwin/arm64; do \
+	  echo "make: compiling ./receiver/... for $$platform"; \
+	  GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0 $(GO) build ./receiver/...; \
+	done
+
+## ---- generated files
+
+.PHONY: generate
+generate: ## rebuild the committed BPF objects and the code that comes from metadata.yaml
+	@$(ENSURE) "BPF programs are compiled with clang 19 against libbpf's headers" \
+	  clang-19:clang-19 llvm-19:llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
+	@internal/tools/progress.sh "go generate ./bpf/..." $(GO) generate ./bpf/...
+	@if [ -f metadata.yaml ]; then echo "make: mdatagen metadata.yaml"; $(TOOL) mdatagen receiver/metadata.yaml; fi
+
+.PHONY: check-generate
+check-generate: ## fail when generated files differ from what `make generate` makes
+	@internal/tools/check-generate.sh
+
+.PHONY: clean
+clean: ## remove what was built and written; downloaded kernels stay in _build/kernels
+	@find _build -mindepth 1 -maxdepth 1 ! -name kernels -exec rm -rf {} + 2>/dev/null || true
+	@rm -rf bin out

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * From a frame of user code to its caller, by tables that user space made of
+ * .eh_frame, .debug_frame and Go's pclntab (internal/unwind), and by frame
+ * pointers where there is no table.
+ *
+ * This file asks nothing of BPF: whoever includes it says how to read the
+ * process's memory and where the tables are (unwind_read, unwind_chunk,
+ * unwind_rule_of), so that it is tested in user space on recorded stacks.
+ *
+ * Where things lie. Tables live in chunks of 64 KiB, each of which holds
+ * structures of one sort and of one or more binaries or processes:
+ *   spaces   one for each process: a head and its mappings by start address;
+ *   pages    the directory of a binary's text, one entry for each 1 KiB;
+ *   rows     for each page, sorted: offset in the page and index of the rule.
+ * A structure never crosses the end of its chunk.
+ *
+ * For the verifier: offsets into a chunk are masked instead of compared, searches
+ * have no branches, and unwind_step() is a global function, verified by itself,
+ * so that a loop of any length around it costs next to nothing to verify on 5.10.
+ */
+#ifndef EBPFRECEIVER_UNWIND_H
+#define EBPFRECEIVER_UNWIND_H
+
+#define UNWIND_CHUNK_BYTES 65536
+#define UNWIND_PAGE_SHIFT 10
+#define UNWIND_PAGE_BYTES (1 << UNWIND_PAGE_SHIFT)
+/* A page has fewer rows than this, a process fewer mappings than that. */
+#define UNWIND_PAGE_ROWS 256
+#define UNWIND_SPACE_MAPPINGS 2048
+#define UNWIND_RULES 32768
+/* Registers of the leaf by DWARF number, as far as rules use them. */
+#define UNWIND_GENERAL 16
+
+/* How the canonical frame address (CFA) is found. */
+enum unwind_cfa {
+	UNWIND_CFA_NONE = 0,  /* no rule: frame pointers */
+	UNWIND_CFA_SP = 1,    /* stack pointer + offset */
+	UNWIND_CFA_FP = 2,    /* frame pointer + offset */
+	UNWIND_CFA_FP_DEREF = 3, /* what is at frame pointer + offset, + addend */
+	UNWIND_CFA_PLT = 4,   /* sp + 8, and 8 more from byte `offset` of a 16-byte stub on */
+	UNWIND_CFA_SIGNAL = 5, /* the kernel's signal frame at the stack pointer */
+	UNWIND_CFA_END = 6,   /* the thread's first frame */
+	UNWIND_CFA_REGISTER = 7, /* 7 + n: general register n + offset, of the leaf */
+	UNWIND_CFA_SP_DEREF = 64, /* what is at stack pointer + offset, + addend */
+};
+
+/* Where the caller's value of a register is. */
+enum unwind_save {
+	UNWIND_SAME = 0,  /* in the register */
+	UNWIND_SAVED = 1, /* at CFA + offset */
+	UNWIND_LOST = 2,
+	UNWIND_SAVED_AT_FP = 3, /* at frame pointer + offset */
+};
+
+struct unwind_rule {
+	s32 cfa_offset;
+	s16 fp_offset, ra_offset; /* from the CFA */
+	u8 cfa;                   /* enum unwind_cfa */
+	u8 fp, ra;                /* enum unwind_save; ra: on arm64 alone */
+	u8 addend;
+};
+
+/* The entry of a page: its rows are rows [first, first + count) of a chunk. */
+struct unwind_page {
+	u16 chunk, first, count, unused;
+};
+
+/* A row: offset in the page in the upper half, index of the rule in the lower. */
+typedef u32 unwind_row;
+
+/* A piece of a process's address space whose pages lie in one chunk. */
+struct unwind_mapping {
+	u64 start;
+	u64 base;   /* address of the byte 0 of the first page; may be below start */
+	u32 length; /* bytes from start on */
+	u16 chunk;  /* of its pages; 0: no table, frame pointers */
+	u16 first;  /* index of its first page in the chunk */
+};
+
+struct unwind_space {
+	u32 count;
+	u32 unused;
+	struct unwind_mapping mappings[];
+};
+
+/* Why a walk has ended. */
+enum unwind_end {
+	UNWIND_END_ROOT = 0,      /* at the thread's first frame */
+	UNWIND_END_CUT = 1,       /* deeper than was asked for */
+	UNWIND_END_NO_TABLE = 2,  /* by frame pointers, which led no further */
+	UNWIND_END_UNREADABLE = 3, /* the stack could not be read */
+	UNWIND_END_BAD_FRAME = 4, /* a frame that cannot be: below its callee's */
+	UNWIND_END_REGISTER = 5,  /* the rule needs a register that is not known there */
+};
+
+/* Where a walk is. */
+struct unwind_state {
+	u64 pc, sp, fp, lr;
+	u64 general[UNWIND_GENERAL];
+	struct unwind_mapping mapping; /* of the last address that had one */
+	u32 space;   /* chunk << 16 | offset / 8; 0: no tables for this process */
+	u16 exact;   /* pc is where the thread was, not where a call returns to */
+	u16 leaf;    /* lr and the general registers hold */
+	u16 changes; /* to another stack */
+	u16 leaf_by_fp; /* the leaf's caller was looked for by frame pointer */
+	u32 end;     /* enum unwind_end */
+};
+
+/* Nothing is mapped below, and user space ends before, with 5-level tables too. */
+#define UNWIND_CODE_MIN 0x1000ULL
+#define UNWIND_CODE_MAX (1ULL << 56)
+/* A frame pointer further above the stack pointer than this is none. */
+#define UNWIND_FRAME_MAX (8ULL << 20)
+/* Changes to a lower stack that a walk may have: signals, Go's g0. */
+#define UNWIND_CHANGES_MAX 3
+
+#define UNWIND_NOWHERE (~0ULL)
+
+/* 1 when a < b, else 0, for numbers below 2^63. The compiler must not make a branch of it. */
+static __always_inline u32 unwind_less(u64 a, u64 b)
+{
+	u64 difference = a - b;
+
+	asm volatile("" : "+r"(difference));
+	return difference >> 63;
+}
+
+static __always_inline bool unwind_is_code(u64 address)
+{
+	return address >= UNWIND_CODE_MIN && address < UNWIND_CODE_MAX;
+}
+
+/* A return address without the bits of arm64's pointer authentication. */
+static __always_inline u64 unwind_strip(u64 address)
+{
+#if defined(__TARGET_ARCH_arm64)
+	return address & ((1ULL << 52) - 1);
+#else
+	return address;
+#endif
+}
+
+static __always_inline u64 unwind_load64(const u8 *chunk, u32 at)
+{
+	return *(const u64 *)(chunk + (at & (UNWIND_CHUNK_BYTES - 8)));
+}
+
+static __always_inline u32 unwind_load32(const u8 *chunk, u32 at)
+{
+	return *(const u32 *)(chunk + (at & (UNWIND_CHUNK_BYTES - 4)));
+}
+
+/* Finds the mapping of an address; false when the process has none there. */
+static __always_inline bool unwind_find_mapping(struct unwind_state *state, u64 pc)
+{
+	u32 at = (state->space & 0xffff) * 8, found = 0, step, count, pages;
+	const u8 *chunk;
+
+	if (pc - state->mapping.start < state->mapping.length)
+		return true;
+	chunk = unwind_chunk(state->space >> 16);
+	if (!chunk)
+		return false;
+	count = unwind_load32(chunk, at);
+	at += sizeof(struct unwind_space);
+	/* found becomes the number of mappings that begin at or below pc. */
+	for (step = UNWIND_SPACE_MAPPINGS / 2; step; step /= 2) {
+		u32 probe = found + step;
+		u32 there = 1 - unwind_less(count, probe);
+		u32 offset = at + ((probe - 1) & -there) * sizeof(struct unwind_mapping);
+
+		found += step & -(there & (1 - unwind_less(pc, unwind_load64(chunk, offset))));
+	}
+	if (!found)
+		return false;
+	at += (found - 1) * sizeof(struct unwind_mapping);
+	state->mapping.start = unwind_load64(chunk, at);
+	state->mapping.base = unwind_load64(chunk, at + 8);
+	state->mapping.length = unwind_load32(chunk, at + 16);
+	pages = unwind_load32(chunk, at + 20);
+	state->mapping.chunk = pages;
+	state->mapping.first = pages >> 16;
+	return pc - state->mapping.start < state->mapping.length;
+}
+
+/* The rule for an address in the mapping that was found, or 0. */
+static __always_inline const struct unwind_rule *unwind_find_rule(const struct unwind_state *state, u64 pc)
+{
+	u64 offset = pc - state->mapping.base;
+	u32 in_page = offset & (UNWIND_PAGE_BYTES - 1);
+	u32 found = 0, step, first, count;
+	const u8 *chunk;
+	u64 page;
+
+	if (!state->mapping.chunk)
+		return 0;
+	chunk = unwind_chunk(state->mapping.chunk);
+	if (!chunk)
+		return 0;
+	page = unwind_load64(chunk, (state->mapping.first + (u32)(offset >> UNWIND_PAGE_SHIFT)) * sizeof(struct unwind_page));
+	count = (u16)(page >> 32);
+	chunk = unwind_chunk((u16)page);
+	if (!count || !chunk)
+		return 0;
+	first = (u16)(page >> 16) * sizeof(unwind_row);
+	/* The first row of a page is at its offset 0. */
+	for (step = UNWIND_PAGE_ROWS / 2; step; step /= 2) {
+		u32 probe = found + step;
+		u32 there = unwind_less(probe, count);
+		u32 low = unwind_load32(chunk, first + (probe & -there) * sizeof(unwind_row)) >> 16;
+
+		found += step & -(there & (1 - unwind_less(in_page, low)));
+	}
+	return unwind_rule_of(unwind_load32(chunk, first + found * sizeof(unwind_row)) & 0xffff);
+}
+
+static __always_inline u64 unwind_stop(struct unwind_state *state, u32 why)
+{
+	state->end = why;
+	return 0;
+}
+
+/* The caller is at pc; 0 when that is no code. */
+static __always_inline u64 unwind_arrive(struct unwind_state *state, u64 pc, u64 sp, u64 fp)
+{
+	pc = unwind_strip(pc);
+	if (!pc)
+		return unwind_stop(state, UNWIND_END_ROOT);
+	if (!unwind_is_code(pc))
+		return unwind_stop(state, UNWIND_END_BAD_FRAME);
+	state->pc = pc;
+	state->sp = sp;
+	state->fp = fp;
+	state->leaf = 0;
+	state->exact = 0;
+	return pc;
+}
+
+/*
+ * A step by frame pointer: what a function pushes is the caller's frame pointer
+ * and the return address.
+ */
+static __always_inline u64 unwind_by_frame_pointer(struct unwind_state *state)
+{
+	struct { u64 fp, pc; } record;
+	u64 fp = state->fp;
+
+	state->leaf_by_fp |= state->leaf;
+	/* The first frame is on the stack that the code runs on. */
+	if (fp & 7 || !fp || (state->leaf && fp - state->sp >= UNWIND_FRAME_MAX))
+		return unwind_stop(state, UNWIND_END_NO_TABLE);
+	if (!state->leaf && fp < state->sp) {
+		state->changes += 1;
+		if (state->changes > UNWIND_CHANGES_MAX)
+			return unwind_stop(state, UNWIND_END_NO_TABLE);
+	}
+	if (unwind_read(&record, sizeof(record), fp))
+		return unwind_stop(state, UNWIND_END_UNREADABLE);
+	if (!unwind_is_code(unwind_strip(record.pc)) || record.fp == fp)
+		return unwind_stop(state, record.pc ? UNWIND_END_NO_TABLE : UNWIND_END_ROOT);
+	return unwind_arrive(state, record.pc, fp + sizeof(record), record.fp);
+}
+
+/*
+ * A step over a signal: the kernel has put the interrupted registers into a
+ * struct rt_sigframe at the stack pointer, of which the trampoline is the
+ * "function" (arch/x86/kernel/signal_64.c, arch/arm64/kernel/signal.c).
+ */
+static __always_inline u64 unwind_signal(struct unwind_state *state)
+{
+	u64 pc, sp, fp;
+
+#if defined(__TARGET_ARCH_arm64)
+	/* siginfo 128, then ucontext: mcontext at 176, regs[31], sp, pc. */
+	u64 regs = state->sp + 128 + 176 + 8;
+
+	if (unwind_read(&fp, sizeof(fp), regs + 29 * 8) || unwind_read(&sp, sizeof(sp), regs + 31 * 8) ||
+	    unwind_read(&pc, sizeof(pc), regs + 32 * 8))
+		return unwind_stop(state, UNWIND_END_UNREADABLE);
+#else
+	/* The handler has returned: ucontext is at sp; gregs at 40. */
+	if (unwind_read(&fp, sizeof(fp), state->sp + 120) || unwind_read(&sp, sizeof(sp), state->sp + 160) ||
+	    unwind_read(&pc, sizeof(pc), state->sp + 168))
+		return unwind_stop(state, UNWIND_END_UNREADABLE);
+#endif
+	state->changes += 1;
+	if (state->changes > UNWIND_CHANGES_MAX)
+		return unwind_stop(state, UNWIND_END_BAD_FRAME);
+	pc = unwind_arrive(state, pc, sp, fp);
+	state->exact = 1; /* interrupted there, not called from there */
+#if defined(__TARGET_ARCH_arm64)
+	if (unwind_read(&state->lr, sizeof(state->lr), regs + 30 * 8))
+		return unwind_stop(state, UNWIND_END_UNREADABLE);
+	state->leaf = 1;
+#endif
+	return pc;
+}
+
+/* The canonical frame address by a rule, or UNWIND_NOWHERE with state->end set. */
+static __always_inline u64 unwind_cfa(struct unwind_state *state, const struct unwind_rule *rule)
+{
+	u64 offset = rule->cfa_offset, at;
+
+	switch (rule->cfa) {
+	case UNWIND_CFA_SP:
+		return state->sp + offset;
+	case UNWIND_CFA_FP:
+		return state->fp + offset;
+	case UNWIND_CFA_PLT:
+		return state->sp + 8 + 8 * (1 - unwind_less(state->pc & 15, offset));
+	case UNWIND_CFA_FP_DEREF:
+	case UNWIND_CFA_SP_DEREF:
+		at = rule->cfa == UNWIND_CFA_FP_DEREF ? state->fp : state->sp;
+		if (!unwind_read(&at, sizeof(at), at + offset))
+			return at + rule->addend;
+		state->end = UNWIND_END_UNREADABLE;
+		return UNWIND_NOWHERE;
+	}
+	if (!state->leaf) {
+		state->end = UNWIND_END_REGISTER;
+		return UNWIND_NOWHERE;
+	}
+	return state->general[(rule->cfa - UNWIND_CFA_REGISTER) & (UNWIND_GENERAL - 1)] + offset;
+}
+
+/* Reads the caller's frame pointer, where the rule says that it is in memory. */
+static __always_inline long unwind_saved_fp(const struct unwind_state *state, const struct unwind_rule *rule, u64 cfa, u64 *fp)
+{
+	if (rule->fp == UNWIND_SAVED)
+		return unwind_read(fp, sizeof(*fp), cfa + rule->fp_offset);
+	if (rule->fp == UNWIND_SAVED_AT_FP)
+		return unwind_read(fp, sizeof(*fp), state->fp + rule->fp_offset);
+	return 0;
+}
+
+/* A step by a rule that leads to a frame on the same stack. */
+static __always_inline u64 unwind_by_rule(struct unwind_state *state, const struct unwind_rule *rule)
+{
+	u64 cfa = unwind_cfa(state, rule), fp = state->fp, pc;
+
+	if (cfa == UNWIND_NOWHERE)
+		return 0;
+	if (cfa & 7)
+		return unwind_stop(state, UNWIND_END_BAD_FRAME);
+	/* Frames go upwards, but where code changes to another stack. */
+	if (cfa < state->sp || cfa - state->sp >= UNWIND_FRAME_MAX) {
+		state->changes += 1;
+		if (rule->cfa == UNWIND_CFA_SP || state->changes > UNWIND_CHANGES_MAX)
+			return unwind_stop(state, UNWIND_END_BAD_FRAME);
+	}
+#if defined(__TARGET_ARCH_arm64)
+	if (rule->ra == UNWIND_SAME) {
+		if (!state->leaf)
+			return unwind_stop(state, UNWIND_END_REGISTER);
+		pc = state->lr;
+	} else if (unwind_read(&pc, sizeof(pc), cfa + rule->ra_offset)) {
+		return unwind_stop(state, UNWIND_END_UNREADABLE);
+	}
+	if (unwind_saved_fp(state, rule, cfa, &fp))
+		return unwind_stop(state, UNWIND_END_UNREADABLE);
+#else
+	if (rule->fp == UNWIND_SAVED && rule->fp_offset == -16) {
+		u64 pair[2];
+
+		if (unwind_read(pair, sizeof(pair), cfa - 16))
+			return unwind_stop(state, UNWIND_END_UNREADABLE);
+		fp = pair[0];
+		pc = pair[1];
+	} else {
+		if (unwind_read(&pc, sizeof(pc), cfa - 8) || unwind_saved_fp(state, rule, cfa, &fp))
+			return unwind_stop(state, UNWIND_END_UNREADABLE);
+	}
+#endif
+	return unwind_arrive(state, pc, cfa, fp);
+}
+
+/*
+ * Goes on to the caller of the frame that state is at. Returns the address in the
+ * caller, or 0 with the reason in state->end.
+ */
+static __always_inline u64 unwind_caller(struct unwind_state *state)
+{
+	/* A return address may be the first byte after its function. */
+	u64 pc = state->pc - (1 - state->exact);
+	const struct unwind_rule *rule;
+
+	if (!state->space || !unwind_find_mapping(state, pc))
+		return unwind_by_frame_pointer(state);
+	rule = unwind_find_rule(state, pc);
+	if (!rule || rule->cfa == UNWIND_CFA_NONE)
+		return unwind_by_frame_pointer(state);
+	if (rule->cfa == UNWIND_CFA_END)
+		return unwind_stop(state, UNWIND_END_ROOT);
+	if (rule->cfa == UNWIND_CFA_SIGNAL)
+		return unwind_signal(state);
+	return unwind_by_rule(state, rule);
+}
+
+#endif

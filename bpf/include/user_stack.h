@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * User stacks in BPF: the registers to begin with, the maps that hold the
+ * tables, and the walk. unwind.h is what goes from frame to frame.
+ */
+#ifndef EBPFRECEIVER_USER_STACK_H
+#define EBPFRECEIVER_USER_STACK_H
+
+#include "vmlinux.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#define unwind_read(to, size, from) bpf_probe_read_user(to, size, (void *)(from))
+
+static __always_inline const u8 *unwind_chunk(u32 id);
+static __always_inline const struct unwind_rule *unwind_rule_of(u32 index);
+
+#include "unwind.h"
+
+/* What points to less than this from the stack pointer points into the stack. */
+#define STACK_NEAR (64ULL << 20)
+
+/*
+ * The chunks of unwind.h. Made one by one as they are needed, and shared by every
+ * object that unwinds. Index 0 is never used.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1); /* set by the loader */
+	__type(key, u32);
+	__array(values, struct {
+		__uint(type, BPF_MAP_TYPE_ARRAY);
+		__uint(map_flags, BPF_F_MMAPABLE);
+		__uint(max_entries, 1);
+		__type(key, u32);
+		__uint(value_size, UNWIND_CHUNK_BYTES);
+	});
+} unwind_chunks SEC(".maps");
+
+/* The rules of all tables; a rule that many rows share is here once. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* UNWIND_RULES, set by the loader */
+	__type(key, u32);
+	__type(value, struct unwind_rule);
+} unwind_rules SEC(".maps");
+
+/* The walk that runs on this CPU. An object's own: its programs do not nest. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct unwind_state);
+} unwind_walks SEC(".maps");
+
+static __always_inline const u8 *unwind_chunk(u32 id)
+{
+	void *chunk = bpf_map_lookup_elem(&unwind_chunks, &id);
+	u32 zero = 0;
+
+	return chunk ? bpf_map_lookup_elem(chunk, &zero) : 0;
+}
+
+static __always_inline const struct unwind_rule *unwind_rule_of(u32 index)
+{
+	return bpf_map_lookup_elem(&unwind_rules, &index);
+}
+
+static __always_inline struct unwind_state *unwind_walk(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&unwind_walks, &zero);
+}
+
+/* One step of this CPU's walk: the address in the caller, or 0 at the end. */
+__attribute__((noinline)) u64 unwind_step(void)
+{
+	struct unwind_state *state = unwind_walk();
+
+	return state ? unwind_caller(state) : 0;
+}
+
+#if defined(__TARGET_ARCH_x86)
+
+/* 64-bit code in user mode: arch/x86/include/asm/segment.h, __USER_CS. */
+#define IS_USER_MODE(r) ((r)->cs == 0x33)
+
+/* By DWARF numbers (System V ABI, AMD64, figure 3.36). */
+#define TAKE_REGISTERS(state, r)                                                                        \
+	do {                                                                                            \
+		(state)->pc = (r)->ip;                                                                  \
+		(state)->sp = (r)->sp;                                                                  \
+		(state)->fp = (r)->bp;                                                                  \
+		(state)->lr = 0;                                                                        \
+		(state)->general[0] = (r)->ax;                                                          \
+		(state)->general[1] = (r)->dx;                                                          \
+		(state)->general[2] = (r)->cx;                                                          \
+		(state)->general[3] = (r)->bx;                                                          \
+		(state)->general[4] = (r)->si;                                                          \
+		(state)->general[5] = (r)->di;                                                          \
+		(state)->general[6] = (r)->bp;                                                          \
+		(state)->general[7] = (r)->sp;                                                          \
+		(state)->general[8] = (r)->r8;                                                          \
+		(state)->general[9] = (r)->r9;                                                          \
+		(state)->general[10] = (r)->r10;                                                        \
+		(state)->general[11] = (r)->r11;                                                        \
+		(state)->general[12] = (r)->r12;                                                        \
+		(state)->general[13] = (r)->r13;                                                        \
+		(state)->general[14] = (r)->r14;                                                        \
+		(state)->general[15] = (r)->r15;                                                        \
+	} while (0)
+
+#elif defined(__TARGET_ARCH_arm64)
+
+/* EL0 and not AArch32: arch/arm64/include/uapi/asm/ptrace.h, PSR_MODE_EL0t. */
+#define IS_USER_MODE(r) (((r)->pstate & 0x1f) == 0)
+
+/* Its rules use no other register for the CFA. */
+#define TAKE_REGISTERS(state, r)              \
+	do {                                  \
+		(state)->pc = (r)->pc;        \
+		(state)->sp = (r)->sp;        \
+		(state)->fp = (r)->regs[29];  \
+		(state)->lr = (r)->regs[30];  \
+	} while (0)
+
+#endif
+
+/*
+ * Begins a walk at the user's registers: those of the sample, or when it was
+ * taken in the kernel, those that were saved on the way in (bpf_task_pt_regs,
+ * since 5.15). 0 when there are none that can be used, as in 32-bit code.
+ */
+static __always_inline struct unwind_state *user_registers(struct bpf_perf_event_data *ctx)
+{
+	/* Volatile: the verifier takes no pointer to a member of the context. */
+	volatile struct bpf_user_pt_regs *sampled = &ctx->regs;
+	struct unwind_state *state = unwind_walk();
+	struct pt_regs *saved;
+
+	if (!state)
+		return 0;
+	if (IS_USER_MODE(sampled)) {
+		TAKE_REGISTERS(state, sampled);
+		return state;
+	}
+	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return 0;
+	saved = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	if (!saved || !IS_USER_MODE(saved))
+		return 0;
+	TAKE_REGISTERS(state, saved);
+	return state;
+}
+
+/*
+ * What may be the return address of a leaf that has set up no frame, or not yet:
+ * its caller is in no frame record. Only user space can tell whether it is one,
+ * by the code. 0 when it cannot be one: pointers into the stack are not.
+ */
+static __always_inline u64 possible_caller(u64 sp, u64 lr)
+{
+	u64 word = lr;
+
+#if defined(__TARGET_ARCH_x86)
+	if (bpf_probe_read_user(&word, sizeof(word), (void *)sp))
+		return 0;
+#endif
+	if (!unwind_is_code(word) || word - sp + STACK_NEAR < 2 * STACK_NEAR)
+		return 0;
+	return word;
+}
+
+/*
+ * Writes the user stack, leaf first, and counts in *frames what it wrote; at
+ * most max frames. Why it ends is in state->end.
+ *
+ * Written for the verifier: the count lives in the map's memory, and the loop has
+ * no branch but those that leave it. Otherwise it would look at the rest of the
+ * program once for each length.
+ */
+static __always_inline void walk_user_stack(struct unwind_state *state, u64 *to, volatile s16 *frames, u32 max)
+{
+	u32 i;
+
+	to[0] = state->pc;
+	*frames = 1;
+	for (i = 1; i < max; i++) {
+		u64 pc = unwind_step();
+
+		if (!pc)
+			return;
+		to[i] = pc;
+		*frames = i + 1;
+	}
+	state->end = UNWIND_END_CUT;
+}
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * The kernel's types as far as the programs use them. Names and field names are
+ * the kernel's; offsets come from the running kernel's BTF (CO-RE), so only the
+ * fields that are read are listed and their order means nothing.
+ */
+#ifndef EBPFRECEIVER_VMLINUX_H
+#define EBPFRECEIVER_VMLINUX_H
+
+typedef unsigned char __u8;
+typedef signed char __s8;
+typedef unsigned short __u16;
+typedef short __s16;
+typedef unsigned int __u32;
+typedef int __s32;
+typedef unsigned long long __u64;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __s16 s16;
+typedef __u32 u32;
+typedef __s32 s32;
+typedef __u64 u64;
+typedef __s64 s64;
+typedef _Bool bool;
+
+#define true 1
+#define false 0
+
+/* include/uapi/linux/bpf.h */
+enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
+	BPF_MAP_TYPE_RINGBUF = 27,
+};
+
+enum {
+	BPF_ANY = 0,
+	BPF_NOEXIST = 1,
+};
+
+enum {
+	BPF_F_MMAPABLE = 1U << 10,
+};
+
+enum {
+	BPF_F_USER_STACK = 1ULL << 8,
+};
+
+enum {
+	BPF_RB_NO_WAKEUP = 1ULL << 0,
+	BPF_RB_FORCE_WAKEUP = 1ULL << 1,
+};
+
+#define TASK_COMM_LEN 16
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live;
+};
+
+struct task_struct {
+	s32 pid;
+	s32 tgid;
+	u64 start_boottime;
+	u64 self_exec_id;
+	struct task_struct *group_leader;
+	struct signal_struct *signal;
+};
+
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs {
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, ip, cs, sp;
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct pt_regs {
+	u64 regs[31];
+	u64 sp, pc, pstate;
+};
+#endif
+
+#pragma clang attribute pop
+
+/* Helpers that not every kernel has: their presence is asked of its BTF. */
+enum bpf_func_id {
+	BPF_FUNC_task_pt_regs = 175,
+};
+
+/*
+ * The context of perf event programs (include/uapi/linux/bpf_perf_event.h). Its
+ * layout is fixed: bpf_user_pt_regs_t of the architecture comes first.
+ */
+#if defined(__TARGET_ARCH_x86)
+struct bpf_user_pt_regs {
+	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
+	u64 orig_ax, ip, cs, flags, sp, ss;
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct bpf_user_pt_regs {
+	u64 regs[31];
+	u64 sp, pc, pstate;
+};
+#endif
+
+struct bpf_perf_event_data {
+	struct bpf_user_pt_regs regs;
+	u64 sample_period;
+	u64 addr;
+};
+
+#endif

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package collector
+
+import (
+	"strings"
+	"text/template"
+	"time"
+)
+
+// Config is what a run of the Collector is configured with. All it listens on is on the loopback interface.
+type Config struct {
+	// Receiver is nil for the bare Collector, in which an OTLP receiver without senders takes its place.
+	Receiver *Receiver
+	// File is where the file exporter writes profiles as OTLP JSON lines; empty: the nop exporter.
+	File string
+	// MetricsPort serves the Collector's own metrics, OTLPPort is the bare Collector's.
+	MetricsPort, OTLPPort int
+	// PprofPort serves the Go profiles of the Collector; 0: none.
+	PprofPort int
+}
+
+// Receiver configures on_cpu.
+type Receiver struct {
+	Period       time.Duration
+	KernelStacks bool
+	// CPUPercent is limits::cpu_percent; 0: the default.
+	CPUPercent int
+}
+
+var configTemplate = template.Must(template.New("").Parse(`receivers:
+{{- with .Receiver}}
+  ebpf:
+    observe:
+      on_cpu: {period: {{.Period}}, kernel_stacks: {{.KernelStacks}}}
+{{- if .CPUPercent}}
+    limits: {cpu_percent: {{.CPUPercent}}}
+{{- end}}
+{{- else}}
+  otlp:
+    protocols: {grpc: {endpoint: "127.0.0.1:{{$.OTLPPort}}"}}
+{{- end}}
+exporters:
+  nop:
+{{- if .File}}
+  file: {path: {{printf "%q" .File}}, flush_interval: 200ms}
+{{- end}}
+{{- if .PprofPort}}
+extensions:
+  pprof: {endpoint: "127.0.0.1:{{.PprofPort}}"}
+{{- end}}
+service:
+{{- if .PprofPort}}
+  extensions: [pprof]
+{{- end}}
+  telemetry:
+    logs: {level: warn}
+    metrics:
+      level: normal
+      readers:
+        - pull: {exporter: {prometheus: {host: 127.0.0.1, port: {{.MetricsPort}}}}}
+  pipelines:
+    profiles:
+      receivers: [{{if .Receiver}}ebpf{{else}}otlp{{end}}]
+      exporters: [{{if .File}}file{{else}}nop{{end}}]
+`))
+
+// YAML is the configuration file.
+func (c Config) YAML() (string, error) {
+	var text strings.Builder
+	err := configTemplate.Execute(&text, c)
+	return text.String(), err
+}

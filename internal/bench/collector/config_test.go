@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package collector
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestYAMLWithReceiver(t *testing.T) {
+	text, err := Config{
+		Receiver:    &Receiver{Period: 2 * time.Millisecond, KernelStacks: true, CPUPercent: 100},
+		File:        `/tmp/a "b".json`,
+		MetricsPort: 1234,
+		PprofPort:   1235,
+	}.YAML()
+	require.NoError(t, err)
+	require.Equal(t, `receivers:
+  ebpf:
+    observe:
+      on_cpu: {period: 2ms, kernel_stacks: true}
+    limits: {cpu_percent: 100}
+exporters:
+  nop:
+  file: {path: "/tmp/a \"b\".json", flush_interval: 200ms}
+extensions:
+  pprof: {endpoint: "127.0.0.1:1235"}
+service:
+  extensions: [pprof]
+  telemetry:
+    logs: {level: warn}
+    metrics:
+      level: normal
+      readers:
+        - pull: {exporter: {prometheus: {host: 127.0.0.1, port: 1234}}}
+  pipelines:
+    profiles:
+      receivers: [ebpf]
+      exporters: [file]
+`, text)
+}
+
+func TestYAMLOfBareCollector(t *testing.T) {
+	text, err := Config{MetricsPort: 1234, OTLPPort: 1236}.YAML()
+	require.NoError(t, err)
+	require.Equal(t, `receivers:
+  otlp:
+    protocols: {grpc: {endpoint: "127.0.0.1:1236"}}
+exporters:
+  nop:
+service:
+  telemetry:
+    logs: {level: warn}
+    metrics:
+      level: normal
+      readers:
+        - pull: {exporter: {prometheus: {host: 127.0.0.1, port: 1234}}}
+  pipelines:
+    profiles:
+      receivers: [otlp]
+      exporters: [nop]
+`, text)
+}

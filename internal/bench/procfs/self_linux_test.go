@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package procfs
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestSelf holds that the files of this kernel are read: this process runs and has memory.
+func TestSelf(t *testing.T) {
+	const proc = FS("/proc")
+	before, err := proc.CPUTime(os.Getpid())
+	require.NoError(t, err)
+	for began := time.Now(); time.Since(began) < 100*time.Millisecond; {
+	}
+	after, err := proc.CPUTime(os.Getpid())
+	require.NoError(t, err)
+	require.Greater(t, after, before)
+
+	memory, err := proc.Memory(os.Getpid())
+	require.NoError(t, err)
+	require.Positive(t, memory.Anon)
+	require.GreaterOrEqual(t, memory.Peak, memory.RSS)
+
+	idle, err := proc.HostIdle()
+	require.NoError(t, err)
+	require.Positive(t, idle.CPUs)
+}

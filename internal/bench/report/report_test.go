@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// whole is a report of a run in which all targets are kept.
+func whole() *Report {
+	rounds := func(values ...time.Duration) (rounds []WebRound) {
+		for _, value := range values {
+			rounds = append(rounds, WebRound{Runs: 1000, PerRun: value, RequestRate: 150000, Share: 0.95, Engine: 4 * time.Microsecond})
+		}
+		return rounds
+	}
+	return &Report{
+		Binary: "abc123",
+		Host:   Host{Kernel: "6.18", CPUs: 2, Others: 0.1},
+		Exact:  []Exact{{Program: "c", Elapsed: 6 * time.Second, CPUTime: 12 * time.Second, Expected: 1200, Got: 1194}},
+		Busy: &Busy{
+			Period: 10 * time.Millisecond, Elapsed: 30 * time.Second, Expected: 6000, Got: 5990, GotStartUp: 1400,
+			Lost: map[string]float64{"on_cpu/map_full": 0}, Incomplete: map[string]float64{"on_cpu/stack_cut": 7},
+			Runs: 7400, RunsByKernel: 7401, Time: 37 * time.Millisecond, TimeByKernel: 37 * time.Millisecond,
+			Engine:  Split{StartUp: 90 * time.Millisecond, Steady: 5990 * 8 * time.Microsecond},
+			Process: Split{StartUp: 180 * time.Millisecond, Steady: 80 * time.Millisecond},
+			Bare:    Split{StartUp: 40 * time.Millisecond, Steady: 8120 * time.Microsecond},
+			RSSAnon: 30 << 20, RSSFile: 80 << 20, RSS: 110 << 20, BareAnon: 12 << 20,
+			KernelMaps: 11, KernelMapBytes: 4 << 20, FirstSamples: []time.Duration{230 * time.Millisecond, 800 * time.Millisecond, 200 * time.Millisecond},
+		},
+		Web: []Web{
+			{Program: Ours, Period: 10 * time.Millisecond, KernelStacks: true, Rounds: rounds(6200*time.Nanosecond, 6400*time.Nanosecond)},
+			{Program: Ours, Period: 10 * time.Millisecond, Rounds: rounds(2*time.Microsecond, 9*time.Microsecond, 2400*time.Nanosecond)},
+			{Program: Reference, Period: 10 * time.Millisecond, KernelStacks: true, Rounds: rounds(12600 * time.Nanosecond)},
+		},
+	}
+}
+
+func TestFigures(t *testing.T) {
+	r := whole()
+	require.InDelta(t, -0.5, r.Exact[0].Off(), 1e-9)
+	require.Equal(t, 5*time.Microsecond, r.Busy.KernelPerSample())
+	require.Equal(t, 8*time.Microsecond, r.Busy.EnginePerSample())
+	require.Equal(t, 12*time.Microsecond, r.Busy.ProcessPerSample())
+	require.Equal(t, 211880*time.Microsecond/7390, r.Busy.WholeRunPerSample())
+	require.Equal(t, 6300*time.Nanosecond, r.Web[0].Median(), "the mean of the two in the middle")
+	require.Equal(t, 2400*time.Nanosecond, r.Web[1].Median())
+	require.Equal(t, "0.50", r.ratio(r.Web[0]))
+	require.Equal(t, "-", r.ratio(r.Web[1]))
+	require.Zero(t, (&Busy{}).KernelPerSample(), "nothing is divided by zero")
+	require.Zero(t, Web{}.Median())
+}
+
+func TestTargetsKept(t *testing.T) {
+	r := whole()
+	r.Judge()
+	for _, target := range r.Targets {
+		require.Equal(t, "PASS", target.Verdict(), target.Name)
+	}
+	require.True(t, r.Passed())
+	require.Len(t, r.Targets, 9)
+}
+
+func TestTargetsMissed(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Report)
+		target string
+	}{
+		"lost":         {func(r *Report) { r.Busy.Lost["on_cpu/map_full"] = 1 }, "lost samples"},
+		"too many":     {func(r *Report) { r.Exact[0].Got = 1237 }, "samples of c against its CPU time"},
+		"too few":      {func(r *Report) { r.Exact[0].Got = 1163 }, "samples of c against its CPU time"},
+		"kernel":       {func(r *Report) { r.Web[0].Rounds = r.Web[2].Rounds }, "kernel time per sample, kernel+user, nginx and wrk, every 10ms"},
+		"user":         {func(r *Report) { r.Web[1].Rounds = r.Web[2].Rounds }, "kernel time per sample, user only, nginx and wrk, every 10ms"},
+		"engine":       {func(r *Report) { r.Busy.Engine.Steady *= 2 }, "engine CPU per sample (its own account, steady)"},
+		"process":      {func(r *Report) { r.Busy.Process.Steady *= 2 }, "engine CPU per sample (Collector less bare one, steady)"},
+		"memory":       {func(r *Report) { r.Busy.RSSAnon = 51 << 20 }, "RssAnon, highest"},
+		"maps":         {func(r *Report) { r.Busy.KernelMapBytes = 17 << 20 }, "kernel maps"},
+		"first sample": {func(r *Report) { r.Busy.FirstSamples[0] = time.Second }, "process start to first sample, median"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := whole()
+			c.change(r)
+			r.Judge()
+			require.False(t, r.Passed())
+			for _, target := range r.Targets {
+				require.Equal(t, target.Name == c.target, target.Verdict() == "FAIL", target.Name)
+			}
+		})
+	}
+}
+
+func TestNothingMeasuredIsNotPassed(t *testing.T) {
+	r := &Report{}
+	r.Judge()
+	for _, target := range r.Targets {
+		require.Equal(t, "not measured", target.Verdict(), target.Name)
+	}
+	require.False(t, r.Passed())
+	require.NoError(t, r.Print(&strings.Builder{}))
+}
+
+func TestPrint(t *testing.T) {
+	r := whole()
+	r.Notes = []string{"the load has no java program"}
+	r.Judge()
+	var out strings.Builder
+	require.NoError(t, r.Print(&out))
+	lines := strings.Split(out.String(), "\n")
+	for _, want := range []string{
+		"Collector: SHA-256 abc123",
+		"Note: the load has no java program",
+		"c 6s 12s 1200.0 1194 -0.50 %",
+		"samples got 5990 (-0.17 %)",
+		"samples told incompletely, whole run 7 (on_cpu/stack_cut 7)",
+		"kernel time per sample 5.00 µs (7400 runs)",
+		"highest RssAnon, RssFile, RSS 30.0 MiB, 80.0 MiB, 110.0 MiB (bare Collector: RssAnon 12.0 MiB)",
+		"ebpf receiver 10ms kernel+user 6.30 µs 0.50 6.20 µs 6.40 µs 1000 1000 95 % 95 % 150 k 150 k 4.00 µs 0",
+		"process start to first sample 230.0 ms (of 230.0 ms, 800.0 ms, 200.0 ms)",
+		"PASS process start to first sample, median 230.0 ms limit 700.0 ms",
+	} {
+		found := false
+		for _, line := range lines {
+			found = found || strings.Join(strings.Fields(line), " ") == want
+		}
+		require.True(t, found, "no line %q in\n%s", want, out.String())
+	}
+}

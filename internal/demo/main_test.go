@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestRoundSplitsWork holds that the two functions share the time of a round 70 to 30.
+func TestRoundSplitsWork(t *testing.T) {
+	var hot, cold []time.Duration
+	for range 5 {
+		start := time.Now()
+		sum := demoSeventyPercent(1)
+		mid := time.Now()
+		require.NotZero(t, demoThirtyPercent(sum))
+		hot, cold = append(hot, mid.Sub(start)), append(cold, time.Since(mid))
+	}
+	h, c := fastest(hot).Seconds()*hotUnits, fastest(cold).Seconds()*(roundLength-hotUnits)
+	require.InDelta(t, 0.7, h/(h+c), 0.08, "share of demoSeventyPercent")
+}
+
+// fastest returns the smallest duration: the one that was disturbed least.
+func fastest(all []time.Duration) time.Duration {
+	best := all[0]
+	for _, d := range all[1:] {
+		best = min(best, d)
+	}
+	return best
+}
+
+// TestRunEnds holds both ways for the load to end by itself.
+func TestRunEnds(t *testing.T) {
+	start := time.Now()
+	require.NotZero(t, run(start.Add(50*time.Millisecond), func() bool { return false }))
+	require.Less(t, time.Since(start), 5*time.Second)
+
+	require.Zero(t, run(time.Now().Add(time.Hour), func() bool { return true }))
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e && linux
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// ready is the Collector's own line when all pipelines have started.
+const ready = "Everything is ready"
+
+// binary returns the path of a program that make has built, from the module's root.
+func binary(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("../../../bin", name))
+	require.NoError(t, err)
+	require.FileExists(t, path, "make e2e builds it")
+	return path
+}
+
+// output is what a program has printed so far; it may be read while it prints.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// collector is a running Collector.
+type collector struct {
+	cmd *exec.Cmd
+	log output
+}
+
+// start starts the distribution with a configuration and waits until it is ready.
+func start(t *testing.T, config string, args ...string) *collector {
+	t.Helper()
+	c := launch(t, config, args...)
+	require.Eventually(t, func() bool { return strings.Contains(c.log.String(), ready) }, 20*time.Second, 50*time.Millisecond,
+		"the Collector's log: %s", &c.log)
+	// The Collector says so before it begins to listen for signals (otelcol's Run), and nothing shows when it does.
+	time.Sleep(signalDelay())
+	return c
+}
+
+// inGuest tells whether this is a virtual machine of the kernel matrix, which is emulated and slow.
+func inGuest() bool { return os.Getenv("EBPFRECEIVER_KERNELTEST") == "1" }
+
+// signalDelay is how long a Collector that is ready may take until it handles SIGTERM.
+func signalDelay() time.Duration {
+	if inGuest() {
+		return 3 * time.Second
+	}
+	return 500 * time.Millisecond
+}
+
+// launch starts the distribution with a configuration.
+func launch(t *testing.T, config string, args ...string) *collector {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(config), 0o600))
+	c := &collector{cmd: exec.Command(binary(t, "otelcol-ebpf"), append([]string{"--config", path}, args...)...)}
+	c.cmd.Stdout, c.cmd.Stderr = &c.log, &c.log
+	require.NoError(t, c.cmd.Start())
+	t.Cleanup(func() { _ = c.cmd.Process.Kill() }) // has ended already unless the test failed
+	return c
+}
+
+// wait waits until the Collector has ended and returns its exit code.
+func (c *collector) wait(t *testing.T) int {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- c.cmd.Wait() }()
+	select {
+	case <-ended:
+		return c.cmd.ProcessState.ExitCode()
+	case <-time.After(20 * time.Second):
+		require.Fail(t, "the Collector does not end", "log: %s", &c.log)
+		return -1
+	}
+}
+
+// stop ends the Collector as an init system does.
+func (c *collector) stop(t *testing.T) {
+	t.Helper()
+	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
+	require.Zero(t, c.wait(t), "exit code; log: %s", &c.log)
+}
+
+// freeEndpoint returns an address on which nothing listens.
+func freeEndpoint(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// profilesPipeline is a configuration with a pipeline of profiles that needs no privileges.
+func profilesPipeline(t *testing.T) string {
+	return fmt.Sprintf(`
+receivers: {otlp: {protocols: {grpc: {endpoint: %q}}}}
+exporters: {nop: }
+service:
+  telemetry: {metrics: {level: none}}
+  pipelines: {profiles: {receivers: [otlp], exporters: [nop]}}
+`, freeEndpoint(t))
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// required names the environment variable that makes a missing binary an error.
+const required = "E2E_REQUIRED"
+
+// distribution returns the path of the built Collector.
+func distribution(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs("../../bin/otelcol-ebpf")
+	require.NoError(t, err)
+	built, err := os.Stat(path)
+	reason := ""
+	switch {
+	case err != nil:
+		reason = "it is not built: " + err.Error()
+	case newest(t).After(built.ModTime()):
+		reason = "it is older than its sources"
+	default:
+		return path
+	}
+	if os.Getenv(required) != "" {
+		t.Fatalf("bin/otelcol-ebpf cannot be tested: %s; run make build", reason)
+	}
+	t.Skipf("bin/otelcol-ebpf cannot be tested: %s; run make build, or make e2e for both", reason)
+	return ""
+}
+
+// newest is when the youngest source of the receiver was changed.
+func newest(t *testing.T) (last time.Time) {
+	t.Helper()
+	for _, room := range []string{"../../receiver", "../../bpf", "../engine", "../observe", "../process", "../symbol", "../pdata", "../kernel"} {
+		require.NoError(t, filepath.WalkDir(room, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") || filepath.Ext(path) != ".go" && filepath.Ext(path) != ".o" {
+				return err
+			}
+			info, err := d.Info()
+			if err == nil && info.ModTime().After(last) {
+				last = info.ModTime()
+			}
+			return err
+		}))
+	}
+	return last
+}
+
+// output is what a program has printed so far.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// collector is a Collector that runs.
+type collector struct {
+	*exec.Cmd
+	t     *testing.T
+	log   output
+	ended chan struct{}
+}
+
+// launch starts a Collector; change may alter how.
+func launch(t *testing.T, binary, config string, change func(*exec.Cmd)) *collector {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "e2e-") // t.TempDir is closed to other users
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.Chmod(dir, 0o755))
+	path := filepath.Join(dir, "config.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(config), 0o644))
+	c := &collector{Cmd: exec.Command(binary, "--config", path), t: t, ended: make(chan struct{})}
+	c.Stdout, c.Stderr = &c.log, &c.log
+	if change != nil {
+		change(c.Cmd)
+	}
+	require.NoError(t, c.Start())
+	go func() {
+		_ = c.Wait() // the exit code says it
+		close(c.ended)
+	}()
+	t.Cleanup(func() {
+		_ = c.Process.Kill() // it has ended unless the test failed
+		<-c.ended
+	})
+	return c
+}
+
+// start starts a Collector and waits until its pipelines run.
+func start(t *testing.T, binary, config string, change func(*exec.Cmd)) *collector {
+	t.Helper()
+	c := launch(t, binary, config, change)
+	c.eventually("Everything is ready")
+	return c
+}
+
+// eventually waits for a text in the log.
+func (c *collector) eventually(text string) {
+	c.t.Helper()
+	for end := time.Now().Add(60 * time.Second); !strings.Contains(c.log.String(), text); time.Sleep(20 * time.Millisecond) {
+		select {
+		case <-c.ended:
+			c.t.Fatalf("the Collector ended without %q: %s", text, &c.log)
+		default:
+		}
+		require.True(c.t, time.Now().Before(end), "waiting for %q: %s", text, &c.log)
+	}
+}
+
+// exit waits for the end and returns the exit code.
+func (c *collector) exit() int {
+	c.t.Helper()
+	select {
+	case <-c.ended:
+	case <-time.After(60 * time.Second):
+		c.t.Fatalf("the Collector does not end: %s", &c.log)
+	}
+	return c.ProcessState.ExitCode()
+}
+
+// stop ends it as an init system does.
+func (c *collector) stop() {
+	c.t.Helper()
+	require.NoError(c.t, c.Process.Signal(syscall.SIGTERM))
+	require.Zero(c.t, c.exit(), "%s", &c.log)
+}
+
+// endpoint is an address on which nothing listens.
+func endpoint(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	return l.Addr().String()
+}

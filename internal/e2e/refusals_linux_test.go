@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestBadConfiguration holds that the Collector does not start and names the key.
+func TestBadConfiguration(t *testing.T) {
+	binary := distribution(t)
+	for name, c := range map[string]struct {
+		config string
+		want   []string
+	}{
+		"range": {"{observe: {on_cpu: {period: 1h}}}", []string{
+			"receivers::ebpf::observe::on_cpu::period: 1h0m0s is not allowed: it must lie between 1ms and 1s",
+		}},
+		"key":   {"{observe: {on_cpu: {peroid: 9ms}}}", []string{"'receivers'", "ebpf", "receivers::ebpf::observe::on_cpu::peroid: no such key"}},
+		"value": {`{targets: {include: [{exe: a}, {exe: "["}]}}`, []string{"receivers::ebpf::targets::include[1]::exe: compiling the glob"}},
+		"type":  {"{limits: {memory_mib: plenty}}", []string{`receivers::ebpf::limits::memory_mib: "plenty" is not allowed: it must be a whole number`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config, want := c.config, c.want
+			c := launch(t, binary, `
+receivers: {ebpf: `+config+`}
+exporters: {nop: }
+service: {pipelines: {profiles: {receivers: [ebpf], exporters: [nop]}}}
+`, nil)
+			require.NotZero(t, c.exit())
+			for _, text := range want {
+				require.Contains(t, c.log.String(), text)
+			}
+		})
+	}
+}
+
+// TestNobody starts the Collector as a user without privileges: the receiver says what it lacks, the rest works.
+func TestNobody(t *testing.T) {
+	original := distribution(t)
+	dir, err := os.MkdirTemp("/tmp", "e2e-nobody-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.Chmod(dir, 0o777))
+	binary := filepath.Join(dir, "otelcol-ebpf") // what is above the module may be closed to other users
+	require.NoError(t, exec.Command("cp", original, binary).Run())
+	health, file := endpoint(t), filepath.Join(dir, "metrics.json")
+	c := start(t, binary, fmt.Sprintf(`
+extensions: {health_check: {endpoint: %q}}
+receivers:
+  ebpf:
+  host_metrics: {collection_interval: 1s, scrapers: {load: }}
+exporters: {file: {path: %q, flush_interval: 100ms}, nop: }
+service:
+  extensions: [health_check]
+  telemetry: {metrics: {level: none}}
+  pipelines:
+    profiles: {receivers: [ebpf], exporters: [nop]}
+    metrics: {receivers: [host_metrics], exporters: [file]}
+`, health, file), func(cmd *exec.Cmd) {
+		cmd.Dir = "/"
+		if os.Geteuid() == 0 {
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		}
+	})
+	c.eventually("The receiver observes nothing")
+	for _, text := range []string{
+		"missing CAP_BPF (to load BPF programs and create their maps), CAP_PERFMON (to attach",
+		"setcap cap_bpf,cap_perfmon", "AmbientCapabilities=CAP_BPF CAP_PERFMON", "capabilities.add: [BPF, PERFMON",
+	} {
+		require.Contains(t, c.log.String(), text)
+	}
+	require.Eventually(t, func() bool {
+		text, err := os.ReadFile(file)
+		return err == nil && len(text) > 0
+	}, 20*time.Second, 50*time.Millisecond, "the other pipeline works: %s", &c.log)
+	answer, err := http.Get("http://" + health)
+	require.NoError(t, err)
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Equal(t, http.StatusOK, answer.StatusCode, "%s", text)
+	c.stop()
+	require.NotContains(t, c.log.String(), "panic")
+}

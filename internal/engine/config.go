@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+)
+
+// Config is what an engine is asked to do.
+type Config struct {
+	// RootPath is where the host's file system is mounted.
+	RootPath string
+	// Include and Exclude select the processes; no Include means all of them but
+	// this one.
+	Include, Exclude []process.Selector
+	// ScanInterval is the time between two full scans of /proc.
+	ScanInterval time.Duration
+	// OnCPU is nil when that kind does not run.
+	OnCPU *OnCPU
+	// MemoryBytes and CPUPercent (of one core) bound the engine's own cost.
+	MemoryBytes uint64
+	CPUPercent  float64
+}
+
+// OnCPU configures the kind on_cpu.
+type OnCPU struct {
+	// Targets narrows the engine's own; empty does not.
+	Targets        []process.Selector
+	Period         time.Duration
+	ReportInterval time.Duration
+	// Cycles samples by the hardware's cycle counter where there is one.
+	Cycles                   bool
+	KernelStacks, UserStacks bool
+	MaxDepth                 int
+}
+
+// Hooks are what the engine calls. Each must return soon.
+type Hooks struct {
+	// Profiles takes what was seen in an interval. It owns the slice.
+	Profiles func([]*model.Profile)
+	// Held says how much memory the receiver of the profiles holds; nil: none.
+	Held func() uint64
+	// Level is told when sampling is reduced or restored to keep to a limit: 0 is
+	// as configured, and cause says why.
+	Level func(level int, cause string)
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
+)
+
+const (
+	// trackedProcesses bounds the map of scopes; 64 bytes each in the kernel.
+	trackedProcesses = 32768
+	scopeEntryBytes  = 64
+	// symbolShare is the part of the memory limit that symbols may take, unwindShare
+	// that of unwind tables, mapShare that of the kernel's tables of samples,
+	// sampleShare that of an interval's samples.
+	symbolShare, unwindShare, mapShare, sampleShare = 4, 4, 8, 8
+)
+
+// Engine runs observations for one receiver.
+type Engine struct {
+	config Config
+	hooks  Hooks
+	logger *zap.Logger
+
+	runStats io.Closer
+	tracker  *lifecycle.Tracker
+	hotPlug  *kernel.HotPlug
+	table    *process.Table
+	symbols  *symbol.Symbolizer
+	// unwinding and mappings are nil where no observation takes user stacks.
+	unwinding *unwinding
+	mappings  *kernel.MappingWatch
+	subjects  *subjects
+	running   []*running
+	governor  governor
+	degraded  map[string]string
+
+	work  meter
+	level atomic.Int32
+
+	mu       sync.Mutex // all below, and reading what release frees
+	released bool
+	last     lastRead
+
+	stop  context.CancelFunc
+	ended sync.WaitGroup
+}
+
+// running is one observation that runs.
+type running struct {
+	observe.Observation
+	kind           observe.Kind
+	reportInterval time.Duration
+	drainDue       time.Time
+	reportDue      time.Time
+}
+
+// Start starts what the configuration asks for. With no observation nothing is
+// attached. The error says what is missing and what to do.
+func Start(config Config, hooks Hooks, logger *zap.Logger) (_ *Engine, err error) {
+	e := &Engine{
+		config: config, hooks: hooks, logger: logger,
+		governor: governor{cpuPercent: config.CPUPercent, memoryBytes: config.MemoryBytes},
+		degraded: map[string]string{},
+		stop:     func() {},
+	}
+	if config.OnCPU == nil {
+		return e, nil
+	}
+	if err := e.checkHost(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.release())
+		}
+	}()
+	var startErr error
+	e.work.run(func() { startErr = e.prepare() })
+	if startErr != nil {
+		return nil, startErr
+	}
+	e.launch()
+	return e, nil
+}
+
+// checkHost finds out what is missing before anything is loaded.
+func (e *Engine) checkHost() error {
+	missing, err := kernel.MissingCapabilities(kernel.CapBPF, kernel.CapPerfmon)
+	if err != nil {
+		return err
+	}
+	wanted, err := kernel.MissingCapabilities(kernel.CapSysPtrace, kernel.CapDACReadSearch,
+		kernel.CapSyslog, kernel.CapCheckpointRestore)
+	if err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		return &kernel.MissingCapabilityError{Missing: append(missing, wanted...)}
+	}
+	if len(wanted) > 0 {
+		e.degrade("capabilities", &kernel.MissingCapabilityError{Missing: wanted})
+	}
+	return process.CheckPIDNamespace(e.config.RootPath)
+}
+
+// degrade notes that something is less than it could be.
+func (e *Engine) degrade(what string, why error) {
+	e.degraded[what] = why.Error()
+	e.logger.Warn("The receiver works with less", zap.String("capability", what), zap.Error(why))
+}
+
+// prepare builds the rooms from the bottom up and begins to sample.
+func (e *Engine) prepare() error {
+	var err error
+	if e.runStats, err = kernel.EnableRunStats(); err != nil {
+		e.degrade("run_time_statistics", err)
+	}
+	loader := kernel.NewLoader()
+	if e.tracker, err = lifecycle.Start(loader, trackedProcesses); err != nil {
+		return err
+	}
+	if e.symbols, err = symbol.New(symbol.Config{
+		RootPath:    e.config.RootPath,
+		MemoryBytes: int64(e.config.MemoryBytes / symbolShare),
+		Logger:      e.logger,
+	}); err != nil {
+		return fmt.Errorf("preparing the symbolizer: %w", err)
+	}
+	if err := e.prepareProcesses(); err != nil {
+		return err
+	}
+	if e.config.OnCPU.UserStacks {
+		if err := e.startUnwinding(); err != nil {
+			return err
+		}
+	}
+	if err := e.startKinds(loader); err != nil {
+		return err
+	}
+	if e.hotPlug, err = kernel.WatchHotPlug(); err != nil {
+		e.degrade("cpu_hotplug", err)
+	}
+	return nil
+}
+
+func (e *Engine) prepareProcesses() error {
+	self, err := process.SelfPID(e.config.RootPath)
+	if err != nil {
+		return err
+	}
+	e.subjects = &subjects{
+		tracker: e.tracker, symbols: e.symbols, boot: kernel.BootTime, logger: e.logger,
+		known:     map[observe.SubjectKey]*subject{},
+		byProcess: map[model.ProcessID][]observe.SubjectKey{},
+	}
+	e.table, err = process.New(process.Config{
+		RootPath: e.config.RootPath,
+		Include:  e.config.Include,
+		Exclude:  e.config.Exclude,
+		SelfPID:  self,
+		Logger:   e.logger,
+		OnChange: e.subjects.changed,
+	})
+	if err != nil {
+		return fmt.Errorf("preparing the process table: %w", err)
+	}
+	e.subjects.table = e.table
+	// The idle task is nobody's; perf's cycle counter would count it.
+	const idle = 0
+	return errors.Join(e.tracker.Decide(self, lifecycle.ScopeNone), e.tracker.Decide(idle, lifecycle.ScopeNone))
+}
+
+// launch starts the goroutines.
+func (e *Engine) launch() {
+	ctx, cancel := context.WithCancel(context.Background())
+	e.stop = cancel
+	e.ended.Go(e.readEvents)
+	e.ended.Go(func() { e.watchProcesses(ctx) })
+	e.ended.Go(func() { e.run(ctx) })
+	if e.unwinding != nil {
+		e.ended.Go(func() { e.unwinding.run(ctx, e.work.run) })
+	}
+	if e.mappings != nil {
+		e.ended.Go(e.followMappings)
+	}
+}
+
+// Shutdown stops sampling, reports what was seen since the last report and frees
+// everything. It returns when nothing is left.
+func (e *Engine) Shutdown() error {
+	e.stop()
+	var errs []error
+	if e.tracker != nil {
+		errs = append(errs, e.tracker.StopReading())
+	}
+	if e.mappings != nil {
+		errs = append(errs, e.mappings.Stop())
+	}
+	e.ended.Wait()
+	now := time.Now()
+	e.work.run(func() {
+		for _, o := range e.running {
+			errs = append(errs, o.Drain())
+			e.report(o, now)
+		}
+	})
+	return errors.Join(append(errs, e.release())...)
+}
+
+// release frees what was prepared, in reverse order.
+func (e *Engine) release() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.readLast()
+	e.released = true
+	errs := []error{e.last.ring.close()}
+	if e.hotPlug != nil {
+		errs = append(errs, e.hotPlug.Close())
+	}
+	for _, o := range e.running {
+		errs = append(errs, o.Close())
+	}
+	if e.subjects != nil {
+		e.subjects.close()
+	}
+	if e.mappings != nil {
+		errs = append(errs, e.mappings.Close())
+	}
+	if e.unwinding != nil {
+		errs = append(errs, e.unwinding.close())
+	}
+	if e.symbols != nil {
+		errs = append(errs, e.symbols.Close())
+	}
+	if e.tracker != nil {
+		errs = append(errs, e.tracker.Close())
+	}
+	if e.runStats != nil {
+		errs = append(errs, e.runStats.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Charge adds the CPU time of work done on the engine's behalf to its cost.
+func (e *Engine) Charge(work func()) { e.work.run(work) }
+
+// readEvents handles the events of processes' lives until the reader is closed.
+func (e *Engine) readEvents() {
+	for {
+		event, err := e.tracker.Read()
+		switch {
+		case errors.Is(err, lifecycle.ErrFlushed):
+		case errors.Is(err, os.ErrClosed):
+			return
+		case err != nil:
+			e.logger.Error("Reading process events", zap.Error(err))
+			return
+		default:
+			e.work.run(func() { e.handle(event) })
+		}
+	}
+}
+
+func (e *Engine) handle(event lifecycle.Event) {
+	id := model.ProcessID{PID: event.PID, StartTicks: model.StartTicks(event.StartBoottime)}
+	switch event.Type {
+	case lifecycle.Fork:
+		e.table.Fork(event.ParentPID, id)
+	case lifecycle.Exec:
+		e.table.Exec(id, event.Comm)
+		e.subjects.ended(id, func(key observe.SubjectKey) bool { return key.ExecID == event.ExecID })
+	case lifecycle.Exit:
+		e.table.Exit(id)
+		e.subjects.ended(id, func(observe.SubjectKey) bool { return false })
+	case lifecycle.Ask:
+		e.subjects.asked(observe.SubjectKey{PID: event.PID, StartBoottime: event.StartBoottime, ExecID: event.ExecID}, event.Comm)
+	}
+}
+
+func (e *Engine) sysRoot() string  { return filepath.Join(e.config.RootPath, "sys") }
+func (e *Engine) procRoot() string { return filepath.Join(e.config.RootPath, "proc") }

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// window is what the governor is told at the end of one window: per cent of a core and bytes.
+type window struct {
+	percent float64
+	memory  uint64
+	level   int // expected after it
+}
+
+const mib = 1 << 20
+
+func TestGovernor(t *testing.T) {
+	for name, windows := range map[string][]window{
+		"below the limit":                                 {{1.7, 200 * mib, 0}, {1.7, 200 * mib, 0}},
+		"the first window counts":                         {{1.8, 0, 1}},
+		"one step for each window that is near the limit": {{1.8, 0, 1}, {3.9, 0, 2}, {2, 0, 3}},
+		"one more step for each doubling of the limit":    {{4, 0, 2}, {8.1, 0, 5}},
+		"three steps at four times the limit":             {{8, 0, 3}},
+		"no further than the last at once":                {{1000, 0, 6}, {1000, 0, 6}},
+		"memory counts as well":                           {{0.1, 231 * mib, 1}, {0.1, 256 * mib, 2}, {0.1, 512 * mib, 4}},
+		"up no further than the last step":                {{3, 0, 1}, {3, 0, 2}, {3, 0, 3}, {3, 0, 4}, {3, 0, 5}, {3, 0, 6}, {3, 0, 6}},
+		"down one step after three calm windows":          {{7, 0, 2}, {0.7, 0, 2}, {0.7, 0, 2}, {0.7, 0, 1}, {0.7, 0, 1}},
+		"three more for the next step":                    {{2, 0, 1}, {2, 0, 2}, {0, 0, 2}, {0, 0, 2}, {0, 0, 1}, {0, 0, 1}, {0, 0, 1}, {0, 0, 0}},
+		"in a row":                                        {{2, 0, 1}, {0, 0, 1}, {0, 0, 1}, {1, 0, 1}, {0, 0, 1}, {0, 0, 1}, {0, 0, 0}},
+		"memory is not calm":                              {{2, 0, 1}, {0, 128 * mib, 1}, {0, 128 * mib, 1}, {0, 128 * mib, 1}},
+		"in between nothing changes":                      {{2, 0, 1}, {1.7, 0, 1}, {0.9, 0, 1}, {1.7, 0, 1}, {0.9, 0, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, now, cost := begun(t)
+			for i, w := range windows {
+				before := g.level
+				now = now.Add(governorWindow)
+				cost += time.Duration(w.percent / 100 * float64(governorWindow))
+				changed, cause := g.observe(now, cost, w.memory)
+				require.Equal(t, w.level, g.level, "window %d", i)
+				require.Equal(t, before != g.level, changed, "window %d", i)
+				require.Equal(t, changed, cause != "", "window %d", i)
+			}
+		})
+	}
+}
+
+// begun is a governor whose first window begins now, after a start that cost one and a half seconds of CPU.
+func begun(t *testing.T) (*governor, time.Time, time.Duration) {
+	t.Helper()
+	g := &governor{cpuPercent: 2, memoryBytes: 256 * mib}
+	now, cost := time.Unix(1000, 0), time.Duration(0)
+	g.begin(now)
+	for now.Before(time.Unix(1000, 0).Add(governorRest)) {
+		now, cost = now.Add(500*time.Millisecond), cost+375*time.Millisecond
+		changed, cause := g.observe(now, cost, 300*mib)
+		require.False(t, changed)
+		require.Empty(t, cause)
+	}
+	return g, now, cost
+}
+
+func TestGovernorStepsTwelveSecondsAfterTheStart(t *testing.T) {
+	g := governor{cpuPercent: 2, memoryBytes: 256 * mib}
+	start := time.Unix(1000, 0)
+	g.begin(start)
+	for second := range 12 {
+		changed, _ := g.observe(start.Add(time.Duration(second)*time.Second), time.Duration(second)*100*time.Millisecond, 0)
+		require.False(t, changed, "second %d", second)
+	}
+	changed, cause := g.observe(start.Add(12*time.Second), 1200*time.Millisecond, 0)
+	require.True(t, changed)
+	require.Equal(t, 3, g.level, "10 % are five times the limit")
+	require.Equal(t, "the receiver and its probes used 10.00 % of a core; limits::cpu_percent is 2", cause)
+}
+
+func TestGovernorAveragesOverTheWindow(t *testing.T) {
+	g, now, cost := begun(t)
+	cost += 200 * time.Millisecond
+	for range 9 { // 20 % in the first second, which is no window
+		now = now.Add(time.Second)
+		changed, _ := g.observe(now, cost, 300*mib)
+		require.False(t, changed)
+	}
+	changed, cause := g.observe(now.Add(time.Second), cost, 0)
+	require.True(t, changed)
+	require.Equal(t, 1, g.level)
+	require.Equal(t, "the receiver and its probes used 2.00 % of a core; limits::cpu_percent is 2", cause)
+}
+
+func TestGovernorCauses(t *testing.T) {
+	g := governor{cpuPercent: 0.5, memoryBytes: 100 * mib}
+	_, cause := g.step(0.46, 99*mib)
+	require.Equal(t, "the receiver and its probes used 0.46 % of a core; limits::cpu_percent is 0.5", cause)
+	_, cause = g.step(0.1, 99*mib)
+	require.Equal(t, "the receiver holds 99 MiB; limits::memory_mib is 100", cause)
+	for range calmWindows - 1 {
+		changed, _ := g.step(0.1, 3*mib)
+		require.False(t, changed)
+	}
+	_, cause = g.step(0.1, 3*mib)
+	require.Equal(t, "there is room again: 0.10 % of a core and 3 MiB are in use", cause)
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+)
+
+// emulated says that the kernel runs on emulated CPUs, which are slow.
+var emulated = os.Getenv("EBPFRECEIVER_KERNELTEST") != ""
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("loading BPF programs needs root")
+	}
+}
+
+// observed is an engine and what it told.
+type observed struct {
+	*Engine
+	t    *testing.T
+	logs *observer.ObservedLogs
+
+	mu       sync.Mutex
+	profiles []*model.Profile
+	stopped  bool
+}
+
+func configuration(period time.Duration, include ...process.Selector) Config {
+	return Config{
+		RootPath: "/", Include: include, ScanInterval: 10 * time.Second,
+		OnCPU: &OnCPU{
+			Period: period, ReportInterval: time.Second, KernelStacks: true, UserStacks: true, MaxDepth: 127,
+		},
+		MemoryBytes: 256 << 20, CPUPercent: 100,
+	}
+}
+
+// begin starts an engine that the test's end stops.
+func begin(t *testing.T, config Config) *observed {
+	t.Helper()
+	needRoot(t)
+	core, logs := observer.New(zap.InfoLevel)
+	o := &observed{t: t, logs: logs}
+	e, err := Start(config, Hooks{Profiles: o.put, Level: func(int, string) {}}, zap.New(core))
+	require.NoError(t, err)
+	o.Engine = e
+	t.Cleanup(o.end)
+	return o
+}
+
+func (o *observed) put(profiles []*model.Profile) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.profiles = append(o.profiles, profiles...)
+}
+
+// end stops the engine; all that was seen is in profiles then.
+func (o *observed) end() {
+	if !o.stopped {
+		o.stopped = true
+		require.NoError(o.t, o.Shutdown())
+		require.Empty(o.t, o.logs.FilterLevelExact(zap.ErrorLevel).All())
+	}
+}
+
+// of returns the profiles that fit.
+func (o *observed) of(fits func(*model.Process) bool) []*model.Profile {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var list []*model.Profile
+	for _, p := range o.profiles {
+		if fits(p.Process) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+func isPID(pid int) func(*model.Process) bool {
+	return func(p *model.Process) bool { return p.ID.PID == uint32(pid) }
+}
+
+func runs(path string) func(*model.Process) bool {
+	return func(p *model.Process) bool { return p.Executable == path }
+}
+
+// sum adds profiles up.
+type sum struct {
+	samples int64
+	time    time.Duration
+	stacks  map[string]int64 // user frames with names, root first, parted by blanks
+	errors  map[model.StackError]int64
+}
+
+func add(profiles []*model.Profile) sum {
+	s := sum{stacks: map[string]int64{}, errors: map[model.StackError]int64{}}
+	for _, p := range profiles {
+		for _, one := range p.Samples {
+			s.samples += one.Values[0]
+			s.time += time.Duration(one.Values[0] * p.Period)
+			s.stacks[names(one.Frames)] += one.Values[0]
+			s.errors[one.Error] += one.Values[0]
+		}
+	}
+	return s
+}
+
+func names(frames []*model.Frame) string {
+	var list []string
+	for i := len(frames) - 1; i >= 0; i-- {
+		if f := frames[i]; f.Type != model.FrameKernel && len(f.Lines) > 0 {
+			list = append(list, f.Lines[0].Function.Name)
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+// within is the part of the samples whose stack has these functions in this order, next to each other.
+func (s sum) within(chain string) float64 {
+	n := int64(0)
+	for stack, count := range s.stacks {
+		if strings.Contains(" "+stack+" ", " "+chain+" ") {
+			n += count
+		}
+	}
+	return float64(n) / float64(max(s.samples, 1))
+}
+
+// program is a helper program that runs or ran.
+type program struct {
+	*exec.Cmd
+	t     *testing.T
+	out   bytes.Buffer
+	began time.Time
+	took  time.Duration
+}
+
+func launch(t *testing.T, path string, args ...string) *program {
+	t.Helper()
+	p := &program{Cmd: exec.Command(path, args...), t: t, began: time.Now()}
+	p.Stdout = &p.out
+	require.NoError(t, p.Start())
+	t.Cleanup(func() {
+		if p.ProcessState == nil {
+			_ = p.Process.Kill() // it may have ended
+			_ = p.Wait()         // it was killed
+		}
+	})
+	return p
+}
+
+// end waits for it and returns the numbers that it printed.
+func (p *program) end() []time.Duration {
+	p.t.Helper()
+	require.NoError(p.t, p.Wait(), "%s", p.Path)
+	p.took = time.Since(p.began)
+	var numbers []time.Duration
+	for _, word := range strings.Fields(p.out.String()) {
+		n, err := strconv.ParseInt(word, 10, 64)
+		require.NoError(p.t, err)
+		numbers = append(numbers, time.Duration(n))
+	}
+	return numbers
+}
+
+// dependsOnKernel skips what is the same on every kernel where the kernel is emulated: the tests would take too long there.
+func dependsOnKernel(t *testing.T, yes bool) {
+	t.Helper()
+	if emulated && !yes {
+		t.Skip("is the same on every kernel")
+	}
+}
+
+// needPromptness skips what needs the engine to read a process within the milliseconds that it lives or runs one program.
+func needPromptness(t *testing.T) {
+	t.Helper()
+	if emulated {
+		t.Skip("an emulated CPU is too slow to read so short a life; what the kernel tells of it is tested by lifecycle")
+	}
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// near holds that a program was sampled for about the time that it worked; how exact it is another test tells.
+func near(t *testing.T, want, got time.Duration) {
+	t.Helper()
+	tolerance := 0.3
+	if emulated {
+		tolerance = 0.9 // an emulated CPU stands still now and then, and its timer with it
+	}
+	require.InEpsilon(t, want.Seconds(), got.Seconds(), tolerance)
+}
+
+// copyFile copies a program to a path of its own.
+func copyFile(t *testing.T, from, to string) string {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(to, data, 0o755))
+	return to
+}
+
+func (s sum) String() string { return fmt.Sprintf("%d samples, %s, %v", s.samples, s.time, s.errors) }

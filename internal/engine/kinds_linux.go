@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
+)
+
+// catalogue lists the kinds of observation. A new kind is one line here.
+var catalogue = []kindOf{
+	{observe.OnCPU, lifecycle.ScopeOnCPU, (*Engine).startOnCPU},
+}
+
+// kindOf is a kind of observation. start returns nil where the configuration
+// does not ask for it.
+type kindOf struct {
+	kind  observe.Kind
+	scope lifecycle.Scope
+	start func(*Engine, *kernel.Loader, host) (*running, []process.Selector, error)
+}
+
+func (e *Engine) startKinds(loader *kernel.Loader) error {
+	for _, k := range catalogue {
+		started, targets, err := k.start(e, loader, host{subjects: e.subjects, scope: k.scope})
+		if err != nil {
+			return fmt.Errorf("starting %s: %w", k.kind, err)
+		}
+		if started == nil {
+			continue
+		}
+		started.kind = k.kind
+		now := time.Now()
+		started.drainDue = now.Add(started.DrainInterval())
+		started.reportDue = now.Add(started.reportInterval)
+		e.running = append(e.running, started)
+		narrowed, err := e.table.Narrow(fmt.Sprintf("observe::%s::targets", k.kind), targets)
+		if err != nil {
+			return fmt.Errorf("starting %s: %w", k.kind, err)
+		}
+		e.subjects.kinds = append(e.subjects.kinds, kindTargets{scope: k.scope, targets: narrowed})
+	}
+	return nil
+}
+
+func (e *Engine) startOnCPU(loader *kernel.Loader, host host) (*running, []process.Selector, error) {
+	c := e.config.OnCPU
+	if c == nil {
+		return nil, nil, nil
+	}
+	profiler, err := oncpu.Start(oncpu.Config{
+		Period:       c.Period,
+		Cycles:       c.Cycles,
+		KernelStacks: c.KernelStacks,
+		UserStacks:   c.UserStacks,
+		MaxDepth:     c.MaxDepth,
+		MapBytes:     e.config.MemoryBytes / mapShare,
+		SampleBytes:  e.config.MemoryBytes / sampleShare,
+		SysRoot:      e.sysRoot(),
+		ProcRoot:     e.procRoot(),
+	}, loader, e.sharedMaps(), host)
+	if err != nil {
+		return nil, nil, err
+	}
+	if why := profiler.Degraded(); why != nil {
+		e.degrade("on_cpu.event", why)
+	}
+	return &running{Observation: profiler, reportInterval: c.ReportInterval}, c.Targets, nil
+}
+
+// sharedMaps are the maps that all observations use.
+func (e *Engine) sharedMaps() map[string]*ebpf.Map {
+	shared := e.tracker.SharedMaps()
+	if e.unwinding != nil {
+		maps.Copy(shared, e.unwinding.store.SharedMaps())
+	}
+	return shared
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+)
+
+func none() Hooks {
+	return Hooks{Profiles: func([]*model.Profile) {}, Level: func(int, string) {}}
+}
+
+// openBPF counts this process's BPF and perf files.
+func openBPF(t *testing.T) (n int) {
+	t.Helper()
+	links, err := filepath.Glob("/proc/self/fd/*")
+	require.NoError(t, err)
+	for _, link := range links {
+		target, err := os.Readlink(link)
+		if err == nil && (strings.Contains(target, "bpf") || strings.Contains(target, "perf_event")) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestNothingToObserve holds that without an observation nothing is attached and no privilege needed.
+func TestNothingToObserve(t *testing.T) {
+	e, err := Start(Config{RootPath: "/"}, none(), zap.NewNop())
+	require.NoError(t, err)
+	require.Zero(t, openBPF(t))
+	stats := e.Stats()
+	require.Empty(t, stats.Programs)
+	require.Zero(t, stats.MapBytes)
+	ran := false
+	e.Charge(func() { ran = true })
+	require.True(t, ran)
+	require.NoError(t, e.Shutdown())
+	require.NoError(t, e.Shutdown())
+}
+
+func TestWithoutPrivileges(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root has the privileges; the receiver's test starts itself as another user")
+	}
+	_, err := Start(configuration(time.Millisecond), none(), zap.NewNop())
+	var missing *kernel.MissingCapabilityError
+	require.ErrorAs(t, err, &missing)
+	require.ErrorContains(t, err, "CAP_BPF")
+	require.ErrorContains(t, err, "CAP_PERFMON")
+}
+
+func TestShutdown(t *testing.T) {
+	needRoot(t)
+	require.Zero(t, openBPF(t))
+	e := begin(t, configuration(time.Millisecond))
+	require.Positive(t, openBPF(t))
+	time.Sleep(200 * time.Millisecond)
+	running := e.Stats()
+	e.end()
+	require.Zero(t, openBPF(t))
+	after := e.Stats()
+	require.Len(t, after.Programs, 4)
+	require.GreaterOrEqual(t, after.MapBytes, running.MapBytes, "tables came meanwhile")
+	require.GreaterOrEqual(t, after.Events["on_cpu"], running.Events["on_cpu"])
+	require.Positive(t, after.EngineTime)
+}
+
+// TestShutdownTellsTheLastInterval holds that nothing waits for the report that would have come.
+func TestShutdownTellsTheLastInterval(t *testing.T) {
+	needRoot(t)
+	config := configuration(time.Millisecond)
+	config.OnCPU.ReportInterval = 10 * time.Minute
+	e := begin(t, config)
+	launch(t, testbin.C(t, "testdata/chain.c"), "300", "-").end()
+	require.Empty(t, e.of(func(*model.Process) bool { return true }))
+	e.end()
+	require.NotEmpty(t, e.of(func(*model.Process) bool { return true }))
+	for _, p := range e.profiles {
+		require.Less(t, p.Duration, 10*time.Second)
+		require.WithinDuration(t, time.Now(), p.Start.Add(p.Duration), 5*time.Second)
+	}
+}
+
+// TestStartThatFails holds that what was begun before the error is given back.
+func TestStartThatFails(t *testing.T) {
+	needRoot(t)
+	config := configuration(time.Millisecond)
+	config.OnCPU.Targets = []process.Selector{{Comm: "("}}
+	_, err := Start(config, none(), zap.NewNop())
+	require.ErrorContains(t, err, "starting on_cpu: observe::on_cpu::targets[0]: comm: compiling the RE2 pattern: ")
+	require.Zero(t, openBPF(t))
+
+	config = configuration(time.Millisecond, process.Selector{Exe: "["})
+	_, err = Start(config, none(), zap.NewNop())
+	require.ErrorContains(t, err, "preparing the process table: targets::include[0]: exe: ")
+	require.Zero(t, openBPF(t))
+
+	config = configuration(time.Millisecond)
+	config.RootPath = t.TempDir()
+	_, err = Start(config, none(), zap.NewNop())
+	require.ErrorContains(t, err, config.RootPath)
+	require.Zero(t, openBPF(t))
+}
+
+// TestLimit holds that sampling is reduced when the engine is dearer than allowed, and told so.
+func TestLimit(t *testing.T) {
+	needRoot(t)
+	if testing.Short() || emulated {
+		t.Skip("takes one of the governor's windows and the time before it, 12 s")
+	}
+	config := configuration(time.Millisecond)
+	config.CPUPercent = 0.001
+	var mu sync.Mutex
+	var told []string
+	hooks := none()
+	hooks.Level = func(level int, cause string) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, cause)
+		require.Equal(t, maxLevel, level, "a thousand times the limit takes all steps at once")
+	}
+	e, err := Start(config, hooks, zap.NewNop())
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return e.Stats().Level == maxLevel }, 40*time.Second, 100*time.Millisecond)
+	require.NoError(t, e.Shutdown())
+	mu.Lock()
+	defer mu.Unlock()
+	require.Len(t, told, 1)
+	require.Regexp(t, `^the receiver and its probes used \d+\.\d\d % of a core; limits::cpu_percent is 0.001$`, told[0])
+}
+
+func TestStats(t *testing.T) {
+	needRoot(t)
+	e := begin(t, configuration(time.Millisecond))
+	time.Sleep(700 * time.Millisecond)
+	stats := e.Stats()
+	require.Contains(t, stats.Events, "on_cpu")
+	for _, name := range []string{"process_fork", "process_exec", "process_exit", "on_cpu.sample"} {
+		require.Contains(t, stats.Programs, name)
+	}
+	require.Positive(t, stats.Known)
+	require.Equal(t, stats.Known-1, stats.InScope, "all but this one")
+	require.Positive(t, stats.MapBytes)
+	for _, key := range []LossKey{
+		{"on_cpu", "map_full"}, {"on_cpu", "no_table"}, {"on_cpu", "interval_full"},
+		{"process", "ring_full"}, {"process", "scope_full"}, {"process", "undecided"}, {"process", "too_many"},
+		{"process", "table_full"}, {"process", "linger_full"},
+	} {
+		count, known := stats.Lost[key]
+		require.True(t, known, "%v is told also where it is 0", key)
+		require.Zero(t, count, "%v", key)
+	}
+	require.Zero(t, stats.Level)
+}

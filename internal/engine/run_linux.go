@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+)
+
+// run drains and reports until the context ends.
+func (e *Engine) run(ctx context.Context) {
+	var cpus <-chan struct{}
+	if e.hotPlug != nil {
+		cpus = e.hotPlug.Events()
+	}
+	e.governor.begin(time.Now())
+	e.openRing()
+	e.announce()
+	timer := time.NewTimer(time.Until(e.nextDue()))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-cpus:
+			e.work.run(e.followCPUs)
+		case <-timer.C:
+			e.work.run(func() { e.tick(ctx, time.Now()) })
+			timer.Reset(time.Until(e.nextDue()))
+		}
+	}
+}
+
+// announce says what runs from now on.
+func (e *Engine) announce() {
+	cpus, err := kernel.OnlineCPUs(e.sysRoot())
+	if err != nil {
+		e.logger.Warn("Counting the CPUs that are sampled", zap.Error(err))
+		return
+	}
+	c := e.config.OnCPU
+	e.logger.Info(fmt.Sprintf("%s: sampling %d CPUs every %s, reports every %s", observe.OnCPU, len(cpus), c.Period, c.ReportInterval),
+		kindOnCPU, zap.Int("cpus", len(cpus)), zap.Duration("period", c.Period), zap.Duration("report_interval", c.ReportInterval))
+}
+
+// kindOnCPU says in a log line which kind of observation it is about.
+var kindOnCPU = zap.String("kind", string(observe.OnCPU))
+
+func (e *Engine) nextDue() time.Time {
+	due := e.running[0].drainDue
+	for _, o := range e.running {
+		if o.drainDue.Before(due) {
+			due = o.drainDue
+		}
+	}
+	return due
+}
+
+// tick does what is due: drains, and after a drain reports.
+func (e *Engine) tick(ctx context.Context, now time.Time) {
+	e.lookAtRing(now)
+	// The ends of processes come without a wake-up; this is when they are read.
+	if err := e.tracker.Flush(); err != nil {
+		e.logger.Debug("Flushing process events", zap.Error(err))
+	}
+	// So are decisions about processes that have lived long enough to be read.
+	if err := e.table.Settle(ctx); err != nil {
+		return // the context ended
+	}
+	all := true
+	for _, o := range e.running {
+		if o.drainDue.After(now) {
+			all = false
+			continue
+		}
+		if err := o.Drain(); err != nil {
+			e.logger.Error("Reading what was observed", zap.String("kind", string(o.kind)), zap.Error(err))
+		}
+		e.lookAtTables(o, now)
+		o.drainDue = now.Add(o.DrainInterval())
+	}
+	if all {
+		e.subjects.drained()
+	}
+	e.keepToLimits(now)
+	for _, o := range e.running {
+		if !o.reportDue.After(now) {
+			e.report(o, now)
+			o.reportDue = now.Add(o.reportInterval)
+		}
+	}
+}
+
+func (e *Engine) report(o *running, now time.Time) {
+	if profiles := o.Report(now); len(profiles) > 0 {
+		e.hooks.Profiles(profiles)
+	}
+}
+
+// keepToLimits makes all observations cheaper or dearer when the governor says
+// so. What was seen before is reported first: a profile has one period.
+func (e *Engine) keepToLimits(now time.Time) {
+	changed, cause := e.governor.observe(now, e.cost(), e.memory())
+	if !changed {
+		return
+	}
+	level := e.governor.level
+	for _, o := range e.running {
+		e.report(o, now)
+		if err := o.SetLevel(level); err != nil {
+			e.logger.Error("Changing the sampling period", zap.String("kind", string(o.kind)), zap.Error(err))
+		}
+	}
+	e.level.Store(int32(level))
+	e.hooks.Level(level, cause)
+}
+
+func (e *Engine) followCPUs() {
+	if e.mappings != nil {
+		e.followCPUsMappings()
+	}
+	for _, o := range e.running {
+		if err := o.CPUsChanged(); err != nil {
+			e.logger.Error("Following CPUs that came or went", zap.String("kind", string(o.kind)), zap.Error(err))
+		}
+	}
+}
+
+// watchProcesses scans /proc at once and then at each interval: what no event
+// told is found there.
+func (e *Engine) watchProcesses(ctx context.Context) {
+	interval := time.NewTicker(e.config.ScanInterval)
+	defer interval.Stop()
+	for {
+		e.work.run(func() { e.scan(ctx) })
+		select {
+		case <-ctx.Done():
+			return
+		case <-interval.C:
+		}
+	}
+}
+
+func (e *Engine) scan(ctx context.Context) {
+	if _, err := e.table.Scan(ctx); err != nil && ctx.Err() == nil {
+		e.logger.Warn("Scanning the processes", zap.Error(err))
+		return
+	}
+	if err := e.subjects.sweep(); err != nil {
+		e.logger.Warn("Scanning the processes", zap.Error(err))
+	}
+}
+
+// cost is the CPU time that the engine and its programs have used.
+func (e *Engine) cost() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.readPrograms()
+	total := e.work.total()
+	for _, p := range e.last.programs {
+		total += p.Time
+	}
+	return total
+}
+
+// memory is what the engine holds, kernel maps included.
+func (e *Engine) memory() uint64 {
+	maps, symbols := e.mapBytes(), e.symbols.Stats()
+	return maps + e.table.Bytes() + e.sampleBytes() + uint64(symbols.TableBytes+symbols.FrameBytes+symbols.OtherBytes)
+}
+
+// sampleBytes is the memory of samples that were not delivered yet.
+func (e *Engine) sampleBytes() uint64 {
+	var bytes uint64
+	if e.hooks.Held != nil {
+		bytes = e.hooks.Held()
+	}
+	for _, o := range e.running {
+		bytes += o.HeldBytes()
+	}
+	return bytes
+}
+
+func (e *Engine) mapBytes() uint64 {
+	bytes := uint64(trackedProcesses*scopeEntryBytes) + e.tracker.RingBytes()
+	if e.unwinding != nil {
+		bytes += e.unwinding.store.Stats().Bytes
+	}
+	for _, o := range e.running {
+		bytes += o.MapBytes()
+	}
+	return bytes
+}

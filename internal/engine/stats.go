@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import "time"
+
+// Stats is what the engine tells about itself. Counts are since the start.
+type Stats struct {
+	// Events counts what each probe has seen, lost ones included.
+	Events map[string]uint64
+	// Lost counts what was lost or told incompletely.
+	Lost map[LossKey]uint64
+	// Unmerged counts events for which the kernel's table had no free slot near.
+	// Nothing is lost by it: user space merges them.
+	Unmerged map[string]uint64
+	// Frames counts the frames of stacks, Unnamed those without a name, by reason.
+	Frames  uint64
+	Unnamed map[string]uint64
+	// SymbolHits and SymbolMisses count look-ups of addresses.
+	SymbolHits, SymbolMisses uint64
+	SymbolEvictions          uint64
+	SymbolErrors             map[string]uint64
+	// MapBytes, SymbolBytes and SampleBytes are what is held.
+	MapBytes, SymbolBytes, SampleBytes uint64
+	// MapFill is how full kernel maps are, from 0 to 1: of scope now, of
+	// process_events the most that waited for a drain in the last minute or two.
+	MapFill map[string]float64
+	// Programs are the attached BPF programs.
+	Programs map[string]ProgramStats
+	// EngineTime is the CPU time of the engine's own work.
+	EngineTime time.Duration
+	// Known and InScope count processes.
+	Known, InScope int
+	// ProcessErrors counts failed reads of /proc.
+	ProcessErrors map[string]uint64
+	// SelectorsUnmatched counts selectors that match no process.
+	SelectorsUnmatched int
+	// Degraded names capabilities that are missing or less than was configured;
+	// the value says why and what to do.
+	Degraded map[string]string
+	// Level is the step by which sampling is reduced; 0 is as configured.
+	Level int
+}
+
+// LossKey says where and why something was lost.
+type LossKey struct {
+	Probe, Reason string
+}
+
+// ProgramStats is the kernel's own account of a BPF program.
+type ProgramStats struct {
+	Runs uint64
+	Time time.Duration
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+)
+
+// Capabilities that are degraded while the kernel's own counts cannot be read.
+const (
+	unreadPrograms = "program_statistics"
+	unreadLosses   = "loss_statistics"
+	unreadFill     = "map_fill"
+)
+
+// lastRead is what the kernel told last. What cannot be read keeps its value:
+// counts that vanish and come again would look like a restart.
+type lastRead struct {
+	programs map[string]ProgramStats
+	losses   map[LossKey]uint64
+	mapBytes uint64
+	// unread says why something could not be read the last time; "" after it
+	// could again.
+	unread map[string]string
+	// tables tells how full the tables of each observation get.
+	tables map[observe.Kind]*highest
+	// ring tells how full the ring of processes' events gets.
+	ring ringFill
+}
+
+// readLast brings everything up to date for the last time before it is freed.
+// Of a start that failed early there is nothing to read. The caller holds the
+// lock.
+func (e *Engine) readLast() {
+	if e.released || e.tracker == nil || e.subjects == nil {
+		return
+	}
+	e.readPrograms()
+	e.readLosses()
+	e.last.mapBytes = e.mapBytes()
+}
+
+// readPrograms reads the kernel's statistics of every attached program. The
+// caller holds the lock.
+func (e *Engine) readPrograms() {
+	programs := maps.Clone(e.last.programs)
+	if programs == nil {
+		programs = map[string]ProgramStats{}
+	}
+	var errs []error
+	if e.tracker != nil {
+		for name, program := range e.tracker.Programs() {
+			cost, err := kernel.Cost(program)
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			programs[name] = ProgramStats{Runs: cost.Runs, Time: cost.Time}
+		}
+	}
+	for _, o := range e.running {
+		costs, err := o.Costs()
+		errs = append(errs, err)
+		for _, cost := range costs {
+			programs[string(o.kind)+"."+cost.Program] = ProgramStats{Runs: cost.Runs, Time: cost.Time}
+		}
+	}
+	e.last.programs = programs
+	e.noteUnread(unreadPrograms, errors.Join(errs...))
+}
+
+// readLosses reads what the programs count themselves. The caller holds the lock.
+func (e *Engine) readLosses() {
+	lost := maps.Clone(e.last.losses)
+	if lost == nil {
+		lost = map[LossKey]uint64{}
+	}
+	for _, o := range e.running {
+		for _, loss := range o.Losses() {
+			lost[LossKey{loss.Probe, loss.Reason}] = loss.Count
+		}
+	}
+	shared, err := e.tracker.Losses()
+	if err == nil {
+		lost[LossKey{probeProcess, "ring_full"}] = shared.RingFull
+		lost[LossKey{probeProcess, "scope_full"}] = shared.ScopeFull
+	}
+	lost[LossKey{"unwind", "not_code"}] = e.subjects.notCode.Load()
+	if e.unwinding != nil {
+		lost[LossKey{"unwind", "table_failed"}] = e.unwinding.failed.Load()
+		lost[LossKey{"unwind", "mappings_full"}] = e.unwinding.skipped.Load()
+	}
+	lost[LossKey{probeProcess, "undecided"}] = e.subjects.undecided.Load()
+	lost[LossKey{probeProcess, "too_many"}] = e.subjects.crowded.Load()
+	e.last.losses = lost
+	e.noteUnread(unreadLosses, err)
+}
+
+// openRing begins to watch how full the ring of processes' events gets.
+func (e *Engine) openRing() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, shared := range e.tracker.SharedMaps() {
+		if shared.Type() == ebpf.RingBuf {
+			e.noteUnread(unreadFill, e.last.ring.open(shared))
+		}
+	}
+}
+
+// lookAtTables is called after an observation has been drained.
+func (e *Engine) lookAtTables(o *running, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.last.tables == nil {
+		e.last.tables = map[observe.Kind]*highest{}
+	}
+	if e.last.tables[o.kind] == nil {
+		e.last.tables[o.kind] = &highest{}
+	}
+	e.last.tables[o.kind].add(now, o.Fill())
+}
+
+// lookAtRing is called when the ring is fullest: just before it is read.
+func (e *Engine) lookAtRing(now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.last.ring.look(now)
+}
+
+// mapFill is how full the maps are, from 0 to 1, by name. The caller holds the
+// lock.
+func (e *Engine) mapFill() map[string]float64 {
+	fill := map[string]float64{
+		"scope":          float64(e.subjects.decided()) / trackedProcesses,
+		"process_events": e.last.ring.highest.value(),
+	}
+	if e.unwinding != nil {
+		fill["unwind"] = float64(e.unwinding.store.Stats().TableBytes) / float64(e.config.MemoryBytes/unwindShare)
+	}
+	for kind, highest := range e.last.tables {
+		fill[string(kind)] = highest.value()
+	}
+	return fill
+}
+
+// decided is how many processes the kernel has been told a decision about, this
+// one and the idle task included. The kernel may know more: those that were asked
+// about while there was no room to remember them.
+func (s *subjects) decided() int {
+	const always = 2
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.byProcess) + always
+}
+
+// noteUnread remembers whether a reading has failed. The first failure is logged.
+func (e *Engine) noteUnread(what string, err error) {
+	_, before := e.last.unread[what]
+	switch {
+	case err == nil && before:
+		e.last.unread[what] = ""
+	case err != nil:
+		if !before {
+			e.logger.Warn("The receiver's own statistics keep their last values",
+				zap.String("capability", what), zap.Error(err))
+		}
+		if e.last.unread == nil {
+			e.last.unread = map[string]string{}
+		}
+		e.last.unread[what] = err.Error()
+	}
+}
+
+// degradedNow is what is missing: since the start, and at the last reading. The
+// caller holds the lock.
+func (e *Engine) degradedNow() map[string]string {
+	degraded := maps.Clone(e.degraded)
+	for what, why := range e.last.unread {
+		if why != "" {
+			degraded[what] = "reading what the kernel counts, the last values are told: " + why
+		}
+	}
+	return degraded
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+)
+
+// costly is an observation that tells its cost, or why it cannot.
+type costly struct {
+	observe.Observation
+	runs uint64
+	err  error
+}
+
+func (c *costly) Costs() ([]observe.ProgramCost, error) {
+	if c.err != nil {
+		return nil, c.err
+	}
+	return []observe.ProgramCost{{Program: "sample", Runs: c.runs, Time: time.Duration(c.runs)}}, nil
+}
+
+// TestCostsThatCannotBeRead holds that they keep their last value, and that this is told as long as it lasts.
+func TestCostsThatCannotBeRead(t *testing.T) {
+	core, logs := observer.New(zap.WarnLevel)
+	o := &costly{runs: 5}
+	e := &Engine{
+		logger: zap.New(core), degraded: map[string]string{"cpu_hotplug": "why"},
+		running: []*running{{Observation: o, kind: observe.OnCPU}},
+	}
+	require.Equal(t, 5*time.Nanosecond, e.cost())
+	require.Equal(t, map[string]string{"cpu_hotplug": "why"}, e.degradedNow())
+	told := e.last.programs
+
+	o.runs, o.err = 9, errors.New("not now")
+	for range 2 {
+		require.Equal(t, 5*time.Nanosecond, e.cost(), "the governor must not see the cost fall")
+	}
+	require.Equal(t, map[string]ProgramStats{"on_cpu.sample": {Runs: 5, Time: 5}}, e.last.programs)
+	require.Equal(t, map[string]string{
+		"cpu_hotplug":        "why",
+		"program_statistics": "reading what the kernel counts, the last values are told: not now",
+	}, e.degradedNow())
+	require.Equal(t, 1, logs.Len(), "told once")
+	require.Equal(t, map[string]any{"capability": "program_statistics", "error": "not now"}, logs.All()[0].ContextMap())
+
+	o.err = nil
+	require.Equal(t, 9*time.Nanosecond, e.cost())
+	require.Equal(t, map[string]string{"cpu_hotplug": "why"}, e.degradedNow())
+	require.Equal(t, map[string]ProgramStats{"on_cpu.sample": {Runs: 5, Time: 5}}, told, "what was told stays as it was")
+}
+
+// TestStatsOutliveTheShutdown holds that the last counts are taken when the programs go, and nobody need have asked before.
+func TestStatsOutliveTheShutdown(t *testing.T) {
+	e := begin(t, configuration(time.Millisecond))
+	for busy := time.Now(); time.Since(busy) < 200*time.Millisecond; {
+	} // an idle CPU is not sampled
+	e.end()
+	stats := e.Stats()
+	require.Positive(t, stats.Programs["on_cpu.sample"].Runs)
+	require.Contains(t, stats.Programs, "process_exit")
+	require.Contains(t, stats.Lost, LossKey{"process", "ring_full"})
+	require.Contains(t, stats.Lost, LossKey{"on_cpu", "map_full"})
+	require.Positive(t, stats.MapBytes)
+	require.NotContains(t, stats.Degraded, "program_statistics")
+	require.NotContains(t, stats.Degraded, "loss_statistics")
+}
+
+// TestLossesThatCannotBeRead closes the map that they are in.
+func TestLossesThatCannotBeRead(t *testing.T) {
+	e := begin(t, configuration(time.Second))
+	before := e.Stats()
+	require.Contains(t, before.Lost, LossKey{"process", "ring_full"})
+	e.end()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.readLosses() // the maps are gone
+	require.Equal(t, before.Lost[LossKey{"process", "ring_full"}], e.last.losses[LossKey{"process", "ring_full"}])
+	require.Contains(t, e.last.losses, LossKey{"process", "scope_full"})
+	require.Contains(t, e.degradedNow()["loss_statistics"], "reading lost process events: ")
+}

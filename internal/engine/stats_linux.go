@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import "maps"
+
+// probeProcess names the programs that all observations share.
+const probeProcess = "process"
+
+// Stats returns what the engine tells about itself. It may be called from any
+// goroutine, also after Shutdown.
+func (e *Engine) Stats() Stats {
+	stats := Stats{
+		Events:     map[string]uint64{},
+		Lost:       map[LossKey]uint64{},
+		Unmerged:   map[string]uint64{},
+		EngineTime: e.work.total(),
+		Degraded:   map[string]string{},
+		Level:      int(e.level.Load()),
+	}
+	if e.tracker == nil {
+		return stats
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.readLast()
+	stats.Degraded = e.degradedNow()
+	stats.Programs = maps.Clone(e.last.programs)
+	maps.Copy(stats.Lost, e.last.losses)
+	stats.MapBytes = e.last.mapBytes
+	stats.MapFill = e.mapFill()
+	for _, o := range e.running {
+		stats.Events[string(o.kind)] = o.Samples()
+		stats.Unmerged[string(o.kind)] = o.Unmerged()
+	}
+	stats.SampleBytes = e.sampleBytes()
+	e.processStats(&stats)
+	e.symbolStats(&stats)
+	return stats
+}
+
+func (e *Engine) processStats(stats *Stats) {
+	table := e.table.Stats()
+	stats.Known, stats.InScope = table.Known, table.InScope
+	stats.SelectorsUnmatched = len(table.Unmatched)
+	stats.ProcessErrors = map[string]uint64{}
+	for key, n := range table.ReadErrors {
+		stats.ProcessErrors[key.Reason] += n
+	}
+	stats.Lost[LossKey{probeProcess, "table_full"}] = table.Untracked
+	stats.Lost[LossKey{probeProcess, "linger_full"}] = table.LingerDropped
+	stats.Lost[LossKey{probeProcess, "deferred"}] = table.Deferred
+}
+
+func (e *Engine) symbolStats(stats *Stats) {
+	if err := e.symbols.KernelError(); err != nil {
+		stats.Degraded["kernel_symbols"] = err.Error()
+	}
+	symbols := e.symbols.Stats()
+	stats.SymbolHits, stats.SymbolMisses = symbols.CacheHits, symbols.CacheMisses
+	stats.SymbolEvictions = symbols.TablesEvicted + symbols.FramesEvicted
+	stats.SymbolBytes = uint64(symbols.TableBytes + symbols.FrameBytes + symbols.OtherBytes)
+	stats.Unnamed, stats.SymbolErrors = map[string]uint64{}, map[string]uint64{}
+	exited, unread := e.subjects.unnamed.Load(), e.subjects.unread.Load()
+	stats.Frames = symbols.Named + exited + unread
+	for reason, n := range symbols.Unnamed {
+		stats.Unnamed[string(reason)] = n
+		stats.Frames += n
+	}
+	stats.Unnamed["process_exited"] += exited
+	stats.Unnamed["unreadable"] = unread
+	for reason, n := range symbols.Errors {
+		stats.SymbolErrors[string(reason)] = n
+	}
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
+)
+
+const (
+	// drainsAfterEnd is how many drains may still bring samples of a program that
+	// has ended: those of the tables that were being written, and one to spare.
+	drainsAfterEnd = 2
+	// maxSubjects bounds the programs that are known at once. Beyond it samples
+	// are counted as lost.
+	maxSubjects = 16384
+)
+
+// subjects answers who was seen. An entry begins when the kernel meets a program
+// and asks, so that a process that lives for a few milliseconds is still read.
+type subjects struct {
+	table   *process.Table
+	tracker *lifecycle.Tracker
+	symbols *symbol.Symbolizer
+	// unwinding is nil where no observation takes user stacks.
+	unwinding *unwinding
+	kinds     []kindTargets
+	boot      func() (time.Time, error)
+	logger    *zap.Logger
+
+	mu        sync.Mutex
+	known     map[observe.SubjectKey]*subject
+	byProcess map[model.ProcessID][]observe.SubjectKey
+	ending    []observe.SubjectKey
+
+	unnamed, unread, notCode, undecided, crowded atomic.Uint64
+}
+
+// kindTargets narrows the scope of one kind of observation.
+type kindTargets struct {
+	scope   lifecycle.Scope
+	targets *process.Narrowing
+}
+
+// asked reads a process that the kernel has met and tells it the decision.
+func (s *subjects) asked(key observe.SubjectKey, comm string) {
+	if old := s.find(key); old != nil && s.again(key, old) {
+		return
+	}
+	s.meet(key, comm)
+}
+
+// again answers for a program that was met before: by a drain that was faster
+// than the question, or in the middle of its exec, when it had no mappings yet.
+// It returns false where the old answer must not be used.
+func (s *subjects) again(key observe.SubjectKey, old *subject) bool {
+	s.mu.Lock()
+	running := old.ended == 0
+	s.mu.Unlock()
+	if !running {
+		return false
+	}
+	known, inScope, program, err := s.table.LookupProgram(key.ID())
+	if s.left(key, old) {
+		return true // the question, too, is of a program that is over
+	}
+	if err != nil || !inScope || s.scopeOf(known) != old.scope {
+		return false
+	}
+	old.process.Store(known)
+	if space := old.space.Load(); space != nil {
+		err = space.Refresh()
+	} else {
+		err = s.open(old, key.ID())
+	}
+	if err != nil {
+		return false
+	}
+	if s.readAs(key, old, program) {
+		s.answer(key, old)
+	}
+	return true
+}
+
+// answer tells the kernel the decision, and has unwind tables looked up.
+func (s *subjects) answer(key observe.SubjectKey, about *subject) {
+	s.tell(key, about)
+	if s.unwinding != nil && about.space.Load() != nil {
+		s.unwinding.want(key, about)
+	}
+}
+
+// tell tells the kernel the decision, and where the unwind tables are.
+func (s *subjects) tell(key observe.SubjectKey, about *subject) {
+	if err := s.tracker.Answer(key.PID, about.scope, about.handle()); err != nil {
+		s.logger.Debug("Telling the kernel who is in scope", zap.Error(err))
+	}
+}
+
+// publish tells the kernel of new unwind tables of a program, if it runs still.
+func (s *subjects) publish(key observe.SubjectKey, about *subject) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known[key] == about && about.ended == 0 {
+		s.tell(key, about)
+	}
+}
+
+// refresh reads the mappings of a program again, which may have exec'ed another
+// one meanwhile: false then.
+func (s *subjects) refresh(key observe.SubjectKey, about *subject) bool {
+	space := about.space.Load()
+	if space == nil || s.left(key, about) {
+		return false
+	}
+	program, err := s.table.ProgramOf(key.ID())
+	if err != nil || space.Refresh() != nil {
+		return false
+	}
+	return s.readAs(key, about, program)
+}
+
+// seen returns the subject of a sample, or nil when there is no room for it.
+func (s *subjects) seen(key observe.SubjectKey, comm string) *subject {
+	if known := s.find(key); known != nil {
+		known.call(comm)
+		return known
+	}
+	met := s.meet(key, comm)
+	if met != nil {
+		met.call(comm)
+	}
+	return met
+}
+
+func (s *subjects) find(key observe.SubjectKey) *subject {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known[key]
+}
+
+// meet reads a process now and remembers it. It reads without the lock, since
+// the table may have changes to tell meanwhile; of two that meet the same
+// process at once, the last one stays.
+func (s *subjects) meet(key observe.SubjectKey, comm string) *subject {
+	met := s.read(key, comm)
+	if s.superseded(key) {
+		met.close()
+		met = s.departed(key, comm)
+	}
+	kept, running := s.remember(key, met)
+	if kept != met {
+		met.close()
+	}
+	if running {
+		s.answer(key, kept)
+	}
+	return kept
+}
+
+// remember keeps a subject and returns it; an older one of the same program is
+// kept in its place where it knows more, and none when there are too many. It
+// tells whether the program runs still.
+func (s *subjects) remember(key observe.SubjectKey, met *subject) (kept *subject, running bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.supersede(key, met)
+	old, ok := s.known[key]
+	switch {
+	case ok && old.space.Load() != nil && met.space.Load() == nil:
+		return old, old.ended == 0
+	case ok && old.scope == met.scope && met.process.Load() != nil:
+		// Observations hold on to the old one until they report: it is renewed.
+		s.renew(key, old, met)
+		return old, old.ended == 0
+	case ok:
+		old.close()
+		s.ending = slices.DeleteFunc(s.ending, func(k observe.SubjectKey) bool { return k == key })
+	case len(s.known) >= maxSubjects:
+		s.crowded.Add(1)
+		return nil, false
+	default:
+		s.byProcess[key.ID()] = append(s.byProcess[key.ID()], key)
+	}
+	s.known[key] = met
+	if met.ended > 0 {
+		s.ending = append(s.ending, key)
+	}
+	return met, met.ended == 0
+}
+
+// renew gives a subject what was read of it again. The caller holds the lock.
+func (s *subjects) renew(key observe.SubjectKey, old, met *subject) {
+	old.process.Store(met.process.Load())
+	old.program = met.program
+	old.lost.Store(met.lost.Load())
+	if before := old.space.Swap(met.space.Swap(nil)); before != nil {
+		before.Close()
+	}
+	s.ending = slices.DeleteFunc(s.ending, func(k observe.SubjectKey) bool { return k == key })
+	if old.ended = met.ended; old.ended > 0 {
+		s.ending = append(s.ending, key)
+	}
+}
+
+// scopeOf returns the kinds of observation that a process in scope is subject to.
+func (s *subjects) scopeOf(p *model.Process) lifecycle.Scope {
+	scope := lifecycle.ScopeNone
+	for _, kind := range s.kinds {
+		if s.table.Matches(kind.targets, p) {
+			scope |= kind.scope
+		}
+	}
+	return scope
+}
+
+// changed forgets what was decided about processes whose scope or program has
+// changed: the kernel asks anew at the next sample. What was sampled before is
+// still told of the old program.
+func (s *subjects) changed(changes []process.Change) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, change := range changes {
+		keys := s.byProcess[change.ID]
+		if len(keys) == 0 {
+			continue
+		}
+		// The last thread of a process that ended may be sampled still: its
+		// decision goes with the subject.
+		if change.Kind != process.Removed {
+			s.unanswer(change.ID.PID)
+		}
+		for _, key := range keys {
+			s.end(key)
+		}
+	}
+}
+
+// unanswer makes the kernel ask anew.
+func (s *subjects) unanswer(pid uint32) {
+	if err := s.tracker.Forget(pid); err != nil {
+		s.logger.Debug("Telling the kernel to forget a process", zap.Error(err))
+	}
+}
+
+func (s *subjects) end(key observe.SubjectKey) {
+	if known := s.known[key]; known.ended == 0 {
+		known.ended = drainsAfterEnd
+		s.ending = append(s.ending, key)
+	}
+}
+
+// drained is told that all observations have been drained once more.
+func (s *subjects) drained() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ending = slices.DeleteFunc(s.ending, func(key observe.SubjectKey) bool {
+		known := s.known[key]
+		known.ended--
+		if known.ended > 0 {
+			return false
+		}
+		s.forget(key)
+		return true
+	})
+}
+
+// forget drops a subject. The caller holds the lock.
+func (s *subjects) forget(key observe.SubjectKey) {
+	gone := s.known[key]
+	delete(s.known, key)
+	defer gone.close() // when the kernel has been told
+	id := key.ID()
+	rest := slices.DeleteFunc(s.byProcess[id], func(k observe.SubjectKey) bool { return k == key })
+	if len(rest) == 0 {
+		delete(s.byProcess, id)
+		s.unanswer(id.PID)
+	} else {
+		s.byProcess[id] = rest
+	}
+}
+
+// close forgets everybody.
+func (s *subjects) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, known := range s.known {
+		known.close()
+	}
+	clear(s.known)
+	clear(s.byProcess)
+	s.ending = nil
+}
+
+// host is what one kind of observation asks.
+type host struct {
+	*subjects
+	scope lifecycle.Scope
+}
+
+var _ observe.Host = host{}
+
+// Subject implements observe.Host.
+func (h host) Subject(key observe.SubjectKey, comm string) observe.Subject {
+	known := h.seen(key, comm)
+	if known == nil || known.scope&h.scope == 0 {
+		return nil
+	}
+	return known
+}
+
+// KernelFrames implements observe.Host.
+func (h host) KernelFrames(dst []*model.Frame, addresses []uint64) []*model.Frame {
+	return h.symbols.KernelFrames(dst, addresses)
+}

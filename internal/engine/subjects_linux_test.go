@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+)
+
+func TestStranger(t *testing.T) {
+	boot := time.Unix(1000, 0)
+	s := withTable(t, process.Config{RootPath: fakeProc(t)})
+	s.boot = func() (time.Time, error) { return boot, nil }
+	key := observe.SubjectKey{PID: 7, StartBoottime: 12_345_678_901}
+	// The UUID of version 5 of BOOT_ID/7/1234 in the name space that the semantic conventions give.
+	const instance = "f530058a-f471-5604-a946-39be430c9774"
+	require.Equal(t, &model.Process{
+		ID: model.ProcessID{PID: 7, StartTicks: 1234}, Comm: "worker",
+		ServiceName: "unknown_service:worker", ServiceInstanceID: instance,
+		CreationTime: boot.Add(12_345_678_901),
+	}, s.stranger(key, "worker"))
+	s.boot = func() (time.Time, error) { return time.Time{}, errors.New("no clock") }
+	require.Equal(t, &model.Process{
+		ID: model.ProcessID{PID: 7, StartTicks: 1234}, ServiceName: "unknown_service", ServiceInstanceID: instance,
+	}, s.stranger(key, ""))
+}
+
+// TestCall holds that a name from the kernel stands where there is no better one, and nowhere else.
+func TestCall(t *testing.T) {
+	called := func(p *model.Process, comm string) *model.Process {
+		var s subject
+		s.process.Store(p)
+		s.call(comm)
+		return s.Process()
+	}
+	require.Nil(t, called(nil, "a"), "out of scope")
+	require.Equal(t, &model.Process{Comm: "a", ServiceName: "unknown_service:a"}, called(&model.Process{ServiceName: "unknown_service"}, "a"))
+	require.Equal(t, &model.Process{Comm: "a", ServiceName: "checkout"}, called(&model.Process{ServiceName: "checkout"}, "a"))
+	for _, known := range []*model.Process{{Comm: "b"}, {Executable: "/bin/b"}} {
+		require.Same(t, known, called(known, "a"))
+	}
+	nameless := &model.Process{ServiceName: "unknown_service"}
+	require.Same(t, nameless, called(nameless, ""))
+}
+
+// TestEnds holds how long a program is remembered after its end.
+func TestEnds(t *testing.T) {
+	id := model.ProcessID{PID: 7, StartTicks: 1}
+	before := observe.SubjectKey{PID: 7, StartBoottime: 10_000_000, ExecID: 1}
+	after := observe.SubjectKey{PID: 7, StartBoottime: 10_000_000, ExecID: 2}
+	s := &subjects{known: map[observe.SubjectKey]*subject{}, byProcess: map[model.ProcessID][]observe.SubjectKey{}}
+	require.Equal(t, id, before.ID())
+	for _, key := range []observe.SubjectKey{before, after} {
+		kept, running := s.remember(key, &subject{})
+		require.NotNil(t, kept)
+		require.True(t, running)
+	}
+	s.ended(id, func(key observe.SubjectKey) bool { return key.ExecID == 2 })
+	s.ended(id, func(key observe.SubjectKey) bool { return key.ExecID == 2 })
+	require.Equal(t, []observe.SubjectKey{before}, s.ending)
+	s.drained()
+	require.Len(t, s.known, 2, "its last samples may be in the other table")
+	s.drained()
+	require.Equal(t, []observe.SubjectKey{after}, s.byProcess[id])
+	require.Len(t, s.known, 1)
+	require.Empty(t, s.ending)
+	s.drained()
+	require.Len(t, s.known, 1)
+	require.Equal(t, []model.ProcessID{id}, s.processes())
+	s.close()
+	require.Empty(t, s.known)
+	require.Empty(t, s.processes())
+}
+
+// TestSubjectsAreBounded holds that programs beyond the bound are counted and not kept.
+func TestSubjectsAreBounded(t *testing.T) {
+	s := &subjects{known: map[observe.SubjectKey]*subject{}, byProcess: map[model.ProcessID][]observe.SubjectKey{}}
+	for i := range uint32(maxSubjects) {
+		s.remember(observe.SubjectKey{PID: i}, &subject{})
+	}
+	kept, _ := s.remember(observe.SubjectKey{PID: maxSubjects}, &subject{})
+	require.Nil(t, kept)
+	require.Equal(t, uint64(1), s.crowded.Load())
+	again := &subject{}
+	kept, running := s.remember(observe.SubjectKey{PID: 5}, again)
+	require.Same(t, again, kept, "one that is known already may be met anew")
+	require.True(t, running)
+	require.Len(t, s.known, maxSubjects)
+}

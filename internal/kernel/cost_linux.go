@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// ProgramCost is what the kernel says a program has cost since it was loaded.
+type ProgramCost struct {
+	Runs uint64
+	Time time.Duration
+}
+
+// EnableRunStats makes the kernel measure the run time of BPF programs until
+// the returned closer is closed. Measuring costs two clock reads per run.
+func EnableRunStats() (io.Closer, error) {
+	closer, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
+	if err != nil {
+		return nil, fmt.Errorf("enabling run-time statistics of BPF programs: %w", err)
+	}
+	return closer, nil
+}
+
+// Cost reads the run-time statistics of a program.
+func Cost(program *ebpf.Program) (ProgramCost, error) {
+	stats, err := program.Stats()
+	if err != nil {
+		return ProgramCost{}, fmt.Errorf("reading run-time statistics of %s: %w", program, err)
+	}
+	return ProgramCost{Runs: stats.RunCount, Time: stats.Runtime}, nil
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
+)
+
+// Loader loads BPF objects. It keeps the kernel's type information, some MiB,
+// between loads: drop it when the last object is loaded. Types that only a
+// module of the kernel has are unknown to it: to look for them, the type
+// information of each of a host's hundred modules would be read.
+type Loader struct {
+	cache *btf.Cache
+}
+
+// NewLoader returns a Loader that has read nothing yet.
+func NewLoader() *Loader {
+	return &Loader{cache: btf.NewCache()}
+}
+
+// Load verifies the programs of spec and creates its maps, but for those that
+// shared has too, by name: of these it uses shared's, whatever their size. what
+// names the object in errors.
+func (l *Loader) Load(what string, spec *ebpf.CollectionSpec, shared map[string]*ebpf.Map) (*ebpf.Collection, error) {
+	replacements := map[string]*ebpf.Map{}
+	for name, m := range shared {
+		if wanted, ok := spec.Maps[name]; ok {
+			wanted.MaxEntries = m.MaxEntries()
+			replacements[name] = m
+		}
+	}
+	// Kernels before 5.11 charge maps to RLIMIT_MEMLOCK. Where the limit may not
+	// be raised it may still be high enough, so only the load itself can tell.
+	memlock := rlimit.RemoveMemlock()
+	options := ebpf.CollectionOptions{MapReplacements: replacements, Cache: l.cache}
+	if spec.Types != nil {
+		types, err := l.cache.Kernel()
+		if err != nil {
+			return nil, fmt.Errorf("loading %s: reading the kernel's types: %w", what, err)
+		}
+		options.Programs.KernelTypes = types
+	}
+	coll, err := ebpf.NewCollectionWithOptions(spec, options)
+	switch {
+	case err == nil:
+		return coll, nil
+	case memlock != nil && errors.Is(err, unix.EPERM):
+		return nil, fmt.Errorf("loading %s: %w (this kernel charges BPF maps to RLIMIT_MEMLOCK, which could not be raised: %w; "+
+			"grant CAP_SYS_RESOURCE or raise the limit, with systemd by LimitMEMLOCK=infinity)", what, err, memlock)
+	default:
+		return nil, fmt.Errorf("loading %s: %w", what, err)
+	}
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func TestMappingWatch(t *testing.T) {
+	needRoot(t)
+	mapCode := mapper(t)
+	before := openFiles(t)
+	online, err := OnlineCPUs("/sys")
+	require.NoError(t, err)
+	w, err := WatchMappings(online)
+	require.NoError(t, err)
+	pids := make(chan uint32, 1000)
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			if err := w.Read(func(pid uint32) { pids <- pid }); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	waitFor := func(want int) {
+		t.Helper()
+		late := time.After(10 * time.Second)
+		for {
+			select {
+			case pid := <-pids:
+				if int(pid) == want {
+					return
+				}
+			case <-late:
+				t.Fatalf("nobody told of a mapping of process %d", want)
+			}
+		}
+	}
+	mapCode()
+	waitFor(os.Getpid())
+	child := exec.Command("true")
+	require.NoError(t, child.Run())
+	waitFor(child.Process.Pid)
+	require.NoError(t, w.Follow(online), "as after a CPU came back")
+	mapCode()
+	waitFor(os.Getpid())
+	require.Zero(t, w.Lost())
+	require.NoError(t, w.Stop())
+	require.ErrorIs(t, <-ended, os.ErrClosed)
+	require.NoError(t, w.Close())
+	require.ErrorIs(t, w.Follow(online), os.ErrClosed)
+	require.Equal(t, before, openFiles(t))
+}
+
+// TestMappingWatchWraps maps more often than the ring has room for, with and without a reader.
+func TestMappingWatchWraps(t *testing.T) {
+	needRoot(t)
+	online, err := OnlineCPUs("/sys")
+	require.NoError(t, err)
+	w, err := WatchMappings(online)
+	require.NoError(t, err)
+	// One CPU, so that one ring fills and its next record tells of the loss.
+	runtime.LockOSThread() // never unlocked: the thread ends with the test
+	var one unix.CPUSet
+	one.Set(online[0])
+	require.NoError(t, unix.SchedSetaffinity(0, &one))
+	const times = 2000
+	seen := 0
+	count := func(pid uint32) {
+		if int(pid) == os.Getpid() {
+			seen++
+		}
+	}
+	mapCode := mapper(t)
+	mapMany := func(n int) {
+		for range n {
+			mapCode()
+		}
+	}
+	for range times / 20 {
+		mapMany(20)
+		require.NoError(t, w.Read(count))
+	}
+	require.Equal(t, times, seen)
+	require.Zero(t, w.Lost())
+	mapMany(times)
+	require.NoError(t, w.Read(count))
+	mapMany(1) // the kernel tells of a loss with the next record
+	require.NoError(t, w.Read(count))
+	require.GreaterOrEqual(t, uint64(seen)+w.Lost(), uint64(2*times+1), "those of others and of no file are among the lost ones")
+	require.Positive(t, w.Lost())
+	require.NoError(t, w.Stop())
+	require.ErrorIs(t, w.Read(count), os.ErrClosed)
+	require.NoError(t, w.Close())
+}
+
+// mapper returns what maps a file as code, and as memory of no file, which nobody is told of.
+func mapper(t *testing.T) func() {
+	t.Helper()
+	file, err := os.Open("/proc/self/exe")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, file.Close()) })
+	return func() {
+		code, err := unix.Mmap(int(file.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
+		require.NoError(t, err)
+		require.NoError(t, unix.Munmap(code))
+		code, err = unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_ANON|unix.MAP_PRIVATE)
+		require.NoError(t, err)
+		require.NoError(t, unix.Munmap(code))
+	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(entries)
+}

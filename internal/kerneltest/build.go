@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
+)
+
+// guestRoot is where the packages' folders are in the guest, as in the module, so that relative paths hold.
+const guestRoot = "/src"
+
+// testTimeout is that of one test binary: with it one that hangs leaves the others time, within that of the boot.
+const testTimeout = time.Minute
+
+// commandLinks are names under which the guest's init stands in for commands.
+var commandLinks = []string{"true", "false", "sleep"}
+
+// buildInitramfs compiles init, the test binaries and their helpers and packs them.
+func buildInitramfs(ctx context.Context, o options, target string) error {
+	work, err := os.MkdirTemp(o.dir, "build-")
+	if err != nil {
+		return fmt.Errorf("making a directory to build in: %w", err)
+	}
+	defer os.RemoveAll(work)
+	f, err := os.Create(target)
+	if err != nil {
+		return fmt.Errorf("making the initramfs: %w", err)
+	}
+	defer f.Close()
+	a, err := newArchive(f)
+	if err != nil {
+		return err
+	}
+	if err := pack(ctx, o, a, work); err != nil {
+		return fmt.Errorf("making the initramfs: %w", err)
+	}
+	if err := a.close(); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func pack(ctx context.Context, o options, a *archive, work string) error {
+	initBinary := filepath.Join(work, "init")
+	if err := goTool(ctx, "build", "-o", initBinary, "./internal/kerneltest/init"); err != nil {
+		return err
+	}
+	if err := a.copy("/init", initBinary); err != nil {
+		return err
+	}
+	for _, name := range commandLinks {
+		if err := a.link("/bin/"+name, "/init"); err != nil {
+			return err
+		}
+	}
+	if err := packShell(a); err != nil {
+		return err
+	}
+	for _, dir := range []string{"/proc", "/sys", "/dev", "/tmp", "/run", guest.TestbinPath} {
+		if err := a.dir(dir); err != nil {
+			return err
+		}
+	}
+	m := newManifest(o)
+	for _, p := range m.Packages {
+		if err := packPackage(ctx, a, work, p); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("writing the manifest: %w", err)
+	}
+	return a.file(guest.ManifestPath, 0o644, int64(len(text)), bytes.NewReader(text))
+}
+
+// shell is this machine's, with the libraries that it needs: tests start children by it.
+const shell = "/bin/sh"
+
+// packShell adds the shell, its program interpreter and its libraries; these are where the interpreter looks by itself.
+func packShell(a *archive) error {
+	f, err := elf.Open(shell)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", shell, err)
+	}
+	defer f.Close()
+	libraries, err := f.ImportedLibraries()
+	if err != nil {
+		return fmt.Errorf("reading the libraries of %s: %w", shell, err)
+	}
+	for _, name := range append(libraries, "ld-linux-x86-64.so.2") {
+		if err := a.copy("/lib64/"+name, filepath.Join("/lib/x86_64-linux-gnu", name)); err != nil {
+			return err
+		}
+	}
+	return a.copy(shell, shell)
+}
+
+func newManifest(o options) guest.Manifest {
+	m := guest.Manifest{
+		Args:    []string{"-test.v", "-test.count=1", "-test.timeout=" + testTimeout.String()},
+		Env:     []string{"EBPFRECEIVER_KERNELTEST=1", testbin.Env + "=" + guest.TestbinPath, "PATH=/bin", "LD_LIBRARY_PATH=/lib64", "HOME=/tmp", "TMPDIR=/tmp"},
+		Timeout: testTimeout,
+	}
+	if o.run != "" {
+		m.Args = append(m.Args, "-test.run="+o.run)
+	}
+	for _, p := range o.packages {
+		name := path.Clean(filepath.ToSlash(p))
+		dir := path.Join(guestRoot, name)
+		m.Packages = append(m.Packages, guest.Package{Name: name, Dir: dir, Binary: path.Join(dir, path.Base(name)+".test")})
+	}
+	return m
+}
+
+// packPackage adds a package's test binary, its testdata and the helpers that are in it.
+func packPackage(ctx context.Context, a *archive, work string, p guest.Package) error {
+	say("building the tests of %s", p.Name)
+	binary := filepath.Join(work, strings.ReplaceAll(p.Name, "/", "_")+".test")
+	extra := extras[p.Name]
+	if err := goTool(ctx, "test", "-c", "-tags", extra.tags, "-o", binary, "./"+p.Name); err != nil {
+		return err
+	}
+	if err := a.copy(p.Binary, binary); err != nil {
+		return err
+	}
+	for _, file := range extra.files {
+		if err := a.copy(path.Join(guestRoot, file), file); err != nil {
+			return err
+		}
+	}
+	if err := a.tree(path.Join(p.Dir, "testdata"), filepath.Join(p.Name, "testdata")); err != nil {
+		return err
+	}
+	sources, err := filepath.Glob(filepath.Join(p.Name, "testdata", "*.c"))
+	if err != nil {
+		return fmt.Errorf("looking for helper programs of %s: %w", p.Name, err)
+	}
+	for _, source := range sources {
+		name := strings.TrimSuffix(filepath.Base(source), ".c")
+		helper := filepath.Join(work, "testbin-"+name)
+		if err := testbin.Compile(source, helper, "-static"); err != nil {
+			return err
+		}
+		if err := a.copy(path.Join(guest.TestbinPath, name), helper); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// goTool runs the go command for the guest's platform.
+func goTool(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("running go %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command kerneltest runs the privileged tests on the kernels that the receiver supports: it fetches Debian's kernels,
+// builds the test binaries into an initial RAM disk, boots each kernel with it in QEMU, and reports what passed, failed
+// and was skipped, with the reasons. QEMU emulates in software, so it runs wherever the emulator is installed.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/aptkernel"
+)
+
+// testedPackages are the folders whose tests need a kernel. This is the one list of them.
+var testedPackages = []string{
+	"bpf/bindings",
+	"internal/kernel",
+	"internal/process",
+	"internal/process/lifecycle",
+	"internal/symbol",
+	"internal/observe/oncpu",
+	"internal/engine",
+	"receiver",
+	"internal/distribution/e2e",
+}
+
+// extras are what some of these packages need beside their testdata.
+var extras = map[string]struct {
+	tags  string   // build tags of the test binary
+	files []string // programs that make has built and other files; in the guest they are where they are here in the module
+}{
+	"receiver":                  {"", []string{"receiver/metadata.yaml"}}, // read by mdatagen's test of the life cycle
+	"internal/distribution/e2e": {"e2e", []string{"bin/otelcol-ebpf", "bin/demo-load", "testdata/run.yaml"}},
+}
+
+// options are what the command line says.
+type options struct {
+	packages []string
+	kernels  []aptkernel.Kernel
+	dir      string        // where kernels, test binaries and consoles are kept; absolute
+	run      string        // -test.run of the test binaries
+	jobs     int           // kernels at a time
+	timeout  time.Duration // of one boot
+	verbose  bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	o, err := parseOptions(os.Args[1:])
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "kerneltest: %v\n", err)
+		os.Exit(2)
+	}
+	if err := matrix(ctx, o); err != nil {
+		fmt.Fprintf(os.Stderr, "kerneltest: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func parseOptions(args []string) (options, error) {
+	fs := flag.NewFlagSet("kerneltest", flag.ContinueOnError)
+	packages := fs.String("packages", "", "folders to test, parted by commas; empty: all that need a kernel")
+	kernels := fs.String("kernels", "", "kernels to boot, such as 5.10,6.1; empty: all")
+	dir := fs.String("dir", "_build/kernels", "where kernels and consoles are kept")
+	run := fs.String("run", "", "tests to run, as for go test -run")
+	jobs := fs.Int("jobs", 2, "kernels at a time")
+	timeout := fs.Duration("timeout", 140*time.Second, "of one boot: two rounds of it keep within five minutes")
+	verbose := fs.Bool("v", false, "name every test")
+	if err := fs.Parse(args); err != nil {
+		return options{}, err
+	}
+	o := options{packages: existing(testedPackages), kernels: aptkernel.Kernels, run: *run, jobs: *jobs, timeout: *timeout, verbose: *verbose}
+	if *packages != "" {
+		o.packages = strings.Split(*packages, ",")
+	}
+	if *kernels != "" {
+		var err error
+		if o.kernels, err = pick(strings.Split(*kernels, ",")); err != nil {
+			return options{}, err
+		}
+	}
+	if _, err := regexp.Compile(o.run); err != nil {
+		return options{}, fmt.Errorf("-run: %w", err)
+	}
+	if o.jobs < 1 || o.timeout < time.Second {
+		return options{}, fmt.Errorf("-jobs %d -timeout %s: at least one kernel and one second", o.jobs, o.timeout)
+	}
+	var err error
+	o.dir, err = filepath.Abs(*dir)
+	return o, err
+}
+
+// existing keeps the folders that have tests.
+func existing(packages []string) []string {
+	return slices.DeleteFunc(slices.Clone(packages), func(p string) bool {
+		tests, err := filepath.Glob(filepath.Join(p, "*_test.go"))
+		return err != nil || len(tests) == 0
+	})
+}
+
+// pick returns the kernels of these names.
+func pick(names []string) ([]aptkernel.Kernel, error) {
+	var picked []aptkernel.Kernel
+	for _, name := range names {
+		i := slices.IndexFunc(aptkernel.Kernels, func(k aptkernel.Kernel) bool { return k.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("-kernels %s: no such kernel; there are %s", name, kernelNames())
+		}
+		picked = append(picked, aptkernel.Kernels[i])
+	}
+	return picked, nil
+}
+
+func kernelNames() string {
+	var names []string
+	for _, k := range aptkernel.Kernels {
+		names = append(names, k.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func say(format string, args ...any) { fmt.Printf("kerneltest: "+format+"\n", args...) }
+
+// matrix does everything and returns an error unless all tests passed on all kernels.
+func matrix(ctx context.Context, o options) error {
+	start := time.Now()
+	if len(o.packages) == 0 {
+		return errors.New("looking for tests: none of the folders has any")
+	}
+	if err := os.MkdirAll(o.dir, 0o755); err != nil {
+		return fmt.Errorf("making the store of kernels: %w", err)
+	}
+	images, err := fetch(ctx, o)
+	if err != nil {
+		return err
+	}
+	initrd := filepath.Join(o.dir, "initramfs.gz")
+	if err := buildInitramfs(ctx, o, initrd); err != nil {
+		return err
+	}
+	bad := bootAll(ctx, o, images, initrd)
+	say("%d kernels, %d failed, in %s", len(images), len(bad), time.Since(start).Round(time.Second))
+	if len(bad) > 0 {
+		return fmt.Errorf("tests failed on kernel %s", strings.Join(bad, ", "))
+	}
+	return nil
+}
+
+// fetch gets all kernels, one after the other: apt's private state takes one at a time.
+func fetch(ctx context.Context, o options) ([]aptkernel.Image, error) {
+	store := &aptkernel.Store{Dir: o.dir, Log: say}
+	var images []aptkernel.Image
+	for _, k := range o.kernels {
+		img, err := store.Fetch(ctx, k)
+		if err != nil {
+			return nil, err
+		}
+		images = append(images, img)
+	}
+	return images, nil
+}
+
+// bootAll boots the kernels, some at a time, prints each report as a whole, and returns the names of those that failed.
+func bootAll(ctx context.Context, o options, images []aptkernel.Image, initrd string) []string {
+	var (
+		mu    sync.Mutex
+		group sync.WaitGroup
+		bad   []string
+		slots = make(chan struct{}, o.jobs)
+	)
+	for _, img := range images {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			say("booting %s (%s)", img.Kernel.Name, img.Package)
+			began := time.Now()
+			res, err := boot(ctx, o, img, initrd)
+			mu.Lock()
+			defer mu.Unlock()
+			if !report(os.Stdout, o, img, res, err, time.Since(began)) {
+				bad = append(bad, img.Kernel.Name)
+			}
+		})
+	}
+	group.Wait()
+	return bad
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/aptkernel"
+)
+
+func TestParseOptions(t *testing.T) {
+	o, err := parseOptions([]string{"-packages", "a,b", "-kernels", "7.2,5.10", "-run", "TestA", "-jobs", "1", "-dir", "/k", "-timeout", "3s"})
+	require.NoError(t, err)
+	require.Equal(t, options{packages: []string{"a", "b"}, kernels: []aptkernel.Kernel{aptkernel.Kernels[3], aptkernel.Kernels[0]},
+		dir: "/k", run: "TestA", jobs: 1, timeout: 3 * time.Second}, o)
+
+	o, err = parseOptions(nil)
+	require.NoError(t, err)
+	require.Len(t, o.kernels, 4)
+	require.Empty(t, o.packages, "below this folder there is none of the tested packages")
+}
+
+func TestParseOptionsRefuses(t *testing.T) {
+	for want, args := range map[string][]string{
+		"-kernels 4.19: no such kernel; there are 5.10, 6.1, 6.12, 7.2": {"-kernels", "4.19"},
+		"-run: error parsing regexp":                                    {"-run", "("},
+		"-jobs 0":                                                       {"-jobs", "0"},
+		"-timeout 1ms":                                                  {"-timeout", "1ms"},
+	} {
+		_, err := parseOptions(args)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestExisting(t *testing.T) {
+	require.Equal(t, []string{"golog"}, existing([]string{"golog", "init", "absent"}))
+}
+
+func TestManifest(t *testing.T) {
+	m := newManifest(options{packages: []string{"./internal/kernel/"}, run: "^TestX$"})
+	require.Equal(t, "internal/kernel", m.Packages[0].Name)
+	require.Equal(t, "/src/internal/kernel", m.Packages[0].Dir)
+	require.Equal(t, "/src/internal/kernel/kernel.test", m.Packages[0].Binary)
+	require.Contains(t, m.Args, "-test.run=^TestX$")
+	require.Contains(t, m.Env, "EBPFRECEIVER_KERNELTEST=1")
+	require.Contains(t, m.Env, "EBPFRECEIVER_TESTBIN=/testbin")
+}

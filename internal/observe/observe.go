@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package observe says what an observation is: something the engine can start
+// for a set of processes and stop again, and whose findings leave as plain
+// values. Each kind of observation has a folder below this one.
+package observe
+
+import (
+	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// Kind names an observation as the configuration does.
+type Kind string
+
+// Kinds of observation.
+const (
+	OnCPU Kind = "on_cpu"
+)
+
+// Observation is one running kind. Its methods are called from one goroutine,
+// but for those that only tell (from Losses to HeldBytes), which are safe from
+// any until Close.
+type Observation interface {
+	// DrainInterval is how often Drain wants to be called.
+	DrainInterval() time.Duration
+	// Drain takes from the kernel what was seen since the last call.
+	Drain() error
+	// Report returns what was drained since the last Report, and forgets it.
+	Report(until time.Time) []*model.Profile
+	// SetLevel makes the observation cheaper the higher the level is; at 0 it
+	// does what was configured. It is called between Report and the next Drain.
+	SetLevel(level int) error
+	// CPUsChanged is called after CPUs came or went.
+	CPUsChanged() error
+	// Losses returns what was seen and could not be kept whole, by reason, since
+	// the start.
+	Losses() []Loss
+	// Samples returns how many events were seen since the start, lost ones
+	// included.
+	Samples() uint64
+	// Costs returns the kernel's run-time statistics of each program.
+	Costs() ([]ProgramCost, error)
+	// Unmerged returns how many events the kernel could not merge with equal ones;
+	// nothing is lost by it.
+	Unmerged() uint64
+	// Fill is how full the fullest of the kernel's tables was at the last Drain,
+	// from 0 to 1. It is called from the goroutine that drains.
+	Fill() float64
+	// MapBytes is the memory of the observation's kernel maps, HeldBytes that of
+	// what waits for the next Report.
+	MapBytes() uint64
+	HeldBytes() uint64
+	// Close detaches and unloads everything.
+	Close() error
+}
+
+// Loss is a count of events that were lost or cut for one reason.
+type Loss struct {
+	Probe, Reason string
+	Count         uint64
+}
+
+// ProgramCost is the run time of one BPF program since it was loaded.
+type ProgramCost struct {
+	Program string
+	Runs    uint64
+	Time    time.Duration
+}
+
+// SubjectKey is how BPF programs name the program that a process runs.
+type SubjectKey struct {
+	// PID is the thread group id.
+	PID uint32
+	// StartBoottime is when the process started, in nanoseconds of CLOCK_BOOTTIME.
+	StartBoottime uint64
+	// ExecID tells the programs that a process runs one after the other apart.
+	ExecID uint32
+}
+
+// ID returns the process's identity.
+func (k SubjectKey) ID() model.ProcessID {
+	return model.ProcessID{PID: k.PID, StartTicks: model.StartTicks(k.StartBoottime)}
+}
+
+// Subject is a process that is being observed.
+type Subject interface {
+	// Process is never nil.
+	Process() *model.Process
+	// UserFrames appends the frames of a user stack, leaf first, to dst. Where the
+	// code shows that the leaf had set up no frame and that caller, which may be 0,
+	// is where it returns to, caller's frame comes after the leaf's.
+	UserFrames(dst []*model.Frame, addresses []uint64, caller uint64) []*model.Frame
+	// Gone tells that the process ended before its mappings could be read, so
+	// that its user frames have no names.
+	Gone() bool
+}
+
+// Host is what an observation asks the engine.
+type Host interface {
+	// Subject returns the process that key names, or nil when it is out of scope.
+	// comm is what the kernel called it, for when nothing else is known.
+	Subject(key SubjectKey, comm string) Subject
+	// KernelFrames appends the frames of a kernel stack, leaf first, to dst.
+	KernelFrames(dst []*model.Frame, addresses []uint64) []*model.Frame
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package oncpu
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+)
+
+// fakeHost knows the processes that a test puts into it.
+type fakeHost struct {
+	subjects map[observe.SubjectKey]*fakeSubject
+	asked    []observe.SubjectKey
+}
+
+type fakeSubject struct {
+	process *model.Process
+	gone    bool
+}
+
+func (h *fakeHost) Subject(key observe.SubjectKey, _ string) observe.Subject {
+	h.asked = append(h.asked, key)
+	if s, ok := h.subjects[key]; ok {
+		return s
+	}
+	return nil
+}
+
+func (h *fakeHost) KernelFrames(dst []*model.Frame, addresses []uint64) []*model.Frame {
+	return appendFrames(dst, model.FrameKernel, addresses)
+}
+
+func (s *fakeSubject) Process() *model.Process { return s.process }
+func (s *fakeSubject) Gone() bool              { return s.gone }
+func (s *fakeSubject) UserFrames(dst []*model.Frame, addresses []uint64, caller uint64) []*model.Frame {
+	return appendFrames(dst, model.FrameNative, addresses)
+}
+
+func appendFrames(dst []*model.Frame, kind model.FrameType, addresses []uint64) []*model.Frame {
+	for _, a := range addresses {
+		dst = append(dst, &model.Frame{Type: kind, Address: a})
+	}
+	return dst
+}
+
+// add puts a process in scope that the kernel calls (pid, 1, exec).
+func (h *fakeHost) add(pid, exec uint32) *fakeSubject {
+	s := &fakeSubject{process: &model.Process{ID: model.ProcessID{PID: pid}}}
+	h.subjects[observe.SubjectKey{PID: pid, StartBoottime: 1, ExecID: exec}] = s
+	return s
+}
+
+// maxSamples is how many samples without frames the fake's interval holds.
+const maxSamples = 1000
+
+func newFake() (*fakeHost, *collector) {
+	h := &fakeHost{subjects: map[observe.SubjectKey]*fakeSubject{}}
+	return h, newCollector(h, depth{asked: 5, told: 4}, 9*time.Millisecond, maxSamples*sampleBytes)
+}
+
+// report returns the profiles by pid and then period.
+func report(c *collector, until time.Time) []*model.Profile {
+	profiles := c.report(until)
+	slices.SortFunc(profiles, func(a, b *model.Profile) int {
+		return cmp.Or(cmp.Compare(a.Process.ID.PID, b.Process.ID.PID), cmp.Compare(a.Period, b.Period))
+	})
+	return profiles
+}
+
+func loss(c *collector, reason string) uint64 {
+	for _, l := range c.losses() {
+		if l.Reason == reason {
+			return l.Count
+		}
+	}
+	panic("no such reason: " + reason)
+}
+
+func TestCollectorMerges(t *testing.T) {
+	h, c := newFake()
+	one := h.add(1, 0)
+	h.add(2, 0)
+	stack := given{hash: 77, start: 1, pid: 1, tid: 10, count: 3, comm: "worker", user: []uint64{1, 2}, kernel: []uint64{9}}
+	c.add(stack.entry())
+	stack.count = 4
+	c.add(stack.entry())
+	other := given{hash: 78, start: 1, pid: 1, tid: 10, count: 1, comm: "worker", user: []uint64{3}}
+	c.add(other.entry())
+	thread := given{hash: 77, start: 1, pid: 1, tid: 11, count: 5, comm: "other"}
+	c.add(thread.entry())
+	process := given{hash: 77, start: 1, pid: 2, tid: 10, count: 6}
+	c.add(process.entry())
+
+	start := c.since
+	until := start.Add(5 * time.Second)
+	profiles := report(c, until)
+	require.Len(t, profiles, 2)
+	p := profiles[0]
+	require.Same(t, one.process, p.Process)
+	require.Equal(t, "on_cpu", p.Kind)
+	require.Equal(t, []model.ValueType{{Type: "samples", Unit: "count"}}, p.SampleTypes)
+	require.Equal(t, model.ValueType{Type: "cpu", Unit: "nanoseconds"}, p.PeriodType)
+	require.Equal(t, int64(9_000_000), p.Period)
+	require.Equal(t, start, p.Start)
+	require.Equal(t, 5*time.Second, p.Duration)
+	require.Empty(t, p.TaskID)
+	require.Equal(t, []model.Sample{
+		{ThreadID: 10, ThreadName: "worker", Values: []int64{7}, Frames: []*model.Frame{
+			{Type: model.FrameKernel, Address: 9}, {Type: model.FrameNative, Address: 1}, {Type: model.FrameNative, Address: 2},
+		}},
+		{ThreadID: 10, ThreadName: "worker", Values: []int64{1}, Frames: []*model.Frame{{Type: model.FrameNative, Address: 3}}},
+		{ThreadID: 11, ThreadName: "other", Values: []int64{5}, Frames: []*model.Frame{}},
+	}, p.Samples)
+	require.Equal(t, []int64{6}, profiles[1].Samples[0].Values)
+
+	require.Empty(t, report(c, until.Add(time.Second)), "a report forgets")
+	c.add(stack.entry())
+	next := report(c, until.Add(3*time.Second))
+	require.Len(t, next, 1)
+	require.Equal(t, []any{until.Add(time.Second), 2 * time.Second}, []any{next[0].Start, next[0].Duration})
+}
+
+func TestCollectorTellsProgramsApart(t *testing.T) {
+	h, c := newFake()
+	before, after := h.add(1, 4), h.add(1, 5)
+	for exec := range uint32(2) {
+		c.add(given{hash: 7, start: 1, pid: 1, tid: 1, count: 1 + exec, execID: 4 + exec}.entry())
+	}
+	counts := map[*model.Process]int64{}
+	for _, p := range c.report(c.since) {
+		counts[p.Process] = p.Samples[0].Values[0]
+	}
+	require.Equal(t, map[*model.Process]int64{before.process: 1, after.process: 2}, counts)
+}
+
+func TestCollectorStackErrors(t *testing.T) {
+	h, c := newFake()
+	h.add(1, 0)
+	h.add(2, 0).gone = true
+	deep := []uint64{1, 2, 3, 4, 5}
+	for i, g := range []given{
+		{pid: 1, user: deep[:4], kernel: deep[:4]},
+		{pid: 1, user: deep},
+		{pid: 1, kernel: deep},
+		{pid: 1, userErr: -14, kernel: deep[:1]},
+		{pid: 1, user: deep, kernelErr: -14},
+		{pid: 2, user: deep[:1]},
+		{pid: 2, kernel: deep[:1]},
+	} {
+		g.start, g.hash, g.count = 1, uint64(i), 10
+		c.add(g.entry())
+	}
+	profiles := report(c, c.since)
+	var got []any
+	for _, p := range profiles {
+		for _, s := range p.Samples {
+			got = append(got, s.Error, len(s.Frames))
+		}
+	}
+	require.Equal(t, []any{
+		model.StackWhole, 8,
+		model.StackCut, 4,
+		model.StackCut, 4,
+		model.StackFault, 1,
+		model.StackFault, 4,
+		model.StackNoMappings, 1,
+		model.StackWhole, 1, // nothing of it needs the mappings
+	}, got)
+	require.Equal(t, uint64(20), loss(c, "stack_cut"), "samples, not entries; a stack with a fault is counted there")
+	require.Equal(t, uint64(20), loss(c, "process_exited"))
+
+	for range 2 {
+		c.add(given{pid: 1, start: 1, hash: 7, count: 10, user: deep}.entry())
+	}
+	require.Equal(t, uint64(40), loss(c, "stack_cut"), "each time that it is seen")
+}
+
+func TestCollectorLeavesOutStrangers(t *testing.T) {
+	h, c := newFake()
+	e := given{hash: 1, start: 1, pid: 3, tid: 3, count: 1}.entry()
+	c.add(e)
+	c.add(e)
+	require.Len(t, h.asked, 1, "the host is asked once")
+	c.drained()
+	h.add(3, 0) // it came into scope
+	c.add(e)
+	require.Len(t, h.asked, 2, "and again in the next drain")
+	profiles := report(c, c.since)
+	require.Len(t, profiles, 1)
+	require.Equal(t, []int64{1}, profiles[0].Samples[0].Values)
+	require.Zero(t, loss(c, "interval_full"))
+}
+
+func TestCollectorBoundsTheInterval(t *testing.T) {
+	h, c := newFake()
+	h.add(1, 0)
+	e := given{start: 1, pid: 1, count: 1}.entry()
+	for i := range maxSamples + 10 {
+		e.Hash = uint64(i)
+		c.add(e)
+	}
+	require.Equal(t, uint64(10), loss(c, "interval_full"))
+	e.Hash, e.Count = 5, 3
+	c.add(e)
+	require.Equal(t, uint64(10), loss(c, "interval_full"), "what is known already still counts")
+
+	before := len(c.subjects)
+	for pid := uint32(100); pid < 1100; pid++ {
+		h.add(pid, 0)
+		c.add(given{start: 1, pid: pid, count: 2}.entry())
+	}
+	require.Equal(t, uint64(10+2000), loss(c, "interval_full"))
+	require.Len(t, c.subjects, before, "processes without a sample take no memory")
+
+	profiles := report(c, c.since)
+	require.Len(t, profiles, 1)
+	require.Len(t, profiles[0].Samples, maxSamples)
+	require.Equal(t, []int64{4}, profiles[0].Samples[5].Values)
+	c.add(e)
+	require.Len(t, report(c, c.since), 1, "the next interval has room")
+}
+
+// TestCollectorPeriods holds that a sample is told with the period that it was taken at.
+func TestCollectorPeriods(t *testing.T) {
+	h, c := newFake()
+	h.add(1, 0)
+	e := given{hash: 1, start: 1, pid: 1, count: 5}.entry()
+	c.add(e)
+	began := c.since
+	c.setPeriod(18 * time.Millisecond)
+	e.Count = 2
+	c.add(e)
+	profiles := report(c, began)
+	require.Len(t, profiles, 2)
+	require.Equal(t, []int64{9_000_000, 5}, []int64{profiles[0].Period, profiles[0].Samples[0].Values[0]})
+	require.Equal(t, []int64{18_000_000, 2}, []int64{profiles[1].Period, profiles[1].Samples[0].Values[0]})
+	require.WithinDuration(t, profiles[0].Start.Add(profiles[0].Duration), profiles[1].Start, time.Microsecond)
+	require.Zero(t, profiles[1].Duration, "the report's clock may be older than the change")
+	require.Empty(t, report(c, c.since))
+}
+
+func TestComm(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                      "",
+		"a":                     "a",
+		"0123456789abcde":       "0123456789abcde",
+		"0123456789abcdefghijk": "0123456789abcdef", // the kernel ends it earlier
+		"a\x00b":                "a",
+		"\xff\xfe":              "\xff\xfe",
+	} {
+		e := given{comm: in}.entry()
+		require.Equal(t, want, comm(&e))
+	}
+}
+
+func TestFrameArena(t *testing.T) {
+	var a frameArena
+	frame := func(address uint64) *model.Frame { return &model.Frame{Address: address} }
+	first := a.keep(append(a.room(2), frame(1), frame(2)))
+	second := a.keep(append(a.room(3), frame(3)))
+	require.Equal(t, 1, cap(second), "appending to it must not reach what follows")
+	third := a.keep(append(a.room(1), frame(4)))
+	require.Equal(t, []uint64{1, 2, 3, 4}, []uint64{first[0].Address, first[1].Address, second[0].Address, third[0].Address})
+	require.Equal(t, frameArenaChunk, cap(a.free))
+	require.Len(t, a.free, 4, "only what was kept is taken")
+
+	require.Empty(t, a.keep(a.room(10)))
+	require.Len(t, a.free, 4)
+	more := a.room(1)
+	for i := range uint64(2 * frameArenaChunk) { // more than there was room for
+		more = append(more, frame(i))
+	}
+	kept := a.keep(more)
+	require.Len(t, kept, 2*frameArenaChunk)
+	require.Equal(t, uint64(4095), kept[4095].Address)
+	require.Len(t, a.free, 4)
+	large := a.keep(append(a.room(frameArenaChunk+1), frame(9)))
+	require.Equal(t, uint64(9), large[0].Address)
+	require.Equal(t, uint64(1), first[0].Address, "old chunks stay")
+}

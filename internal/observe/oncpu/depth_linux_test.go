@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package oncpu
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func writeSysctl(t *testing.T, root, text string) {
+	t.Helper()
+	path := filepath.Join(root, "sys/kernel/perf_event_max_stack")
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+}
+
+func TestDepthOf(t *testing.T) {
+	root := t.TempDir()
+	writeSysctl(t, root, "127\n")
+	for max, want := range map[int]depth{1: {2, 1}, 10: {11, 10}, 126: {127, 126}, 127: {127, 127}} {
+		got, err := depthOf(Config{MaxDepth: max, ProcRoot: root})
+		require.NoError(t, err)
+		require.Equal(t, want, got, "max_depth %d", max)
+	}
+	writeSysctl(t, root, "8\n")
+	got, err := depthOf(Config{MaxDepth: 127, ProcRoot: root})
+	require.NoError(t, err)
+	require.Equal(t, depth{8, 8}, got, "the kernel goes no deeper")
+
+	writeSysctl(t, root, "deep")
+	_, err = depthOf(Config{ProcRoot: root})
+	require.ErrorContains(t, err, "reading "+root+"/sys/kernel/perf_event_max_stack: ")
+	_, err = depthOf(Config{ProcRoot: root + "/none"})
+	require.ErrorContains(t, err, "reading how deep the kernel unwinds: ")
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package oncpu
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
+)
+
+// emulated says that the kernel runs on emulated CPUs, which are slow.
+var emulated = os.Getenv("EBPFRECEIVER_KERNELTEST") != ""
+
+// everybody is a host on which every process is in scope.
+type everybody struct{ fakeHost }
+
+func (h *everybody) Subject(key observe.SubjectKey, comm string) observe.Subject {
+	if s := h.fakeHost.Subject(key, comm); s != nil {
+		return s
+	}
+	s := &fakeSubject{process: &model.Process{ID: key.ID(), Comm: comm}}
+	h.subjects[key] = s
+	return s
+}
+
+// sampling is a profiler that runs and what it found.
+type sampling struct {
+	*Profiler
+	t        *testing.T
+	profiles []*model.Profile
+}
+
+func config(period time.Duration) Config {
+	return Config{
+		Period: period, KernelStacks: true, UserStacks: true, MaxDepth: MaxDepth,
+		MapBytes: 32 << 20, SampleBytes: 64 << 20, SysRoot: "/sys", ProcRoot: "/proc",
+	}
+}
+
+func sample(t *testing.T, config Config) *sampling {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("loading BPF programs needs root")
+	}
+	loader := kernel.NewLoader()
+	tracker, err := lifecycle.Start(loader, 4096)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, tracker.Close()) })
+	p, err := Start(config, loader, tracker.SharedMaps(), &everybody{fakeHost{subjects: map[observe.SubjectKey]*fakeSubject{}}})
+	require.NoError(t, err)
+	s := &sampling{Profiler: p, t: t}
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return s
+}
+
+// run drains until a program has ended and returns its pid and the CPU time that it printed.
+func (s *sampling) run(between func(), path string, args ...string) (uint32, time.Duration) {
+	s.t.Helper()
+	var out bytes.Buffer
+	cmd := exec.Command(path, args...)
+	cmd.Stdout = &out
+	require.NoError(s.t, cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case err := <-ended:
+			require.NoError(s.t, err)
+			s.drain()
+			ns, err := strconv.ParseInt(strings.TrimSpace(out.String()), 10, 64)
+			require.NoError(s.t, err)
+			return uint32(cmd.Process.Pid), time.Duration(ns)
+		case <-time.After(s.DrainInterval()):
+			s.drain()
+			if between != nil {
+				between()
+			}
+		}
+	}
+}
+
+func (s *sampling) drain() {
+	s.t.Helper()
+	require.NoError(s.t, s.Drain())
+}
+
+// samples returns all samples of a process and how much CPU time they stand for.
+func (s *sampling) samples(pid uint32) (samples []model.Sample, total time.Duration) {
+	s.profiles = append(s.profiles, s.Report(time.Now())...)
+	for _, p := range s.profiles {
+		if p.Process.ID.PID != pid {
+			continue
+		}
+		for _, one := range p.Samples {
+			samples = append(samples, one)
+			total += time.Duration(one.Values[0] * p.Period)
+		}
+	}
+	return samples, total
+}
+
+func lost(losses []observe.Loss) map[string]uint64 {
+	counts := map[string]uint64{}
+	for _, l := range losses {
+		counts[l.Reason] = l.Count
+	}
+	return counts
+}
+
+// TestNothingIsLost holds that every run of the program is a sample that was delivered or counted as lost, however often
+// the tables are turned meanwhile.
+func TestNothingIsLost(t *testing.T) {
+	for name, mapBytes := range map[string]uint64{"large tables": 32 << 20, "tables that fill": 0} {
+		t.Run(name, func(t *testing.T) {
+			if os.Geteuid() != 0 {
+				t.Skip("loading BPF programs needs root")
+			}
+			stats, err := kernel.EnableRunStats()
+			require.NoError(t, err)
+			defer stats.Close()
+			c := config(time.Millisecond)
+			c.MapBytes = mapBytes
+			s := sample(t, c)
+			stop := make(chan struct{})
+			for range runtime.NumCPU() {
+				go func() { burn(stop) }()
+			}
+			end := time.Now().Add(2 * time.Second)
+			for i := 0; time.Now().Before(end); i++ {
+				if mapBytes > 0 {
+					s.drain()
+				}
+				time.Sleep(3 * time.Millisecond)
+			}
+			close(stop)
+			require.NoError(t, s.events.close())
+			s.drain()
+			fill := s.Fill()
+			s.drain() // both tables
+			costs, err := s.Costs()
+			require.NoError(t, err)
+
+			delivered := uint64(0)
+			for _, p := range s.Report(time.Now()) {
+				for _, one := range p.Samples {
+					delivered += uint64(one.Values[0])
+				}
+			}
+			losses := lost(s.Losses())
+			t.Logf("%d runs, %d delivered, losses %v, %s per run", costs[0].Runs, delivered, losses, costs[0].Time/time.Duration(costs[0].Runs))
+			require.Equal(t, costs[0].Runs, delivered+losses["map_full"]+losses["no_table"]+losses["interval_full"])
+			require.Equal(t, costs[0].Runs, s.Samples())
+			require.Positive(t, delivered)
+			require.Zero(t, losses["no_table"])
+			require.LessOrEqual(t, fill, 1.0)
+			if losses["map_full"] > 0 {
+				require.Greater(t, fill, 0.9)
+			}
+			if mapBytes > 0 {
+				require.Zero(t, losses["map_full"])
+			}
+			require.NotZero(t, s.FirstSample())
+		})
+	}
+}
+
+// burn keeps a CPU busy with ever other stacks.
+func burn(stop chan struct{}) (sunk int) {
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			return sunk
+		default:
+			sunk += descend(i % 97)
+		}
+	}
+}
+
+//go:noinline
+func descend(depth int) int {
+	if depth == 0 {
+		sum := 0
+		for i := range 20000 {
+			sum += i
+		}
+		return sum
+	}
+	return descend(depth-1) + 1
+}
+
+func TestMaxDepth(t *testing.T) {
+	deep := testbin.C(t, "testdata/deep.c")
+	for _, c := range []struct {
+		depth, frames int
+		err           model.StackError
+	}{
+		{100, 10, model.StackCut},
+		{3, 6, model.StackNoTable}, // burn, recurse 4 times, main; then libc's, which have no frame pointer
+	} {
+		share := 0.9
+		if emulated {
+			share = 0.5 // the start of the program takes long
+		}
+		conf := config(time.Millisecond)
+		conf.MaxDepth, conf.KernelStacks = 10, false
+		s := sample(t, conf)
+		pid, _ := s.run(nil, deep, strconv.Itoa(c.depth), "300")
+		samples, _ := s.samples(pid)
+		require.NotEmpty(t, samples)
+		matching, all, lengths := int64(0), int64(0), map[int]int64{}
+		for _, one := range samples {
+			if one.ThreadName != "deep" {
+				continue // before its exec it is a copy of this test
+			}
+			all += one.Values[0]
+			lengths[len(one.Frames)] += one.Values[0]
+			if len(one.Frames) >= c.frames && one.Error == c.err {
+				matching += one.Values[0]
+			}
+			require.LessOrEqual(t, len(one.Frames), 10)
+			if one.Error == model.StackCut { // a stack on its way down may have just 10 frames
+				require.Len(t, one.Frames, 10)
+				require.Equal(t, 100, c.depth)
+			}
+		}
+		require.Greater(t, float64(matching)/float64(all), share, "all but what was taken before and after: %d of %d; %v", matching, all, lengths)
+		if c.err == model.StackCut {
+			require.GreaterOrEqual(t, lost(s.Losses())["stack_cut"], uint64(matching))
+		}
+	}
+}
+
+// TestLevels holds that value times period stays the CPU time whatever the level.
+func TestLevels(t *testing.T) {
+	deep := testbin.C(t, "testdata/deep.c")
+	s := sample(t, config(time.Millisecond))
+	levels, milliseconds := []int{2, 0, 1, 3}, "5500"
+	if emulated {
+		levels, milliseconds = []int{2, 3}, "3500"
+	}
+	wanted := map[int64]bool{1e6: true}
+	for _, level := range levels {
+		wanted[1e6<<level] = true
+	}
+	due := time.Now().Add(time.Second)
+	pid, cpu := s.run(func() {
+		// Each change leaves some milliseconds out; the engine makes one in ten seconds at most.
+		if len(levels) > 0 && time.Now().After(due) {
+			require.NoError(t, s.SetLevel(levels[0]))
+			levels, due = levels[1:], time.Now().Add(time.Second)
+		}
+	}, deep, "5", milliseconds)
+	require.Empty(t, levels)
+	samples, total := s.samples(pid)
+	require.NotEmpty(t, samples)
+	t.Logf("CPU time %s, sampled %s", cpu, total)
+	tolerance := 0.1 // of some 200 samples at the longest period; a wrong period is off by a factor
+	if emulated {
+		tolerance = 0.3 // a change takes ten times as long
+	}
+	require.InEpsilon(t, cpu.Seconds(), total.Seconds(), tolerance)
+	periods := map[int64]bool{}
+	for _, p := range s.profiles {
+		periods[p.Period] = true
+	}
+	require.Equal(t, wanted, periods)
+}
+
+func TestWithoutStacks(t *testing.T) {
+	deep := testbin.C(t, "testdata/deep.c")
+	conf := config(time.Millisecond)
+	conf.KernelStacks, conf.UserStacks = false, false
+	s := sample(t, conf)
+	pid, _ := s.run(nil, deep, "5", "100")
+	samples, _ := s.samples(pid)
+	require.NotEmpty(t, samples)
+	for _, one := range samples {
+		require.Empty(t, one.Frames)
+		require.Empty(t, one.Error)
+	}
+}
+
+func TestCyclesFallBack(t *testing.T) {
+	conf := config(10 * time.Millisecond)
+	conf.Cycles = true
+	s := sample(t, conf)
+	if err := s.Degraded(); err != nil {
+		require.ErrorContains(t, err, "event cycles is not available, cpu_clock is used: ")
+	}
+	stop := make(chan struct{})
+	go func() { burn(stop) }()
+	time.Sleep(300 * time.Millisecond)
+	close(stop)
+	s.drain()
+	require.NotZero(t, s.Samples(), "there are samples either way")
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"errors"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// evaluateTries is how often a process is read anew because it ran another
+// program meanwhile.
+const evaluateTries = 3
+
+// verdict is what reading a process led to.
+type verdict struct {
+	*reading
+	network listening
+	process *model.Process
+	inScope bool
+	include int
+}
+
+// evaluate reads a process, decides about it and keeps the result. The caller
+// calls tell.
+func (t *Table) evaluate(id model.ProcessID) (verdict, error) {
+	for try := 1; ; try++ {
+		t.mu.RLock()
+		e := t.byPID[id.PID]
+		var execs uint32
+		created := t.creation(id.StartTicks)
+		if e != nil && e.id == id {
+			execs, created = e.execs, e.created
+		}
+		t.mu.RUnlock()
+		t.reads.Add(1)
+		r, err := t.fs.read(id.PID, t.ports.used())
+		if err == nil && r.startTicks != id.StartTicks {
+			err = gone(id)
+		}
+		if err != nil {
+			t.unreadable(id, err)
+			return verdict{}, err
+		}
+		v := t.judge(&entry{id: id, created: created}, r)
+		if t.keep(id, &v, execs, try == evaluateTries) {
+			return v, nil
+		}
+	}
+}
+
+// unreadable forgets a process that turned out to have ended.
+func (t *Table) unreadable(id model.ProcessID, err error) {
+	if !errors.Is(err, ErrGone) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.get(id); e != nil {
+		t.remove(e)
+	}
+}
+
+// judge applies the selectors, without any lock: patterns may take a while.
+func (t *Table) judge(e *entry, r *reading) verdict {
+	v := verdict{reading: r}
+	if t.ports.used() && !r.kernel {
+		v.network = t.ports.of(e.id.PID, r.networkNamespace, listening{})
+	}
+	var service string
+	v.process, service = t.build(e, r)
+	v.inScope, v.include = t.rules.decide(&subject{process: v.process, service: service, ports: v.network.ports})
+	if !v.inScope {
+		v.process = nil
+	}
+	return v
+}
+
+// keep puts a verdict into the table, unless an exec overtook it or is on its
+// way. The last try counts nevertheless, and the process stays undecided until
+// the next scan; what is known of it stays when there was nothing to read yet.
+func (t *Table) keep(id model.ProcessID, v *verdict, execs uint32, last bool) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.get(id)
+	if e == nil {
+		if t.recent.has(id) {
+			return true // it ended while it was read
+		}
+		if e = t.insert(id); e == nil {
+			return true // the table is full: an answer, but not kept
+		}
+		execs = 0
+	}
+	overtaken := e.execs != execs
+	if (overtaken || v.executing) && !last {
+		return false
+	}
+	if v.executing {
+		if !e.seen { // what the caller is told is void when the exec is done
+			e.image, e.seen = 0, true
+		}
+		t.await(e)
+		return true
+	}
+	executed := e.changed(v.image)
+	e.comm, e.image, e.seen, e.kernel, e.network = v.comm, v.image, true, v.kernel, v.network
+	e.describe(v.process)
+	e.base, e.executed = nil, false
+	e.inScope, e.include, e.undecided = v.inScope, v.include, overtaken
+	t.changes.decided(e, executed)
+	return true
+}
+
+// await puts the decision about a process off that is in the middle of an exec.
+func (t *Table) await(e *entry) {
+	if t.rules.all() {
+		e.inScope = e.id.PID != t.cfg.SelfPID
+		t.changes.decided(e, false)
+	}
+	e.undecided = false // it may have been in the queue before
+	t.postpone(e)
+}
+
+// changed says that a process runs another program than when it was looked at
+// last.
+func (e *entry) changed(image uint64) bool { return e.seen && e.image != image }

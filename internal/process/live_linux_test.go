@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// eventually scans until a condition holds.
+func eventually(t *testing.T, table *Table, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		_, err := table.Scan(t.Context())
+		require.NoError(t, err)
+		if holds() {
+			return
+		}
+		require.True(t, time.Now().Before(deadline), "it does not come true")
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func live(t *testing.T, cfg Config) *Table {
+	self, err := SelfPID("/")
+	require.NoError(t, err)
+	require.Equal(t, os.Getpid(), int(self), "/proc is not of this pid namespace")
+	cfg.SelfPID = self
+	table, err := New(cfg)
+	require.NoError(t, err)
+	return table
+}
+
+func TestLiveChildren(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", "sleep 60 & read line; exec sleep 61")
+	cmd.Env = append(os.Environ(), "OTEL_SERVICE_NAME=live test", "OTEL_RESOURCE_ATTRIBUTES=service.instance.id=n%201")
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	ended := false
+	defer func() {
+		if !ended {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	}()
+	started := time.Now()
+
+	changes := map[model.ProcessID][]ChangeKind{}
+	table := live(t, Config{
+		Include:  []Selector{{Service: "^live test$"}},
+		OnChange: func(list []Change) { record(changes, list) },
+	})
+	// The shell and the sleep that it forked.
+	var shell, sleep *model.Process
+	eventually(t, table, func() bool {
+		for _, p := range processes(table) {
+			if p.ID.PID == uint32(cmd.Process.Pid) {
+				shell = p
+			} else if p.Comm == "sleep" {
+				sleep = p
+			}
+		}
+		return shell != nil && sleep != nil
+	})
+	defer kill(t, sleep.ID.PID)
+	require.Equal(t, []string{"sh", "-c", "sleep 60 & read line; exec sleep 61"}, shell.Arguments)
+	require.Equal(t, "n 1", shell.ServiceInstanceID)
+	require.WithinDuration(t, started, shell.CreationTime, 2*time.Second)
+	require.Equal(t, []string{"sleep", "60"}, sleep.Arguments)
+	require.Equal(t, []ChangeKind{Added}, changes[shell.ID])
+
+	_, err = io.WriteString(stdin, "go\n")
+	require.NoError(t, err)
+	eventually(t, table, func() bool {
+		p, inScope, err := table.Lookup(shell.ID)
+		return err == nil && inScope && p.Comm == "sleep"
+	})
+	require.Equal(t, []ChangeKind{Added, Executed}, changes[shell.ID])
+
+	require.NoError(t, cmd.Process.Kill())
+	// It is a zombie until Wait.
+	eventually(t, table, func() bool { return len(changes[shell.ID]) == 3 })
+	require.Equal(t, Removed, changes[shell.ID][2])
+	late, inScope, err := table.Lookup(shell.ID)
+	require.NoError(t, err)
+	require.True(t, inScope)
+	require.Equal(t, []string{"sleep", "61"}, late.Arguments)
+	require.Error(t, cmd.Wait(), "it was killed")
+	ended = true
+}
+
+// TestLiveExecs holds that scans alone, which often look into the middle of an exec, keep a process in scope that runs
+// one program after the other.
+func TestLiveExecs(t *testing.T) {
+	const again = `exec sh -c "$0" "$0"`
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", again, again)
+	cmd.Env = append(os.Environ(), "OTEL_SERVICE_NAME=live execs")
+	require.NoError(t, cmd.Start())
+	defer func() {
+		require.NoError(t, cmd.Process.Kill())
+		require.Error(t, cmd.Wait(), "it was killed")
+	}()
+	changes := map[model.ProcessID][]ChangeKind{}
+	table := live(t, Config{
+		Include:  []Selector{{Service: "^live execs$"}},
+		OnChange: func(list []Change) { record(changes, list) },
+	})
+	var id model.ProcessID
+	eventually(t, table, func() bool {
+		for id = range changes {
+		}
+		return len(changes[id]) >= 40
+	})
+	require.Len(t, changes, 1)
+	require.Equal(t, cmd.Process.Pid, int(id.PID))
+	require.Equal(t, Added, changes[id][0])
+	for _, kind := range changes[id][1:] {
+		require.Equal(t, Executed, kind)
+	}
+}
+
+func record(changes map[model.ProcessID][]ChangeKind, list []Change) {
+	for _, c := range list {
+		changes[c.ID] = append(changes[c.ID], c.Kind)
+	}
+}
+
+func kill(t *testing.T, pid uint32) {
+	process, err := os.FindProcess(int(pid))
+	require.NoError(t, err)
+	if err := process.Kill(); err != nil {
+		require.ErrorIs(t, err, os.ErrProcessDone)
+	}
+	require.NoError(t, process.Release())
+}
+
+func TestLivePorts(t *testing.T) {
+	var config net.ListenConfig
+	tcp, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer tcp.Close()
+	udp, err := config.ListenPacket(t.Context(), "udp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer udp.Close()
+	ports := []uint16{uint16(tcp.Addr().(*net.TCPAddr).Port), uint16(udp.LocalAddr().(*net.UDPAddr).Port)}
+	for _, port := range ports {
+		table := live(t, Config{Include: []Selector{{Port: port}}})
+		eventually(t, table, func() bool { return len(pids(table)) > 0 })
+		require.Equal(t, []uint32{uint32(os.Getpid())}, pids(table))
+	}
+	require.NoError(t, tcp.Close())
+	clock := &clock{time: time.Now()}
+	table := live(t, Config{Include: []Selector{{Port: ports[0]}}, Now: clock.now})
+	scan(t, table)
+	require.Empty(t, pids(table))
+}
+
+func TestLiveScanLeaksNoDescriptor(t *testing.T) {
+	table := live(t, Config{Exclude: []Selector{{Exe: "/nothing"}, {Port: 1}}})
+	scan(t, table)
+	before := descriptors(t)
+	for range 3 {
+		scan(t, table)
+		processes(table)
+	}
+	require.Equal(t, before, descriptors(t))
+}
+
+func descriptors(t *testing.T) int {
+	entries, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(entries)
+}
+
+func TestLivePIDNamespace(t *testing.T) {
+	link, err := os.Readlink("/proc/1/ns/pid")
+	if errors.Is(err, os.ErrPermission) {
+		link, err = os.Readlink("/proc/self/ns/pid")
+	}
+	require.NoError(t, err)
+	if link == "pid:[4026531836]" {
+		require.NoError(t, CheckPIDNamespace("/"))
+	} else {
+		require.ErrorIs(t, CheckPIDNamespace("/"), ErrPIDNamespace)
+	}
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"context"
+	"slices"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// Narrowing narrows the scope of a [Table] further, for one kind of
+// observation. Without selectors it matches whatever is in scope.
+type Narrowing struct{ *selectorList }
+
+// Narrow compiles the selectors of a kind of observation and looks from the
+// next scan on for what they match, in scope of the table. path is their key in
+// the configuration, such as observe::on_cpu::targets; the error begins with it.
+func (t *Table) Narrow(path string, selectors []Selector) (*Narrowing, error) {
+	list, err := compileList(path, selectors)
+	if err != nil {
+		return nil, err
+	}
+	n := &Narrowing{list}
+	t.ports.watch(list.matchers)
+	for {
+		before := t.narrowings.Load()
+		after := append(slices.Clip(*before), n)
+		if t.narrowings.CompareAndSwap(before, &after) {
+			return n, nil
+		}
+	}
+}
+
+// Matches says whether a process in scope is left in it by a narrowing.
+func (t *Table) Matches(n *Narrowing, p *model.Process) bool {
+	if len(n.matchers) == 0 {
+		return true
+	}
+	s := subject{process: p, service: p.ServiceName}
+	t.mu.RLock()
+	if e := t.find(p.ID); e != nil {
+		s.ports = e.network.ports
+	}
+	t.mu.RUnlock()
+	return n.match(&s)
+}
+
+// openNarrowings returns the narrowings with selectors that never matched, and
+// the conditions of these.
+func (t *Table) openNarrowings() (open []*Narrowing, uses fieldSet) {
+	for _, n := range *t.narrowings.Load() {
+		if fields := n.open(); fields != 0 {
+			open, uses = append(open, n), uses|fields
+		}
+	}
+	return open, uses
+}
+
+// visitNarrowings looks in scope for what matches the selectors of kinds that
+// never matched. A process that can be read is read for it once for each program.
+func (s *scanner) visitNarrowings(ctx context.Context) error {
+	open, uses := s.table.openNarrowings()
+	if len(open) == 0 {
+		return nil
+	}
+	for _, p := range s.inScope() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if !p.read && uses&^inStat != 0 {
+			v, _ := s.table.evaluate(p.process.ID) //nolint:errcheck // counted where it happens
+			if v.process == nil {
+				continue
+			}
+			p.process = v.process
+		}
+		for _, n := range open {
+			s.table.Matches(n, p.process)
+		}
+	}
+	return nil
+}
+
+// scoped is a process in scope: as it was read, or what stat tells of it.
+type scoped struct {
+	process *model.Process
+	read    bool
+}
+
+func (s *scanner) inScope() []scoped {
+	t := s.table
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	list := make([]scoped, 0, len(t.byPID))
+	for _, e := range t.byPID {
+		switch {
+		case !e.inScope:
+		case e.process != nil:
+			list = append(list, scoped{process: e.process, read: true})
+		default:
+			list = append(list, scoped{process: &model.Process{ID: e.id, Comm: e.comm, KernelThread: e.kernel}})
+		}
+	}
+	return list
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+const (
+	// portsAge is how old the tables of a network namespace may be when a
+	// process is decided about.
+	portsAge = time.Second
+	// maxDescriptors bounds the files of one process that are looked at.
+	maxDescriptors = 65536
+)
+
+// listening is on which of the watched ports a process listens. It holds as
+// long as the listening sockets of its network namespace stay the same; that
+// a process was handed a socket by another one is not noticed in between.
+type listening struct {
+	namespace  uint64 // inode of the network namespace; 0: not known
+	generation uint64 // of the sockets of the namespace; 0: never looked
+	ports      []uint16
+}
+
+// portIndex finds listening sockets, one network namespace at a time.
+type portIndex struct {
+	fs         procFS
+	now        func() time.Time
+	mu         sync.Mutex
+	watched    map[uint16]bool // replaced, never changed
+	namespaces map[uint64]*namespacePorts
+	generation uint64
+}
+
+// namespacePorts are the listening sockets of a network namespace.
+type namespacePorts struct {
+	sockets    map[uint64]uint16 // inode to port; replaced, never changed
+	generation uint64
+	checked    time.Time
+	used       time.Time
+}
+
+func (x *portIndex) init(fs procFS, now func() time.Time) {
+	x.fs, x.now, x.namespaces = fs, now, map[uint64]*namespacePorts{}
+}
+
+// watch adds the ports that the matchers ask for. They are looked for from the
+// next scan on.
+func (x *portIndex) watch(matchers []*Matcher) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	watched := maps.Clone(x.watched)
+	for _, m := range matchers {
+		if m.port != 0 && !watched[m.port] {
+			if watched == nil {
+				watched = map[uint16]bool{}
+			}
+			watched[m.port] = true
+			clear(x.namespaces)
+		}
+	}
+	x.watched = watched
+}
+
+// used says whether any selector asks for a port.
+func (x *portIndex) used() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.watched) > 0
+}
+
+// of returns what a process listens on. What was known is returned as it is
+// when no socket has come or gone.
+func (x *portIndex) of(pid uint32, namespace uint64, known listening) listening {
+	if namespace == 0 {
+		return listening{}
+	}
+	sockets, generation := x.socketsOf(pid, namespace)
+	if known.namespace == namespace && known.generation == generation {
+		return known
+	}
+	l := listening{namespace: namespace, generation: generation}
+	if len(sockets) > 0 {
+		l.ports = x.descriptors(pid, sockets)
+	}
+	return l
+}
+
+// socketsOf returns the listening sockets of a namespace, as one of its
+// processes sees them.
+func (x *portIndex) socketsOf(pid uint32, namespace uint64) (map[uint64]uint16, uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	now := x.now()
+	ns := x.namespaces[namespace]
+	if ns == nil {
+		x.generation++
+		ns = &namespacePorts{generation: x.generation}
+		x.namespaces[namespace] = ns
+	}
+	ns.used = now
+	if !ns.checked.IsZero() && now.Sub(ns.checked) < portsAge {
+		return ns.sockets, ns.generation
+	}
+	sockets, ok := x.read(pid)
+	if !ok {
+		return ns.sockets, ns.generation // the next process is asked again
+	}
+	ns.checked = now
+	if !maps.Equal(sockets, ns.sockets) {
+		x.generation++
+		ns.sockets, ns.generation = sockets, x.generation
+	}
+	return ns.sockets, ns.generation
+}
+
+// read reads the socket tables; not ok when the process is gone.
+func (x *portIndex) read(pid uint32) (sockets map[uint64]uint16, ok bool) {
+	sockets = map[uint64]uint16{}
+	for _, table := range socketTables {
+		f, err := os.Open(x.fs.path(pid) + "/" + table.name)
+		if err == nil {
+			err = table.parse(f, x.watched, sockets)
+			f.Close() //nolint:errcheck,gosec // opened for reading: nothing can be lost
+		}
+		if errors.Is(err, os.ErrNotExist) && table.optional {
+			err = nil
+		}
+		if errors.Is(err, errTooManySockets) {
+			x.fs.errors.add(table.name, reasonTooLarge)
+			err = nil
+		}
+		if err != nil {
+			_ = x.fs.failed(pid, table.name, err) // it counts
+			return nil, false
+		}
+	}
+	// An optional table may have been missing because the process ended.
+	if _, err := os.Lstat(x.fs.path(pid)); err != nil {
+		return nil, false
+	}
+	return sockets, true
+}
+
+// descriptors finds out which of the sockets a process holds.
+func (x *portIndex) descriptors(pid uint32, sockets map[uint64]uint16) []uint16 {
+	const name = "fd"
+	path := x.fs.path(pid) + "/" + name
+	dir, err := openDirectory(path)
+	if err != nil {
+		_ = x.fs.failed(pid, name, err) // it counts
+		return nil
+	}
+	defer dir.close() //nolint:errcheck // a directory: nothing can be lost
+	var ports []uint16
+	var buf [64]byte
+	n := 0
+	err = eachName(path, func(fd string) error {
+		if n++; n > maxDescriptors {
+			x.fs.errors.add(name, reasonTooLarge)
+			return errStop
+		}
+		link, err := dir.readLink(fd, buf[:])
+		if err != nil {
+			return nil // closed meanwhile
+		}
+		if port, ok := sockets[inodeOf(link, "socket:[")]; ok && !slices.Contains(ports, port) {
+			ports = append(ports, port)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errStop) {
+		_ = x.fs.failed(pid, name, err) // it counts
+	}
+	slices.Sort(ports)
+	return ports
+}
+
+// errStop ends a listing early.
+var errStop = errors.New("enough")
+
+// prune forgets the namespaces that nobody lives in.
+func (x *portIndex) prune(since time.Time) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	maps.DeleteFunc(x.namespaces, func(_ uint64, ns *namespacePorts) bool { return ns.used.Before(since) })
+}
+
+// visitPorts looks for processes that began or ceased to listen.
+func (s *scanner) visitPorts(ctx context.Context) error {
+	t := s.table
+	start := t.cfg.Now()
+	var buf [64]byte
+	for _, e := range s.listeners() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		namespace := e.known.namespace
+		if namespace == 0 {
+			if namespace = t.fs.namespaceOf(e.id.PID, buf[:]); namespace == 0 {
+				continue
+			}
+		}
+		now := t.ports.of(e.id.PID, namespace, e.known)
+		if !slices.Equal(now.ports, e.known.ports) && t.rules.uses&fieldPort != 0 {
+			_, _ = t.evaluate(e.id) //nolint:errcheck // counted where it happens
+			continue
+		}
+		t.mu.Lock()
+		if kept := t.get(e.id); kept != nil {
+			kept.network = now
+		}
+		t.mu.Unlock()
+	}
+	t.ports.prune(start)
+	return nil
+}
+
+// listener is a process whose ports are looked at.
+type listener struct {
+	id    model.ProcessID
+	known listening
+}
+
+// listeners are the processes that can listen: kernel threads cannot.
+func (s *scanner) listeners() []listener {
+	t := s.table
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	list := make([]listener, 0, len(t.byPID))
+	for _, e := range t.byPID {
+		if !e.kernel && e.scan == s.number {
+			list = append(list, listener{id: e.id, known: e.network})
+		}
+	}
+	return list
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// maxFile is how much is read of one file of a process: what a 128 KiB
+// argument of execve(2) can hold at most.
+const maxFile = 128 << 10
+
+// listBatch is how many directory entries are asked for at a time.
+const listBatch = 1024
+
+// ErrGone says that a process ended or that its pid belongs to another one by
+// now. It is no cause for alarm.
+var ErrGone = errors.New("the process is gone")
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, maxFile); return &b }}
+
+// procFS reads below one mount of proc(5).
+type procFS struct {
+	root   string
+	errors *errorCounts
+}
+
+// reading is what was read of one process.
+type reading struct {
+	startTicks       uint64
+	image            uint64
+	comm             string
+	kernel           bool
+	executing        bool
+	executable       string
+	arguments        []string
+	environment      environment
+	container, pod   string
+	networkNamespace uint64
+}
+
+func (p procFS) path(pid uint32) string { return p.root + "/" + strconv.FormatUint(uint64(pid), 10) }
+
+// pids calls a function with each process id there is.
+func (p procFS) pids(each func(pid uint32) error) error {
+	return eachName(p.root, func(name string) error {
+		pid, ok := decimal([]byte(name))
+		if !ok || pid == 0 || pid > 1<<31 {
+			return nil
+		}
+		return each(uint32(pid))
+	})
+}
+
+// eachName calls a function with the names in a directory, which are never
+// held all at once.
+func eachName(path string, each func(name string) error) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close() //nolint:errcheck // opened for reading: nothing can be lost
+	for {
+		names, err := d.Readdirnames(listBatch)
+		for _, name := range names {
+			if err := each(name); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// open opens the directory of a process.
+func (p procFS) open(pid uint32) (directory, error) {
+	dir, err := openDirectory(p.path(pid))
+	if err != nil {
+		return 0, p.failed(pid, "", err)
+	}
+	return dir, nil
+}
+
+// stat reads and parses a stat file; the result lies in the buffer. Processes
+// of which nothing runs any more are gone.
+func (p procFS) stat(dir directory, pid uint32, name string, buf []byte) (stat, error) {
+	n, _, err := dir.read(name, buf)
+	if err != nil {
+		return stat{}, p.failed(pid, "stat", err)
+	}
+	s, err := parseStat(buf[:n])
+	if err != nil {
+		p.errors.add("stat", reasonMalformed)
+		return stat{}, fmt.Errorf("reading %s/stat: %w", p.path(pid), err)
+	}
+	if s.dead() {
+		return stat{}, fmt.Errorf("reading %s/stat: %w", p.path(pid), ErrGone)
+	}
+	return s, nil
+}
+
+// read reads all that is wanted of a process. Files that cannot be read for
+// want of privileges leave their part empty and are counted.
+func (p procFS) read(pid uint32, netns bool) (*reading, error) {
+	dir, err := p.open(pid)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.close() //nolint:errcheck // a directory: nothing can be lost
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	var r *reading
+	// An exec while the files are read would mix two programs: read again.
+	for range 3 {
+		if r, err = p.readOnce(dir, pid, netns, *buffer); err != nil {
+			return nil, err
+		}
+		s, err := p.stat(dir, pid, "stat", *buffer)
+		if err != nil {
+			return nil, err
+		}
+		if s.image == r.image {
+			break
+		}
+	}
+	return r, nil
+}
+
+func (p procFS) readOnce(dir directory, pid uint32, netns bool, buf []byte) (*reading, error) {
+	s, err := p.stat(dir, pid, "stat", buf)
+	if err != nil {
+		return nil, err
+	}
+	r := &reading{startTicks: s.startTicks, image: s.image, comm: s.name(), kernel: s.kernel, executing: s.executing()}
+	if s.kernel {
+		return r, nil
+	}
+	// A process whose leader is a zombie has threads but no executable to show.
+	exe, err := dir.readLink("exe", buf[:maxPath])
+	if err = p.tolerate(pid, "exe", err); err != nil {
+		return nil, err
+	}
+	r.executable = cleanText(string(bytes.TrimSuffix(exe, []byte(" (deleted)"))))
+	err = p.file(dir, pid, "cmdline", buf, func(data []byte, _ bool) { r.arguments = parseArguments(data) })
+	if err != nil {
+		return nil, err
+	}
+	err = p.file(dir, pid, "environ", buf, func(data []byte, whole bool) { r.environment = parseEnvironment(data, whole) })
+	if err != nil {
+		return nil, err
+	}
+	err = p.file(dir, pid, "cgroup", buf, func(data []byte, _ bool) {
+		container, pod := parseCgroup(string(data))
+		r.container, r.pod = strings.Clone(container), strings.Clone(pod) // not with all of the file
+	})
+	if err != nil {
+		return nil, err
+	}
+	if netns {
+		r.networkNamespace, err = p.networkNamespace(dir, pid, buf)
+	}
+	return r, err
+}
+
+// file hands one file to its parser.
+func (p procFS) file(dir directory, pid uint32, name string, buf []byte, parse func(data []byte, whole bool)) error {
+	n, whole, err := dir.read(name, buf)
+	if err != nil {
+		return p.tolerate(pid, name, err)
+	}
+	if !whole {
+		p.errors.add(name, reasonTooLarge)
+	}
+	parse(buf[:n], whole)
+	return nil
+}
+
+// networkNamespace is the inode of the process's network namespace, or 0 where
+// it may not be seen.
+func (p procFS) networkNamespace(dir directory, pid uint32, buf []byte) (uint64, error) {
+	link, err := dir.readLink("ns/net", buf)
+	if err != nil {
+		return 0, p.tolerate(pid, "ns/net", err)
+	}
+	return inodeOf(link, "net:["), nil
+}
+
+// namespaceOf is networkNamespace of a process that is not open; 0 also when it
+// is gone.
+func (p procFS) namespaceOf(pid uint32, buf []byte) uint64 {
+	dir, err := p.open(pid)
+	if err != nil {
+		return 0
+	}
+	defer dir.close() //nolint:errcheck // a directory: nothing can be lost
+	inode, err := p.networkNamespace(dir, pid, buf)
+	if err != nil {
+		return 0
+	}
+	return inode
+}
+
+// inodeOf parses a link target such as net:[4026531840]; 0 if it is none.
+func inodeOf(link []byte, prefix string) uint64 {
+	number, ok := bytes.CutPrefix(link, []byte(prefix))
+	if !ok {
+		return 0
+	}
+	number, ok = bytes.CutSuffix(number, []byte("]"))
+	inode, valid := decimal(number)
+	if !ok || !valid {
+		return 0
+	}
+	return inode
+}
+
+// tolerate counts errors that leave a process readable in part, and passes on
+// that it is gone. The missing link exe of a leader that ended before its
+// threads is no error: /proc/PID itself is there.
+func (p procFS) tolerate(pid uint32, name string, err error) error {
+	if err == nil || name == "exe" && errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err = p.failed(pid, name, err); errors.Is(err, ErrGone) {
+		return err
+	}
+	return nil
+}
+
+// failed says what could not be read, and counts it unless it is just gone.
+func (p procFS) failed(pid uint32, name string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH):
+		return fmt.Errorf("reading %s/%s: %w", p.path(pid), name, ErrGone)
+	case errors.Is(err, fs.ErrPermission):
+		p.errors.add(name, reasonPermission)
+	default:
+		p.errors.add(name, reasonIO)
+	}
+	return fmt.Errorf("reading %s/%s: %w", p.path(pid), name, err)
+}

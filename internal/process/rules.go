@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// noInclude is the index of the matching include where there is none.
+const noInclude = -1
+
+// Keys of the lists of a [Config] in the configuration.
+const (
+	includePath = "targets::include"
+	excludePath = "targets::exclude"
+)
+
+// rules are the compiled targets of a table.
+type rules struct {
+	include, exclude *selectorList
+	self             uint32
+	// uses is the union of all conditions.
+	uses fieldSet
+}
+
+func newRules(cfg *Config) (*rules, error) {
+	include, err := compileList(includePath, cfg.Include)
+	if err != nil {
+		return nil, err
+	}
+	exclude, err := compileList(excludePath, cfg.Exclude)
+	if err != nil {
+		return nil, err
+	}
+	for i := range cfg.Exclude {
+		if len(cfg.Exclude[i].Set) > 0 {
+			return nil, fmt.Errorf("%s[%d]: %w", excludePath, i, errors.New("set: only a selector of include sets attributes"))
+		}
+	}
+	return &rules{include: include, exclude: exclude, self: cfg.SelfPID, uses: include.uses() | exclude.uses()}, nil
+}
+
+// all says that every process is in scope, but for this one.
+func (r *rules) all() bool { return r.uses == 0 }
+
+// needReading says that /proc/PID/stat is not enough to decide.
+func (r *rules) needReading() bool { return r.uses&^inStat != 0 }
+
+// decide says whether a process is in scope and which include made it so. The
+// subject's process gets the attributes of that include.
+func (r *rules) decide(s *subject) (inScope bool, include int) {
+	include = r.include.first(s)
+	if include != noInclude {
+		applySet(s.process, r.include.matchers[include].set)
+		s.service = s.process.ServiceName
+	}
+	inScope = include != noInclude || len(r.include.matchers) == 0 && s.process.ID.PID != r.self
+	for i, m := range r.exclude.matchers {
+		hit := &r.exclude.hits[i]
+		// After the decision, matching only serves to learn of the first hit.
+		if (inScope || !hit.Load()) && m.match(s) {
+			hit.Store(true)
+			inScope = false
+		}
+	}
+	return inScope, include
+}
+
+// applySet gives the process the attributes of the include that matched it.
+func applySet(p *model.Process, set map[string]string) {
+	if name, ok := set[attrServiceName]; ok {
+		p.ServiceName = name
+	}
+	if id, ok := set[attrServiceInstance]; ok {
+		p.ServiceInstanceID = id
+	}
+	rest := maps.Clone(set)
+	delete(rest, attrServiceName)
+	delete(rest, attrServiceInstance)
+	if len(rest) > 0 {
+		p.Attributes = rest
+	}
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// directory is an open directory: of a process it stays that of this process
+// when the pid is used again.
+type directory int
+
+// openDirectory opens a directory only for look-ups in it.
+func openDirectory(path string) (directory, error) {
+	fd, err := retry(func() (int, error) {
+		return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	})
+	return directory(fd), err
+}
+
+func (d directory) close() error { return unix.Close(int(d)) }
+
+// read fills the buffer with a file's beginning and says whether that was all.
+func (d directory) read(name string, buf []byte) (n int, whole bool, err error) {
+	fd, err := retry(func() (int, error) {
+		return unix.Openat(int(d), name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+	})
+	if err != nil {
+		return 0, false, err
+	}
+	defer func() { err = errors.Join(err, unix.Close(fd)) }()
+	for n < len(buf) {
+		m, err := retry(func() (int, error) { return unix.Read(fd, buf[n:]) })
+		if err != nil {
+			return n, false, err
+		}
+		if m == 0 {
+			return n, true, nil
+		}
+		n += m
+	}
+	return n, false, nil
+}
+
+// readLink reads the target of a symbolic link into the buffer.
+func (d directory) readLink(name string, buf []byte) ([]byte, error) {
+	n, err := retry(func() (int, error) { return unix.Readlinkat(int(d), name, buf) })
+	if err != nil {
+		return nil, err
+	}
+	return buf[:n], nil
+}
+
+func retry(call func() (int, error)) (int, error) {
+	for {
+		n, err := call()
+		if !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
+}
+
+// readBootOffset returns the wall-clock time of boot in nanoseconds: the clock
+// that process start times count in was 0 then.
+func readBootOffset() (int64, error) {
+	var boot, real unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot); err != nil {
+		return 0, fmt.Errorf("reading CLOCK_BOOTTIME: %w", err)
+	}
+	if err := unix.ClockGettime(unix.CLOCK_REALTIME, &real); err != nil {
+		return 0, fmt.Errorf("reading CLOCK_REALTIME: %w", err)
+	}
+	return (time.Duration(real.Nano()) - time.Duration(boot.Nano())).Nanoseconds(), nil
+}

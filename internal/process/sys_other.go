@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package process
+
+import "errors"
+
+// directory is the stand-in for platforms without /proc.
+type directory int
+
+func openDirectory(string) (directory, error) { return 0, errors.ErrUnsupported }
+
+func (directory) close() error { return nil }
+
+func (directory) read(string, []byte) (int, bool, error) { return 0, false, errors.ErrUnsupported }
+
+func (directory) readLink(string, []byte) ([]byte, error) { return nil, errors.ErrUnsupported }
+
+func readBootOffset() (int64, error) { return 0, errors.ErrUnsupported }

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package symbol
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+func TestDeletedFile(t *testing.T) {
+	bin := compileC(t, programC, "target")
+	p := start(t, bin)
+	require.NoError(t, os.Remove(bin))
+	s := newSymbolizer(t, Config{})
+	a := openSpace(t, s, p.pid())
+	f := a.Frames(nil, []uint64{p.functions["hidden"]})[0]
+	require.Equal(t, "hidden", functionOf(f))
+	require.Equal(t, bin, f.Mapping.Path, "without the kernel's remark")
+}
+
+// TestReplacedFile runs two builds from one path: each keeps its own names.
+func TestReplacedFile(t *testing.T) {
+	first := compileC(t, programC, "target")
+	second := compileC(t, strings.ReplaceAll(programC, "hidden", "secret_function"), "target")
+	p1 := start(t, first)
+	require.NoError(t, os.Rename(second, first))
+	p2 := start(t, first)
+	s := newSymbolizer(t, Config{})
+	a1, a2 := openSpace(t, s, p1.pid()), openSpace(t, s, p2.pid())
+	f1 := a1.Frames(nil, []uint64{p1.functions["hidden"]})[0]
+	f2 := a2.Frames(nil, []uint64{p2.functions["secret_function"]})[0]
+	require.Equal(t, "hidden", functionOf(f1))
+	require.Equal(t, "secret_function", functionOf(f2))
+	require.Equal(t, f1.Mapping.Path, f2.Mapping.Path)
+	require.NotEqual(t, f1.Mapping.BuildID, f2.Mapping.BuildID)
+}
+
+// TestShared has one binary in two processes, and a copy of it, as another
+// container would have: all share tables and frames.
+func TestShared(t *testing.T) {
+	bin := compileC(t, programC, "target")
+	copied := filepath.Join(t.TempDir(), "copy")
+	run(t, "cp", bin, copied)
+	s := newSymbolizer(t, Config{})
+	var frames []*model.Frame
+	for _, path := range []string{bin, bin, copied} {
+		p := start(t, path)
+		a := openSpace(t, s, p.pid())
+		frames = a.Frames(frames, []uint64{p.functions["visible"]})
+	}
+	require.Same(t, frames[0], frames[1])
+	require.Same(t, frames[0], frames[2])
+	require.EqualValues(t, 1, s.Stats().TablesBuilt)
+}
+
+// TestWithoutLinks finds files by name, as without CAP_SYS_ADMIN.
+func TestWithoutLinks(t *testing.T) {
+	bin := compileC(t, programC, "target")
+	p := start(t, bin)
+	d, err := procfs{"/"}.dir(model.ProcessID{PID: uint32(p.pid())})
+	require.NoError(t, err)
+	defer d.close()
+	entries, err := d.maps()
+	require.NoError(t, err)
+	var st unix.Stat_t
+	require.NoError(t, unix.Stat(bin, &st))
+	for i := range entries {
+		e := &entries[i]
+		if e.ino == 0 {
+			continue
+		}
+		e.start++ // no such link in map_files
+		c, err := d.locate(e)
+		require.NoError(t, err, e.path)
+		require.Equal(t, e.ino, c.key().ino)
+		src, err := c.open()
+		require.NoError(t, err)
+		require.NoError(t, src.Close())
+		require.NoError(t, c.close())
+	}
+	e := mapEntry{start: 1, end: 2, ino: st.Ino + 1, path: bin}
+	_, err = d.locate(&e)
+	require.ErrorIs(t, err, errOtherFile)
+	require.ErrorContains(t, err, bin)
+}
+
+// TestRootEscape has a link in the process's root that leads out of it.
+func TestRootEscape(t *testing.T) {
+	p := start(t, compileC(t, programC, "target"))
+	d, err := procfs{"/"}.dir(model.ProcessID{PID: uint32(p.pid())})
+	require.NoError(t, err)
+	defer d.close()
+	_, err = d.openInRoot("/proc/self/root/etc/passwd")
+	require.ErrorIs(t, err, unix.ELOOP, "magic links are not followed")
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink("../../../../../../../../etc/passwd", link))
+	fd, err := d.openInRoot(link)
+	require.NoError(t, err, "leads to the root's own file")
+	require.NoError(t, unix.Close(fd))
+}
+
+// TestMountNamespace runs a binary from a tmpfs that only its own namespace
+// and root have.
+func TestMountNamespace(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: makes a mount namespace")
+	}
+	bin := compileC(t, programC, "target", "-static")
+	want := symbolsOf(t, bin)
+	dir := t.TempDir()
+	script := `mount -t tmpfs none "$0" && mkdir "$0/app" && cp "$1" "$0/app/inner" && exec chroot "$0" /app/inner`
+	p := start(t, "unshare", "--mount", "sh", "-c", script, dir, bin)
+	_, err := os.Stat(filepath.Join(dir, "app"))
+	require.ErrorIs(t, err, os.ErrNotExist, "not visible from here")
+	s := newSymbolizer(t, Config{})
+	a := openSpace(t, s, p.pid())
+	f := a.Frames(nil, []uint64{p.functions["hidden"]})[0]
+	require.Equal(t, "hidden", functionOf(f))
+	require.Equal(t, want["hidden"], f.Address)
+
+	d, err := s.proc.dir(model.ProcessID{PID: uint32(p.pid())})
+	require.NoError(t, err)
+	defer d.close()
+	fd, err := d.openInRoot("/app/inner")
+	require.NoError(t, err)
+	require.NoError(t, unix.Close(fd))
+}
+
+func TestProcessGone(t *testing.T) {
+	s := newSymbolizer(t, Config{})
+	cmd := exec.Command("true")
+	require.NoError(t, cmd.Run())
+	_, err := s.Open(model.ProcessID{PID: uint32(cmd.Process.Pid)})
+	require.ErrorIs(t, err, ErrProcessExited)
+	_, err = s.Open(model.ProcessID{PID: uint32(os.Getpid()), StartTicks: 1})
+	require.ErrorIs(t, err, ErrProcessExited)
+	require.ErrorContains(t, err, "started at tick")
+	require.EqualValues(t, 2, s.Stats().Errors[ReasonProcessExited])
+
+	zombie := exec.Command("true")
+	require.NoError(t, zombie.Start())
+	require.Eventually(t, func() bool {
+		_, err = s.Open(model.ProcessID{PID: uint32(zombie.Process.Pid)})
+		return err != nil
+	}, 5*time.Second, time.Millisecond)
+	require.ErrorIs(t, err, ErrProcessExited)
+	require.NoError(t, zombie.Wait())
+}
+
+// TestNamesAfterExit reads names of a process that is gone already.
+func TestNamesAfterExit(t *testing.T) {
+	bin := compileC(t, programC, "target")
+	p := start(t, bin)
+	s := newSymbolizer(t, Config{})
+	a := openSpace(t, s, p.pid())
+	require.NoError(t, os.Remove(bin))
+	require.NoError(t, p.cmd.Process.Kill())
+	require.Eventually(t, func() bool {
+		_, err := s.readRegions(model.ProcessID{PID: uint32(p.pid())})
+		return err != nil
+	}, 5*time.Second, time.Millisecond)
+	require.Equal(t, "hidden", nameOf(a, p.functions["hidden"]))
+	a.read = time.Time{}
+	require.Empty(t, nameOf(a, 0x10))
+	require.Empty(t, nameOf(a, 0x20))
+	require.EqualValues(t, 1, s.Stats().Unnamed[ReasonNoMapping]+s.Stats().Unnamed[ReasonProcessExited]-1)
+	require.Positive(t, s.Stats().Unnamed[ReasonProcessExited])
+}
+
+const programDlopen = `
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+	printf("main %p\nready\n", (void *)main);
+	fflush(stdout);
+	char c;
+	read(0, &c, 1);
+	void *h = dlopen(argv[1], RTLD_NOW);
+	printf("late %p\nready\n", dlsym(h, "late_function"));
+	fflush(stdout);
+	while (read(0, &c, 1) > 0) { }
+	return 0;
+}`
+
+func TestDlopen(t *testing.T) {
+	lib := compileC(t, "int late_function(int x) { return x + 1; }", "liblate.so", "-shared", "-fPIC")
+	bin := compileC(t, programDlopen, "target", "-ldl")
+	cmd := exec.Command(bin, lib)
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	readUntilReady := func() string {
+		text := ""
+		buf := make([]byte, 256)
+		for !strings.Contains(text, "ready\n") {
+			n, err := out.Read(buf)
+			require.NoError(t, err)
+			text += string(buf[:n])
+		}
+		return text
+	}
+	readUntilReady()
+	s := newSymbolizer(t, Config{})
+	now := time.Unix(1000, 0)
+	s.now = func() time.Time { return now }
+	a := openSpace(t, s, cmd.Process.Pid)
+	_, err = in.Write([]byte("x"))
+	require.NoError(t, err)
+	late := parseAddress(t, readUntilReady())
+	require.Empty(t, nameOf(a, late), "the map was read just now")
+	now = now.Add(rereadInterval)
+	require.Equal(t, "late_function", nameOf(a, late))
+	require.NoError(t, in.Close())
+	require.NoError(t, cmd.Wait())
+}
+
+// TestZombie holds that what a process that has ended but was not waited for had mapped counts as gone with it.
+func TestZombie(t *testing.T) {
+	needTool(t, "sleep")
+	cmd := exec.Command("sleep", "60")
+	require.NoError(t, cmd.Start())
+	p, err := newProcfs("/")
+	require.NoError(t, err)
+	d, err := p.dir(model.ProcessID{PID: uint32(cmd.Process.Pid)})
+	require.NoError(t, err)
+	defer d.close()
+	var mapped *mapEntry
+	require.Eventually(t, func() bool {
+		entries, err := d.maps()
+		require.NoError(t, err)
+		i := slices.IndexFunc(entries, func(e mapEntry) bool { return strings.HasPrefix(e.path, "/") })
+		if i < 0 {
+			return false // in the middle of its exec
+		}
+		mapped = &entries[i]
+		return true
+	}, 10*time.Second, time.Millisecond)
+	require.True(t, d.alive())
+
+	require.NoError(t, cmd.Process.Kill())
+	defer func() { require.Error(t, cmd.Wait(), "it was killed") }()
+	require.Eventually(t, func() bool { return !d.alive() }, 10*time.Second, time.Millisecond)
+	_, err = d.locate(mapped)
+	require.ErrorIs(t, err, ErrProcessExited)
+	var reason *reasonError
+	require.ErrorAs(t, err, &reason)
+	require.Equal(t, ReasonProcessExited, reasons[reason.cause])
+}
+
+func parseAddress(t *testing.T, text string) uint64 {
+	t.Helper()
+	_, addr, ok := strings.Cut(strings.Fields(text)[1], "0x")
+	require.True(t, ok)
+	v, ok := parseHex([]byte(addr))
+	require.True(t, ok)
+	return v
+}
+
+// mapExecutable maps a file with execute permission into this process.
+func mapExecutable(t *testing.T, path string, offset int64, n int) uint64 {
+	t.Helper()
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	return mapFD(t, int(f.Fd()), offset, n)
+}
+
+func mapFD(t *testing.T, fd int, offset int64, n int) uint64 {
+	t.Helper()
+	addr, _, errno := unix.Syscall6(unix.SYS_MMAP, 0, uintptr(n), unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE, uintptr(fd), uintptr(offset))
+	require.Zero(t, errno)
+	t.Cleanup(func() {
+		_, _, errno := unix.Syscall(unix.SYS_MUNMAP, addr, uintptr(n), 0)
+		require.Zero(t, errno)
+	})
+	return uint64(addr)
+}
+
+// TestHostileFiles maps what is no good executable into this process.
+func TestHostileFiles(t *testing.T) {
+	page := os.Getpagesize()
+	good, err := os.ReadFile(compileC(t, programC, "target"))
+	require.NoError(t, err)
+	write := func(name string, b []byte) string {
+		path := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(path, b, 0o700))
+		return path
+	}
+	bigEndian := append([]byte{}, good...)
+	bigEndian[5] = 2
+	badPhdrs := append([]byte{}, good...)
+	badPhdrs[56], badPhdrs[57] = 0xff, 0xff
+	huge := write("huge", []byte("\x7fELF\x02\x01\x01"))
+	require.NoError(t, os.Truncate(huge, 2<<30))
+	for name, c := range map[string]struct {
+		path string
+		want Reason
+	}{
+		"text":       {write("text", []byte(strings.Repeat("no program\n", 1000))), ReasonNotELF},
+		"empty":      {write("empty", nil), ReasonNotELF},
+		"big-endian": {write("big", bigEndian), ReasonNotELF},
+		"headers":    {write("headers", badPhdrs), ReasonBadELF},
+		"cut-head":   {write("cut", good[:100]), ReasonBadELF},
+		"cut-tables": {write("tables", good[:len(good)/2]), ReasonBadELF},
+		"huge":       {huge, ReasonNoSymbol},
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr := mapExecutable(t, c.path, 0, page)
+			s := newSymbolizer(t, Config{})
+			a := openSpace(t, s, os.Getpid())
+			f := a.Frames(nil, []uint64{addr + 8, addr + 16})
+			require.Empty(t, f[0].Lines)
+			require.Equal(t, c.path, f[0].Mapping.Path)
+			if name == "empty" && os.Geteuid() != 0 {
+				c.want = ReasonNoFile // found by its path, it has not what is mapped
+			}
+			require.Equal(t, map[Reason]uint64{c.want: 2}, s.Stats().Unnamed)
+			if c.want != ReasonNoSymbol {
+				require.ErrorContains(t, s.Stats().LastError, c.path)
+			}
+		})
+	}
+}
+
+// TestTruncatedWhileMapped cuts a file short after it was identified.
+func TestTruncatedWhileMapped(t *testing.T) {
+	bin := compileC(t, programC, "target")
+	addr := mapExecutable(t, bin, 0x1000, os.Getpagesize())
+	s := newSymbolizer(t, Config{})
+	a := openSpace(t, s, os.Getpid())
+	require.NoError(t, os.Truncate(bin, 0))
+	f := a.Frames(nil, []uint64{addr})[0]
+	require.Empty(t, f.Lines)
+	require.Equal(t, map[Reason]uint64{ReasonBadELF: 1}, s.Stats().Unnamed)
+	require.ErrorContains(t, s.Stats().LastError, bin)
+}
+
+func TestDevice(t *testing.T) {
+	f, err := os.Open("/dev/zero")
+	require.NoError(t, err)
+	defer f.Close()
+	addr := mapFD(t, int(f.Fd()), 0, os.Getpagesize())
+	s := newSymbolizer(t, Config{})
+	a := openSpace(t, s, os.Getpid())
+	frame := a.Frames(nil, []uint64{addr})[0]
+	require.Equal(t, "/dev/zero", frame.Mapping.Path)
+	require.Equal(t, map[Reason]uint64{ReasonNotRegular: 1}, s.Stats().Unnamed)
+}
+
+func TestMemfd(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: a file without a path is only found by /proc/PID/map_files")
+	}
+	b, err := os.ReadFile(compileC(t, programC, "target"))
+	require.NoError(t, err)
+	fd, err := unix.MemfdCreate("in memory", unix.MFD_CLOEXEC)
+	require.NoError(t, err)
+	f := os.NewFile(uintptr(fd), "memfd")
+	_, err = f.Write(b)
+	require.NoError(t, err)
+	addr := mapFD(t, fd, 0x1000, os.Getpagesize())
+	require.NoError(t, f.Close())
+	s := newSymbolizer(t, Config{})
+	a := openSpace(t, s, os.Getpid())
+	frame := a.Frames(nil, []uint64{addr})[0]
+	require.Equal(t, "_init", functionOf(frame))
+	require.Equal(t, "/memfd:in memory", frame.Mapping.Path)
+}
+
+func TestAnonymous(t *testing.T) {
+	b, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANON)
+	require.NoError(t, err)
+	defer unix.Munmap(b) //nolint:errcheck // a test's own memory
+	s := newSymbolizer(t, Config{})
+	a := openSpace(t, s, os.Getpid())
+	addr := addressOfBytes(b)
+	f := a.Frames(nil, []uint64{addr + 5})[0]
+	require.Equal(t, &model.Frame{Type: model.FrameNative, Address: addr + 5}, f)
+	require.Equal(t, map[Reason]uint64{ReasonAnonymous: 1}, s.Stats().Unnamed)
+}
+
+func TestVDSO(t *testing.T) {
+	s := newSymbolizer(t, Config{})
+	a := openSpace(t, s, os.Getpid())
+	var vdso *region
+	for i := range a.regions {
+		if a.regions[i].path == "[vdso]" {
+			vdso = &a.regions[i]
+		}
+	}
+	require.NotNil(t, vdso)
+	table, _ := s.symTable(vdso.bin)
+	require.NotNil(t, table)
+	seen := map[string]bool{}
+	for _, sym := range table.entries {
+		seen[nameOf(a, vdso.start+uint64(sym.addr)+table.base-vdso.mapping.Start)] = true
+	}
+	require.True(t, seen["__vdso_clock_gettime"] || seen["__kernel_clock_gettime"], seen)
+	require.Equal(t, "[vdso]", vdso.mapping.Path)
+	other := openSpace(t, s, start(t, compileC(t, programC, "target")).pid())
+	for _, r := range other.regions {
+		if r.path == "[vdso]" {
+			require.Same(t, vdso.bin, r.bin, "one image for all processes")
+		}
+	}
+}

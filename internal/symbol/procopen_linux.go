@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package symbol
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+var (
+	errOtherFile  = errors.New("another file than the one that is mapped")
+	errNotRegular = errors.New("not a regular file")
+)
+
+// located is a file that was found but not opened: the descriptor is O_PATH,
+// so that no driver and no pipe notices.
+type located struct {
+	procfs
+	fd   int
+	stat unix.Stat_t
+	path string
+}
+
+func (l *located) key() fileKey {
+	return fileKey{dev: l.stat.Dev, ino: l.stat.Ino, size: l.stat.Size, mtime: l.stat.Mtim.Nano()} //nolint:unconvert // differs by architecture
+}
+
+func (l *located) close() error { return unix.Close(l.fd) }
+
+// open opens the file for reading through its descriptor, hence the very file
+// that was looked at.
+func (l *located) open() (source, error) {
+	fd, err := open(l.procfs.path("proc/self/fd", strconv.Itoa(l.fd)), unix.O_RDONLY)
+	if err != nil {
+		return nil, &reasonError{noFile, fmt.Errorf("opening %s: %w", l.path, err)}
+	}
+	return file(fd), nil
+}
+
+// file is an open file that is only read at offsets.
+type file int
+
+// ReadAt implements io.ReaderAt.
+func (f file) ReadAt(buf []byte, off int64) (int, error) {
+	done := 0
+	for done < len(buf) {
+		n, err := pread(int(f), buf[done:], off+int64(done))
+		if err != nil {
+			return done, err
+		}
+		if n == 0 {
+			return done, io.EOF
+		}
+		done += n
+	}
+	return done, nil
+}
+
+// Close implements io.Closer.
+func (f file) Close() error { return unix.Close(int(f)) }
+
+// locate finds the file of a mapping. The kernel's own link is sure but needs
+// CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE; without it there are the link to
+// the executable and the path in the process's root, checked against the
+// mapping.
+func (d *procDir) locate(e *mapEntry) (candidate, error) {
+	where := fmt.Sprintf("%s of process %d", e.name(), d.pid)
+	fd, errLink := openat(d.fd, "map_files/"+strconv.FormatUint(e.start, 16)+"-"+strconv.FormatUint(e.end, 16), unix.O_PATH)
+	if errLink == nil {
+		l, err := d.look(fd, where)
+		if err != nil {
+			return nil, err
+		}
+		return l, nil
+	}
+	tries := []func() (int, error){
+		func() (int, error) { return openat(d.fd, "exe", unix.O_PATH) },
+		func() (int, error) { return d.openInRoot(e.path) },
+		func() (int, error) { return d.openInRoot(e.name()) },
+	}
+	err := errLink
+	for _, try := range tries {
+		fd, errTry := try()
+		if errTry != nil {
+			err = errTry
+			continue
+		}
+		l, errTry := d.look(fd, where)
+		if errTry == nil && l.matches(e) {
+			return l, nil
+		}
+		if errTry == nil {
+			errTry = errors.Join(errOtherFile, l.close())
+		}
+		err = errTry
+	}
+	why := noFile
+	if !d.alive() {
+		why, err = processExited, ErrProcessExited
+	}
+	var r *reasonError
+	if errors.As(err, &r) {
+		return nil, err
+	}
+	return nil, &reasonError{why, fmt.Errorf("opening %s: %w", where, err)}
+}
+
+// look takes over a descriptor and refuses what is no regular file.
+func (d *procDir) look(fd int, where string) (*located, error) {
+	l := &located{procfs: d.procfs, fd: fd, path: where}
+	err := unix.Fstat(fd, &l.stat)
+	if err == nil && l.stat.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = &reasonError{notRegular, fmt.Errorf("opening %s: %w", where, errNotRegular)}
+	} else if err != nil {
+		err = &reasonError{noFile, fmt.Errorf("opening %s: %w", where, err)}
+	}
+	if err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	return l, nil
+}
+
+// matches compares a file that was found by name with the mapping. The device
+// is not compared: overlayfs and btrfs show different ones in maps and stat.
+func (l *located) matches(e *mapEntry) bool {
+	return l.stat.Ino == e.ino && uint64(max(l.stat.Size, 0)) > e.offset
+}
+
+// openInRoot opens a path as the process sees it; links cannot lead out of the
+// process's root.
+func (d *procDir) openInRoot(path string) (int, error) {
+	root, err := openat(d.fd, "root", unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(root) //nolint:errcheck // an O_PATH descriptor
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	for {
+		fd, err := unix.Openat2(root, strings.TrimPrefix(path, "/"), &how)
+		if err != unix.EINTR && err != unix.EAGAIN { //nolint:errorlint // errnos
+			return fd, err
+		}
+	}
+}

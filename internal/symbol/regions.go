@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package symbol
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
+)
+
+// Region is where a process has mapped a binary's code.
+type Region struct {
+	Start, End uint64
+	// Bias is what is added to an address in the binary to get that in the process.
+	Bias uint64
+	// Content identifies the binary: equal in two regions if and only if their
+	// binaries are taken to be the same.
+	Content string
+
+	entry mapEntry
+	key   fileKey
+}
+
+// Path is the binary's path as the process sees it.
+func (r *Region) Path() string { return r.entry.name() }
+
+// Regions returns the executable mappings of ELF files and of the vDSO, by
+// address, as far as they can be read.
+func (a *AddressSpace) Regions() []Region {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	out := make([]Region, 0, len(a.regions))
+	for i := range a.regions {
+		r := &a.regions[i]
+		if r.bin.cause != named {
+			continue
+		}
+		out = append(out, Region{
+			Start: r.start, End: r.end, Bias: -r.delta, Content: r.bin.content(), entry: r.mapEntry, key: r.bin.key,
+		})
+	}
+	return out
+}
+
+// content identifies what is in a file.
+func (b *binary) content() string {
+	if b.sharable() {
+		return fmt.Sprint("id ", b.id.GNU, " ", b.id.Go, " ", b.id.HTLHash, " ", b.size)
+	}
+	return fmt.Sprint("file ", b.key)
+}
+
+// OpenRegion opens the binary of a region for reading, apart from what the
+// Symbolizer reads itself; close frees it. The error tells of a file that is
+// gone or another one by now, or wraps [ErrProcessExited].
+func (a *AddressSpace) OpenRegion(r Region) (image elfimage.Image, closeFile func() error, err error) {
+	if held, ok := a.inMemory(r); ok {
+		return elfimage.Image{Src: held, Size: uint64(held.Size())}, held.Close, nil
+	}
+	p, err := a.s.proc.dir(a.id)
+	if err != nil {
+		return elfimage.Image{}, nil, err
+	}
+	defer p.close()
+	c, err := p.locate(&r.entry)
+	if err != nil {
+		return elfimage.Image{}, nil, err
+	}
+	defer c.close() //nolint:errcheck // an O_PATH descriptor: nothing is lost
+	if key := c.key(); !a.known(key, r) {
+		return elfimage.Image{}, nil, fmt.Errorf("opening %s of process %d: %w", r.entry.name(), a.id.PID, errOtherFile)
+	}
+	src, err := c.open()
+	if err != nil {
+		return elfimage.Image{}, nil, err
+	}
+	return elfimage.Image{Src: src, Size: uint64(max(c.key().size, 0))}, src.Close, nil
+}
+
+// known reports whether a file is the region's binary.
+func (a *AddressSpace) known(key fileKey, r Region) bool {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	b := a.s.binaries[key]
+	return key == r.key || b != nil && (b.key == r.key || slices.Contains(b.aliases, r.key))
+}
+
+// inMemory returns the region's binary where that is in memory.
+func (a *AddressSpace) inMemory(r Region) (memorySource, bool) {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	b := a.s.binaries[r.key]
+	if b == nil || !b.pinned {
+		return memorySource{}, false
+	}
+	held, ok := b.file.(memorySource)
+	return held, ok
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package symbol
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// defaultMemory is the bound when none is configured, 64 MiB.
+const defaultMemory = 64 << 20
+
+// maxOpenFiles bounds the files that are held open at a time. Beyond it the
+// one that was not needed for longest is closed, and opened again when needed.
+const maxOpenFiles = 128
+
+// ErrProcessExited is the cause when a process, or its address space, is gone.
+var ErrProcessExited = errors.New("the process has exited")
+
+// errClosed is the cause of what is asked of a closed Symbolizer.
+var errClosed = errors.New("the symbolizer is closed")
+
+// Config is what a Symbolizer needs to know.
+type Config struct {
+	// RootPath is where the host's file system is mounted, / when empty. The
+	// host's processes are at RootPath/proc.
+	RootPath string
+	// MemoryBytes bounds tables, names, frames and file pages together; 64 MiB when 0.
+	MemoryBytes int64
+	// Logger gets the rare warnings; none when nil.
+	Logger *zap.Logger
+}
+
+// Symbolizer names the addresses of all processes and of the kernel. It is
+// safe for concurrent use.
+type Symbolizer struct {
+	proc   procfs
+	memory int64
+	logger *zap.Logger
+	now    func() time.Time
+
+	mu        sync.Mutex
+	closed    bool
+	binaries  map[fileKey]*binary
+	byContent map[model.BuildID]*binary
+	all       map[*binary]struct{} // also those without a file
+	serial    uint64
+	tick      uint64
+	spaces    int
+	idle      int // binaries with a file that nobody runs
+	open      int // files held open
+	pages     *pageCache
+	found     findings
+	kernel    kernel
+	openKsyms func() (*ksyms, error) // nil: the kernel is not asked
+	count     counters
+	warned    time.Time
+	muted     int // warnings held back since then
+
+	tableBytes, frameBytes, regionBytes int64
+
+	scratch [scratchBytes]byte
+}
+
+// New makes a Symbolizer. It reads nothing yet: how the kernel's functions are
+// named is found out with the first kernel address.
+func New(cfg Config) (*Symbolizer, error) {
+	proc, err := newProcfs(cfg.RootPath)
+	if err != nil {
+		return nil, err
+	}
+	s := assemble(cfg)
+	s.proc, s.openKsyms = proc, openKsyms
+	return s, nil
+}
+
+// assemble makes a Symbolizer that has no /proc yet.
+func assemble(cfg Config) *Symbolizer {
+	s := &Symbolizer{
+		memory: cfg.MemoryBytes, logger: cfg.Logger, now: time.Now,
+		binaries: make(map[fileKey]*binary), byContent: make(map[model.BuildID]*binary), all: make(map[*binary]struct{}),
+	}
+	if s.memory <= 0 {
+		s.memory = defaultMemory
+	}
+	if s.logger == nil {
+		s.logger = zap.NewNop()
+	}
+	s.pages = newPageCache(s.memory)
+	s.found = newFindings(s.memory)
+	s.kernel.init(s)
+	return s
+}
+
+// Close closes every file and frees every table. Frames that were given out
+// stay valid.
+func (s *Symbolizer) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	var errs []error
+	for b := range s.all {
+		errs = append(errs, s.closeFile(b))
+		b.pinned = false
+	}
+	s.binaries, s.byContent, s.all = map[fileKey]*binary{}, map[model.BuildID]*binary{}, map[*binary]struct{}{}
+	s.tableBytes, s.frameBytes, s.regionBytes, s.idle = 0, 0, 0, 0
+	s.pages = newPageCache(0)
+	s.found = newFindings(0)
+	if s.kernel.asked != nil {
+		errs = append(errs, s.kernel.asked.close())
+	}
+	s.kernel.init(s)
+	return errors.Join(errs...)
+}
+
+// Stats tells what is held and was done.
+func (s *Symbolizer) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := &s.count
+	out := Stats{
+		Spaces: s.spaces, Binaries: len(s.binaries), OpenFiles: s.open,
+		TableBytes: s.tableBytes, FrameBytes: s.frameBytes, OtherBytes: s.otherBytes(),
+		TablesBuilt: c.tablesBuilt, TablesEvicted: c.tablesEvicted, FramesEvicted: c.framesEvicted,
+		CacheHits: c.hits, CacheMisses: c.misses,
+		Named: c.frames[named], Unnamed: byReason(&c.frames), Errors: byReason(&c.errors), LastError: c.last,
+	}
+	for b := range s.all {
+		if b.tableBytes() > 0 {
+			out.Tables++
+		}
+	}
+	return out
+}
+
+// warn logs at most one error in ten seconds and how many were held back.
+func (s *Symbolizer) warn(err error) {
+	if t := s.now(); s.warned.IsZero() || t.Sub(s.warned) >= 10*time.Second {
+		s.logger.Warn("Some addresses will have no name", zap.Error(err), zap.Int("similar_warnings_held_back", s.muted))
+		s.warned, s.muted = t, 0
+		return
+	}
+	s.muted++
+}
+
+// returned counts a frame that is handed out.
+func (s *Symbolizer) returned(e *entry) *model.Frame {
+	s.count.frames[e.cause]++
+	return &e.frame
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package unwind
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
+)
+
+// ErrNone is the cause when a binary says nothing about its frames.
+var ErrNone = errors.New("no unwind information")
+
+// ErrTooLarge is the cause when a table would exceed its limits.
+var ErrTooLarge = errors.New("exceeds the limit")
+
+// Limits bound what one table takes. A zero field has its default.
+type Limits struct {
+	Rows int    // rows, of 4 bytes each; default 10 million
+	Text uint64 // bytes from the first to the last address of code; default 2 GiB
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Rows == 0 {
+		l.Rows = 10_000_000
+	}
+	if l.Text == 0 {
+		l.Text = 2 << 30
+	}
+	return l
+}
+
+// source is the precedence of where a function is from, the best first.
+type source uint8
+
+// function is a range of code and where its rules are, 16 bytes.
+type function struct {
+	start, size uint32 // from the table's start
+	ref         uint32 // what its source calls it
+	from        source
+}
+
+// emitter puts the rules of one function of a source into a table, in
+// ascending ranges.
+type emitter interface {
+	emit(ref uint32, p *packer) error
+}
+
+// builder collects the functions of all sources of one binary.
+type builder struct {
+	table     *Table
+	text      []elfimage.Span // executable segments, sorted
+	functions []function
+	sources   []emitter // by source
+	kinds     []Source
+}
+
+// Build makes the table of a binary. More images are separate debug files of
+// it. The error is that of the whole; what is wrong with parts is in the
+// table. ErrNone, ErrTooLarge, ErrUnsupported and those of elfimage are causes.
+func Build(img elfimage.Image, limits Limits, debug ...elfimage.Image) (*Table, error) {
+	f, err := elfimage.Parse(img)
+	if err != nil {
+		return nil, fmt.Errorf("reading the ELF header: %w", err)
+	}
+	a, err := archOf(f.Machine, f.Is64)
+	if err != nil {
+		return nil, err
+	}
+	limits = limits.withDefaults()
+	b := &builder{table: &Table{}}
+	if err := b.span(f, limits); err != nil {
+		return nil, err
+	}
+	b.open(f, a, debug)
+	if len(b.functions) == 0 {
+		if b.table.Err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNone, b.table.Err)
+		}
+		return nil, ErrNone
+	}
+	return b.table, b.pack(limits)
+}
+
+// span finds out where the code is.
+func (b *builder) span(f *elfimage.File, limits Limits) error {
+	b.text = f.Executable(nil)
+	if len(b.text) == 0 {
+		return fmt.Errorf("no executable segment: %w", ErrNone)
+	}
+	slices.SortFunc(b.text, func(x, y elfimage.Span) int { return cmp.Compare(x.Start, y.Start) })
+	t := b.table
+	t.Start, t.End = b.text[0].Start&^(PageBytes-1), 0
+	for _, s := range b.text {
+		t.End = max(t.End, s.End)
+	}
+	if t.End-t.Start > min(limits.Text, 1<<32-PageBytes) {
+		return fmt.Errorf("code from %#x to %#x: %w", t.Start, t.End, ErrTooLarge)
+	}
+	t.Pages = make([]Page, (t.End-t.Start+PageBytes-1)>>pageShift)
+	return nil
+}
+
+// add notes a function, if it is in a segment of code.
+func (b *builder) add(start, end uint64, ref uint32, from source) {
+	if len(b.functions) == maxFuncs {
+		b.skip(fmt.Errorf("%d functions: %w", maxFuncs, errTooMany))
+		return
+	}
+	for _, s := range b.text {
+		if s.Contains(start) && end > start {
+			size := min(end, s.End) - start
+			b.functions = append(b.functions, function{uint32(start - b.table.Start), uint32(size), ref, from})
+			return
+		}
+	}
+}
+
+// skip counts something that is left out.
+func (b *builder) skip(err error) { b.table.skip(err) }
+
+func (t *Table) skip(err error) {
+	t.Skipped++
+	if t.Err == nil {
+		t.Err = err
+	}
+}
+
+// pack lets the functions yield their rules in the order of their addresses.
+func (b *builder) pack(limits Limits) error {
+	slices.SortFunc(b.functions, func(x, y function) int {
+		return cmp.Or(cmp.Compare(x.start, y.start), cmp.Compare(x.from, y.from), cmp.Compare(x.ref, y.ref))
+	})
+	p := newPacker(b.table, limits.Rows)
+	for i := range b.functions {
+		if err := b.emit(i, p); err != nil {
+			b.skip(err)
+		}
+		if p.tooMany() {
+			return fmt.Errorf("more than %d rows: %w", limits.Rows, ErrTooLarge)
+		}
+	}
+	p.finish()
+	return nil
+}
+
+// emit lets the i-th function yield its rules. Of functions that overlap the
+// one of the better source has what they share; of one source, the later one.
+// What a function has behind another that begins within it is left out.
+func (b *builder) emit(i int, p *packer) error {
+	f := b.functions[i]
+	start := b.table.Start + uint64(f.start)
+	end := start + uint64(f.size)
+	for _, next := range b.functions[i+1:] {
+		at := b.table.Start + uint64(next.start)
+		if at >= end {
+			break
+		}
+		if next.from <= f.from {
+			end = at
+			break
+		}
+	}
+	if start = max(start, p.pos); start >= end {
+		return nil
+	}
+	b.table.Functions++
+	b.table.Sources |= b.kinds[f.from]
+	p.from, p.to = start, end
+	return b.sources[f.from].emit(f.ref, p)
+}

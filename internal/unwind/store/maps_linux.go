@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+)
+
+// Kernel is a Store whose memory BPF programs see.
+type Kernel struct {
+	*Store
+	chunks, rules *ebpf.Map
+	spec          *ebpf.MapSpec // of a chunk
+	inner         []*ebpf.Map
+	mapped        [][]byte
+}
+
+// New makes the maps; maxBytes bounds their memory.
+func New(maxBytes uint64) (_ *Kernel, err error) {
+	spec, err := bindings.LoadOnCPU()
+	if err != nil {
+		return nil, fmt.Errorf("reading the unwinder's maps: %w", err)
+	}
+	ruleSpec, chunkSpec := spec.Maps[bindings.OnCPUMapUnwindRules], spec.Maps[bindings.OnCPUMapUnwindChunks]
+	maxChunks := int(max(maxBytes, maxRules*ruleBytes+2*chunkBytes)-maxRules*ruleBytes) / chunkBytes
+	maxChunks = min(maxChunks, 1<<16-1)
+	ruleSpec.MaxEntries = maxRules
+	chunkSpec.MaxEntries = uint32(maxChunks + 1)
+	k := &Kernel{spec: chunkSpec.InnerMap}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, k.Close())
+		}
+	}()
+	if k.rules, err = ebpf.NewMap(ruleSpec); err != nil {
+		return nil, fmt.Errorf("creating the map of unwind rules: %w", err)
+	}
+	if k.chunks, err = ebpf.NewMap(chunkSpec); err != nil {
+		return nil, fmt.Errorf("creating the map of unwind tables: %w", err)
+	}
+	rules, err := k.mmap(k.rules, maxRules*ruleBytes)
+	if err != nil {
+		return nil, err
+	}
+	k.Store = newStore(memory{grow: k.grow, rules: rules, settle: k.settle}, maxChunks)
+	return k, nil
+}
+
+// SharedMaps returns the maps that other objects use instead of their own, by
+// name.
+func (k *Kernel) SharedMaps() map[string]*ebpf.Map {
+	return map[string]*ebpf.Map{bindings.OnCPUMapUnwindChunks: k.chunks, bindings.OnCPUMapUnwindRules: k.rules}
+}
+
+func (k *Kernel) grow(id uint16) ([]byte, error) {
+	m, err := ebpf.NewMap(k.spec)
+	if err != nil {
+		return nil, fmt.Errorf("creating a map of unwind tables: %w", err)
+	}
+	k.inner = append(k.inner, m)
+	shared, err := k.mmap(m, chunkBytes)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.chunks.Put(uint32(id), m); err != nil {
+		return nil, fmt.Errorf("offering a map of unwind tables: %w", err)
+	}
+	return shared, nil
+}
+
+// settle waits until all programs that run have ended: updating a map of maps
+// does (kernel/bpf/syscall.c, maybe_wait_bpf_programs).
+func (k *Kernel) settle() error { return k.chunks.Put(uint32(1), k.inner[0]) }
+
+func (k *Kernel) mmap(m *ebpf.Map, size int) ([]byte, error) {
+	page := os.Getpagesize()
+	shared, err := unix.Mmap(m.FD(), 0, (size+page-1)/page*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("mapping unwind tables: %w", err)
+	}
+	k.mapped = append(k.mapped, shared)
+	return shared, nil
+}
+
+// Close frees the maps, once no program uses them.
+func (k *Kernel) Close() error {
+	var errs []error
+	for _, shared := range k.mapped {
+		errs = append(errs, unix.Munmap(shared))
+	}
+	for _, m := range append(k.inner, k.chunks, k.rules) {
+		if m != nil {
+			errs = append(errs, m.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package store
+
+import (
+	"cmp"
+	"slices"
+)
+
+const (
+	// spaceHeadBytes and mappingBytes are the sizes of struct unwind_space and
+	// unwind_mapping.
+	spaceHeadBytes, mappingBytes = 8, 24
+	// maxMappings is one less than UNWIND_SPACE_MAPPINGS.
+	maxMappings = 2047
+	// userEnd is where addresses of user space end, with 5-level tables too.
+	userEnd = 1 << 56
+)
+
+// Mapping is where a process has mapped a binary's code.
+type Mapping struct {
+	Start, End uint64
+	// Bias is what is added to an address in the binary to get that in the process.
+	Bias uint64
+	// Binary has been acquired for this mapping.
+	Binary *Binary
+}
+
+// Space is a process's list of mappings.
+type Space struct {
+	extent   extent
+	binaries []*Binary
+	// Skipped counts mappings that the list had no room for.
+	Skipped int
+}
+
+// Handle is how BPF programs find the space: struct scope_entry's field space. 0,
+// that of nil, is no space.
+func (p *Space) Handle() uint32 {
+	if p == nil {
+		return 0
+	}
+	return uint32(p.extent.chunk)<<16 | p.extent.offset/align
+}
+
+// NewSpace writes a list. It takes over the mappings' binaries and releases them
+// with the space, or when there is an error.
+func (s *Store) NewSpace(mappings []Mapping) (*Space, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &Space{}
+	list := make([]byte, spaceHeadBytes, spaceHeadBytes+mappingBytes*len(mappings))
+	slices.SortFunc(mappings, func(a, b Mapping) int { return cmp.Compare(a.Start, b.Start) })
+	count, end := 0, uint64(0)
+	for _, m := range mappings {
+		p.binaries = append(p.binaries, m.Binary)
+		if m.Start < end || m.End <= m.Start || m.End > userEnd {
+			continue // overlaps cannot be
+		}
+		end = m.End
+		for _, segment := range m.Binary.segments {
+			from, to := max(m.Start, segment.start+m.Bias), min(m.End, segment.end+m.Bias)
+			switch {
+			case from >= to:
+				continue
+			case count == maxMappings:
+				p.Skipped++
+				continue
+			}
+			count++
+			list = native.AppendUint64(list, from)
+			list = native.AppendUint64(list, segment.start+m.Bias)
+			list = native.AppendUint32(list, uint32(to-from))
+			list = native.AppendUint16(list, segment.directory.chunk)
+			list = native.AppendUint16(list, uint16(segment.directory.offset/pageBytes))
+		}
+	}
+	native.PutUint32(list, uint32(count))
+	var err error
+	if p.extent, err = s.alloc(uint32(len(list))); err != nil {
+		s.releaseAll(p)
+		return nil, err
+	}
+	copy(s.heap.at(p.extent), list)
+	return p, nil
+}
+
+// Free gives a space up that BPF programs do not find any more.
+func (s *Store) Free(p *Space) {
+	if p == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unlink(p.extent)
+	s.releaseAll(p)
+}
+
+func (s *Store) releaseAll(p *Space) {
+	for _, b := range p.binaries {
+		s.release(b)
+	}
+	p.binaries = nil
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package unwind
+
+import (
+	"sort"
+	"strings"
+	"unsafe"
+)
+
+const (
+	// PageBytes is how much code a [Page] covers: small enough that a
+	// search in it touches a line or two of memory.
+	PageBytes = 1 << pageShift
+	pageShift = 10
+	// MaxPageRows is the most rows that a page has; the search in BPF takes 8
+	// steps.
+	MaxPageRows = 1<<8 - 1
+	maxRules    = 1<<16 - 1 // one index is left over, to mark what is no rule
+)
+
+// Table holds the rules of one binary.
+type Table struct {
+	// Start and End bound the code that is covered, as virtual addresses of the
+	// file (p_vaddr). Start is a multiple of PageBytes.
+	Start, End uint64
+	// Pages is indexed by (address - Start) / PageBytes.
+	Pages []Page
+	// Rows are the rows of all pages: the low 10 bits of the address from which
+	// on a rule holds, << 16, | the index of the rule in Rules. They ascend
+	// within a page, and the first of a page is at its begin.
+	Rows []uint32
+	// Rules are the rules in use; the first is the zero Rule.
+	Rules []Rule
+	// Sources tells where the rules are from.
+	Sources Source
+	// Functions is how many functions or parts of functions were read.
+	Functions int
+	// Skipped counts what was left out: entries that contradict themselves,
+	// pages of more than MaxPageRows rows, rules beyond 65,535.
+	Skipped int
+	// Err is why the first of them was left out.
+	Err error
+}
+
+// Page is a range of Table.Rows: those of PageBytes of code. A page without
+// rows knows nothing.
+type Page struct{ First, Count uint32 }
+
+// Source is a set of formats.
+type Source uint8
+
+// Formats that rules are read from.
+const (
+	SourceEhFrame    Source = 1 << iota // .eh_frame
+	SourceGo                            // pclntab
+	SourceDebugFrame                    // .debug_frame
+	SourceDebugFile                     // .debug_frame of a separate debug file
+)
+
+// String lists the formats of a set.
+func (s Source) String() string {
+	var out []string
+	for i, name := range []string{"eh_frame", "gopclntab", "debug_frame", "debug file"} {
+		if s&(1<<i) != 0 {
+			out = append(out, name)
+		}
+	}
+	return strings.Join(out, "+")
+}
+
+// Bytes is the memory that the table holds.
+func (t *Table) Bytes() int64 {
+	return int64(len(t.Pages))*int64(unsafe.Sizeof(Page{})) + int64(cap(t.Rows))*4 +
+		int64(cap(t.Rules))*int64(unsafe.Sizeof(Rule{})) + int64(unsafe.Sizeof(*t))
+}
+
+// Lookup gives the rule for an address, the zero Rule where none is known. It
+// searches as the BPF program does.
+func (t *Table) Lookup(pc uint64) Rule {
+	if pc < t.Start || pc >= t.End {
+		return Rule{}
+	}
+	p := t.Pages[(pc-t.Start)>>pageShift]
+	rows := t.Rows[p.First:][:p.Count]
+	low := uint32(pc & (PageBytes - 1))
+	i := sort.Search(len(rows), func(i int) bool { return rows[i]>>16 > low })
+	if i == 0 {
+		return Rule{}
+	}
+	return t.Rules[rows[i-1]&0xffff]
+}
+
+// Each calls visit with the rows in the order of their addresses, until it
+// returns false. Rows that only repeat the rule of the page before are among
+// them.
+func (t *Table) Each(visit func(pc uint64, r Rule) bool) {
+	for i, p := range t.Pages {
+		for _, row := range t.Rows[p.First:][:p.Count] {
+			if !visit(t.Start+uint64(i)<<pageShift+uint64(row>>16), t.Rules[row&0xffff]) {
+				return
+			}
+		}
+	}
+}

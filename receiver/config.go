@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receiver
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path"
+	"time"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/config/configoptional"
+	"go.opentelemetry.io/collector/confmap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
+)
+
+// Config is the configuration of the receiver, see docs/configuration.md.
+type Config struct {
+	// RootPath is where the host's file system is mounted, an absolute path.
+	RootPath string `mapstructure:"root_path"`
+	// Targets says which processes are observed.
+	Targets TargetsConfig `mapstructure:"targets"`
+	// Observe lists what runs from start to shutdown.
+	Observe ObserveConfig `mapstructure:"observe"`
+	// Policies and Tasks must be empty: this version has neither.
+	Policies []any `mapstructure:"policies"`
+	Tasks    []any `mapstructure:"tasks"`
+	// Limits is what the receiver may cost the host.
+	Limits LimitsConfig `mapstructure:"limits"`
+}
+
+// TargetsConfig says which processes are observed: those that any include and no
+// exclude matches.
+type TargetsConfig struct {
+	// Include is empty for every process of the host but this Collector.
+	Include []SelectorConfig `mapstructure:"include"`
+	Exclude []SelectorConfig `mapstructure:"exclude"`
+	// ScanInterval is the time between two full scans of /proc.
+	ScanInterval time.Duration `mapstructure:"scan_interval"`
+}
+
+// ObserveConfig has a field for each kind of observation; a kind that is not
+// listed does not run.
+type ObserveConfig struct {
+	OnCPU configoptional.Optional[OnCPUConfig] `mapstructure:"on_cpu"`
+}
+
+// LimitsConfig bounds the receiver's own cost.
+type LimitsConfig struct {
+	// MemoryMiB bounds what the receiver holds, kernel maps included.
+	MemoryMiB int `mapstructure:"memory_mib"`
+	// CPUPercent bounds the CPU time of the receiver's own work and of its BPF
+	// programs, in per cent of one core.
+	CPUPercent float64 `mapstructure:"cpu_percent"`
+}
+
+const (
+	minScanInterval = time.Second
+	maxScanInterval = time.Hour
+	minMemoryMiB    = 32
+	maxMemoryMiB    = 64 << 10
+)
+
+var (
+	_ component.Config    = (*Config)(nil)
+	_ confmap.Unmarshaler = (*Config)(nil)
+	_ confmap.Validator   = (*Config)(nil)
+)
+
+func createDefaultConfig() component.Config {
+	return &Config{
+		RootPath: "/",
+		Targets:  TargetsConfig{ScanInterval: 10 * time.Second},
+		Observe:  ObserveConfig{OnCPU: configoptional.Some(defaultOnCPU())},
+		Limits:   LimitsConfig{MemoryMiB: 256, CPUPercent: 2},
+	}
+}
+
+// Unmarshal reads the configuration. Where observe is given, only what it lists
+// runs.
+func (c *Config) Unmarshal(conf *confmap.Conf) error {
+	values := conf.ToStringMap()
+	if err := checkKeys(values); err != nil {
+		return withFullPaths(err)
+	}
+	if conf.IsSet("observe") {
+		c.Observe = ObserveConfig{OnCPU: configoptional.Default(defaultOnCPU())}
+	}
+	if err := conf.Unmarshal(c); err != nil {
+		return withFullPaths(textInstead(values, err))
+	}
+	return nil
+}
+
+// Validate checks every value. Errors begin with the full path of the key.
+func (c *Config) Validate() error {
+	return withFullPaths(errors.Join(c.problems()...))
+}
+
+// problems are what is wrong, each beginning with the path of the key below the
+// receiver.
+func (c *Config) problems() []error {
+	errs := []error{c.validateRoot()}
+	errs = append(errs, validateSelectors("targets::include", c.Targets.Include)...)
+	errs = append(errs, validateSelectors("targets::exclude", c.Targets.Exclude)...)
+	errs = append(errs, withoutSet("targets::exclude", c.Targets.Exclude)...)
+	errs = append(errs, between("targets::scan_interval", c.Targets.ScanInterval, minScanInterval, maxScanInterval))
+	if onCPU := c.Observe.OnCPU.Get(); onCPU != nil {
+		errs = append(errs, onCPU.validate("observe::on_cpu")...)
+	}
+	errs = append(errs, notYet("policies", len(c.Policies)), notYet("tasks", len(c.Tasks)))
+	errs = append(errs, between("limits::memory_mib", c.Limits.MemoryMiB, minMemoryMiB, maxMemoryMiB))
+	if c.Limits.CPUPercent <= 0 || c.Limits.CPUPercent > 100 || math.IsNaN(c.Limits.CPUPercent) {
+		errs = append(errs, fmt.Errorf("limits::cpu_percent: %v is not allowed: it is per cent of one core, above 0 and at most 100", c.Limits.CPUPercent))
+	}
+	return errs
+}
+
+// withFullPaths puts the path of the receiver before each of the joined errors,
+// since the Collector writes it before the first of them only. The name of the
+// receiver, which nobody tells a configuration, stands in the Collector's text.
+func withFullPaths(err error) error {
+	var errs []error
+	for _, one := range split(err) {
+		errs = append(errs, fmt.Errorf("receivers::%s::%w", metadata.Type, one))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) validateRoot() error {
+	if !path.IsAbs(c.RootPath) {
+		return fmt.Errorf("root_path: %q is not allowed: it must be absolute", c.RootPath)
+	}
+	info, err := os.Stat(c.RootPath)
+	if err != nil {
+		return fmt.Errorf("root_path: the host's file system must be mounted there: %w", err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("root_path: %s is not a directory: the host's file system must be mounted there", c.RootPath)
+	}
+	return nil
+}
+
+func notYet(key string, n int) error {
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: this version of the receiver has none; remove the %d entries", key, n)
+}
+
+// between checks a value against a closed range.
+func between[T interface {
+	~int | ~int64
+}](path string, value, lowest, highest T,
+) error {
+	if value < lowest || value > highest {
+		return fmt.Errorf("%s: %v is not allowed: it must lie between %v and %v", path, value, lowest, highest)
+	}
+	return nil
+}

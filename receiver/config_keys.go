@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receiver
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.opentelemetry.io/collector/confmap"
+)
+
+// later lists keys that belong to the receiver's contract and that this version
+// does not have; the value says what to do.
+var later = map[string]string{
+	"control":               "this version has no control API",
+	"kubernetes":            "this version does not ask the API server; select by pod_uid or container_id",
+	"targets::include::pod": "this version does not ask the API server; select by pod_uid or container_id",
+	"targets::exclude::pod": "this version does not ask the API server; select by pod_uid or container_id",
+}
+
+// laterKinds are kinds of observation that this version does not have.
+var laterKinds = []string{
+	"off_cpu", "memory", "network", "trace", "threads", "tcp", "sockets", "io",
+	"process", "sli", "jvm", "redis", "postgres", "proxy", "hardware",
+}
+
+func init() {
+	for _, kind := range laterKinds {
+		later["observe::"+kind] = "this version does not have this kind of observation; it has on_cpu"
+	}
+}
+
+// checkKeys returns an error for each key of the configuration that Config does
+// not have or whose value is of another type. It names the path of the key and
+// what is allowed.
+func checkKeys(values map[string]any) error {
+	return errors.Join(unknownKeys("", "", values, reflect.TypeFor[Config]())...)
+}
+
+// unknownKeys walks a decoded YAML value along the type that it is for. place is
+// path without list indices.
+func unknownKeys(path, place string, value any, t reflect.Type) []error {
+	t = plain(t)
+	var errs []error
+	switch given := value.(type) {
+	case map[string]any:
+		if t.Kind() == reflect.Map {
+			return nil
+		}
+		if t.Kind() != reflect.Struct {
+			return wrong(path, value, t)
+		}
+		fields := keysOf(t)
+		for _, key := range slices.Sorted(maps.Keys(given)) {
+			nested := given[key]
+			field, ok := fields[key]
+			if !ok {
+				errs = append(errs, unknownKey(path+key, place+key, fields))
+				continue
+			}
+			errs = append(errs, unknownKeys(path+key+confmap.KeyDelimiter, place+key+confmap.KeyDelimiter, nested, field)...)
+		}
+	case []any:
+		if t.Kind() != reflect.Slice {
+			return wrong(path, value, t)
+		}
+		list := strings.TrimSuffix(path, confmap.KeyDelimiter)
+		for i, nested := range given {
+			element := fmt.Sprintf("%s[%d]%s", list, i, confmap.KeyDelimiter)
+			errs = append(errs, unknownKeys(element, place, nested, t.Elem())...)
+		}
+	default:
+		return wrong(path, value, t)
+	}
+	return errs
+}
+
+func wrong(path string, value any, t reflect.Type) []error {
+	if err := wrongValue(strings.TrimSuffix(path, confmap.KeyDelimiter), value, t); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+func unknownKey(path, place string, fields map[string]reflect.Type) error {
+	if why, ok := later[place]; ok {
+		return fmt.Errorf("%s: %s", path, why)
+	}
+	names := slices.Sorted(maps.Keys(fields))
+	return fmt.Errorf("%s: no such key; allowed here are %s", path, strings.Join(names, ", "))
+}
+
+// plain looks through pointers and configoptional.Optional.
+func plain(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if get, ok := reflect.PointerTo(t).MethodByName("Get"); ok && t.Kind() == reflect.Struct {
+		return plain(get.Type.Out(0))
+	}
+	return t
+}
+
+func keysOf(t reflect.Type) map[string]reflect.Type {
+	keys := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		field := t.Field(i)
+		if name, ok := field.Tag.Lookup(confmap.MapstructureTag); ok {
+			keys[name] = field.Type
+		}
+	}
+	return keys
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receiver
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/collector/config/configoptional"
+	"go.opentelemetry.io/collector/confmap"
+	"go.opentelemetry.io/collector/confmap/confmaptest"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
+)
+
+// load reads a configuration as the Collector does.
+func load(t *testing.T, file, id string) (*Config, error) {
+	t.Helper()
+	all, err := confmaptest.LoadConf(filepath.Join("testdata", file))
+	require.NoError(t, err)
+	sub, err := all.Sub(id)
+	require.NoError(t, err)
+	config := createDefaultConfig()
+	if err := sub.Unmarshal(&config); err != nil {
+		return nil, err
+	}
+	return config.(*Config), confmap.Validate(config)
+}
+
+func TestConfig(t *testing.T) {
+	defaults := func(change func(*Config)) *Config {
+		c := createDefaultConfig().(*Config)
+		change(c)
+		return c
+	}
+	for name, want := range map[string]*Config{
+		"": defaults(func(*Config) {}),
+		"nothing": defaults(func(c *Config) {
+			c.Observe = ObserveConfig{OnCPU: configoptional.Default(defaultOnCPU())}
+		}),
+		"listed": defaults(func(*Config) {}),
+		"some": defaults(func(c *Config) {
+			onCPU := defaultOnCPU()
+			onCPU.Period = 50 * time.Millisecond
+			c.Observe.OnCPU = configoptional.Some(onCPU)
+		}),
+		"all": {
+			RootPath: "/proc",
+			Targets: TargetsConfig{
+				Include: []SelectorConfig{{
+					PID: 17, Comm: "^nginx", Exe: "/usr/sbin/*", Cmdline: "worker", Port: 8080, ContainerID: "0123456789AB",
+					PodUID: "^8d3a", Service: "checkout", Set: map[string]string{"service.name": "checkout", "team": "pay"},
+				}, {Comm: "redis"}},
+				Exclude:      []SelectorConfig{{Exe: "/usr/bin/**"}},
+				ScanInterval: time.Minute,
+			},
+			Observe: ObserveConfig{OnCPU: configoptional.Some(OnCPUConfig{
+				Targets: []SelectorConfig{{Port: 65535}}, Period: time.Second, ReportInterval: 10 * time.Minute,
+				Event: "cycles", UserStacks: true, MaxDepth: 1,
+			})},
+			Policies: []any{}, Tasks: []any{},
+			Limits: LimitsConfig{MemoryMiB: 32, CPUPercent: 0.5},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := load(t, "config.yaml", component.NewIDWithName(metadata.Type, name).String())
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	require.NoError(t, componenttest.CheckConfigStruct(createDefaultConfig()))
+	c := createDefaultConfig().(*Config)
+	require.NoError(t, confmap.Validate(c))
+	require.Equal(t, LimitsConfig{MemoryMiB: 256, CPUPercent: 2}, c.Limits)
+	require.Equal(t, 10*time.Second, c.Targets.ScanInterval)
+	require.Equal(t, OnCPUConfig{
+		Period: 9 * time.Millisecond, ReportInterval: 5 * time.Second, Event: "cpu_clock",
+		KernelStacks: true, UserStacks: true, MaxDepth: 127,
+	}, *c.Observe.OnCPU.Get())
+}
+
+// TestInvalid has one file for each case. The text is what the user reads after the Collector's own path to the receiver.
+func TestInvalid(t *testing.T) {
+	const selectorKeys = "cmdline, comm, container_id, exe, pid, pod_uid, port, service, set"
+	const kindKeys = "event, kernel_stacks, max_depth, period, report_interval, targets, user_stacks"
+	const condition = "no condition: at least one of pid, comm, exe, cmdline, port, container_id, pod_uid and service is needed"
+	const later = "this version does not ask the API server; select by pod_uid or container_id"
+	want := map[string]string{
+		"unknown_key":              "observ: no such key; allowed here are limits, observe, policies, root_path, targets, tasks",
+		"unknown_key_in_limits":    "limits::memory_mb: no such key; allowed here are cpu_percent, memory_mib",
+		"unknown_key_in_selector":  "targets::include[1]::command: no such key; allowed here are " + selectorKeys,
+		"unknown_key_in_narrowing": "observe::on_cpu::targets[0]::image: no such key; allowed here are " + selectorKeys,
+		"unknown_key_in_kind":      "observe::on_cpu::periode: no such key; allowed here are " + kindKeys,
+		"enabled":                  "observe::on_cpu::enabled: no such key; allowed here are " + kindKeys,
+		"unknown_kind":             "observe::oncpu: no such key; allowed here are on_cpu",
+
+		"later_kind":       "observe::off_cpu: this version does not have this kind of observation; it has on_cpu",
+		"later_control":    "control: this version has no control API",
+		"later_kubernetes": "kubernetes: " + later,
+		"later_pod":        "targets::include[1]::pod: " + later,
+		"later_policies":   "policies: this version of the receiver has none; remove the 1 entries",
+		"later_tasks":      "tasks: this version of the receiver has none; remove the 2 entries",
+
+		"type_observe":      `observe: "on_cpu" is not allowed: it must be a map`,
+		"type_observe_list": "observe: a list is not allowed: it must be a map",
+		"type_include":      `targets::include: "nginx" is not allowed: it must be a list`,
+		"type_pid":          `targets::include[0]::pid: "init" is not allowed: it must be a whole number from 1 to 4294967295`,
+		"type_pid_negative": "targets::include[0]::pid: -1 is not allowed: it must be a whole number from 1 to 4294967295",
+		"type_port":         "targets::include[0]::port: 65536 is not allowed: it must be a whole number from 1 to 65535",
+		"zero_pid":          "targets::include[1]::pid: 0 is not allowed: it must be a whole number from 1 to 4294967295",
+		"zero_port":         "observe::on_cpu::targets[0]::port: 0 is not allowed: it must be a whole number from 1 to 65535",
+		"text_container":    "targets::include[0]::container_id: a number is not allowed: it must be text; put it in quotes",
+		"text_octal":        "targets::exclude[1]::container_id: a number is not allowed: it must be text; put it in quotes",
+		"text_set":          "targets::include[0]::set::team: a number is not allowed: it must be text; put it in quotes",
+		"text_several": "root_path: a number is not allowed: it must be text; put it in quotes\n" +
+			"targets::include[0]::cmdline: a date is not allowed: it must be text; put it in quotes\n" +
+			"targets::include[0]::comm: true is not allowed: it must be text; put it in quotes\n" +
+			"targets::include[0]::exe: a list is not allowed: it must be text\n" +
+			"targets::include[0]::service: a map is not allowed: it must be text",
+		"type_set":           "targets::include[0]::set: a list is not allowed: it must be a map",
+		"type_period":        `observe::on_cpu::period: "soon" is not allowed: it must be a duration with its unit, such as 9ms`,
+		"type_period_number": "observe::on_cpu::period: 9 is not allowed: it must be a duration with its unit, such as 9ms",
+		"type_stacks":        `observe::on_cpu::kernel_stacks: "maybe" is not allowed: it must be true or false`,
+		"type_depth":         "observe::on_cpu::max_depth: 1.5 is not allowed: it must be a whole number",
+		"type_cpu":           `limits::cpu_percent: "much" is not allowed: it must be a number`,
+
+		"root_relative": `root_path: "." is not allowed: it must be absolute`,
+		"root_empty":    `root_path: "" is not allowed: it must be absolute`,
+		"no_stacks":     "observe::on_cpu::user_stacks: false is not allowed where kernel_stacks is false: samples would have no stacks",
+		"root_missing":  "root_path: the host's file system must be mounted there: stat /none/of/this: no such file or directory",
+		"root_file":     "root_path: /proc/version is not a directory: the host's file system must be mounted there",
+
+		"selector_empty":        "targets::include[0]::" + condition,
+		"selector_set_only":     "targets::include[0]::" + condition,
+		"selector_exe":          `targets::include[0]::exe: compiling the glob "[a": at byte 2: [ without ], or nothing between them`,
+		"selector_comm":         "targets::exclude[1]::comm: compiling the RE2 pattern: error parsing regexp: missing closing ): `(`",
+		"selector_exclude_set":  "targets::exclude[0]::set: only selectors of targets::include set attributes",
+		"selector_narrow_set":   "observe::on_cpu::targets[0]::set: only selectors of targets::include set attributes",
+		"selector_narrowing":    `observe::on_cpu::targets[0]::container_id: "abc" is not 12 to 64 hexadecimal digits`,
+		"selector_service_name": "targets::include[0]::set: service.name is empty",
+		"selector_two": "targets::include[0]::comm: compiling the RE2 pattern: error parsing regexp: missing closing ): `(`\n" +
+			`targets::include[0]::container_id: "xyz" is not 12 to 64 hexadecimal digits`,
+
+		"range_period_low":  "observe::on_cpu::period: 999µs is not allowed: it must lie between 1ms and 1s",
+		"range_period_high": "observe::on_cpu::period: 1.001s is not allowed: it must lie between 1ms and 1s",
+		"range_report":      "observe::on_cpu::report_interval: 0s is not allowed: it must lie between 1s and 10m0s",
+		"range_depth":       "observe::on_cpu::max_depth: 128 is not allowed: it must lie between 1 and 127",
+		"range_depth_zero":  "observe::on_cpu::max_depth: 0 is not allowed: it must lie between 1 and 127",
+		"range_scan":        "targets::scan_interval: 2h0m0s is not allowed: it must lie between 1s and 1h0m0s",
+		"range_memory":      "limits::memory_mib: 31 is not allowed: it must lie between 32 and 65536",
+		"range_cpu":         "limits::cpu_percent: 0 is not allowed: it is per cent of one core, above 0 and at most 100",
+		"range_cpu_high":    "limits::cpu_percent: 100.5 is not allowed: it is per cent of one core, above 0 and at most 100",
+		"range_cpu_nan":     "limits::cpu_percent: NaN is not allowed: it must be a number",
+		"event":             `observe::on_cpu::event: "instructions" is not allowed: it must be cpu_clock or cycles`,
+		"many": "targets::scan_interval: 0s is not allowed: it must lie between 1s and 1h0m0s\n" +
+			"observe::on_cpu::period: 0s is not allowed: it must lie between 1ms and 1s\n" +
+			"observe::on_cpu::event: \"\" is not allowed: it must be cpu_clock or cycles\n" +
+			"limits::memory_mib: 0 is not allowed: it must lie between 32 and 65536",
+	}
+	files, err := filepath.Glob("testdata/invalid/*.yaml")
+	require.NoError(t, err)
+	require.Len(t, files, len(want), "each file has a text, each text a file")
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			_, err := load(t, filepath.Join("invalid", filepath.Base(file)), "ebpf")
+			require.Error(t, err)
+			// The decoder puts a head of its own before an error of Unmarshal.
+			_, text, found := strings.Cut(err.Error(), "\n\n'' ")
+			if !found {
+				text = err.Error()
+			}
+			const path = "receivers::ebpf::"
+			require.Equal(t, path+strings.ReplaceAll(want[name], "\n", "\n"+path), text)
+		})
+	}
+}
+
+// texts is a provider of a configuration and of the values that it refers to.
+type texts struct{}
+
+func (texts) Scheme() string                 { return "text" }
+func (texts) Shutdown(context.Context) error { return nil }
+
+func (texts) Retrieve(_ context.Context, uri string, _ confmap.WatcherFunc) (*confmap.Retrieved, error) {
+	text := map[string]string{
+		"text:file": "targets: {include: [{container_id: \"${text:id}\"}]}", "text:id": "123456789012",
+	}[uri]
+	return confmap.NewRetrievedFromYAML([]byte(text))
+}
+
+// TestTextFromTheEnvironment holds that text that looks like a number needs no quotes where the environment gives it.
+func TestTextFromTheEnvironment(t *testing.T) {
+	resolver, err := confmap.NewResolver(confmap.ResolverSettings{
+		URIs:              []string{"text:file"},
+		ProviderFactories: []confmap.ProviderFactory{confmap.NewProviderFactory(func(confmap.ProviderSettings) confmap.Provider { return texts{} })},
+	})
+	require.NoError(t, err)
+	conf, err := resolver.Resolve(t.Context())
+	require.NoError(t, err)
+	config := createDefaultConfig().(*Config)
+	require.NoError(t, conf.Unmarshal(config))
+	require.Equal(t, []SelectorConfig{{ContainerID: "123456789012"}}, config.Targets.Include)
+}
+
+func TestEngineConfig(t *testing.T) {
+	c, err := load(t, "config.yaml", "ebpf/all")
+	require.NoError(t, err)
+	got := engineConfig(c, true)
+	require.Equal(t, engine.Config{
+		RootPath: "/proc",
+		Include: []process.Selector{{
+			PID: 17, Comm: "^nginx", Exe: "/usr/sbin/*", Cmdline: "worker", Port: 8080, ContainerID: "0123456789AB",
+			PodUID: "^8d3a", Service: "checkout", Set: map[string]string{"service.name": "checkout", "team": "pay"},
+		}, {Comm: "redis"}},
+		Exclude:      []process.Selector{{Exe: "/usr/bin/**"}},
+		ScanInterval: time.Minute,
+		OnCPU: &engine.OnCPU{
+			Targets: []process.Selector{{Port: 65535}}, Period: time.Second, ReportInterval: 10 * time.Minute,
+			Cycles: true, UserStacks: true, MaxDepth: 1,
+		},
+		MemoryBytes: 32 << 20, CPUPercent: 0.5,
+	}, got)
+	require.Nil(t, engineConfig(c, false).OnCPU, "nobody takes profiles")
+	nothing, err := load(t, "config.yaml", "ebpf/nothing")
+	require.NoError(t, err)
+	require.Nil(t, engineConfig(nothing, true).OnCPU)
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receiver
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"time"
+)
+
+// wrongValue says what is wrong with the type of a decoded YAML value, or
+// nothing. The decoder would cut a fraction off, let a number that is too large
+// begin at 0 again, and name only a part of the key's path. What is given for a
+// text is left to it: a text from the environment may look like a number, which
+// it alone can tell; see notText.
+func wrongValue(path string, value any, t reflect.Type) error {
+	wanted := ""
+	switch {
+	case value == nil || t.Kind() == reflect.String || t.Kind() == reflect.Interface:
+	case t == reflect.TypeFor[time.Duration]():
+		wanted = wrongDuration(value)
+	case t.Kind() == reflect.Bool:
+		wanted = wrongBool(value)
+	case t.Kind() == reflect.Float64:
+		wanted = wrongFloat(value)
+	case t.Kind() == reflect.Struct, t.Kind() == reflect.Map:
+		wanted = "a map"
+	case t.Kind() == reflect.Slice:
+		wanted = "a list"
+	default:
+		wanted = wrongInteger(value, t)
+	}
+	if wanted == "" {
+		return nil
+	}
+	return fmt.Errorf("%s: %s is not allowed: it must be %s", path, shown(value), wanted)
+}
+
+func wrongDuration(value any) string {
+	if text, ok := value.(string); ok {
+		if _, err := time.ParseDuration(text); err == nil {
+			return ""
+		}
+	}
+	return "a duration with its unit, such as 9ms"
+}
+
+func wrongBool(value any) string {
+	if _, ok := value.(bool); ok {
+		return ""
+	}
+	return "true or false"
+}
+
+func wrongFloat(value any) string {
+	v := reflect.ValueOf(value)
+	if v.CanFloat() && !math.IsNaN(v.Float()) || v.CanInt() {
+		return ""
+	}
+	return "a number"
+}
+
+// wrongInteger checks against the range of the field's type. Whole numbers without
+// a sign are process ids and ports, of which 0 is none: it must not pass for a
+// condition that was left out.
+func wrongInteger(value any, t reflect.Type) string {
+	v, field := reflect.ValueOf(value), reflect.Zero(t)
+	switch {
+	case v.CanInt() && field.CanInt() && !field.OverflowInt(v.Int()),
+		v.CanInt() && field.CanUint() && v.Int() > 0 && !field.OverflowUint(uint64(v.Int())):
+		return ""
+	case field.CanUint():
+		return fmt.Sprintf("a whole number from 1 to %d", uint64(math.MaxUint64)>>(64-t.Bits()))
+	}
+	return "a whole number"
+}
+
+// shown quotes what was given.
+func shown(value any) string {
+	switch value.(type) {
+	case string:
+		return fmt.Sprintf("%q", value)
+	case map[string]any:
+		return "a map"
+	case []any:
+		return "a list"
+	}
+	return fmt.Sprint(value)
+}

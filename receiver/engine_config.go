@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receiver
+
+import "github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+
+// engineConfig says what the engine must do. Kinds whose results no pipeline
+// takes do not run.
+func engineConfig(c *Config, profiles bool) engine.Config {
+	config := engine.Config{
+		RootPath:     c.RootPath,
+		Include:      selectors(c.Targets.Include),
+		Exclude:      selectors(c.Targets.Exclude),
+		ScanInterval: c.Targets.ScanInterval,
+		MemoryBytes:  uint64(c.Limits.MemoryMiB) << 20,
+		CPUPercent:   c.Limits.CPUPercent,
+	}
+	if onCPU := c.Observe.OnCPU.Get(); onCPU != nil && profiles {
+		config.OnCPU = &engine.OnCPU{
+			Targets:        selectors(onCPU.Targets),
+			Period:         onCPU.Period,
+			ReportInterval: onCPU.ReportInterval,
+			Cycles:         onCPU.Event == eventCycles,
+			KernelStacks:   onCPU.KernelStacks,
+			UserStacks:     onCPU.UserStacks,
+			MaxDepth:       onCPU.MaxDepth,
+		}
+	}
+	return config
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package receiver
+
+import (
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+)
+
+func startEngine(config engine.Config, hooks engine.Hooks, logger *zap.Logger) (runner, error) {
+	e, err := engine.Start(config, hooks, logger)
+	if err != nil {
+		return nil, err // not e: a nil *Engine in the interface is not nil
+	}
+	return e, nil
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receiver
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/consumer/xconsumer"
+	"go.opentelemetry.io/collector/receiver"
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
+)
+
+// runner is the engine, or what stands for it on other platforms.
+type runner interface {
+	// Shutdown delivers what was seen so far and frees everything.
+	Shutdown() error
+	Stats() engine.Stats
+	// Charge adds the CPU time of work to what the engine has used.
+	Charge(work func())
+}
+
+// pendingShare is the part of the memory limit that intervals may take that wait
+// for the next consumer.
+const pendingShare = 8
+
+// ebpfReceiver is the one receiver of a configuration; each pipeline that lists
+// it starts and stops it.
+type ebpfReceiver struct {
+	config   *Config
+	settings receiver.Settings
+	profiles xconsumer.Profiles // nil when no profiles pipeline lists the receiver
+	forget   func()
+
+	started, stopped sync.Once
+
+	mu     sync.Mutex
+	hosts  []component.Host
+	status *componentstatus.Event // what was last reported, if anything
+
+	engine    runner
+	sink      *profileSink
+	telemetry *metadata.TelemetryBuilder
+}
+
+// Start starts the engine the first time it is called. What keeps the engine
+// from starting is reported as the component's status and stops nothing else.
+func (r *ebpfReceiver) Start(_ context.Context, host component.Host) error {
+	r.join(host)
+	var err error
+	r.started.Do(func() { err = r.start() })
+	return err
+}
+
+func (r *ebpfReceiver) start() error {
+	var err error
+	if r.telemetry, err = metadata.NewTelemetryBuilder(r.settings.TelemetrySettings); err != nil {
+		return fmt.Errorf("creating the receiver's own metrics: %w", err)
+	}
+	config := engineConfig(r.config, r.profiles != nil)
+	if config.OnCPU == nil {
+		r.settings.Logger.Warn("The receiver observes nothing: no kind is listed under observe, or no pipeline takes what the listed kinds make; on_cpu needs a profiles pipeline")
+	}
+	hooks := engine.Hooks{Level: r.levelChanged, Profiles: func([]*model.Profile) {}}
+	if r.profiles != nil {
+		r.sink = newProfileSink(r.profiles, r.settings.Logger, r.settings.BuildInfo.Version, config.MemoryBytes/pendingShare)
+		hooks.Profiles, hooks.Held = r.sink.put, r.sink.queue.held.Load
+	}
+	if r.engine, err = startEngine(config, hooks, r.settings.Logger); err != nil {
+		r.settings.Logger.Error("The receiver observes nothing", zap.Error(err))
+		r.report(componentstatus.NewPermanentErrorEvent(err))
+		return nil
+	}
+	if r.sink != nil {
+		r.sink.start(r.engine.Charge)
+	}
+	return r.observeSelf()
+}
+
+// Shutdown stops the engine, delivers the last interval and returns when nothing
+// is left. What the next consumer refuses then is counted and logged, and is no
+// error: the receiver itself has stopped as it should. It may be called without
+// Start, and more than once.
+func (r *ebpfReceiver) Shutdown(ctx context.Context) error {
+	var err error
+	r.stopped.Do(func() { err = r.stop(ctx) })
+	return err
+}
+
+func (r *ebpfReceiver) stop(ctx context.Context) error {
+	r.forget()
+	var err error
+	if r.engine != nil {
+		err = r.engine.Shutdown()
+	}
+	if r.engine != nil && r.sink != nil {
+		r.sink.stop(ctx)
+	}
+	if r.telemetry != nil {
+		r.telemetry.Shutdown()
+	}
+	return err
+}
+
+// join remembers a pipeline's host and tells it what was reported before.
+func (r *ebpfReceiver) join(host component.Host) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hosts = append(r.hosts, host)
+	if r.status != nil {
+		componentstatus.ReportStatus(host, r.status)
+	}
+}
+
+func (r *ebpfReceiver) report(event *componentstatus.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status = event
+	for _, host := range r.hosts {
+		componentstatus.ReportStatus(host, event)
+	}
+}
+
+// levelChanged tells that sampling was reduced or restored.
+func (r *ebpfReceiver) levelChanged(level int, cause string) {
+	if level == 0 {
+		r.settings.Logger.Info("Sampling is as configured again", zap.String("cause", cause))
+		r.report(componentstatus.NewEvent(componentstatus.StatusOK))
+		return
+	}
+	r.settings.Logger.Warn("Sampling is reduced to keep to the limits",
+		zap.Int("level", level), zap.String("cause", cause))
+	r.report(componentstatus.NewRecoverableErrorEvent(fmt.Errorf("sampling is reduced by %d steps: %s", level, cause)))
+}

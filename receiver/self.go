@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receiver
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+)
+
+// observeSelf registers the receiver's own metrics, all of which are read from
+// the engine when they are collected.
+func (r *ebpfReceiver) observeSelf() error {
+	t := r.telemetry
+	count := func(read func(engine.Stats, func(int64, ...attribute.KeyValue))) metric.Int64Callback {
+		return func(_ context.Context, observer metric.Int64Observer) error {
+			read(r.engine.Stats(), func(value int64, attributes ...attribute.KeyValue) {
+				observer.Observe(value, metric.WithAttributes(attributes...))
+			})
+			return nil
+		}
+	}
+	number := func(read func(engine.Stats, func(float64, ...attribute.KeyValue))) metric.Float64Callback {
+		return func(_ context.Context, observer metric.Float64Observer) error {
+			read(r.engine.Stats(), func(value float64, attributes ...attribute.KeyValue) {
+				observer.Observe(value, metric.WithAttributes(attributes...))
+			})
+			return nil
+		}
+	}
+	return errors.Join(
+		t.RegisterEbpfEventsCallback(count(events)),
+		t.RegisterEbpfEventsLostCallback(count(lost)),
+		t.RegisterEbpfEventsUnmergedCallback(count(unmerged)),
+		t.RegisterEbpfFramesCallback(count(frames)),
+		t.RegisterEbpfFramesUnnamedCallback(count(unnamed)),
+		t.RegisterEbpfSymbolLookupsCallback(count(symbolLookups)),
+		t.RegisterEbpfSymbolEvictionsCallback(count(symbolEvictions)),
+		t.RegisterEbpfSymbolErrorsCallback(count(symbolErrors)),
+		t.RegisterEbpfMemoryCallback(count(memory)),
+		t.RegisterEbpfMapFillCallback(number(mapFill)),
+		t.RegisterEbpfProbeCPUTimeCallback(number(probeTime)),
+		t.RegisterEbpfProbeRunsCallback(count(probeRuns)),
+		t.RegisterEbpfEngineCPUTimeCallback(number(engineTime)),
+		t.RegisterEbpfProbesAttachedCallback(count(probesAttached)),
+		t.RegisterEbpfProcessesCallback(count(processes)),
+		t.RegisterEbpfProcessErrorsCallback(count(processErrors)),
+		t.RegisterEbpfSelectorsUnmatchedCallback(count(selectorsUnmatched)),
+		t.RegisterEbpfDegradedCallback(count(degraded)),
+		t.RegisterEbpfLimitLevelCallback(count(limitLevel)),
+		t.RegisterEbpfBatchesDroppedCallback(count(r.batchesDropped)),
+	)
+}
+
+type (
+	observeInt   = func(int64, ...attribute.KeyValue)
+	observeFloat = func(float64, ...attribute.KeyValue)
+)
+
+func events(s engine.Stats, observe observeInt) {
+	for probe, n := range s.Events {
+		observe(int64(n), attribute.String("probe", probe))
+	}
+}
+
+func lost(s engine.Stats, observe observeInt) {
+	for key, n := range s.Lost {
+		observe(int64(n), attribute.String("probe", key.Probe), attribute.String("reason", key.Reason))
+	}
+}
+
+func unmerged(s engine.Stats, observe observeInt) {
+	for probe, n := range s.Unmerged {
+		observe(int64(n), attribute.String("probe", probe))
+	}
+}
+
+func frames(s engine.Stats, observe observeInt) { observe(int64(s.Frames)) }
+
+func unnamed(s engine.Stats, observe observeInt) { byReason(s.Unnamed, observe) }
+
+func symbolLookups(s engine.Stats, observe observeInt) {
+	observe(int64(s.SymbolHits), attribute.String("outcome", "hit"))
+	observe(int64(s.SymbolMisses), attribute.String("outcome", "miss"))
+}
+
+func symbolEvictions(s engine.Stats, observe observeInt) { observe(int64(s.SymbolEvictions)) }
+
+func symbolErrors(s engine.Stats, observe observeInt) { byReason(s.SymbolErrors, observe) }
+
+func memory(s engine.Stats, observe observeInt) {
+	observe(int64(s.MapBytes), attribute.String("component", "maps"))
+	observe(int64(s.SymbolBytes), attribute.String("component", "symbols"))
+	observe(int64(s.SampleBytes), attribute.String("component", "samples"))
+}
+
+func mapFill(s engine.Stats, observe observeFloat) {
+	for name, share := range s.MapFill {
+		observe(share, attribute.String("map", name))
+	}
+}
+
+func probeTime(s engine.Stats, observe observeFloat) {
+	for name, p := range s.Programs {
+		observe(p.Time.Seconds(), attribute.String("program", name))
+	}
+}
+
+func probeRuns(s engine.Stats, observe observeInt) {
+	for name, p := range s.Programs {
+		observe(int64(p.Runs), attribute.String("program", name))
+	}
+}
+
+func engineTime(s engine.Stats, observe observeFloat) { observe(s.EngineTime.Seconds()) }
+
+func probesAttached(s engine.Stats, observe observeInt) { observe(int64(len(s.Programs))) }
+
+func processes(s engine.Stats, observe observeInt) {
+	observe(int64(s.Known), attribute.String("scope", "known"))
+	observe(int64(s.InScope), attribute.String("scope", "in_scope"))
+}
+
+func processErrors(s engine.Stats, observe observeInt) { byReason(s.ProcessErrors, observe) }
+
+func selectorsUnmatched(s engine.Stats, observe observeInt) { observe(int64(s.SelectorsUnmatched)) }
+
+func degraded(s engine.Stats, observe observeInt) {
+	for capability := range s.Degraded {
+		observe(1, attribute.String("capability", capability))
+	}
+}
+
+func limitLevel(s engine.Stats, observe observeInt) { observe(int64(s.Level)) }
+
+func (r *ebpfReceiver) batchesDropped(_ engine.Stats, observe observeInt) {
+	if r.sink == nil {
+		return
+	}
+	profiles := attribute.String("signal", "profiles")
+	observe(int64(r.sink.refused.Load()), profiles, attribute.String("reason", droppedRefused))
+	observe(int64(r.sink.queue.dropped.Load()), profiles, attribute.String("reason", droppedFull))
+}
+
+func byReason(counts map[string]uint64, observe observeInt) {
+	for reason, n := range counts {
+		observe(int64(n), attribute.String("reason", reason))
+	}
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receiver
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componenttest"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
+	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadatatest"
+)
+
+// fakeEngine tells what a test says.
+type fakeEngine struct{ stats engine.Stats }
+
+func (*fakeEngine) Shutdown() error       { return nil }
+func (e *fakeEngine) Stats() engine.Stats { return e.stats }
+func (*fakeEngine) Charge(work func())    { work() }
+
+func ints(value int64, attributes ...string) metricdata.DataPoint[int64] {
+	return metricdata.DataPoint[int64]{Value: value, Attributes: set(attributes)}
+}
+
+func floats(value float64, attributes ...string) metricdata.DataPoint[float64] {
+	return metricdata.DataPoint[float64]{Value: value, Attributes: set(attributes)}
+}
+
+func set(keysAndValues []string) attribute.Set {
+	var list []attribute.KeyValue
+	for i := 0; i < len(keysAndValues); i += 2 {
+		list = append(list, attribute.String(keysAndValues[i], keysAndValues[i+1]))
+	}
+	return attribute.NewSet(list...)
+}
+
+type (
+	intPoints   = []metricdata.DataPoint[int64]
+	floatPoints = []metricdata.DataPoint[float64]
+)
+
+func TestSelfTelemetry(t *testing.T) {
+	tt := componenttest.NewTelemetry()
+	t.Cleanup(func() { require.NoError(t, tt.Shutdown(context.Background())) })
+	settings := metadatatest.NewSettings(tt)
+	builder, err := metadata.NewTelemetryBuilder(settings.TelemetrySettings)
+	require.NoError(t, err)
+	r := &ebpfReceiver{settings: settings, telemetry: builder, forget: func() {}, engine: &fakeEngine{stats: engine.Stats{
+		Events:       map[string]uint64{"on_cpu": 1000},
+		Lost:         map[engine.LossKey]uint64{{Probe: "on_cpu", Reason: "map_full"}: 3, {Probe: "process", Reason: "ring_full"}: 0},
+		Frames:       500,
+		Unnamed:      map[string]uint64{"no_symbol": 7},
+		SymbolHits:   90,
+		SymbolMisses: 10, SymbolEvictions: 4,
+		SymbolErrors: map[string]uint64{"not_elf": 2},
+		MapBytes:     4096, SymbolBytes: 8192, SampleBytes: 2048,
+		MapFill:    map[string]float64{"scope": 0.25},
+		Unmerged:   map[string]uint64{"on_cpu": 11},
+		Programs:   map[string]engine.ProgramStats{"on_cpu.sample": {Runs: 1003, Time: 3 * time.Millisecond}},
+		EngineTime: 1500 * time.Millisecond,
+		Known:      40, InScope: 30,
+		ProcessErrors:      map[string]uint64{"permission": 5},
+		SelectorsUnmatched: 1,
+		Degraded:           map[string]string{"cpu_hotplug": "why"},
+		Level:              2,
+	}}}
+	r.sink = newProfileSink(&taker{}, settings.Logger, "1.0", 1<<20)
+	r.sink.refused.Add(6)
+	r.sink.queue.dropped.Add(8)
+	require.NoError(t, r.observeSelf())
+
+	plain := metricdatatest.IgnoreTimestamp()
+	metadatatest.AssertEqualEbpfEvents(t, tt, intPoints{ints(1000, "probe", "on_cpu")}, plain)
+	metadatatest.AssertEqualEbpfEventsLost(t, tt, intPoints{
+		ints(3, "probe", "on_cpu", "reason", "map_full"), ints(0, "probe", "process", "reason", "ring_full"),
+	}, plain)
+	metadatatest.AssertEqualEbpfEventsUnmerged(t, tt, intPoints{ints(11, "probe", "on_cpu")}, plain)
+	metadatatest.AssertEqualEbpfFrames(t, tt, intPoints{ints(500)}, plain)
+	metadatatest.AssertEqualEbpfFramesUnnamed(t, tt, intPoints{ints(7, "reason", "no_symbol")}, plain)
+	metadatatest.AssertEqualEbpfSymbolLookups(t, tt, intPoints{ints(90, "outcome", "hit"), ints(10, "outcome", "miss")}, plain)
+	metadatatest.AssertEqualEbpfSymbolEvictions(t, tt, intPoints{ints(4)}, plain)
+	metadatatest.AssertEqualEbpfSymbolErrors(t, tt, intPoints{ints(2, "reason", "not_elf")}, plain)
+	metadatatest.AssertEqualEbpfMemory(t, tt, intPoints{ints(4096, "component", "maps"), ints(8192, "component", "symbols"), ints(2048, "component", "samples")}, plain)
+	metadatatest.AssertEqualEbpfMapFill(t, tt, floatPoints{floats(0.25, "map", "scope")}, plain)
+	metadatatest.AssertEqualEbpfProbeCPUTime(t, tt, floatPoints{floats(0.003, "program", "on_cpu.sample")}, plain)
+	metadatatest.AssertEqualEbpfProbeRuns(t, tt, intPoints{ints(1003, "program", "on_cpu.sample")}, plain)
+	metadatatest.AssertEqualEbpfEngineCPUTime(t, tt, floatPoints{floats(1.5)}, plain)
+	metadatatest.AssertEqualEbpfProbesAttached(t, tt, intPoints{ints(1)}, plain)
+	metadatatest.AssertEqualEbpfProcesses(t, tt, intPoints{ints(40, "scope", "known"), ints(30, "scope", "in_scope")}, plain)
+	metadatatest.AssertEqualEbpfProcessErrors(t, tt, intPoints{ints(5, "reason", "permission")}, plain)
+	metadatatest.AssertEqualEbpfSelectorsUnmatched(t, tt, intPoints{ints(1)}, plain)
+	metadatatest.AssertEqualEbpfDegraded(t, tt, intPoints{ints(1, "capability", "cpu_hotplug")}, plain)
+	metadatatest.AssertEqualEbpfLimitLevel(t, tt, intPoints{ints(2)}, plain)
+	metadatatest.AssertEqualEbpfBatchesDropped(t, tt, intPoints{
+		ints(6, "signal", "profiles", "reason", "refused"), ints(8, "signal", "profiles", "reason", "buffer_full"),
+	}, plain)
+	builder.Shutdown()
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receiver
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/collector/consumer/consumererror"
+	"go.opentelemetry.io/collector/consumer/xconsumer"
+	"go.opentelemetry.io/collector/pdata/pprofile"
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/pdata"
+)
+
+const (
+	scopeName = "github.com/otelcol-ebpf/ebpfreceiver"
+	// maxBatchSamples bounds one message.
+	maxBatchSamples = 20_000
+	// maxPending is how many intervals are kept for a consumer that refuses them
+	// for now.
+	maxPending = 8
+	// The first retry comes after minBackoff; each further one after twice the
+	// time, up to maxBackoff.
+	minBackoff = time.Second
+	maxBackoff = 30 * time.Second
+	// finalAttempt bounds the delivery of the last interval at shutdown.
+	finalAttempt = 5 * time.Second
+	// afterGivenUp is how long a consumer has to return after it was given up.
+	afterGivenUp = time.Second
+)
+
+// Reasons why a batch was dropped.
+const (
+	droppedRefused = "refused"
+	droppedFull    = "buffer_full"
+)
+
+// profileSink delivers profiles to the next consumer from a goroutine of its
+// own, so that a slow consumer never holds up sampling.
+type profileSink struct {
+	next    xconsumer.Profiles
+	logger  *zap.Logger
+	builder *pdata.Builder
+	charge  func(work func())
+
+	// ctx is that of deliveries; cancel ends one that the next consumer holds.
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	queue   deliveries
+	arrived chan struct{} // the queue has got something
+	ending  chan context.Context
+	ended   chan lostAtEnd
+	backoff time.Duration
+
+	refused atomic.Uint64
+}
+
+func newProfileSink(next xconsumer.Profiles, logger *zap.Logger, version string, maxBytes uint64) *profileSink {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &profileSink{
+		ctx: ctx, cancel: cancel,
+		next:    next,
+		logger:  logger,
+		builder: pdata.NewBuilder(scopeName, version),
+		queue:   deliveries{maxBytes: maxBytes},
+		arrived: make(chan struct{}, 1),
+		ending:  make(chan context.Context, 1),
+		ended:   make(chan lostAtEnd, 1),
+	}
+}
+
+// put hands over an interval. It never waits: where there is no room the oldest
+// goes and is counted.
+func (s *profileSink) put(profiles []*model.Profile) {
+	s.queue.push(&delivery{profiles: profiles, bytes: sizeOf(profiles)})
+	select {
+	case s.arrived <- struct{}{}:
+	default:
+	}
+}
+
+// start begins to deliver; charge accounts for the work of building messages.
+func (s *profileSink) start(charge func(work func())) {
+	s.charge = charge
+	go s.run()
+}
+
+// stop delivers what is pending, with one attempt each, and ends. What the next
+// consumer does not take is lost: it is counted and logged. A consumer that holds
+// a delivery is given up when ctx ends or after finalAttempt, and left behind when
+// it does not heed that either.
+func (s *profileSink) stop(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, finalAttempt)
+	defer cancel()
+	defer context.AfterFunc(ctx, s.cancel)()
+	defer s.cancel()
+	s.ending <- ctx
+	lost := s.await(ctx)
+	if lost.batches == 0 {
+		return
+	}
+	s.refused.Add(lost.batches)
+	s.logger.Error("The last profiles are lost: the next consumer did not take them",
+		zap.Uint64("batches", lost.batches), zap.Error(lost.why))
+}
+
+// lostAtEnd is what could not be delivered at the end. An interval of which no
+// message was built counts as one batch.
+type lostAtEnd struct {
+	batches uint64
+	why     error
+}
+
+// await waits for the goroutine to end, or gives it up.
+func (s *profileSink) await(ctx context.Context) lostAtEnd {
+	select {
+	case lost := <-s.ended:
+		return lost
+	case <-ctx.Done():
+	}
+	select {
+	case lost := <-s.ended:
+		return lost
+	case <-time.After(afterGivenUp):
+		const inHand = 1
+		return lostAtEnd{
+			batches: uint64(s.queue.drop()) + inHand,
+			why:     fmt.Errorf("delivering profiles: the next consumer does not return: %w", ctx.Err()),
+		}
+	}
+}
+
+func (s *profileSink) run() {
+	retry := time.NewTimer(maxBackoff)
+	retry.Stop()
+	for {
+		select {
+		case <-s.arrived:
+		case <-retry.C:
+		case ctx := <-s.ending:
+			s.ended <- s.finish(ctx)
+			return
+		}
+		if s.deliver(s.ctx) {
+			s.backoff = 0
+			continue
+		}
+		s.backoff = min(max(2*s.backoff, minBackoff), maxBackoff)
+		retry.Reset(s.backoff)
+	}
+}
+
+// deliver sends what waits, oldest first, and tells whether nothing is left.
+func (s *profileSink) deliver(ctx context.Context) bool {
+	for {
+		d := s.queue.pop()
+		if d == nil {
+			return true
+		}
+		if _, err := s.send(ctx, d); err != nil {
+			s.queue.putBack(d)
+			s.logger.Debug("The next consumer refuses profiles for now", zap.Error(err))
+			return false
+		}
+	}
+}
+
+// send delivers the messages of one interval that have not been taken yet. Where
+// the consumer may take them later it returns an error and how many are left.
+func (s *profileSink) send(ctx context.Context, d *delivery) (left int, err error) {
+	var batches []pprofile.Profiles
+	s.charge(func() { batches = s.builder.Batches(d.profiles, maxBatchSamples) })
+	for _, batch := range batches[min(d.done, len(batches)):] {
+		err := s.next.ConsumeProfiles(ctx, batch)
+		if err != nil && !consumererror.IsPermanent(err) {
+			return len(batches) - d.done, err
+		}
+		if err != nil {
+			s.refused.Add(1)
+			s.logger.Warn("The next consumer refused profiles for good", zap.Error(err))
+		}
+		d.done++
+	}
+	return 0, nil
+}
+
+// finish makes one last attempt at everything and tells what is lost.
+func (s *profileSink) finish(ctx context.Context) lostAtEnd {
+	var lost lostAtEnd
+	for d := s.queue.pop(); d != nil; d = s.queue.pop() {
+		left, err := s.send(ctx, d)
+		if err != nil {
+			lost.batches += uint64(left)
+			lost.why = err
+		}
+	}
+	return lost
+}

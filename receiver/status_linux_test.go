@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receiver
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/receiver/receivertest"
+	"go.opentelemetry.io/collector/receiver/xreceiver"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
+)
+
+// statusHost is a pipeline's host that keeps what is reported to it.
+type statusHost struct{ events []*componentstatus.Event }
+
+func (h *statusHost) GetExtensions() map[component.ID]component.Component { return nil }
+func (h *statusHost) Report(event *componentstatus.Event)                 { h.events = append(h.events, event) }
+
+// seen is what was reported, as text.
+func (h *statusHost) seen() (texts []string) {
+	for _, e := range h.events {
+		text := e.Status().String()
+		if e.Err() != nil {
+			text += ": " + e.Err().Error()
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+func newProfiles(t *testing.T, cfg component.Config) xreceiver.Profiles {
+	t.Helper()
+	r, err := NewFactory().(xreceiver.Factory).CreateProfiles(t.Context(), receivertest.NewNopSettings(metadata.Type), cfg, consumertest.NewNop())
+	require.NoError(t, err)
+	return r
+}
+
+func TestShutdownWithoutStartAndTwice(t *testing.T) {
+	r := newProfiles(t, createDefaultConfig())
+	require.NoError(t, r.Shutdown(t.Context()))
+	require.NoError(t, r.Shutdown(t.Context()))
+}
+
+// TestLevelsAreStatus holds that every pipeline hears of reduced sampling, also one that joins later.
+func TestLevelsAreStatus(t *testing.T) {
+	r := newProfiles(t, createDefaultConfig()).(*ebpfReceiver)
+	first, second := &statusHost{}, &statusHost{}
+	r.join(first)
+	require.Empty(t, first.events)
+	r.levelChanged(1, "it is dear")
+	r.join(second)
+	r.levelChanged(2, "it is dearer")
+	r.levelChanged(0, "there is room")
+	want := []string{
+		"StatusRecoverableError: sampling is reduced by 1 steps: it is dear",
+		"StatusRecoverableError: sampling is reduced by 2 steps: it is dearer",
+		"StatusOK",
+	}
+	require.Equal(t, want, first.seen())
+	require.Equal(t, want, second.seen())
+}
+
+// unprivileged is the environment variable that tells the test binary, started once more, to be the one without privileges.
+const unprivileged = "EBPFRECEIVER_TEST_UNPRIVILEGED"
+
+// TestWithoutPrivileges holds that the receiver starts, says for good what it lacks, and stops.
+func TestWithoutPrivileges(t *testing.T) {
+	if os.Geteuid() != 0 || os.Getenv(unprivileged) != "" {
+		withoutPrivileges(t)
+		return
+	}
+	self, err := os.ReadFile("/proc/self/exe")
+	require.NoError(t, err)
+	dir, err := os.MkdirTemp("/tmp", "unprivileged")
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	require.NoError(t, os.Chmod(dir, 0o755))
+	require.NoError(t, os.WriteFile(dir+"/receiver.test", self, 0o755))
+	cmd := exec.Command(dir+"/receiver.test", "-test.run=^TestWithoutPrivileges$", "-test.v")
+	cmd.Dir = "/"
+	cmd.Env = append(os.Environ(), unprivileged+"=1", "GOCOVERDIR=")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Contains(t, string(out), "--- PASS: TestWithoutPrivileges")
+}
+
+func withoutPrivileges(t *testing.T) {
+	r := newProfiles(t, createDefaultConfig())
+	first, second := &statusHost{}, &statusHost{}
+	require.NoError(t, r.Start(t.Context(), first))
+	require.NoError(t, r.Start(t.Context(), second), "the second pipeline")
+	for _, host := range []*statusHost{first, second} {
+		require.Len(t, host.events, 1)
+		require.Equal(t, componentstatus.StatusPermanentError, host.events[0].Status())
+		text := host.events[0].Err().Error()
+		for _, part := range []string{
+			"missing CAP_BPF (to load BPF programs and create their maps), CAP_PERFMON (to ", "CAP_SYS_PTRACE (to ",
+			"setcap cap_bpf,cap_perfmon,", "AmbientCapabilities=CAP_BPF CAP_PERFMON ",
+			"securityContext.capabilities.add: [BPF, PERFMON, ",
+		} {
+			require.Contains(t, text, part)
+		}
+	}
+	require.NoError(t, r.Shutdown(t.Context()))
+	require.NoError(t, r.Shutdown(t.Context()))
+}
+
+func TestNoIOInCreate(t *testing.T) {
+	cfg := createDefaultConfig().(*Config)
+	cfg.RootPath = "/none/of/this"
+	r := newProfiles(t, cfg)
+	host := &statusHost{}
+	if err := r.Start(context.Background(), host); err != nil {
+		require.NotErrorIs(t, err, errors.ErrUnsupported)
+	}
+	require.Len(t, host.events, 1)
+	require.Equal(t, componentstatus.StatusPermanentError, host.events[0].Status())
+	require.NoError(t, r.Shutdown(context.Background()))
+}
