@@ -40,13 +40,18 @@ func TestDitherKeepsTheMean(t *testing.T) {
 func TestDitherTurns(t *testing.T) {
 	start := time.Unix(1000, 0)
 	d := dither{period: 8 * time.Millisecond, last: start}
-	require.False(t, d.due(start.Add(999*time.Millisecond)))
-	require.True(t, d.due(start.Add(time.Second)))
-	const lost = 32 * time.Microsecond // 4 ms in 1 s
-	require.Equal(t, 8*time.Millisecond+125*time.Microsecond-lost, d.turn(start.Add(time.Second)))
-	require.False(t, d.due(start.Add(1999*time.Millisecond)))
-	require.Equal(t, 8*time.Millisecond-125*time.Microsecond-lost, d.turn(start.Add(2*time.Second)))
+	const left = 8*time.Millisecond - 32*time.Microsecond // half a period is lost in each second
+	for i, rate := range []float64{
+		1 - 1.0/64, 1 + 1.0/64, // a quarter of a sixteenth
+		1 - (1+3*0.618034)/64, 1 + (1+3*0.618034)/64,
+		1 - (1+3*0.236068)/64, 1 + (1+3*0.236068)/64,
+	} {
+		now := start.Add(time.Duration(i+1) * time.Second)
+		require.False(t, d.due(now.Add(-time.Millisecond)))
+		require.True(t, d.due(now))
+		require.InDelta(t, float64(left)/rate, float64(d.turn(now)), 10)
+	}
 	long := dither{period: time.Second, last: start}
-	require.False(t, long.due(start.Add(63*time.Second)), "a turn has room for the samples that it is to spread")
-	require.True(t, long.due(start.Add(64*time.Second)))
+	require.False(t, long.due(start.Add(15*time.Second)), "a turn has room for the samples that it is to spread")
+	require.True(t, long.due(start.Add(16*time.Second)))
 }
