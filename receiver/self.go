@@ -68,8 +68,10 @@ func events(s engine.Stats, observe observeInt) {
 }
 
 func lost(s engine.Stats, observe observeInt) {
-	for key, n := range s.Lost {
-		observe(int64(n), attribute.String("probe", key.Probe), attribute.String("reason", key.Reason))
+	for outcome, counts := range map[string]map[engine.LossKey]uint64{"lost": s.Lost, "incomplete": s.Incomplete} {
+		for key, n := range counts {
+			observe(int64(n), attribute.String("probe", key.Probe), attribute.String("reason", key.Reason), attribute.String("outcome", outcome))
+		}
 	}
 }
 
@@ -96,6 +98,7 @@ func memory(s engine.Stats, observe observeInt) {
 	observe(int64(s.MapBytes), attribute.String("component", "maps"))
 	observe(int64(s.SymbolBytes), attribute.String("component", "symbols"))
 	observe(int64(s.SampleBytes), attribute.String("component", "samples"))
+	observe(int64(s.ProcessBytes), attribute.String("component", "processes"))
 }
 
 func mapFill(s engine.Stats, observe observeFloat) {
@@ -118,7 +121,11 @@ func probeRuns(s engine.Stats, observe observeInt) {
 
 func engineTime(s engine.Stats, observe observeFloat) { observe(s.EngineTime.Seconds()) }
 
-func probesAttached(s engine.Stats, observe observeInt) { observe(int64(len(s.Programs))) }
+func probesAttached(s engine.Stats, observe observeInt) {
+	for probe, n := range s.Attached {
+		observe(int64(n), attribute.String("probe", probe))
+	}
+}
 
 func processes(s engine.Stats, observe observeInt) {
 	observe(int64(s.Known), attribute.String("scope", "known"))

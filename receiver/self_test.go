@@ -55,12 +55,14 @@ func TestSelfTelemetry(t *testing.T) {
 	r := &ebpfReceiver{settings: settings, telemetry: builder, forget: func() {}, engine: &fakeEngine{stats: engine.Stats{
 		Events:       map[string]uint64{"on_cpu": 1000},
 		Lost:         map[engine.LossKey]uint64{{Probe: "on_cpu", Reason: "map_full"}: 3, {Probe: "process", Reason: "ring_full"}: 0},
+		Incomplete:   map[engine.LossKey]uint64{{Probe: "on_cpu", Reason: "stack_cut"}: 9},
+		Attached:     map[string]int{"on_cpu": 2, "process": 3},
 		Frames:       500,
 		Unnamed:      map[string]uint64{"no_symbol": 7},
 		SymbolHits:   90,
 		SymbolMisses: 10, SymbolEvictions: 4,
 		SymbolErrors: map[string]uint64{"not_elf": 2},
-		MapBytes:     4096, SymbolBytes: 8192, SampleBytes: 2048,
+		MapBytes:     4096, SymbolBytes: 8192, SampleBytes: 2048, ProcessBytes: 1024,
 		MapFill:    map[string]float64{"scope": 0.25},
 		Unmerged:   map[string]uint64{"on_cpu": 11},
 		Programs:   map[string]engine.ProgramStats{"on_cpu.sample": {Runs: 1003, Time: 3 * time.Millisecond}},
@@ -79,7 +81,9 @@ func TestSelfTelemetry(t *testing.T) {
 	plain := metricdatatest.IgnoreTimestamp()
 	metadatatest.AssertEqualEbpfEvents(t, tt, intPoints{ints(1000, "probe", "on_cpu")}, plain)
 	metadatatest.AssertEqualEbpfEventsLost(t, tt, intPoints{
-		ints(3, "probe", "on_cpu", "reason", "map_full"), ints(0, "probe", "process", "reason", "ring_full"),
+		ints(3, "probe", "on_cpu", "reason", "map_full", "outcome", "lost"),
+		ints(0, "probe", "process", "reason", "ring_full", "outcome", "lost"),
+		ints(9, "probe", "on_cpu", "reason", "stack_cut", "outcome", "incomplete"),
 	}, plain)
 	metadatatest.AssertEqualEbpfEventsUnmerged(t, tt, intPoints{ints(11, "probe", "on_cpu")}, plain)
 	metadatatest.AssertEqualEbpfFrames(t, tt, intPoints{ints(500)}, plain)
@@ -87,12 +91,14 @@ func TestSelfTelemetry(t *testing.T) {
 	metadatatest.AssertEqualEbpfSymbolLookups(t, tt, intPoints{ints(90, "outcome", "hit"), ints(10, "outcome", "miss")}, plain)
 	metadatatest.AssertEqualEbpfSymbolEvictions(t, tt, intPoints{ints(4)}, plain)
 	metadatatest.AssertEqualEbpfSymbolErrors(t, tt, intPoints{ints(2, "reason", "not_elf")}, plain)
-	metadatatest.AssertEqualEbpfMemory(t, tt, intPoints{ints(4096, "component", "maps"), ints(8192, "component", "symbols"), ints(2048, "component", "samples")}, plain)
+	metadatatest.AssertEqualEbpfMemory(t, tt, intPoints{
+		ints(4096, "component", "maps"), ints(8192, "component", "symbols"), ints(2048, "component", "samples"), ints(1024, "component", "processes"),
+	}, plain)
 	metadatatest.AssertEqualEbpfMapFill(t, tt, floatPoints{floats(0.25, "map", "scope")}, plain)
 	metadatatest.AssertEqualEbpfProbeCPUTime(t, tt, floatPoints{floats(0.003, "program", "on_cpu.sample")}, plain)
 	metadatatest.AssertEqualEbpfProbeRuns(t, tt, intPoints{ints(1003, "program", "on_cpu.sample")}, plain)
 	metadatatest.AssertEqualEbpfEngineCPUTime(t, tt, floatPoints{floats(1.5)}, plain)
-	metadatatest.AssertEqualEbpfProbesAttached(t, tt, intPoints{ints(1)}, plain)
+	metadatatest.AssertEqualEbpfProbesAttached(t, tt, intPoints{ints(2, "probe", "on_cpu"), ints(3, "probe", "process")}, plain)
 	metadatatest.AssertEqualEbpfProcesses(t, tt, intPoints{ints(40, "scope", "known"), ints(30, "scope", "in_scope")}, plain)
 	metadatatest.AssertEqualEbpfProcessErrors(t, tt, intPoints{ints(5, "reason", "permission")}, plain)
 	metadatatest.AssertEqualEbpfSelectorsUnmatched(t, tt, intPoints{ints(1)}, plain)

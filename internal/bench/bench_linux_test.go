@@ -37,8 +37,8 @@ func TestFill(t *testing.T) {
 				"otelcol_ebpf_probe_runs":      {series(events+1, "program", "on_cpu.sample")},
 				"otelcol_ebpf_probe_cpu_time":  {series(0.5, "program", "on_cpu.sample")},
 				"otelcol_ebpf_events_lost": {
-					series(2, "probe", "on_cpu", "reason", "map_full"),
-					series(3, "probe", "on_cpu", "reason", "stack_cut"),
+					series(2, "probe", "on_cpu", "reason", "map_full", "outcome", "lost"),
+					series(3, "probe", "on_cpu", "reason", "stack_cut", "outcome", "incomplete"),
 				},
 				"otelcol_ebpf_batches_dropped": {series(1, "reason", "refused", "signal", "profiles")},
 			},

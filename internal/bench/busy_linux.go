@@ -193,14 +193,11 @@ func (b *bench) fillFromOutside(subject *collector.Collector, to *report.Busy) e
 	return err
 }
 
-// incomplete are the reasons that cut a sample's stack; all others lose it.
-var incomplete = map[string]bool{"stack_cut": true, "stack_fault": true, "process_exited": true, "stack_unreadable": true}
-
 func losses(metrics prom.Metrics) (lost, cut map[string]float64) {
 	lost, cut = map[string]float64{}, map[string]float64{}
 	for _, s := range metrics["otelcol_ebpf_events_lost"] {
 		key := s.Labels["probe"] + "/" + s.Labels["reason"]
-		if s.Labels["probe"] == "unwind" || incomplete[s.Labels["reason"]] {
+		if s.Labels["outcome"] == "incomplete" {
 			cut[key] += s.Value
 		} else {
 			lost[key] += s.Value

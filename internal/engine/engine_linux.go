@@ -53,6 +53,8 @@ type Engine struct {
 	running   []*running
 	governor  governor
 	degraded  map[string]string
+	// cpusDue is when to follow the CPUs again after it failed; zero while all is well.
+	cpusDue time.Time
 
 	work  meter
 	level atomic.Int32

@@ -166,5 +166,13 @@ func TestStats(t *testing.T) {
 		require.True(t, known, "%v is told also where it is 0", key)
 		require.Zero(t, count, "%v", key)
 	}
+	for _, key := range []LossKey{
+		{"on_cpu", "stack_cut"}, {"on_cpu", "stack_fault"}, {"unwind", "no_unwind_table"}, {"unwind", "table_failed"},
+	} {
+		require.Contains(t, stats.Incomplete, key, "told also where it is 0")
+	}
+	cpus, err := kernel.OnlineCPUs("/sys")
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{"on_cpu": len(cpus), "process": 3}, stats.Attached)
 	require.Zero(t, stats.Level)
 }

@@ -6,6 +6,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -91,6 +92,9 @@ func (e *Engine) tick(ctx context.Context, now time.Time) {
 		e.subjects.drained()
 	}
 	e.keepToLimits(now)
+	if !e.cpusDue.IsZero() && !e.cpusDue.After(now) {
+		e.followCPUs()
+	}
 	for _, o := range e.running {
 		if !o.reportDue.After(now) {
 			e.report(o, now)
@@ -123,15 +127,26 @@ func (e *Engine) keepToLimits(now time.Time) {
 	e.hooks.Level(level, cause)
 }
 
+// followCPUs is called when CPUs came or went, and again an interval of the scan
+// after it failed.
 func (e *Engine) followCPUs() {
 	if e.mappings != nil {
 		e.followCPUsMappings()
 	}
+	var errs []error
 	for _, o := range e.running {
 		if err := o.CPUsChanged(); err != nil {
-			e.logger.Error("Following CPUs that came or went", zap.String("kind", string(o.kind)), zap.Error(err))
+			errs = append(errs, fmt.Errorf("%s: %w", o.kind, err))
 		}
 	}
+	err := errors.Join(errs...)
+	e.cpusDue = time.Time{}
+	if err != nil {
+		e.cpusDue = time.Now().Add(e.config.ScanInterval)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.noteFailing(failingCPUs, "Some CPUs are not observed; tried again at the next scan", err)
 }
 
 // watchProcesses scans /proc at once and then at each interval: what no event

@@ -8,8 +8,9 @@ import "time"
 type Stats struct {
 	// Events counts what each probe has seen, lost ones included.
 	Events map[string]uint64
-	// Lost counts what was lost or told incompletely.
-	Lost map[LossKey]uint64
+	// Lost counts what was lost, Incomplete what was told less complete than it was
+	// seen: stacks that are cut, code without tables.
+	Lost, Incomplete map[LossKey]uint64
 	// Unmerged counts events for which the kernel's table had no free slot near.
 	// Nothing is lost by it: user space merges them.
 	Unmerged map[string]uint64
@@ -20,12 +21,14 @@ type Stats struct {
 	SymbolHits, SymbolMisses uint64
 	SymbolEvictions          uint64
 	SymbolErrors             map[string]uint64
-	// MapBytes, SymbolBytes and SampleBytes are what is held.
-	MapBytes, SymbolBytes, SampleBytes uint64
+	// MapBytes, SymbolBytes, SampleBytes and ProcessBytes are what is held.
+	MapBytes, SymbolBytes, SampleBytes, ProcessBytes uint64
 	// MapFill is how full kernel maps are, from 0 to 1: of scope now, of
 	// process_events the most that waited for a drain in the last minute or two.
 	MapFill map[string]float64
-	// Programs are the attached BPF programs.
+	// Attached counts the hooks that programs of each probe are attached to now.
+	Attached map[string]int
+	// Programs are the loaded BPF programs.
 	Programs map[string]ProgramStats
 	// EngineTime is the CPU time of the engine's own work.
 	EngineTime time.Duration

@@ -16,8 +16,10 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 )
 
-// Capabilities that are degraded while the kernel's own counts cannot be read.
+// Capabilities that are degraded while something fails: the kernel's own counts
+// cannot be read, or a CPU cannot be observed.
 const (
+	failingCPUs    = "cpus"
 	unreadPrograms = "program_statistics"
 	unreadLosses   = "loss_statistics"
 	unreadFill     = "map_fill"
@@ -28,10 +30,11 @@ const (
 type lastRead struct {
 	programs map[string]ProgramStats
 	losses   map[LossKey]uint64
-	mapBytes uint64
-	// unread says why something could not be read the last time; "" after it
-	// could again.
-	unread map[string]string
+	// incomplete are losses of events that were told all the same.
+	incomplete map[LossKey]uint64
+	mapBytes   uint64
+	// failing says what failed the last time, and why; "" after it has worked again.
+	failing map[string]string
 	// tables tells how full the tables of each observation get.
 	tables map[observe.Kind]*highest
 	// ring tells how full the ring of processes' events gets.
@@ -81,13 +84,18 @@ func (e *Engine) readPrograms() {
 
 // readLosses reads what the programs count themselves. The caller holds the lock.
 func (e *Engine) readLosses() {
-	lost := maps.Clone(e.last.losses)
+	lost, incomplete := maps.Clone(e.last.losses), maps.Clone(e.last.incomplete)
 	if lost == nil {
-		lost = map[LossKey]uint64{}
+		lost, incomplete = map[LossKey]uint64{}, map[LossKey]uint64{}
 	}
 	for _, o := range e.running {
 		for _, loss := range o.Losses() {
-			lost[LossKey{loss.Probe, loss.Reason}] = loss.Count
+			key := LossKey{loss.Probe, loss.Reason}
+			if loss.Told {
+				incomplete[key] = loss.Count
+			} else {
+				lost[key] = loss.Count
+			}
 		}
 	}
 	shared, err := e.tracker.Losses()
@@ -95,14 +103,14 @@ func (e *Engine) readLosses() {
 		lost[LossKey{probeProcess, "ring_full"}] = shared.RingFull
 		lost[LossKey{probeProcess, "scope_full"}] = shared.ScopeFull
 	}
-	lost[LossKey{"unwind", "not_code"}] = e.subjects.notCode.Load()
+	incomplete[LossKey{"unwind", "not_code"}] = e.subjects.notCode.Load()
 	if e.unwinding != nil {
-		lost[LossKey{"unwind", "table_failed"}] = e.unwinding.failed.Load()
-		lost[LossKey{"unwind", "mappings_full"}] = e.unwinding.skipped.Load()
+		incomplete[LossKey{"unwind", "table_failed"}] = e.unwinding.failed.Load()
+		incomplete[LossKey{"unwind", "mappings_full"}] = e.unwinding.skipped.Load()
 	}
 	lost[LossKey{probeProcess, "undecided"}] = e.subjects.undecided.Load()
 	lost[LossKey{probeProcess, "too_many"}] = e.subjects.crowded.Load()
-	e.last.losses = lost
+	e.last.losses, e.last.incomplete = lost, incomplete
 	e.noteUnread(unreadLosses, err)
 }
 
@@ -163,31 +171,36 @@ func (s *subjects) decided() int {
 	return len(s.byProcess) + always
 }
 
-// noteUnread remembers whether a reading has failed. The first failure is logged.
+// noteUnread remembers whether a reading of the kernel's own counts has failed.
 func (e *Engine) noteUnread(what string, err error) {
-	_, before := e.last.unread[what]
+	e.noteFailing(what, "The receiver's own statistics keep their last values", err)
+}
+
+// noteFailing remembers whether something has failed the last time. The first
+// failure is logged with its consequence. The caller holds the lock.
+func (e *Engine) noteFailing(what, consequence string, err error) {
+	_, before := e.last.failing[what]
 	switch {
 	case err == nil && before:
-		e.last.unread[what] = ""
+		e.last.failing[what] = ""
 	case err != nil:
 		if !before {
-			e.logger.Warn("The receiver's own statistics keep their last values",
-				zap.String("capability", what), zap.Error(err))
+			e.logger.Warn(consequence, zap.String("capability", what), zap.Error(err))
 		}
-		if e.last.unread == nil {
-			e.last.unread = map[string]string{}
+		if e.last.failing == nil {
+			e.last.failing = map[string]string{}
 		}
-		e.last.unread[what] = err.Error()
+		e.last.failing[what] = consequence + ": " + err.Error()
 	}
 }
 
-// degradedNow is what is missing: since the start, and at the last reading. The
+// degradedNow is what is missing since the start, and what failed the last time. The
 // caller holds the lock.
 func (e *Engine) degradedNow() map[string]string {
 	degraded := maps.Clone(e.degraded)
-	for what, why := range e.last.unread {
+	for what, why := range e.last.failing {
 		if why != "" {
-			degraded[what] = "reading what the kernel counts, the last values are told: " + why
+			degraded[what] = why
 		}
 	}
 	return degraded

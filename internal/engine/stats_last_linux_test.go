@@ -49,7 +49,7 @@ func TestCostsThatCannotBeRead(t *testing.T) {
 	require.Equal(t, map[string]ProgramStats{"on_cpu.sample": {Runs: 5, Time: 5}}, e.last.programs)
 	require.Equal(t, map[string]string{
 		"cpu_hotplug":        "why",
-		"program_statistics": "reading what the kernel counts, the last values are told: not now",
+		"program_statistics": "The receiver's own statistics keep their last values: not now",
 	}, e.degradedNow())
 	require.Equal(t, 1, logs.Len(), "told once")
 	require.Equal(t, map[string]any{"capability": "program_statistics", "error": "not now"}, logs.All()[0].ContextMap())

@@ -15,7 +15,9 @@ func (e *Engine) Stats() Stats {
 	stats := Stats{
 		Events:     map[string]uint64{},
 		Lost:       map[LossKey]uint64{},
+		Incomplete: map[LossKey]uint64{},
 		Unmerged:   map[string]uint64{},
+		Attached:   map[string]int{},
 		EngineTime: e.work.total(),
 		Degraded:   map[string]string{},
 		Level:      int(e.level.Load()),
@@ -29,13 +31,21 @@ func (e *Engine) Stats() Stats {
 	stats.Degraded = e.degradedNow()
 	stats.Programs = maps.Clone(e.last.programs)
 	maps.Copy(stats.Lost, e.last.losses)
+	maps.Copy(stats.Incomplete, e.last.incomplete)
 	stats.MapBytes = e.last.mapBytes
 	stats.MapFill = e.mapFill()
 	for _, o := range e.running {
 		stats.Events[string(o.kind)] = o.Samples()
 		stats.Unmerged[string(o.kind)] = o.Unmerged()
+		stats.Attached[string(o.kind)] = o.Attached()
+	}
+	if !e.released {
+		stats.Attached[probeProcess] = len(e.tracker.Programs())
+	} else {
+		clear(stats.Attached)
 	}
 	stats.SampleBytes = e.sampleBytes()
+	stats.ProcessBytes = e.table.Bytes()
 	e.processStats(&stats)
 	e.symbolStats(&stats)
 	return stats

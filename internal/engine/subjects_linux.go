@@ -258,6 +258,9 @@ func (s *subjects) unanswer(pid uint32) {
 func (s *subjects) end(key observe.SubjectKey) {
 	if known := s.known[key]; known.ended == 0 {
 		known.ended = drainsAfterEnd
+		if space := known.space.Load(); space != nil {
+			space.Freeze()
+		}
 		s.ending = append(s.ending, key)
 	}
 }

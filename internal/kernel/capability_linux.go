@@ -41,7 +41,7 @@ var (
 		bit: unix.CAP_DAC_READ_SEARCH, implied: []uint{unix.CAP_DAC_OVERRIDE},
 	}
 	CapSyslog = Capability{
-		Name: "CAP_SYSLOG", Purpose: "see the addresses of kernel functions, without which kernel frames have no names",
+		Name: "CAP_SYSLOG", Purpose: "see the addresses of kernel functions, without which kernel frames have no names before Linux 5.16",
 		bit: unix.CAP_SYSLOG,
 	}
 	CapCheckpointRestore = Capability{

@@ -43,7 +43,7 @@ func TestMissingCapabilityError(t *testing.T) {
 	missing := &MissingCapabilityError{Missing: []Capability{CapBPF, CapPerfmon, CapSyslog}}
 	require.EqualError(t, missing, "missing CAP_BPF (to load BPF programs and create their maps), "+
 		"CAP_PERFMON (to attach to perf events and tracepoints and read stacks), "+
-		"CAP_SYSLOG (to see the addresses of kernel functions, without which kernel frames have no names). "+
+		"CAP_SYSLOG (to see the addresses of kernel functions, without which kernel frames have no names before Linux 5.16). "+
 		"Run the Collector as root, or grant what is missing: setcap cap_bpf,cap_perfmon,cap_syslog+ep "+binary+"; "+
 		"or with systemd AmbientCapabilities=CAP_BPF CAP_PERFMON CAP_SYSLOG; "+
 		"or in Kubernetes securityContext.capabilities.add: [BPF, PERFMON, SYSLOG]")

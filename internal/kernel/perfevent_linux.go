@@ -14,8 +14,9 @@ import (
 
 // PerfEvent is a perf event on one CPU that runs a BPF program.
 type PerfEvent struct {
-	fd  int
-	cpu int
+	fd     int
+	cpu    int
+	source PerfSource
 }
 
 // PerfSource is what makes a perf event fire.
@@ -38,7 +39,7 @@ func OpenPerfEvent(source PerfSource, cpu int, period time.Duration, program *eb
 	if err != nil {
 		return nil, fmt.Errorf("opening a perf event on CPU %d: %w", cpu, err)
 	}
-	event := &PerfEvent{fd: fd, cpu: cpu}
+	event := &PerfEvent{fd: fd, cpu: cpu, source: source}
 	if err := event.start(program); err != nil {
 		return nil, errors.Join(err, event.Close())
 	}
@@ -49,34 +50,55 @@ func perfAttr(source PerfSource, period time.Duration) unix.PerfEventAttr {
 	attr := unix.PerfEventAttr{
 		Type:   unix.PERF_TYPE_SOFTWARE,
 		Config: unix.PERF_COUNT_SW_CPU_CLOCK,
-		Sample: uint64(period.Nanoseconds()),
+		Sample: source.rate(period),
 		Bits:   unix.PerfBitDisabled | unix.PerfBitExcludeIdle,
 	}
 	if source == Cycles {
 		attr.Type = unix.PERF_TYPE_HARDWARE
 		attr.Config = unix.PERF_COUNT_HW_CPU_CYCLES
-		attr.Sample = uint64(max(time.Second/period, 1))
 		attr.Bits |= unix.PerfBitFreq
 	}
 	attr.Size = uint32(unsafe.Sizeof(attr))
 	return attr
 }
 
+// rate is what the kernel calls the sample period of a source: nanoseconds of the
+// timer, or how often a second the counter is to fire.
+func (s PerfSource) rate(period time.Duration) uint64 {
+	if s == Cycles {
+		return uint64(max(time.Second/period, 1))
+	}
+	return uint64(period.Nanoseconds())
+}
+
 func (e *PerfEvent) start(program *ebpf.Program) error {
 	if err := unix.IoctlSetInt(e.fd, unix.PERF_EVENT_IOC_SET_BPF, program.FD()); err != nil {
 		return fmt.Errorf("attaching a program to the perf event of CPU %d: %w", e.cpu, err)
 	}
+	return e.Resume()
+}
+
+// Pause stops the event until Resume.
+func (e *PerfEvent) Pause() error {
+	if err := unix.IoctlSetInt(e.fd, unix.PERF_EVENT_IOC_DISABLE, 0); err != nil {
+		return fmt.Errorf("pausing the perf event of CPU %d: %w", e.cpu, err)
+	}
+	return nil
+}
+
+// Resume lets the event fire.
+func (e *PerfEvent) Resume() error {
 	if err := unix.IoctlSetInt(e.fd, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
 		return fmt.Errorf("enabling the perf event of CPU %d: %w", e.cpu, err)
 	}
 	return nil
 }
 
-// SetPeriod makes an event of [CPUClock] fire at another period. Its timer starts
+// SetPeriod makes the event fire at another period. The timer of [CPUClock] starts
 // anew.
 func (e *PerfEvent) SetPeriod(period time.Duration) error {
-	ns := uint64(period.Nanoseconds())
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(e.fd), unix.PERF_EVENT_IOC_PERIOD, uintptr(unsafe.Pointer(&ns)))
+	rate := e.source.rate(period)
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(e.fd), unix.PERF_EVENT_IOC_PERIOD, uintptr(unsafe.Pointer(&rate)))
 	if errno != 0 {
 		return fmt.Errorf("setting the period of the perf event of CPU %d to %s: %w", e.cpu, period, errno)
 	}

@@ -32,8 +32,12 @@ type Observation interface {
 	// SetLevel makes the observation cheaper the higher the level is; at 0 it
 	// does what was configured. It is called between Report and the next Drain.
 	SetLevel(level int) error
-	// CPUsChanged is called after CPUs came or went.
+	// CPUsChanged is called after CPUs came or went, and again some time after it
+	// failed.
 	CPUsChanged() error
+	// Attached is the number of hooks that the observation's programs are attached
+	// to now: perf events, tracepoints, probes.
+	Attached() int
 	// Losses returns what was seen and could not be kept whole, by reason, since
 	// the start.
 	Losses() []Loss
@@ -56,10 +60,13 @@ type Observation interface {
 	Close() error
 }
 
-// Loss is a count of events that were lost or cut for one reason.
+// Loss is a count of events that were lost, or cut, for one reason.
 type Loss struct {
 	Probe, Reason string
 	Count         uint64
+	// Told says that the events were told all the same, less complete than they
+	// were seen.
+	Told bool
 }
 
 // ProgramCost is the run time of one BPF program since it was loaded.

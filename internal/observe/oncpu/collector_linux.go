@@ -219,11 +219,11 @@ func (c *collector) take(until time.Time) []*model.Profile {
 
 func (c *collector) losses() []observe.Loss {
 	return []observe.Loss{
-		{Probe: "on_cpu", Reason: "stack_cut", Count: c.cut.Load()},
-		{Probe: "unwind", Reason: "no_unwind_table", Count: c.ends[bindings.OnCPUUnwindEndUNWIND_END_NO_TABLE].Load()},
-		{Probe: "unwind", Reason: "bad_frame", Count: c.ends[bindings.OnCPUUnwindEndUNWIND_END_BAD_FRAME].Load()},
-		{Probe: "unwind", Reason: "no_register", Count: c.ends[bindings.OnCPUUnwindEndUNWIND_END_REGISTER].Load()},
-		{Probe: "on_cpu", Reason: "process_exited", Count: c.nameless.Load()},
+		{Probe: "on_cpu", Reason: "stack_cut", Count: c.cut.Load(), Told: true},
+		{Probe: "unwind", Reason: "no_unwind_table", Count: c.ends[bindings.OnCPUUnwindEndUNWIND_END_NO_TABLE].Load(), Told: true},
+		{Probe: "unwind", Reason: "bad_frame", Count: c.ends[bindings.OnCPUUnwindEndUNWIND_END_BAD_FRAME].Load(), Told: true},
+		{Probe: "unwind", Reason: "no_register", Count: c.ends[bindings.OnCPUUnwindEndUNWIND_END_REGISTER].Load(), Told: true},
+		{Probe: "on_cpu", Reason: "process_exited", Count: c.nameless.Load(), Told: true},
 		{Probe: "on_cpu", Reason: "interval_full", Count: c.full.Load()},
 	}
 }

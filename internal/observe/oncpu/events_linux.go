@@ -24,10 +24,11 @@ type events struct {
 	byCPU   map[int]*kernel.PerfEvent
 }
 
-// setPeriod says what the events that are opened next fire at, on average.
-func (e *events) setPeriod(period time.Duration) {
+// setPeriod says what the events fire at from now on, on average.
+func (e *events) setPeriod(period time.Duration) error {
 	e.dither = dither{period: period}
 	e.current = e.dither.turn(time.Now())
+	return e.setAll()
 }
 
 // turn begins the next turn of the dither, when it is due. Cycles of a CPU keep
@@ -37,35 +38,49 @@ func (e *events) turn(now time.Time) error {
 		return nil
 	}
 	e.current = e.dither.turn(now)
+	return e.setAll()
+}
+
+func (e *events) setAll() error {
+	period := e.firing()
+	return e.each(func(event *kernel.PerfEvent) error { return event.SetPeriod(period) })
+}
+
+// firing is the period that an event fires at now.
+func (e *events) firing() time.Duration {
+	if e.source == kernel.Cycles {
+		return e.dither.period
+	}
+	return e.current
+}
+
+func (e *events) each(do func(*kernel.PerfEvent) error) error {
 	var errs []error
 	for _, event := range e.byCPU {
-		errs = append(errs, event.SetPeriod(e.current))
+		errs = append(errs, do(event))
 	}
 	return errors.Join(errs...)
 }
 
-// follow opens events on the CPUs of online that have none, and anew on those
-// that were away: a CPU that goes offline disables its events for good. A CPU
-// that vanishes between the list and the call is no error.
+// follow opens an event on each CPU of online in place of the one that was there: a
+// CPU that went offline has disabled its event for good, and nothing tells so when it
+// is back already. Where none can be opened the old one stays. A CPU that vanishes
+// between the list and the call is no error.
 func (e *events) follow(online []int) error {
 	there := map[int]bool{}
-	period := e.current
-	if e.source == kernel.Cycles {
-		period = e.dither.period
-	}
 	var errs []error
 	for _, cpu := range online {
-		there[cpu] = true
-		if _, ok := e.byCPU[cpu]; ok {
-			continue
-		}
-		event, err := kernel.OpenPerfEvent(e.source, cpu, period, e.program)
+		event, err := kernel.OpenPerfEvent(e.source, cpu, e.firing(), e.program)
 		if errors.Is(err, unix.ENODEV) {
 			continue
 		}
+		there[cpu] = true
 		if err != nil {
 			errs = append(errs, err)
 			continue
+		}
+		if old, ok := e.byCPU[cpu]; ok {
+			errs = append(errs, old.Close())
 		}
 		e.byCPU[cpu] = event
 	}

@@ -52,3 +52,35 @@ func TestCPUBackBeforeAnybodyLooks(t *testing.T) {
 	}
 	require.Greater(t, s.Samples()-before, least)
 }
+
+// TestNoDescriptorsLeft holds that sampling goes on where no events can be opened, and that a change of the period
+// needs none.
+func TestNoDescriptorsLeft(t *testing.T) {
+	s := sample(t, config(time.Millisecond))
+	cpus := s.Attached()
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	none := limit
+	none.Cur = 0
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
+	defer func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }()
+	online := make([]int, cpus)
+	for i := range online {
+		online[i] = i
+	}
+	require.ErrorIs(t, s.follow(online), unix.EMFILE)
+	require.Equal(t, cpus, s.Attached(), "the old events stay")
+	require.NoError(t, s.SetLevel(1))
+	s.drain()
+	before := s.Samples()
+	stop := make(chan struct{})
+	go func() { burn(stop) }()
+	time.Sleep(300 * time.Millisecond)
+	close(stop)
+	s.drain()
+	require.Greater(t, s.Samples()-before, uint64(30), "one CPU for 300 ms at 2 ms")
+
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	require.NoError(t, s.follow(online))
+	require.Equal(t, cpus, s.Attached())
+}

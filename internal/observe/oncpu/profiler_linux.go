@@ -36,6 +36,7 @@ type Profiler struct {
 
 	samples, full, noTable, unmerged, faults, unreadable atomic.Uint64
 	firstSample                                          atomic.Uint64
+	attached                                             atomic.Int64 // events
 }
 
 var _ observe.Observation = (*Profiler)(nil)
@@ -108,11 +109,10 @@ func (p *Profiler) attach(online []int) error {
 		program: p.coll.Programs[bindings.OnCPUProgSample],
 		byCPU:   map[int]*kernel.PerfEvent{},
 	}
-	p.events.setPeriod(p.config.Period)
 	if p.config.Cycles {
 		p.events.source = kernel.Cycles
 	}
-	err := p.follow(online)
+	err := errors.Join(p.events.setPeriod(p.config.Period), p.follow(online))
 	if p.config.Cycles && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP)) {
 		p.fallback = err
 		p.events.source = kernel.CPUClock
@@ -127,7 +127,9 @@ func (p *Profiler) follow(online []int) error {
 			return err
 		}
 	}
-	return p.events.follow(online)
+	err := p.events.follow(online)
+	p.attached.Store(int64(len(p.events.byCPU)))
+	return err
 }
 
 // Degraded says why the observation is less than what was configured, or nil.
@@ -190,23 +192,23 @@ func (p *Profiler) SetLevel(level int) error {
 		return nil
 	}
 	// What was counted at the old period must not be told with the new one. An
-	// error must not keep the events from being opened again.
-	err := errors.Join(p.events.close(), p.Drain())
-	p.events.setPeriod(period)
+	// error must not keep the events from firing again.
+	err := errors.Join(p.events.each((*kernel.PerfEvent).Pause), p.Drain())
 	p.collected.setPeriod(period)
-	return errors.Join(err, p.CPUsChanged())
+	return errors.Join(err, p.events.setPeriod(period), p.events.each((*kernel.PerfEvent).Resume))
 }
 
 // CPUsChanged opens events on CPUs that came and closes those of CPUs that went.
-// It opens all of them anew: a CPU that went and came back before anybody looked
-// has lost its event, and nothing tells so.
 func (p *Profiler) CPUsChanged() error {
 	online, err := kernel.OnlineCPUs(p.config.SysRoot)
 	if err != nil {
 		return err
 	}
-	return errors.Join(p.events.close(), p.follow(online))
+	return p.follow(online)
 }
+
+// Attached is the number of CPUs that are sampled.
+func (p *Profiler) Attached() int { return int(p.attached.Load()) }
 
 // Samples is the number of samples taken, lost ones included.
 func (p *Profiler) Samples() uint64 { return p.samples.Load() + p.noTable.Load() }
@@ -216,8 +218,8 @@ func (p *Profiler) Losses() []observe.Loss {
 	return append([]observe.Loss{
 		{Probe: "on_cpu", Reason: "map_full", Count: p.full.Load()},
 		{Probe: "on_cpu", Reason: "no_table", Count: p.noTable.Load()},
-		{Probe: "on_cpu", Reason: "stack_fault", Count: p.faults.Load()},
-		{Probe: "on_cpu", Reason: "stack_unreadable", Count: p.unreadable.Load()},
+		{Probe: "on_cpu", Reason: "stack_fault", Count: p.faults.Load(), Told: true},
+		{Probe: "on_cpu", Reason: "stack_unreadable", Count: p.unreadable.Load(), Told: true},
 	}, p.collected.losses()...)
 }
 

@@ -425,7 +425,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.EbpfEventsLost, err = builder.meter.Int64ObservableCounter(
 		"otelcol_ebpf_events_lost",
-		metric.WithDescription("Events that were lost or told incompletely, by reason. [Development]"),
+		metric.WithDescription("Events that were lost, or told less complete than they were seen (outcome incomplete), by reason. [Development]"),
 		metric.WithUnit("{event}"),
 	)
 	errs = errors.Join(errs, err)
@@ -479,8 +479,8 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.EbpfProbesAttached, err = builder.meter.Int64ObservableGauge(
 		"otelcol_ebpf_probes_attached",
-		metric.WithDescription("BPF programs that are attached. [Development]"),
-		metric.WithUnit("{program}"),
+		metric.WithDescription("Hooks that BPF programs are attached to; of on_cpu the CPUs that are sampled. [Development]"),
+		metric.WithUnit("{hook}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.EbpfProcessErrors, err = builder.meter.Int64ObservableCounter(

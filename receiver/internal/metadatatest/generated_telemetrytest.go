@@ -86,7 +86,7 @@ func AssertEqualEbpfEvents(t *testing.T, tt *componenttest.Telemetry, dps []metr
 func AssertEqualEbpfEventsLost(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_ebpf_events_lost",
-		Description: "Events that were lost or told incompletely, by reason. [Development]",
+		Description: "Events that were lost, or told less complete than they were seen (outcome incomplete), by reason. [Development]",
 		Unit:        "{event}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -224,8 +224,8 @@ func AssertEqualEbpfProbeRuns(t *testing.T, tt *componenttest.Telemetry, dps []m
 func AssertEqualEbpfProbesAttached(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_ebpf_probes_attached",
-		Description: "BPF programs that are attached. [Development]",
-		Unit:        "{program}",
+		Description: "Hooks that BPF programs are attached to; of on_cpu the CPUs that are sampled. [Development]",
+		Unit:        "{hook}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
 		},
