@@ -53,8 +53,12 @@ bin/demo-load:
 	@CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./internal/demo
 
 .PHONY: run
-run: build bin/demo-load ## start the Collector on this host, show its hottest functions, write flame graphs; Ctrl-C ends (RUN_SECONDS=N: by itself)
+run: run-check build bin/demo-load ## start the Collector on this host, show its hottest functions, write flame graphs; Ctrl-C ends (RUN_SECONDS=N: by itself)
 	@RUN_SECONDS=$(RUN_SECONDS) OUT="$(OUT)" internal/tools/run.sh
+
+.PHONY: run-check
+run-check:
+	@internal/tools/run.sh check
 
 ## ---- test
 

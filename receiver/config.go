@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path"
+	"runtime"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
@@ -140,6 +141,12 @@ func (c *Config) validateRoot() error {
 	}
 	if !info.IsDir() {
 		return fmt.Errorf("root_path: %s is not a directory: the host's file system must be mounted there", c.RootPath)
+	}
+	if runtime.GOOS != "linux" {
+		return nil // the receiver says itself that it observes Linux alone
+	}
+	if _, err := os.Stat(path.Join(c.RootPath, "proc/self")); err != nil {
+		return fmt.Errorf("root_path: %s has no proc: the host's file system must be mounted there, its /proc included: %w", c.RootPath, err)
 	}
 	return nil
 }

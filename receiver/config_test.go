@@ -53,7 +53,7 @@ func TestConfig(t *testing.T) {
 			c.Observe.OnCPU = configoptional.Some(onCPU)
 		}),
 		"all": {
-			RootPath: "/proc",
+			RootPath: "/proc/self/root",
 			Targets: TargetsConfig{
 				Include: []SelectorConfig{{
 					PID: 17, Comm: "^nginx", Exe: "/usr/sbin/*", Cmdline: "worker", Port: 8080, ContainerID: "0123456789AB",
@@ -132,6 +132,7 @@ func TestInvalid(t *testing.T) {
 		"type_period":        `observe::on_cpu::period: "soon" is not allowed: it must be a duration with its unit, such as 9ms`,
 		"type_period_number": "observe::on_cpu::period: 9 is not allowed: it must be a duration with its unit, such as 9ms",
 		"type_stacks":        `observe::on_cpu::kernel_stacks: "maybe" is not allowed: it must be true or false`,
+		"type_depth_float":   "observe::on_cpu::max_depth: 100.0 is not allowed: it must be a whole number",
 		"type_depth":         "observe::on_cpu::max_depth: 1.5 is not allowed: it must be a whole number",
 		"type_cpu":           `limits::cpu_percent: "much" is not allowed: it must be a number`,
 
@@ -139,6 +140,7 @@ func TestInvalid(t *testing.T) {
 		"root_empty":    `root_path: "" is not allowed: it must be absolute`,
 		"no_stacks":     "observe::on_cpu::user_stacks: false is not allowed where kernel_stacks is false: samples would have no stacks",
 		"root_missing":  "root_path: the host's file system must be mounted there: stat /none/of/this: no such file or directory",
+		"root_other":    "root_path: /etc has no proc: the host's file system must be mounted there, its /proc included: stat /etc/proc/self: no such file or directory",
 		"root_file":     "root_path: /proc/version is not a directory: the host's file system must be mounted there",
 
 		"selector_empty":        "targets::include[0]::" + condition,
@@ -219,7 +221,7 @@ func TestEngineConfig(t *testing.T) {
 	require.NoError(t, err)
 	got := engineConfig(c, true)
 	require.Equal(t, engine.Config{
-		RootPath: "/proc",
+		RootPath: "/proc/self/root",
 		Include: []process.Selector{{
 			PID: 17, Comm: "^nginx", Exe: "/usr/sbin/*", Cmdline: "worker", Port: 8080, ContainerID: "0123456789AB",
 			PodUID: "^8d3a", Service: "checkout", Set: map[string]string{"service.name": "checkout", "team": "pay"},

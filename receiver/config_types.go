@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strconv"
 	"time"
 )
 
@@ -85,6 +86,9 @@ func shown(value any) string {
 		return "a map"
 	case []any:
 		return "a list"
+	}
+	if v := reflect.ValueOf(value); v.CanFloat() && v.Float() == math.Trunc(v.Float()) {
+		return strconv.FormatFloat(v.Float(), 'f', 1, 64) // 100.0 is not 100
 	}
 	return fmt.Sprint(value)
 }

@@ -60,6 +60,8 @@ func (r *ebpfReceiver) Start(_ context.Context, host component.Host) error {
 }
 
 func (r *ebpfReceiver) start() error {
+	// Errors are for the person who must act: where in the code they were found is of no use then.
+	r.settings.Logger = r.settings.Logger.WithOptions(zap.AddStacktrace(zap.FatalLevel))
 	var err error
 	if r.telemetry, err = metadata.NewTelemetryBuilder(r.settings.TelemetrySettings); err != nil {
 		return fmt.Errorf("creating the receiver's own metrics: %w", err)

@@ -240,12 +240,26 @@ func (p procFS) tolerate(pid uint32, name string, err error) error {
 	return nil
 }
 
+// over tells whether a process has ended, though it may not have been waited for.
+func (p procFS) over(pid uint32) bool {
+	text, err := os.ReadFile(p.path(pid) + "/stat")
+	if err != nil {
+		return true
+	}
+	s, err := parseStat(text)
+	return err == nil && s.dead()
+}
+
 // failed says what could not be read, and counts it unless it is just gone.
 func (p procFS) failed(pid uint32, name string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH):
 		return fmt.Errorf("reading %s/%s: %w", p.path(pid), name, ErrGone)
 	case errors.Is(err, fs.ErrPermission):
+		// What a process had is gone before the process is, and looks forbidden then.
+		if p.over(pid) {
+			return fmt.Errorf("reading %s/%s: %w", p.path(pid), name, ErrGone)
+		}
 		p.errors.add(name, reasonPermission)
 	default:
 		p.errors.add(name, reasonIO)

@@ -70,6 +70,9 @@ func (s Selector) Compile() (*Matcher, error) {
 	if s.Exe != "" {
 		if m.exe, err = compileGlob(s.Exe); err != nil {
 			errs = append(errs, fmt.Errorf("exe: %w", err))
+		} else if !strings.ContainsAny(s.Exe[:1], `/*?[{\`) {
+			errs = append(errs, fmt.Errorf("exe: the glob %q can match nothing: it is compared with the full path; "+
+				"write /path/to/%s, or **/%s", s.Exe, s.Exe, s.Exe))
 		}
 	}
 	if m.containerID, err = containerPrefix(s.ContainerID); err != nil {
@@ -113,6 +116,12 @@ func containerPrefix(id string) (string, error) {
 	return lower, nil
 }
 
+// identifying are attributes that tell which process it is.
+var identifying = map[string]bool{
+	"process.pid": true, "process.creation.time": true, "process.executable.path": true, "process.executable.name": true,
+	"container.id": true, "k8s.pod.uid": true,
+}
+
 func checkSet(set map[string]string) error {
 	for key, value := range set {
 		if key == "" {
@@ -120,6 +129,9 @@ func checkSet(set map[string]string) error {
 		}
 		if (key == attrServiceName || key == attrServiceInstance) && value == "" {
 			return fmt.Errorf("set: %s is empty", key)
+		}
+		if identifying[key] {
+			return fmt.Errorf("set: %s is what the receiver finds out itself: it cannot be set", key)
 		}
 	}
 	return nil

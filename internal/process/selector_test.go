@@ -29,6 +29,8 @@ func TestCompileErrors(t *testing.T) {
 		{"no hex", Selector{ContainerID: "3f4c2e8b9d1g"}, []string{"container_id: "}},
 		{"empty attribute", Selector{PID: 1, Set: map[string]string{"": "b"}}, []string{"set: the name of an attribute is empty"}},
 		{"empty name", Selector{PID: 1, Set: map[string]string{"service.name": ""}}, []string{"set: service.name is empty"}},
+		{"own name", Selector{PID: 1, Set: map[string]string{"process.pid": "1"}}, []string{"set: process.pid is what the receiver finds out itself"}},
+		{"exe without a path", Selector{Exe: "nginx"}, []string{`exe: the glob "nginx" can match nothing: it is compared with the full path; write /path/to/nginx, or **/nginx`}},
 		{"several", Selector{Comm: "(", Service: "["}, []string{"comm: ", "\nservice: "}},
 	}
 	for _, tt := range tests {
@@ -61,7 +63,7 @@ func TestMatch(t *testing.T) {
 		{"exe", Selector{Exe: "/opt/jdk-*/bin/java"}, true},
 		{"exe, star within an element", Selector{Exe: "/opt/*/java"}, false},
 		{"exe, two stars", Selector{Exe: "/opt/**/java"}, true},
-		{"exe, whole path", Selector{Exe: "java"}, false},
+		{"exe, whole path", Selector{Exe: "/java"}, false},
 		{"exe, alternatives", Selector{Exe: "/opt/jdk-{17,21}/bin/jav[a-c]"}, true},
 		{"cmdline", Selector{Cmdline: `-jar \S*shop`}, true},
 		{"cmdline, other", Selector{Cmdline: "cart"}, false},

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"go.uber.org/zap"
+
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
@@ -161,7 +163,9 @@ func (s *Symbolizer) failed(err error) cause {
 	s.count.errors[why]++
 	s.count.last = err
 	switch why {
-	case processExited, notELF, notRegular: // part of any host's life
+	case processExited:
+	case notELF, notRegular: // part of any host's life
+		s.logger.Debug("Addresses of a file will have no name", zap.Error(err))
 	default:
 		s.warn(err)
 	}

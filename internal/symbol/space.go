@@ -31,6 +31,7 @@ type AddressSpace struct {
 	last    int      // index of the region that was hit last
 	read    time.Time
 	closed  bool
+	frozen  bool
 }
 
 // Open reads the executable mappings of a process and opens the binaries that
@@ -76,6 +77,14 @@ func (a *AddressSpace) Refresh() error {
 	}
 	a.install(regions)
 	return nil
+}
+
+// Freeze keeps the memory map as it is from now on: the process runs another
+// program, or none. What is asked about later was seen before.
+func (a *AddressSpace) Freeze() {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	a.frozen = true
 }
 
 // Close gives up the process. Its binaries stay known.
@@ -165,7 +174,7 @@ func (a *AddressSpace) find(pc uint64) *region {
 // gives the region of an address, or the one for addresses without a mapping.
 // It lets go of the mutex while it reads.
 func (a *AddressSpace) searchAgain(pc uint64) *region {
-	if a.s.now().Sub(a.read) < rereadInterval || a.closed || a.s.closed || a.nowhere.bin.cause == processExited {
+	if a.s.now().Sub(a.read) < rereadInterval || a.closed || a.frozen || a.s.closed || a.nowhere.bin.cause == processExited {
 		return &a.nowhere
 	}
 	a.read = a.s.now() // also when it goes wrong

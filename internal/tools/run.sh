@@ -10,6 +10,7 @@ seconds=${RUN_SECONDS:-}
 config=testdata/run.yaml
 log=$out/collector.log
 
+# Called first with "check": before the build, which takes minutes.
 if [ "$(id -u)" != 0 ]; then
   cat >&2 <<'TEXT'
 make run: not root. Loading BPF programs and sampling other users' processes need the capabilities CAP_BPF,
@@ -18,6 +19,7 @@ CAP_PERFMON and CAP_SYS_PTRACE: start it as root, or give bin/otelcol-ebpf these
 TEXT
   exit 1
 fi
+[ "${1:-}" != check ] || exit 0
 
 # Percentage of the last second in which the CPUs were busy, over all CPUs.
 busy_percent() {
@@ -70,6 +72,7 @@ trap 'interrupted=1' INT TERM
 trap stop_all EXIT
 
 mkdir -p "$out"
+[ ! -e "$out/profiles.json" ] || mv -f "$out/profiles.json" "$out/profiles-previous.json"
 export OUT=$out # testdata/run.yaml asks for it
 
 setsid bin/otelcol-ebpf --config "$config" >"$log" 2>&1 </dev/null &
