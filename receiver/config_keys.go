@@ -29,8 +29,9 @@ var laterKinds = []string{
 }
 
 func init() {
+	has := strings.Join(slices.Sorted(maps.Keys(keysOf(reflect.TypeFor[ObserveConfig]()))), ", ")
 	for _, kind := range laterKinds {
-		later["observe::"+kind] = "this version does not have this kind of observation; it has on_cpu"
+		later["observe::"+kind] = "this version does not have this kind of observation; it has " + has
 	}
 }
 

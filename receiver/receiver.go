@@ -67,8 +67,8 @@ func (r *ebpfReceiver) start() error {
 		return fmt.Errorf("creating the receiver's own metrics: %w", err)
 	}
 	config := engineConfig(r.config, r.profiles != nil)
-	if config.OnCPU == nil {
-		r.settings.Logger.Warn("The receiver observes nothing: no kind is listed under observe, or no pipeline takes what the listed kinds make; on_cpu needs a profiles pipeline")
+	if !config.Observes() {
+		r.settings.Logger.Warn("The receiver observes nothing: no kind is listed under observe, or no pipeline takes what the listed kinds make; they need a profiles pipeline")
 	}
 	hooks := engine.Hooks{Level: r.levelChanged, Profiles: func([]*model.Profile) {}}
 	if r.profiles != nil {

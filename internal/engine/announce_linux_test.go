@@ -9,12 +9,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 )
 
 func TestSamplingIsAnnounced(t *testing.T) {
 	e := begin(t, configuration(9*time.Millisecond))
-	require.Eventually(t, func() bool { return e.logs.FilterField(kindOnCPU).Len() == 1 }, 10*time.Second, 10*time.Millisecond)
-	entry := e.logs.FilterField(kindOnCPU).All()[0]
+	field := kindField(observe.OnCPU)
+	require.Eventually(t, func() bool { return e.logs.FilterField(field).Len() == 1 }, 10*time.Second, 10*time.Millisecond)
+	entry := e.logs.FilterField(field).All()[0]
 	require.Regexp(t, `^on_cpu: sampling \d+ CPUs every 9ms, reports every 1s$`, entry.Message)
 	fields := entry.ContextMap()
 	require.Positive(t, fields["cpus"])

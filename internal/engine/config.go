@@ -25,6 +25,23 @@ type Config struct {
 	CPUPercent  float64
 }
 
+// kinds is how many kinds of observation are asked for.
+func (c *Config) kinds() int {
+	n := 0
+	for _, asked := range []bool{c.OnCPU != nil} {
+		if asked {
+			n++
+		}
+	}
+	return n
+}
+
+// Observes tells whether any kind of observation is asked for.
+func (c *Config) Observes() bool { return c.kinds() > 0 }
+
+// userStacks tells whether any kind takes user stacks.
+func (c *Config) userStacks() bool { return c.OnCPU != nil && c.OnCPU.UserStacks }
+
 // OnCPU configures the kind on_cpu.
 type OnCPU struct {
 	// Targets narrows the engine's own; empty does not.

@@ -30,8 +30,8 @@ const (
 	trackedProcesses = 32768
 	scopeEntryBytes  = 64
 	// symbolShare is the part of the memory limit that symbols may take, unwindShare
-	// that of unwind tables, mapShare that of the kernel's tables of samples,
-	// sampleShare that of an interval's samples.
+	// that of unwind tables, mapShare that of the kernel's tables of samples and
+	// sampleShare that of an interval's samples, of all kinds together.
 	symbolShare, unwindShare, mapShare, sampleShare = 4, 4, 8, 8
 )
 
@@ -74,6 +74,11 @@ type running struct {
 	reportInterval time.Duration
 	drainDue       time.Time
 	reportDue      time.Time
+	// drained says that it was drained since the subjects were told last.
+	drained bool
+	// starts is the log line that says what it does, with its fields.
+	starts string
+	fields []zap.Field
 }
 
 // Start starts what the configuration asks for. With no observation nothing is
@@ -85,7 +90,7 @@ func Start(config Config, hooks Hooks, logger *zap.Logger) (_ *Engine, err error
 		degraded: map[string]string{},
 		stop:     func() {},
 	}
-	if config.OnCPU == nil {
+	if !config.Observes() {
 		return e, nil
 	}
 	if err := e.checkHost(); err != nil {
@@ -151,7 +156,7 @@ func (e *Engine) prepare() error {
 	if err := e.prepareProcesses(); err != nil {
 		return err
 	}
-	if e.config.OnCPU.UserStacks {
+	if e.config.userStacks() {
 		if err := e.startUnwinding(); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"go.uber.org/zap"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
@@ -65,8 +66,8 @@ func (e *Engine) startOnCPU(loader *kernel.Loader, host host) (*running, []proce
 		KernelStacks: c.KernelStacks,
 		UserStacks:   c.UserStacks,
 		MaxDepth:     c.MaxDepth,
-		MapBytes:     e.config.MemoryBytes / mapShare,
-		SampleBytes:  e.config.MemoryBytes / sampleShare,
+		MapBytes:     e.share(mapShare),
+		SampleBytes:  e.share(sampleShare),
 		SysRoot:      e.sysRoot(),
 		ProcRoot:     e.procRoot(),
 	}, loader, e.sharedMaps(), host)
@@ -76,8 +77,15 @@ func (e *Engine) startOnCPU(loader *kernel.Loader, host host) (*running, []proce
 	if why := profiler.Degraded(); why != nil {
 		e.degrade("on_cpu.event", why)
 	}
-	return &running{Observation: profiler, reportInterval: c.ReportInterval}, c.Targets, nil
+	return &running{
+		Observation: profiler, reportInterval: c.ReportInterval,
+		starts: fmt.Sprintf("sampling %d CPUs every %s", profiler.Attached(), c.Period),
+		fields: []zap.Field{zap.Int("cpus", profiler.Attached()), zap.Duration("period", c.Period)},
+	}, c.Targets, nil
 }
+
+// share is a kind's part of what the kinds have together.
+func (e *Engine) share(of uint64) uint64 { return e.config.MemoryBytes / of / uint64(e.config.kinds()) }
 
 // sharedMaps are the maps that all observations use.
 func (e *Engine) sharedMaps() map[string]*ebpf.Map {

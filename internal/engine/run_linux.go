@@ -12,7 +12,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 )
 
@@ -42,18 +41,14 @@ func (e *Engine) run(ctx context.Context) {
 
 // announce says what runs from now on.
 func (e *Engine) announce() {
-	cpus, err := kernel.OnlineCPUs(e.sysRoot())
-	if err != nil {
-		e.logger.Warn("Counting the CPUs that are sampled", zap.Error(err))
-		return
+	for _, o := range e.running {
+		e.logger.Info(fmt.Sprintf("%s: %s, reports every %s", o.kind, o.starts, o.reportInterval),
+			append([]zap.Field{kindField(o.kind), zap.Duration("report_interval", o.reportInterval)}, o.fields...)...)
 	}
-	c := e.config.OnCPU
-	e.logger.Info(fmt.Sprintf("%s: sampling %d CPUs every %s, reports every %s", observe.OnCPU, len(cpus), c.Period, c.ReportInterval),
-		kindOnCPU, zap.Int("cpus", len(cpus)), zap.Duration("period", c.Period), zap.Duration("report_interval", c.ReportInterval))
 }
 
-// kindOnCPU says in a log line which kind of observation it is about.
-var kindOnCPU = zap.String("kind", string(observe.OnCPU))
+// kindField says in a log line which kind of observation it is about.
+func kindField(kind observe.Kind) zap.Field { return zap.String("kind", string(kind)) }
 
 func (e *Engine) nextDue() time.Time {
 	due := e.running[0].drainDue
@@ -76,21 +71,7 @@ func (e *Engine) tick(ctx context.Context, now time.Time) {
 	if err := e.table.Settle(ctx); err != nil {
 		return // the context ended
 	}
-	all := true
-	for _, o := range e.running {
-		if o.drainDue.After(now) {
-			all = false
-			continue
-		}
-		if err := o.Drain(); err != nil {
-			e.logger.Error("Reading what was observed", zap.String("kind", string(o.kind)), zap.Error(err))
-		}
-		e.lookAtTables(o, now)
-		o.drainDue = now.Add(o.DrainInterval())
-	}
-	if all {
-		e.subjects.drained()
-	}
+	e.drain(now)
 	e.keepToLimits(now)
 	if !e.cpusDue.IsZero() && !e.cpusDue.After(now) {
 		e.followCPUs()
@@ -101,6 +82,30 @@ func (e *Engine) tick(ctx context.Context, now time.Time) {
 			o.reportDue = now.Add(o.reportInterval)
 		}
 	}
+}
+
+// drain drains what is due, and tells the subjects when all observations have been
+// drained once more.
+func (e *Engine) drain(now time.Time) {
+	all := true
+	for _, o := range e.running {
+		if !o.drainDue.After(now) {
+			if err := o.Drain(); err != nil {
+				e.logger.Error("Reading what was observed", kindField(o.kind), zap.Error(err))
+			}
+			e.lookAtTables(o, now)
+			o.drainDue = now.Add(o.DrainInterval())
+			o.drained = true
+		}
+		all = all && o.drained
+	}
+	if !all {
+		return
+	}
+	for _, o := range e.running {
+		o.drained = false
+	}
+	e.subjects.drained()
 }
 
 func (e *Engine) report(o *running, now time.Time) {
@@ -120,7 +125,7 @@ func (e *Engine) keepToLimits(now time.Time) {
 	for _, o := range e.running {
 		e.report(o, now)
 		if err := o.SetLevel(level); err != nil {
-			e.logger.Error("Changing the sampling period", zap.String("kind", string(o.kind)), zap.Error(err))
+			e.logger.Error("Changing the sampling period", kindField(o.kind), zap.Error(err))
 		}
 	}
 	e.level.Store(int32(level))
