@@ -115,12 +115,12 @@ func TestBrokenLinksAreSeen(t *testing.T) {
 
 // reasons are the places in the source that name what the metrics tell, each with how it stands there.
 var reasons = map[string]*regexp.Regexp{
-	"symbol/reason.go":         regexp.MustCompile(`Reason = "([a-z_]+)"`),
-	"process/stats.go":         regexp.MustCompile(`reason\w+ += "([a-z_]+)"`),
-	"observe/oncpu/*_linux.go": regexp.MustCompile(`Reason: "([a-z_]+)"`),
-	"engine/stats*_linux.go":   regexp.MustCompile(`LossKey\{(?:probeProcess|"\w+"), "([a-z_]+)"\}`),
-	"engine/[a-z]*_linux.go":   regexp.MustCompile(`degrade\("([a-z_.]+)"|unread\w+ += "([a-z_]+)"|Degraded\["([a-z_]+)"\]`),
-	"../receiver/sink.go":      regexp.MustCompile(`dropped\w+ += "([a-z_]+)"`),
+	"symbol/reason.go":       regexp.MustCompile(`Reason = "([a-z_]+)"`),
+	"process/stats.go":       regexp.MustCompile(`reason\w+ += "([a-z_]+)"`),
+	"observe/*/*_linux.go":   regexp.MustCompile(`Reason: "([a-z_]+)"`),
+	"engine/stats*_linux.go": regexp.MustCompile(`LossKey\{(?:probeProcess|"\w+"), "([a-z_]+)"\}`),
+	"engine/[a-z]*_linux.go": regexp.MustCompile(`degrade\("([a-z_.]+)"|unread\w+ += "([a-z_]+)"|Degraded\["([a-z_]+)"\]`),
+	"../receiver/sink.go":    regexp.MustCompile(`dropped\w+ += "([a-z_]+)"`),
 }
 
 // TestReasonsAreDocumented holds that docs/telemetry.md has every reason that a metric names.

@@ -22,8 +22,8 @@ var shared = []struct {
 	size         uint32
 	value        any
 }{
-	{"oncpu", "oncpu_entry", 64, OnCPUOncpuEntry{}},
-	{"oncpu", "oncpu_table", 56 + 4*1024, OnCPUOncpuTable{}},
+	{"oncpu", "stack_entry", 88, OnCPUStackEntry{}},
+	{"oncpu", "stack_table", 72 + 4*1024, OnCPUStackTable{}},
 	{"process", "scope_entry", 8, ProcessScopeEntry{}},
 	{"oncpu", "unwind_rule", 12, OnCPUUnwindRule{}},
 	{"oncpu", "unwind_page", 8, OnCPUUnwindPage{}},
@@ -163,7 +163,7 @@ func TestSpecs(t *testing.T) {
 	oncpu := embedded(t, "oncpu")
 	require.Len(t, oncpu.Programs, 1)
 	require.Equal(t, ebpf.PerfEvent, oncpu.Programs[OnCPUProgSample].Type)
-	require.Equal(t, ebpf.ArrayOfMaps, oncpu.Maps[OnCPUMapOncpuTables].Type)
+	require.Equal(t, ebpf.ArrayOfMaps, oncpu.Maps[OnCPUMapStackTables].Type)
 	for name, want := range map[string]any{
 		OnCPUVarArenaBytes: uint32(64 << 10), OnCPUVarStackBytes: uint32(127 * 8),
 		OnCPUVarKernelStacks: true, OnCPUVarUserStacks: true,

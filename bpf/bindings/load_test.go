@@ -25,7 +25,7 @@ func TestVerifier(t *testing.T) {
 		t.Run(room, func(t *testing.T) {
 			spec := embedded(t, room)
 			spec.Maps[ProcessMapScope].MaxEntries = 64
-			if tables, ok := spec.Maps[OnCPUMapOncpuTables]; ok {
+			if tables, ok := spec.Maps[OnCPUMapStackTables]; ok {
 				var arena uint32
 				require.NoError(t, spec.Variables[OnCPUVarArenaBytes].Get(&arena))
 				tables.InnerMap.ValueSize += arena

@@ -13,40 +13,46 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type OnCPUOncpuEntry struct {
+type OnCPUScopeEntry struct {
+	_     structs.HostLayout
+	Bits  uint32
+	Space uint32
+}
+
+type OnCPUStackEntry struct {
 	_             structs.HostLayout
 	Hash          uint64
 	StartBoottime uint64
+	Values        [2]uint64
 	Pid           uint32
 	Tid           uint32
 	Count         uint32
 	ExecId        uint32
+	Tag           uint32
+	UserEnd       uint32
 	UserFrames    int16
 	KernelFrames  int16
-	UserEnd       uint32
+	Unused        uint32
 	Caller        uint64
 	Comm          [16]int8
 	Frames        [0]uint64
 }
 
-type OnCPUOncpuTable struct {
+type OnCPUStackTable struct {
 	_          structs.HostLayout
 	Used       uint32
 	Entries    uint32
-	Samples    uint64
+	Seen       uint64
 	LostFull   uint64
+	LostBusy   uint64
 	Unmerged   uint64
 	Faults     uint64
 	Unreadable uint64
 	FirstNs    uint64
+	Busy       uint32
+	Unused     uint32
 	Slots      [1024]uint32
 	Arena      [0]uint8
-}
-
-type OnCPUScopeEntry struct {
-	_     structs.HostLayout
-	Bits  uint32
-	Space uint32
 }
 
 type OnCPUUnwindCfa uint32
@@ -138,10 +144,10 @@ type OnCPUUnwindState struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	OnCPUMapOncpuTables       = "oncpu_tables"
 	OnCPUMapProcessEvents     = "process_events"
 	OnCPUMapProcessLosses     = "process_losses"
 	OnCPUMapScope             = "scope"
+	OnCPUMapStackTables       = "stack_tables"
 	OnCPUMapUnwindChunks      = "unwind_chunks"
 	OnCPUMapUnwindRules       = "unwind_rules"
 	OnCPUMapUnwindWalks       = "unwind_walks"
@@ -152,8 +158,8 @@ const (
 	OnCPUVarLostNoTable       = "lost_no_table"
 	OnCPUVarStackBytes        = "stack_bytes"
 	OnCPUVarStackFrames       = "stack_frames"
-	OnCPUVarUnusedOncpuEntry  = "unused_oncpu_entry"
-	OnCPUVarUnusedOncpuTable  = "unused_oncpu_table"
+	OnCPUVarUnusedStackEntry  = "unused_stack_entry"
+	OnCPUVarUnusedStackTable  = "unused_stack_table"
 	OnCPUVarUnusedUnwindCfa   = "unused_unwind_cfa"
 	OnCPUVarUnusedUnwindEnd   = "unused_unwind_end"
 	OnCPUVarUnusedUnwindPage  = "unused_unwind_page"
@@ -211,10 +217,10 @@ type OnCPUProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type OnCPUMapSpecs struct {
-	OncpuTables   *ebpf.MapSpec `ebpf:"oncpu_tables"`
 	ProcessEvents *ebpf.MapSpec `ebpf:"process_events"`
 	ProcessLosses *ebpf.MapSpec `ebpf:"process_losses"`
 	Scope         *ebpf.MapSpec `ebpf:"scope"`
+	StackTables   *ebpf.MapSpec `ebpf:"stack_tables"`
 	UnwindChunks  *ebpf.MapSpec `ebpf:"unwind_chunks"`
 	UnwindRules   *ebpf.MapSpec `ebpf:"unwind_rules"`
 	UnwindWalks   *ebpf.MapSpec `ebpf:"unwind_walks"`
@@ -230,8 +236,8 @@ type OnCPUVariableSpecs struct {
 	LostNoTable       *ebpf.VariableSpec `ebpf:"lost_no_table"`
 	StackBytes        *ebpf.VariableSpec `ebpf:"stack_bytes"`
 	StackFrames       *ebpf.VariableSpec `ebpf:"stack_frames"`
-	UnusedOncpuEntry  *ebpf.VariableSpec `ebpf:"unused_oncpu_entry"`
-	UnusedOncpuTable  *ebpf.VariableSpec `ebpf:"unused_oncpu_table"`
+	UnusedStackEntry  *ebpf.VariableSpec `ebpf:"unused_stack_entry"`
+	UnusedStackTable  *ebpf.VariableSpec `ebpf:"unused_stack_table"`
 	UnusedUnwindCfa   *ebpf.VariableSpec `ebpf:"unused_unwind_cfa"`
 	UnusedUnwindEnd   *ebpf.VariableSpec `ebpf:"unused_unwind_end"`
 	UnusedUnwindPage  *ebpf.VariableSpec `ebpf:"unused_unwind_page"`
@@ -260,10 +266,10 @@ func (o *OnCPUObjects) Close() error {
 //
 // It can be passed to LoadOnCPUObjects or ebpf.CollectionSpec.LoadAndAssign.
 type OnCPUMaps struct {
-	OncpuTables   *ebpf.Map `ebpf:"oncpu_tables"`
 	ProcessEvents *ebpf.Map `ebpf:"process_events"`
 	ProcessLosses *ebpf.Map `ebpf:"process_losses"`
 	Scope         *ebpf.Map `ebpf:"scope"`
+	StackTables   *ebpf.Map `ebpf:"stack_tables"`
 	UnwindChunks  *ebpf.Map `ebpf:"unwind_chunks"`
 	UnwindRules   *ebpf.Map `ebpf:"unwind_rules"`
 	UnwindWalks   *ebpf.Map `ebpf:"unwind_walks"`
@@ -271,10 +277,10 @@ type OnCPUMaps struct {
 
 func (m *OnCPUMaps) Close() error {
 	return _OnCPUClose(
-		m.OncpuTables,
 		m.ProcessEvents,
 		m.ProcessLosses,
 		m.Scope,
+		m.StackTables,
 		m.UnwindChunks,
 		m.UnwindRules,
 		m.UnwindWalks,
@@ -291,8 +297,8 @@ type OnCPUVariables struct {
 	LostNoTable       *ebpf.Variable `ebpf:"lost_no_table"`
 	StackBytes        *ebpf.Variable `ebpf:"stack_bytes"`
 	StackFrames       *ebpf.Variable `ebpf:"stack_frames"`
-	UnusedOncpuEntry  *ebpf.Variable `ebpf:"unused_oncpu_entry"`
-	UnusedOncpuTable  *ebpf.Variable `ebpf:"unused_oncpu_table"`
+	UnusedStackEntry  *ebpf.Variable `ebpf:"unused_stack_entry"`
+	UnusedStackTable  *ebpf.Variable `ebpf:"unused_stack_table"`
 	UnusedUnwindCfa   *ebpf.Variable `ebpf:"unused_unwind_cfa"`
 	UnusedUnwindEnd   *ebpf.Variable `ebpf:"unused_unwind_end"`
 	UnusedUnwindPage  *ebpf.Variable `ebpf:"unused_unwind_page"`

@@ -130,29 +130,39 @@ __attribute__((noinline)) u64 unwind_step(void)
 #endif
 
 /*
+ * Begins a walk at the registers that the running thread saved on its way into
+ * the kernel (bpf_task_pt_regs, since 5.15). 0 when there are none that can be
+ * used, as in 32-bit code.
+ */
+static __always_inline struct unwind_state *saved_registers(void)
+{
+	struct unwind_state *state = unwind_walk();
+	struct pt_regs *saved;
+
+	if (!state || !bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return 0;
+	saved = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	if (!saved || !IS_USER_MODE(saved))
+		return 0;
+	TAKE_REGISTERS(state, saved);
+	return state;
+}
+
+/*
  * Begins a walk at the user's registers: those of the sample, or when it was
- * taken in the kernel, those that were saved on the way in (bpf_task_pt_regs,
- * since 5.15). 0 when there are none that can be used, as in 32-bit code.
+ * taken in the kernel, those that were saved on the way in. 0 as above.
  */
 static __always_inline struct unwind_state *user_registers(struct bpf_perf_event_data *ctx)
 {
 	/* Volatile: the verifier takes no pointer to a member of the context. */
 	volatile struct bpf_user_pt_regs *sampled = &ctx->regs;
 	struct unwind_state *state = unwind_walk();
-	struct pt_regs *saved;
 
 	if (!state)
 		return 0;
-	if (IS_USER_MODE(sampled)) {
-		TAKE_REGISTERS(state, sampled);
-		return state;
-	}
-	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
-		return 0;
-	saved = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	if (!saved || !IS_USER_MODE(saved))
-		return 0;
-	TAKE_REGISTERS(state, saved);
+	if (!IS_USER_MODE(sampled))
+		return saved_registers();
+	TAKE_REGISTERS(state, sampled);
 	return state;
 }
 

@@ -88,13 +88,16 @@ func (e *Engine) readLosses() {
 	if lost == nil {
 		lost, incomplete = map[LossKey]uint64{}, map[LossKey]uint64{}
 	}
+	// Several kinds may tell of the same probe, such as the unwinder.
+	told := map[LossKey]uint64{}
 	for _, o := range e.running {
 		for _, loss := range o.Losses() {
 			key := LossKey{loss.Probe, loss.Reason}
+			told[key] += loss.Count
 			if loss.Told {
-				incomplete[key] = loss.Count
+				incomplete[key] = told[key]
 			} else {
-				lost[key] = loss.Count
+				lost[key] = told[key]
 			}
 		}
 	}

@@ -4,10 +4,6 @@ package oncpu
 
 import "time"
 
-// MaxDepth is the deepest stack that the kernel's frame-pointer unwinder gives
-// (PERF_MAX_STACK_DEPTH).
-const MaxDepth = 127
-
 // Config is what an on-CPU observation can be told.
 type Config struct {
 	// Period is the time between two samples on each CPU.
@@ -16,7 +12,7 @@ type Config struct {
 	Cycles bool
 	// KernelStacks and UserStacks say which stacks a sample has.
 	KernelStacks, UserStacks bool
-	// MaxDepth is the number of frames of each of the two stacks, at most [MaxDepth].
+	// MaxDepth is the number of frames of each of the two stacks, at most stacks.MaxDepth.
 	MaxDepth int
 	// MapBytes bounds the memory of the kernel's tables, over all CPUs.
 	MapBytes uint64

@@ -2,20 +2,13 @@
 
 package oncpu
 
-import "time"
+import (
+	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
+)
 
 const (
-	// entryHeadBytes is the size of struct oncpu_entry without its frames.
-	entryHeadBytes = 64
-	// tableHeadBytes is the size of struct oncpu_table without its arena.
-	tableHeadBytes = 56 + 4*1024
-	// entryBytesMax is ENTRY_BYTES_MAX of oncpu.bpf.c: the kernel begins no entry
-	// unless this much of the arena is free, however deep the stacks may be.
-	entryBytesMax = entryHeadBytes + 2*8*MaxDepth
-
-	minArenaBytes = 32 << 10
-	maxArenaBytes = 512 << 10
-
 	minDrainInterval = 50 * time.Millisecond
 	maxDrainInterval = time.Second
 )
@@ -31,15 +24,13 @@ type layout struct {
 // for each CPU stay below mapBytes, and empties them before four fifths of it
 // can be full.
 func planLayout(period time.Duration, frames int, cpus int, mapBytes uint64) layout {
-	worst := uint64(entryHeadBytes + 2*8*frames)
-	wanted := worst*uint64(maxDrainInterval/period+1)*5/4 + entryBytesMax
-	share := mapBytes / uint64(2*cpus)
-	arena := min(max(wanted, minArenaBytes), maxArenaBytes, max(share, minArenaBytes))
-	arena = arena / 4096 * 4096
-	room := (arena-entryBytesMax)/worst + 1
+	worst := uint64(stacks.EntryHeadBytes + 2*8*frames)
+	wanted := worst*uint64(maxDrainInterval/period+1)*5/4 + stacks.EntryBytesMax
+	arena := stacks.ArenaShare(wanted, mapBytes, cpus)
+	room := (uint64(arena)-stacks.EntryBytesMax)/worst + 1
 	interval := time.Duration(room) * period * 4 / 5
 	return layout{
-		arenaBytes:    uint32(arena),
+		arenaBytes:    arena,
 		drainInterval: min(max(interval, minDrainInterval), maxDrainInterval),
 	}
 }

@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
 )
 
 // capacity is the number of the largest entries that an arena takes.
-func capacity(arena, entry int) int { return (arena-entryBytesMax)/entry + 1 }
+func capacity(arena, entry int) int { return (arena-stacks.EntryBytesMax)/entry + 1 }
 
 func TestPlanLayout(t *testing.T) {
 	for _, c := range []struct {
@@ -22,9 +24,9 @@ func TestPlanLayout(t *testing.T) {
 	}{
 		{9 * time.Millisecond, 127, 2, 32 << 20, layout{294912, time.Second}},
 		{time.Second, 127, 2, 32 << 20, layout{32768, time.Second}},
-		{time.Millisecond, 127, 2, 32 << 20, layout{524288, 200 * time.Millisecond}},
+		{time.Millisecond, 127, 2, 32 << 20, layout{524288, 197600 * time.Microsecond}},
 		{time.Millisecond, 127, 512, 32 << 20, layout{32768, 50 * time.Millisecond}},
-		{time.Millisecond, 1, 2, 32 << 20, layout{98304, 962400 * time.Microsecond}},
+		{time.Millisecond, 1, 2, 32 << 20, layout{131072, 992 * time.Millisecond}},
 		{9 * time.Millisecond, 127, 1, 0, layout{32768, 108 * time.Millisecond}},
 	} {
 		require.Equal(t, c.want, planLayout(c.period, c.frames, c.cpus, c.mapBytes), "%+v", c)
@@ -35,7 +37,7 @@ func TestPlanLayout(t *testing.T) {
 // with a fifth to spare, unless the shortest interval is longer than that.
 func TestLayoutHoldsEveryInterval(t *testing.T) {
 	for period := time.Millisecond; period <= time.Second; period = period*9/8 + 13*time.Microsecond {
-		for frames := 1; frames <= MaxDepth; frames += 7 {
+		for frames := 1; frames <= stacks.MaxDepth; frames += 7 {
 			for _, cpus := range []int{1, 2, 3, 4, 7, 8, 16, 63, 64, 96, 128, 256, 511, 512} {
 				for _, mapBytes := range []uint64{0, 4 << 20, 32 << 20, 1 << 30} {
 					checkLayout(t, period, frames, cpus, mapBytes)
@@ -47,18 +49,18 @@ func TestLayoutHoldsEveryInterval(t *testing.T) {
 
 func checkLayout(t *testing.T, period time.Duration, frames, cpus int, mapBytes uint64) {
 	l := planLayout(period, frames, cpus, mapBytes)
-	worst := entryHeadBytes + 2*8*frames
+	worst := stacks.EntryHeadBytes + 2*8*frames
 	bad := func(what string) {
 		t.Helper()
 		t.Fatalf("period %s, %d frames, %d CPUs, %d bytes: %+v: %s", period, frames, cpus, mapBytes, l, what)
 	}
-	if l.arenaBytes%4096 != 0 || l.arenaBytes < minArenaBytes || l.arenaBytes > maxArenaBytes {
+	if l.arenaBytes%4096 != 0 || l.arenaBytes < stacks.MinArenaBytes || l.arenaBytes > stacks.MaxArenaBytes {
 		bad("arena out of bounds")
 	}
 	if l.drainInterval < minDrainInterval || l.drainInterval > maxDrainInterval {
 		bad("interval out of bounds")
 	}
-	if total := 2 * uint64(cpus) * uint64(l.arenaBytes); total > max(mapBytes, 2*uint64(cpus)*minArenaBytes) {
+	if total := 2 * uint64(cpus) * uint64(l.arenaBytes); total > max(mapBytes, 2*uint64(cpus)*stacks.MinArenaBytes) {
 		bad("more memory than allowed")
 	}
 	samples := int(l.drainInterval / period)

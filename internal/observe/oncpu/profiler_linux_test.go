@@ -20,23 +20,13 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/observetest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
 // emulated says that the kernel runs on emulated CPUs, which are slow.
 var emulated = os.Getenv("EBPFRECEIVER_KERNELTEST") != ""
-
-// everybody is a host on which every process is in scope.
-type everybody struct{ fakeHost }
-
-func (h *everybody) Subject(key observe.SubjectKey, comm string) observe.Subject {
-	if s := h.fakeHost.Subject(key, comm); s != nil {
-		return s
-	}
-	s := &fakeSubject{process: &model.Process{ID: key.ID(), Comm: comm}}
-	h.subjects[key] = s
-	return s
-}
 
 // sampling is a profiler that runs and what it found.
 type sampling struct {
@@ -47,7 +37,7 @@ type sampling struct {
 
 func config(period time.Duration) Config {
 	return Config{
-		Period: period, KernelStacks: true, UserStacks: true, MaxDepth: MaxDepth,
+		Period: period, KernelStacks: true, UserStacks: true, MaxDepth: stacks.MaxDepth,
 		MapBytes: 32 << 20, SampleBytes: 64 << 20, SysRoot: "/sys", ProcRoot: "/proc",
 	}
 }
@@ -61,7 +51,9 @@ func sample(t *testing.T, config Config) *sampling {
 	tracker, err := lifecycle.Start(loader, 4096)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, tracker.Close()) })
-	p, err := Start(config, loader, tracker.SharedMaps(), &everybody{fakeHost{subjects: map[observe.SubjectKey]*fakeSubject{}}})
+	host := observetest.NewHost()
+	host.Everybody = true
+	p, err := Start(config, loader, tracker.SharedMaps(), host)
 	require.NoError(t, err)
 	s := &sampling{Profiler: p, t: t}
 	t.Cleanup(func() { require.NoError(t, p.Close()) })

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux && (amd64 || arm64)
-
-package oncpu
+package stacks
 
 import (
 	"os"
@@ -22,19 +20,19 @@ func writeSysctl(t *testing.T, root, text string) {
 func TestDepthOf(t *testing.T) {
 	root := t.TempDir()
 	writeSysctl(t, root, "127\n")
-	for max, want := range map[int]depth{1: {2, 1}, 10: {11, 10}, 126: {127, 126}, 127: {127, 127}} {
-		got, err := depthOf(Config{MaxDepth: max, ProcRoot: root})
+	for max, want := range map[int]Depth{1: {2, 1}, 10: {11, 10}, 126: {127, 126}, 127: {127, 127}} {
+		got, err := DepthOf(max, root)
 		require.NoError(t, err)
 		require.Equal(t, want, got, "max_depth %d", max)
 	}
 	writeSysctl(t, root, "8\n")
-	got, err := depthOf(Config{MaxDepth: 127, ProcRoot: root})
+	got, err := DepthOf(127, root)
 	require.NoError(t, err)
-	require.Equal(t, depth{8, 8}, got, "the kernel goes no deeper")
+	require.Equal(t, Depth{8, 8}, got, "the kernel goes no deeper")
 
 	writeSysctl(t, root, "deep")
-	_, err = depthOf(Config{ProcRoot: root})
+	_, err = DepthOf(127, root)
 	require.ErrorContains(t, err, "reading "+root+"/sys/kernel/perf_event_max_stack: ")
-	_, err = depthOf(Config{ProcRoot: root + "/none"})
+	_, err = DepthOf(127, root+"/none")
 	require.ErrorContains(t, err, "reading how deep the kernel unwinds: ")
 }

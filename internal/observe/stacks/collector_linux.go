@@ -2,15 +2,13 @@
 
 //go:build linux && (amd64 || arm64)
 
-package oncpu
+package stacks
 
 import (
-	"bytes"
 	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -21,11 +19,12 @@ import (
 // place in the index, the name and the count.
 const sampleBytes = 200
 
-// collector turns the kernel's entries into the interval's profiles.
-type collector struct {
-	host   observe.Host
-	depth  depth
-	period time.Duration
+// Collector turns the kernel's entries into the interval's profiles. Its methods
+// are called from one goroutine, but for Losses and HeldBytes.
+type Collector struct {
+	host  observe.Host
+	depth Depth
+	shape Shape
 
 	since    time.Time
 	subjects map[observe.SubjectKey]*collected
@@ -42,21 +41,6 @@ type collector struct {
 	ends [len(stackEnds)]atomic.Uint64
 }
 
-// stackEnds are the reasons of enum unwind_end.
-var stackEnds = [...]model.StackError{
-	bindings.OnCPUUnwindEndUNWIND_END_ROOT:       model.StackWhole,
-	bindings.OnCPUUnwindEndUNWIND_END_CUT:        model.StackCut,
-	bindings.OnCPUUnwindEndUNWIND_END_NO_TABLE:   model.StackNoTable,
-	bindings.OnCPUUnwindEndUNWIND_END_UNREADABLE: model.StackUnreadable,
-	bindings.OnCPUUnwindEndUNWIND_END_BAD_FRAME:  model.StackBadFrame,
-	bindings.OnCPUUnwindEndUNWIND_END_REGISTER:   model.StackNoRegister,
-}
-
-// end is why the user stack ends where it does.
-func (e *entry) end() bindings.OnCPUUnwindEnd {
-	return min(bindings.OnCPUUnwindEnd(e.UserEnd), bindings.OnCPUUnwindEndUNWIND_END_REGISTER)
-}
-
 // collected is what was seen of one process in the interval; nil when the process
 // is out of scope.
 type collected struct {
@@ -70,23 +54,24 @@ type sampleKey struct {
 	tid  uint32
 }
 
-func newCollector(host observe.Host, depth depth, period time.Duration, maxBytes uint64) *collector {
-	return &collector{
-		host: host, depth: depth, period: period, maxBytes: maxBytes,
+// NewCollector returns a collector that holds at most maxBytes of an interval.
+func NewCollector(host observe.Host, shape Shape, depth Depth, maxBytes uint64) *Collector {
+	return &Collector{
+		host: host, depth: depth, shape: shape, maxBytes: maxBytes,
 		since:    time.Now(),
 		subjects: map[observe.SubjectKey]*collected{},
 	}
 }
 
-// setPeriod says at which period the samples of the next entries were taken.
-func (c *collector) setPeriod(period time.Duration) {
+// SetPeriod says at which period the next entries were taken.
+func (c *Collector) SetPeriod(period time.Duration) {
 	c.earlier = c.take(time.Now())
-	c.period = period
+	c.shape.Period = period
 }
 
-// add takes one entry of a table.
-func (c *collector) add(e entry) {
-	subjectKey := observe.SubjectKey{PID: e.Pid, StartBoottime: e.StartBoottime, ExecID: e.ExecId}
+// Add takes one entry of a table.
+func (c *Collector) Add(e Entry) {
+	subjectKey := e.subject()
 	seen, ok := c.subjects[subjectKey]
 	if !ok {
 		seen = c.meet(subjectKey, &e)
@@ -101,7 +86,7 @@ func (c *collector) add(e entry) {
 	key := sampleKey{hash: e.Hash, tid: e.Tid}
 	if at, ok := seen.index[key]; ok {
 		same := &seen.profile.Samples[at]
-		same.Values[0] += int64(e.Count)
+		c.shape.addTo(same.Values, &e)
 		if same.Error == model.StackCut {
 			c.cut.Add(uint64(e.Count))
 		}
@@ -111,15 +96,15 @@ func (c *collector) add(e entry) {
 		c.full.Add(uint64(e.Count))
 		return
 	}
-	c.held.Add(sampleBytes + 8*uint64(len(e.user)+len(e.kernel)))
+	c.held.Add(sampleBytes + 8*uint64(len(e.User)+len(e.Kernel)))
 	seen.index[key] = len(seen.profile.Samples)
 	seen.profile.Samples = append(seen.profile.Samples, c.sample(&e, seen.subject))
 }
 
 // meet asks who was sampled and remembers the answer; nil when it is out of
 // scope or there is no room for a sample of it.
-func (c *collector) meet(key observe.SubjectKey, e *entry) *collected {
-	subject := c.host.Subject(key, comm(e))
+func (c *Collector) meet(key observe.SubjectKey, e *Entry) *collected {
+	subject := c.host.Subject(key, e.comm())
 	if subject == nil {
 		c.subjects[key] = nil
 		return nil
@@ -133,28 +118,28 @@ func (c *collector) meet(key observe.SubjectKey, e *entry) *collected {
 		index:   map[sampleKey]int{},
 		profile: &model.Profile{
 			Process:     subject.Process(),
-			Kind:        string(observe.OnCPU),
-			SampleTypes: []model.ValueType{{Type: "samples", Unit: "count"}},
-			PeriodType:  model.ValueType{Type: "cpu", Unit: "nanoseconds"},
+			Kind:        string(c.shape.Kind),
+			SampleTypes: c.shape.types(),
+			PeriodType:  c.shape.PeriodType,
 		},
 	}
 	c.subjects[key] = seen
 	return seen
 }
 
-func (c *collector) isFull() bool { return c.held.Load() >= c.maxBytes }
+func (c *Collector) isFull() bool { return c.held.Load() >= c.maxBytes }
 
-// drained is told that all tables have been read. Who was out of scope is asked
+// Drained is told that all tables have been read. Who was out of scope is asked
 // about again next time: it may have come into scope.
-func (c *collector) drained() {
+func (c *Collector) Drained() {
 	maps.DeleteFunc(c.subjects, func(_ observe.SubjectKey, seen *collected) bool { return seen == nil })
 }
 
-func (c *collector) sample(e *entry, subject observe.Subject) model.Sample {
-	user, userCut := c.trim(e.user)
-	kernel, kernelCut := c.trim(e.kernel)
+func (c *Collector) sample(e *Entry, subject observe.Subject) model.Sample {
+	user, userCut := c.depth.trim(e.User)
+	kernel, kernelCut := c.depth.trim(e.Kernel)
 	caller := e.Caller
-	if len(user) >= c.depth.told {
+	if len(user) >= c.depth.Told {
 		caller = 0 // no room for its frame
 	}
 	frames := c.frames.room(len(user) + 1 + len(kernel))
@@ -162,9 +147,9 @@ func (c *collector) sample(e *entry, subject observe.Subject) model.Sample {
 	frames = subject.UserFrames(frames, user, caller)
 	sample := model.Sample{
 		ThreadID:   e.Tid,
-		ThreadName: comm(e),
+		ThreadName: e.comm(),
 		Frames:     c.frames.keep(frames),
-		Values:     []int64{int64(e.Count)},
+		Values:     c.shape.values(e),
 	}
 	switch {
 	case e.UserFrames < 0 || e.KernelFrames < 0:
@@ -177,19 +162,14 @@ func (c *collector) sample(e *entry, subject observe.Subject) model.Sample {
 	case len(user) > 0:
 		sample.Error = stackEnds[e.end()]
 	}
+	if c.shape.Describe != nil {
+		c.shape.Describe(e, &sample)
+	}
 	return sample
 }
 
-// trim cuts a stack to the depth that is told and says whether it was deeper.
-func (c *collector) trim(stack []uint64) ([]uint64, bool) {
-	if len(stack) < c.depth.asked {
-		return stack, false
-	}
-	return stack[:c.depth.told], true
-}
-
-// report returns the interval's profiles and begins a new one.
-func (c *collector) report(until time.Time) []*model.Profile {
+// Report returns the interval's profiles and begins a new one.
+func (c *Collector) Report(until time.Time) []*model.Profile {
 	profiles := c.take(until)
 	c.earlier = nil
 	c.held.Store(0)
@@ -198,7 +178,7 @@ func (c *collector) report(until time.Time) []*model.Profile {
 }
 
 // take ends what was begun at since and returns it with what was taken earlier.
-func (c *collector) take(until time.Time) []*model.Profile {
+func (c *Collector) take(until time.Time) []*model.Profile {
 	if until.Before(c.since) {
 		until = c.since // the period was changed after the caller looked at the clock
 	}
@@ -207,7 +187,7 @@ func (c *collector) take(until time.Time) []*model.Profile {
 		if seen == nil || len(seen.profile.Samples) == 0 {
 			continue
 		}
-		seen.profile.Period = c.period.Nanoseconds()
+		seen.profile.Period = c.shape.Period.Nanoseconds()
 		seen.profile.Start = c.since
 		seen.profile.Duration = until.Sub(c.since)
 		profiles = append(profiles, seen.profile)
@@ -217,47 +197,18 @@ func (c *collector) take(until time.Time) []*model.Profile {
 	return profiles
 }
 
-func (c *collector) losses() []observe.Loss {
+// HeldBytes is the memory of the interval's samples.
+func (c *Collector) HeldBytes() uint64 { return c.held.Load() }
+
+// Losses counts what could not be kept, or not whole.
+func (c *Collector) Losses() []observe.Loss {
+	probe := string(c.shape.Kind)
 	return []observe.Loss{
-		{Probe: "on_cpu", Reason: "stack_cut", Count: c.cut.Load(), Told: true},
+		{Probe: probe, Reason: "stack_cut", Count: c.cut.Load(), Told: true},
 		{Probe: "unwind", Reason: "no_unwind_table", Count: c.ends[bindings.OnCPUUnwindEndUNWIND_END_NO_TABLE].Load(), Told: true},
 		{Probe: "unwind", Reason: "bad_frame", Count: c.ends[bindings.OnCPUUnwindEndUNWIND_END_BAD_FRAME].Load(), Told: true},
 		{Probe: "unwind", Reason: "no_register", Count: c.ends[bindings.OnCPUUnwindEndUNWIND_END_REGISTER].Load(), Told: true},
-		{Probe: "on_cpu", Reason: "process_exited", Count: c.nameless.Load(), Told: true},
-		{Probe: "on_cpu", Reason: "interval_full", Count: c.full.Load()},
+		{Probe: probe, Reason: "process_exited", Count: c.nameless.Load(), Told: true},
+		{Probe: probe, Reason: "interval_full", Count: c.full.Load()},
 	}
-}
-
-// comm is what the kernel calls the thread.
-func comm(e *entry) string {
-	raw := unsafe.Slice((*byte)(unsafe.Pointer(&e.Comm[0])), len(e.Comm))
-	if end := bytes.IndexByte(raw, 0); end >= 0 {
-		raw = raw[:end]
-	}
-	return string(raw)
-}
-
-// frameArena hands out the memory of an interval's stacks in large pieces: one
-// allocation serves many stacks.
-type frameArena struct {
-	free []*model.Frame
-}
-
-const frameArenaChunk = 4096
-
-// room returns an empty slice with space for n frames.
-func (a *frameArena) room(n int) []*model.Frame {
-	if cap(a.free)-len(a.free) < n {
-		a.free = make([]*model.Frame, 0, max(frameArenaChunk, n))
-	}
-	return a.free[len(a.free):len(a.free):cap(a.free)]
-}
-
-// keep makes what was appended to the last room the caller's.
-func (a *frameArena) keep(frames []*model.Frame) []*model.Frame {
-	n := len(frames)
-	if cap(a.free)-len(a.free) >= n && n > 0 && &frames[0] == &a.free[:len(a.free)+1][len(a.free)] {
-		a.free = a.free[:len(a.free)+n]
-	}
-	return frames[:n:n]
 }

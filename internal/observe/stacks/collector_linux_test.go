@@ -2,10 +2,11 @@
 
 //go:build linux && (amd64 || arm64)
 
-package oncpu
+package stacks
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -14,70 +15,36 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/observetest"
 )
 
-// fakeHost knows the processes that a test puts into it.
-type fakeHost struct {
-	subjects map[observe.SubjectKey]*fakeSubject
-	asked    []observe.SubjectKey
-}
-
-type fakeSubject struct {
-	process *model.Process
-	gone    bool
-}
-
-func (h *fakeHost) Subject(key observe.SubjectKey, _ string) observe.Subject {
-	h.asked = append(h.asked, key)
-	if s, ok := h.subjects[key]; ok {
-		return s
-	}
-	return nil
-}
-
-func (h *fakeHost) KernelFrames(dst []*model.Frame, addresses []uint64) []*model.Frame {
-	return appendFrames(dst, model.FrameKernel, addresses)
-}
-
-func (s *fakeSubject) Process() *model.Process { return s.process }
-func (s *fakeSubject) Gone() bool              { return s.gone }
-func (s *fakeSubject) UserFrames(dst []*model.Frame, addresses []uint64, caller uint64) []*model.Frame {
-	return appendFrames(dst, model.FrameNative, addresses)
-}
-
-func appendFrames(dst []*model.Frame, kind model.FrameType, addresses []uint64) []*model.Frame {
-	for _, a := range addresses {
-		dst = append(dst, &model.Frame{Type: kind, Address: a})
-	}
-	return dst
-}
-
-// add puts a process in scope that the kernel calls (pid, 1, exec).
-func (h *fakeHost) add(pid, exec uint32) *fakeSubject {
-	s := &fakeSubject{process: &model.Process{ID: model.ProcessID{PID: pid}}}
-	h.subjects[observe.SubjectKey{PID: pid, StartBoottime: 1, ExecID: exec}] = s
-	return s
+// sampled counts samples that were taken every 9 ms.
+var sampled = Shape{
+	Kind:       observe.OnCPU,
+	Sums:       []Sum{{ValueType: model.ValueType{Type: "samples", Unit: "count"}, Of: Count}},
+	PeriodType: model.ValueType{Type: "cpu", Unit: "nanoseconds"},
+	Period:     9 * time.Millisecond,
 }
 
 // maxSamples is how many samples without frames the fake's interval holds.
 const maxSamples = 1000
 
-func newFake() (*fakeHost, *collector) {
-	h := &fakeHost{subjects: map[observe.SubjectKey]*fakeSubject{}}
-	return h, newCollector(h, depth{asked: 5, told: 4}, 9*time.Millisecond, maxSamples*sampleBytes)
+func newFake() (*observetest.Host, *Collector) {
+	h := observetest.NewHost()
+	return h, NewCollector(h, sampled, Depth{Asked: 5, Told: 4}, maxSamples*sampleBytes)
 }
 
 // report returns the profiles by pid and then period.
-func report(c *collector, until time.Time) []*model.Profile {
-	profiles := c.report(until)
+func report(c *Collector, until time.Time) []*model.Profile {
+	profiles := c.Report(until)
 	slices.SortFunc(profiles, func(a, b *model.Profile) int {
 		return cmp.Or(cmp.Compare(a.Process.ID.PID, b.Process.ID.PID), cmp.Compare(a.Period, b.Period))
 	})
 	return profiles
 }
 
-func loss(c *collector, reason string) uint64 {
-	for _, l := range c.losses() {
+func loss(c *Collector, reason string) uint64 {
+	for _, l := range c.Losses() {
 		if l.Reason == reason {
 			return l.Count
 		}
@@ -87,25 +54,25 @@ func loss(c *collector, reason string) uint64 {
 
 func TestCollectorMerges(t *testing.T) {
 	h, c := newFake()
-	one := h.add(1, 0)
-	h.add(2, 0)
+	one := h.Add(1, 0)
+	h.Add(2, 0)
 	stack := given{hash: 77, start: 1, pid: 1, tid: 10, count: 3, comm: "worker", user: []uint64{1, 2}, kernel: []uint64{9}}
-	c.add(stack.entry())
+	c.Add(stack.entry())
 	stack.count = 4
-	c.add(stack.entry())
+	c.Add(stack.entry())
 	other := given{hash: 78, start: 1, pid: 1, tid: 10, count: 1, comm: "worker", user: []uint64{3}}
-	c.add(other.entry())
+	c.Add(other.entry())
 	thread := given{hash: 77, start: 1, pid: 1, tid: 11, count: 5, comm: "other"}
-	c.add(thread.entry())
+	c.Add(thread.entry())
 	process := given{hash: 77, start: 1, pid: 2, tid: 10, count: 6}
-	c.add(process.entry())
+	c.Add(process.entry())
 
 	start := c.since
 	until := start.Add(5 * time.Second)
 	profiles := report(c, until)
 	require.Len(t, profiles, 2)
 	p := profiles[0]
-	require.Same(t, one.process, p.Process)
+	require.Same(t, one.Named, p.Process)
 	require.Equal(t, "on_cpu", p.Kind)
 	require.Equal(t, []model.ValueType{{Type: "samples", Unit: "count"}}, p.SampleTypes)
 	require.Equal(t, model.ValueType{Type: "cpu", Unit: "nanoseconds"}, p.PeriodType)
@@ -123,7 +90,7 @@ func TestCollectorMerges(t *testing.T) {
 	require.Equal(t, []int64{6}, profiles[1].Samples[0].Values)
 
 	require.Empty(t, report(c, until.Add(time.Second)), "a report forgets")
-	c.add(stack.entry())
+	c.Add(stack.entry())
 	next := report(c, until.Add(3*time.Second))
 	require.Len(t, next, 1)
 	require.Equal(t, []any{until.Add(time.Second), 2 * time.Second}, []any{next[0].Start, next[0].Duration})
@@ -131,21 +98,21 @@ func TestCollectorMerges(t *testing.T) {
 
 func TestCollectorTellsProgramsApart(t *testing.T) {
 	h, c := newFake()
-	before, after := h.add(1, 4), h.add(1, 5)
+	before, after := h.Add(1, 4), h.Add(1, 5)
 	for exec := range uint32(2) {
-		c.add(given{hash: 7, start: 1, pid: 1, tid: 1, count: 1 + exec, execID: 4 + exec}.entry())
+		c.Add(given{hash: 7, start: 1, pid: 1, tid: 1, count: 1 + exec, execID: 4 + exec}.entry())
 	}
 	counts := map[*model.Process]int64{}
-	for _, p := range c.report(c.since) {
+	for _, p := range c.Report(c.since) {
 		counts[p.Process] = p.Samples[0].Values[0]
 	}
-	require.Equal(t, map[*model.Process]int64{before.process: 1, after.process: 2}, counts)
+	require.Equal(t, map[*model.Process]int64{before.Named: 1, after.Named: 2}, counts)
 }
 
 func TestCollectorStackErrors(t *testing.T) {
 	h, c := newFake()
-	h.add(1, 0)
-	h.add(2, 0).gone = true
+	h.Add(1, 0)
+	h.Add(2, 0).Ended = true
 	deep := []uint64{1, 2, 3, 4, 5}
 	for i, g := range []given{
 		{pid: 1, user: deep[:4], kernel: deep[:4]},
@@ -157,7 +124,7 @@ func TestCollectorStackErrors(t *testing.T) {
 		{pid: 2, kernel: deep[:1]},
 	} {
 		g.start, g.hash, g.count = 1, uint64(i), 10
-		c.add(g.entry())
+		c.Add(g.entry())
 	}
 	profiles := report(c, c.since)
 	var got []any
@@ -179,7 +146,7 @@ func TestCollectorStackErrors(t *testing.T) {
 	require.Equal(t, uint64(20), loss(c, "process_exited"))
 
 	for range 2 {
-		c.add(given{pid: 1, start: 1, hash: 7, count: 10, user: deep}.entry())
+		c.Add(given{pid: 1, start: 1, hash: 7, count: 10, user: deep}.entry())
 	}
 	require.Equal(t, uint64(40), loss(c, "stack_cut"), "each time that it is seen")
 }
@@ -187,13 +154,13 @@ func TestCollectorStackErrors(t *testing.T) {
 func TestCollectorLeavesOutStrangers(t *testing.T) {
 	h, c := newFake()
 	e := given{hash: 1, start: 1, pid: 3, tid: 3, count: 1}.entry()
-	c.add(e)
-	c.add(e)
-	require.Len(t, h.asked, 1, "the host is asked once")
-	c.drained()
-	h.add(3, 0) // it came into scope
-	c.add(e)
-	require.Len(t, h.asked, 2, "and again in the next drain")
+	c.Add(e)
+	c.Add(e)
+	require.Len(t, h.Asked, 1, "the host is asked once")
+	c.Drained()
+	h.Add(3, 0) // it came into scope
+	c.Add(e)
+	require.Len(t, h.Asked, 2, "and again in the next drain")
 	profiles := report(c, c.since)
 	require.Len(t, profiles, 1)
 	require.Equal(t, []int64{1}, profiles[0].Samples[0].Values)
@@ -202,21 +169,21 @@ func TestCollectorLeavesOutStrangers(t *testing.T) {
 
 func TestCollectorBoundsTheInterval(t *testing.T) {
 	h, c := newFake()
-	h.add(1, 0)
+	h.Add(1, 0)
 	e := given{start: 1, pid: 1, count: 1}.entry()
 	for i := range maxSamples + 10 {
 		e.Hash = uint64(i)
-		c.add(e)
+		c.Add(e)
 	}
 	require.Equal(t, uint64(10), loss(c, "interval_full"))
 	e.Hash, e.Count = 5, 3
-	c.add(e)
+	c.Add(e)
 	require.Equal(t, uint64(10), loss(c, "interval_full"), "what is known already still counts")
 
 	before := len(c.subjects)
 	for pid := uint32(100); pid < 1100; pid++ {
-		h.add(pid, 0)
-		c.add(given{start: 1, pid: pid, count: 2}.entry())
+		h.Add(pid, 0)
+		c.Add(given{start: 1, pid: pid, count: 2}.entry())
 	}
 	require.Equal(t, uint64(10+2000), loss(c, "interval_full"))
 	require.Len(t, c.subjects, before, "processes without a sample take no memory")
@@ -225,20 +192,20 @@ func TestCollectorBoundsTheInterval(t *testing.T) {
 	require.Len(t, profiles, 1)
 	require.Len(t, profiles[0].Samples, maxSamples)
 	require.Equal(t, []int64{4}, profiles[0].Samples[5].Values)
-	c.add(e)
+	c.Add(e)
 	require.Len(t, report(c, c.since), 1, "the next interval has room")
 }
 
 // TestCollectorPeriods holds that a sample is told with the period that it was taken at.
 func TestCollectorPeriods(t *testing.T) {
 	h, c := newFake()
-	h.add(1, 0)
+	h.Add(1, 0)
 	e := given{hash: 1, start: 1, pid: 1, count: 5}.entry()
-	c.add(e)
+	c.Add(e)
 	began := c.since
-	c.setPeriod(18 * time.Millisecond)
+	c.SetPeriod(18 * time.Millisecond)
 	e.Count = 2
-	c.add(e)
+	c.Add(e)
 	profiles := report(c, began)
 	require.Len(t, profiles, 2)
 	require.Equal(t, []int64{9_000_000, 5}, []int64{profiles[0].Period, profiles[0].Samples[0].Values[0]})
@@ -246,6 +213,36 @@ func TestCollectorPeriods(t *testing.T) {
 	require.WithinDuration(t, profiles[0].Start.Add(profiles[0].Duration), profiles[1].Start, time.Microsecond)
 	require.Zero(t, profiles[1].Duration, "the report's clock may be older than the change")
 	require.Empty(t, report(c, c.since))
+}
+
+// TestCollectorSums holds that each value is summed by itself, that lost observations are counted as such and not by what
+// they weigh, and that a kind may say more about a sample.
+func TestCollectorSums(t *testing.T) {
+	h := observetest.NewHost()
+	h.Add(1, 0)
+	shape := Shape{
+		Kind: "memory",
+		Sums: []Sum{
+			{ValueType: model.ValueType{Type: "alloc_space", Unit: "bytes"}, Of: First},
+			{ValueType: model.ValueType{Type: "alloc_objects", Unit: "count"}, Of: Second},
+		},
+		Describe: func(e *Entry, s *model.Sample) { s.ThreadName = fmt.Sprint(s.ThreadName, e.Tag) },
+	}
+	c := NewCollector(h, shape, Depth{Asked: 5, Told: 4}, sampleBytes)
+	e := given{hash: 1, start: 1, pid: 1, tid: 2, count: 3, tag: 6, comm: "a", values: [2]uint64{4096, 5}}
+	c.Add(e.entry())
+	e.values = [2]uint64{100, 1}
+	c.Add(e.entry())
+	e.hash = 2
+	c.Add(e.entry())
+	require.Equal(t, uint64(3), loss(c, "interval_full"))
+	profiles := c.Report(c.since)
+	require.Len(t, profiles, 1)
+	require.Equal(t, "memory", profiles[0].Kind)
+	require.Equal(t, []model.ValueType{{Type: "alloc_space", Unit: "bytes"}, {Type: "alloc_objects", Unit: "count"}}, profiles[0].SampleTypes)
+	require.Zero(t, profiles[0].PeriodType)
+	require.Zero(t, profiles[0].Period)
+	require.Equal(t, []model.Sample{{ThreadID: 2, ThreadName: "a6", Values: []int64{4196, 6}, Frames: []*model.Frame{}}}, profiles[0].Samples)
 }
 
 func TestComm(t *testing.T) {
@@ -258,7 +255,7 @@ func TestComm(t *testing.T) {
 		"\xff\xfe":              "\xff\xfe",
 	} {
 		e := given{comm: in}.entry()
-		require.Equal(t, want, comm(&e))
+		require.Equal(t, want, e.comm())
 	}
 }
 

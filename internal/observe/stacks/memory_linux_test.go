@@ -2,7 +2,7 @@
 
 //go:build linux && (amd64 || arm64)
 
-package oncpu
+package stacks
 
 import (
 	"unsafe"
@@ -14,7 +14,8 @@ import (
 type given struct {
 	hash, start        uint64
 	pid, tid           uint32
-	count, execID      uint32
+	count, execID, tag uint32
+	values             [2]uint64
 	comm               string
 	user, kernel       []uint64
 	userErr, kernelErr int16 // negative errno instead of a stack
@@ -27,12 +28,12 @@ func aligned(n int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 8*len(words))[:n]
 }
 
-// bytes is the entry in the layout of struct oncpu_entry.
+// bytes is the entry in the layout of struct stack_entry.
 func (g given) bytes() []byte {
-	raw := aligned(entryHeadBytes + 8*(len(g.user)+len(g.kernel)))
-	head := (*bindings.OnCPUOncpuEntry)(unsafe.Pointer(unsafe.SliceData(raw)))
+	raw := aligned(EntryHeadBytes + 8*(len(g.user)+len(g.kernel)))
+	head := (*bindings.OnCPUStackEntry)(unsafe.Pointer(unsafe.SliceData(raw)))
 	head.Hash, head.StartBoottime, head.Pid, head.Tid = g.hash, g.start, g.pid, g.tid
-	head.Count, head.ExecId = g.count, g.execID
+	head.Count, head.ExecId, head.Tag, head.Values = g.count, g.execID, g.tag, g.values
 	head.UserFrames, head.KernelFrames = int16(len(g.user)), int16(len(g.kernel))
 	if g.userErr < 0 {
 		head.UserFrames = g.userErr
@@ -43,14 +44,14 @@ func (g given) bytes() []byte {
 	for i := range min(len(g.comm), len(head.Comm)) {
 		head.Comm[i] = int8(g.comm[i])
 	}
-	frames := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(raw[entryHeadBytes:]))), len(g.user)+len(g.kernel))
+	frames := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(raw[EntryHeadBytes:]))), len(g.user)+len(g.kernel))
 	copy(frames, g.user)
 	copy(frames[len(g.user):], g.kernel)
 	return raw
 }
 
 // entry is what each makes of it.
-func (g given) entry() entry {
+func (g given) entry() Entry {
 	e, _, err := entryAt(g.bytes())
 	if err != nil {
 		panic(err)

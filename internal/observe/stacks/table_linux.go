@@ -2,7 +2,7 @@
 
 //go:build linux && (amd64 || arm64)
 
-package oncpu
+package stacks
 
 import (
 	"errors"
@@ -37,19 +37,12 @@ func newTable(spec *ebpf.MapSpec) (*table, error) {
 	return &table{kernelMap: m, memory: memory[:spec.ValueSize]}, nil
 }
 
-func (t *table) head() *bindings.OnCPUOncpuTable {
-	return (*bindings.OnCPUOncpuTable)(unsafe.Pointer(unsafe.SliceData(t.memory)))
-}
-
-// entry is one decoded struct oncpu_entry. Its slices are the table's memory:
-// they hold until the table is cleared.
-type entry struct {
-	*bindings.OnCPUOncpuEntry
-	user, kernel []uint64
+func (t *table) head() *bindings.OnCPUStackTable {
+	return (*bindings.OnCPUStackTable)(unsafe.Pointer(unsafe.SliceData(t.memory)))
 }
 
 // each calls visit with every entry of the table.
-func (t *table) each(visit func(entry)) error {
+func (t *table) each(visit func(Entry)) error {
 	arena := t.memory[tableHeadBytes:]
 	used := int(t.head().Used)
 	if used > len(arena) {
@@ -66,18 +59,9 @@ func (t *table) each(visit func(entry)) error {
 	return nil
 }
 
-func entryAt(raw []byte) (entry, int, error) {
-	if len(raw) < entryHeadBytes {
-		return entry{}, 0, fmt.Errorf("%d bytes left, an entry has %d", len(raw), entryHeadBytes)
-	}
-	head := (*bindings.OnCPUOncpuEntry)(unsafe.Pointer(unsafe.SliceData(raw)))
-	user, kernel := max(int(head.UserFrames), 0), max(int(head.KernelFrames), 0)
-	size := entryHeadBytes + 8*(user+kernel)
-	if user > MaxDepth || kernel > MaxDepth || size > len(raw) {
-		return entry{}, 0, fmt.Errorf("an entry of %d and %d frames does not fit into %d bytes", user, kernel, len(raw))
-	}
-	frames := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(raw[entryHeadBytes:]))), user+kernel)
-	return entry{OnCPUOncpuEntry: head, user: frames[:user:user], kernel: frames[user:]}, size, nil
+// fill is how much of the room for entries is in use, from 0 to 1.
+func (t *table) fill() float64 {
+	return float64(t.head().Used) / float64(len(t.memory)-tableHeadBytes)
 }
 
 // clear makes the table ready for the kernel to write.

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Tables in which the programs of an object sum what they see by process, thread
+ * and stack. Each CPU has its own, so nothing is locked and nothing is copied:
+ * the stack is written straight to where it stays.
+ *
+ * Each CPU has two tables. User space turns `generation` and waits until no
+ * program can hold the old one (an update of a map of maps waits for an RCU grace
+ * period, kernel/bpf/syscall.c, maybe_wait_bpf_programs); then it reads the old
+ * table through mmap, without a system call per entry, and clears it.
+ *
+ * A table has one writer at a time. Where an object's programs may run into each
+ * other on one CPU (uprobes are preempted since Linux 6.0, and run within other
+ * hooks), each brackets its work by stack_table_enter() and stack_table_leave().
+ * Programs of perf events, and hooks that run with preemption off and of which no
+ * interrupt writes the same tables, need neither.
+ */
+#ifndef EBPFRECEIVER_STACK_TABLE_H
+#define EBPFRECEIVER_STACK_TABLE_H
+
+#include "user_stack.h"
+
+#define MAX_FRAMES 127       /* PERF_MAX_STACK_DEPTH, of each of the two stacks */
+#define FRAME_BYTES (MAX_FRAMES * sizeof(u64))
+#define COMMON_BYTES (48 * sizeof(u64)) /* most kernel stacks fit into this */
+#define SLOTS 1024           /* a power of two */
+#define PROBES 8             /* slots looked at before an entry stays unmerged */
+
+/* One entry of a table: equal observations of one thread. */
+struct stack_entry {
+	u64 hash;           /* over all but what is summed; tells entries apart */
+	u64 start_boottime; /* ns, of the process's group leader */
+	u64 values[2];      /* sums; what of, each object says */
+	u32 pid;            /* thread group id */
+	u32 tid;
+	u32 count;          /* observations */
+	u32 exec_id;        /* task_struct.self_exec_id */
+	u32 tag;            /* what else tells entries apart, below 65536; each object says what */
+	u32 user_end;       /* enum unwind_end of the user stack */
+	s16 user_frames;    /* or a negative errno of bpf_get_stack */
+	s16 kernel_frames;  /* likewise */
+	u32 unused;
+	u64 caller;         /* possible_caller() of the leaf, or 0; in no frame */
+	char comm[TASK_COMM_LEN];
+	u64 frames[];       /* leaf first: user frames, then kernel frames */
+};
+
+#define ENTRY_BYTES_MAX (sizeof(struct stack_entry) + 2 * FRAME_BYTES)
+
+/*
+ * A CPU's table. User space sizes the map's value: arena_bytes of entries follow
+ * this head.
+ */
+struct stack_table {
+	u32 used;         /* bytes of the arena that are taken */
+	u32 entries;
+	u64 seen;         /* observations counted in this table, lost ones included */
+	u64 lost_full;    /* no room in the arena */
+	u64 lost_busy;    /* another program was writing the table */
+	u64 unmerged;     /* no free slot near: entries that may have a twin */
+	u64 faults;       /* stacks of which the kernel could read nothing */
+	u64 unreadable;   /* user stacks that end at a frame that could not be read */
+	u64 first_ns;     /* CLOCK_MONOTONIC of the first observation */
+	u32 busy;         /* programs between stack_table_enter and _leave */
+	u32 unused;
+	u32 slots[SLOTS]; /* offset into the arena plus 1, or 0 */
+	u8 arena[];
+};
+
+volatile const u32 arena_bytes = 64 * 1024;
+volatile const u32 stack_frames = MAX_FRAMES; /* of each of the two stacks */
+volatile const u32 stack_bytes = FRAME_BYTES; /* the same in bytes */
+volatile const bool kernel_stacks = true;
+volatile const bool user_stacks = true;
+
+/* Which of the two tables of each CPU is written; 0 or 1. */
+volatile u32 generation;
+
+/* Observations on a CPU that has no tables yet. */
+volatile u64 lost_no_table;
+
+/* Index: 2 * CPU + generation. Sized by the loader. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__array(values, struct {
+		__uint(type, BPF_MAP_TYPE_ARRAY);
+		__uint(map_flags, BPF_F_MMAPABLE);
+		__uint(max_entries, 1);
+		__uint(key_size, sizeof(u32));
+		__uint(value_size, sizeof(struct stack_table)); /* and the arena: see the loader */
+	});
+} stack_tables SEC(".maps");
+
+/* Keep these types in the BTF, from which the Go types are made. */
+const struct stack_entry *unused_stack_entry __attribute__((unused));
+const struct stack_table *unused_stack_table __attribute__((unused));
+
+/* Who is observed. */
+struct stack_subject {
+	u64 start_boottime;
+	u32 pid, tid;
+	u32 exec_id;
+	u32 space; /* its unwind tables, or 0 */
+};
+
+/* This CPU's table, or 0, which is counted. */
+static __always_inline struct stack_table *stack_table(void)
+{
+	u32 index = 2 * bpf_get_smp_processor_id() + (generation & 1), zero = 0;
+	void *inner = bpf_map_lookup_elem(&stack_tables, &index);
+	struct stack_table *table = inner ? bpf_map_lookup_elem(inner, &zero) : 0;
+
+	if (!table)
+		__sync_fetch_and_add(&lost_no_table, 1);
+	return table;
+}
+
+/*
+ * True when this program is the only one that writes the table; else the
+ * observation is counted as lost. Of two programs that come at once both may be
+ * refused, never both let in: whoever reads 1 after its own addition is alone.
+ * An addition is the one atomic operation that 5.10 has.
+ */
+static __always_inline bool stack_table_enter(struct stack_table *table)
+{
+	__sync_fetch_and_add(&table->busy, 1);
+	if (*(volatile u32 *)&table->busy == 1)
+		return true;
+	__sync_fetch_and_add(&table->busy, -1);
+	__sync_fetch_and_add(&table->lost_busy, 1);
+	return false;
+}
+
+static __always_inline void stack_table_leave(struct stack_table *table)
+{
+	__sync_fetch_and_add(&table->busy, -1);
+}
+
+static __always_inline u64 stack_mix(u64 hash, u64 word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+	return hash ^ (hash >> 32);
+}
+
+/*
+ * Has the kernel write a stack to `to` and returns the number of its bytes;
+ * *frames becomes the number of frames or a negative errno. The helper clears what
+ * it does not fill, so it is first asked for what most stacks fit into.
+ */
+static __always_inline u32 take_stack(void *ctx, void *to, u64 flags, s16 *frames)
+{
+	long bytes = bpf_get_stack(ctx, to, COMMON_BYTES, flags);
+
+	if (bytes == COMMON_BYTES)
+		bytes = bpf_get_stack(ctx, to, stack_bytes, flags);
+	if (bytes < 0) {
+		*frames = bytes;
+		return 0;
+	}
+	*frames = bytes / sizeof(u64);
+	return bytes;
+}
+
+/*
+ * Takes the user stack from the registers in walk; where they cannot be had
+ * (walk is 0), as the kernel does it. Returns the number of its bytes.
+ */
+static __always_inline u32 take_user_stack(void *ctx, struct unwind_state *walk, struct stack_table *table,
+					   struct stack_entry *entry, u32 space)
+{
+	u64 sp, lr;
+	s16 frames;
+
+	if (!walk)
+		return take_stack(ctx, entry->frames, BPF_F_USER_STACK, &entry->user_frames);
+	walk->mapping.length = 0;
+	walk->space = space;
+	walk->exact = 1;
+	walk->leaf = 1;
+	walk->changes = 0;
+	walk->leaf_by_fp = 0;
+	walk->end = UNWIND_END_ROOT;
+	sp = walk->sp;
+	lr = walk->lr;
+	walk_user_stack(walk, entry->frames, &entry->user_frames, stack_frames);
+	if (walk->leaf_by_fp)
+		entry->caller = possible_caller(sp, lr);
+	entry->user_end = walk->end;
+	if (walk->end == UNWIND_END_UNREADABLE)
+		table->unreadable += 1;
+	frames = entry->user_frames;
+	if (frames < 0 || frames > MAX_FRAMES)
+		return 0; /* cannot be: tells the verifier so */
+	return frames * sizeof(u64);
+}
+
+static __always_inline u64 stack_hash(struct stack_entry *entry, u32 bytes)
+{
+	u64 hash = stack_mix(stack_mix(entry->start_boottime, ((u64)entry->pid << 32) | entry->tid), entry->caller);
+	u32 frames = bytes / sizeof(u64);
+	u32 i;
+
+	for (i = 0; i < 2 * MAX_FRAMES; i++) {
+		if (i >= frames)
+			break;
+		hash = stack_mix(hash, entry->frames[i]);
+	}
+	return stack_mix(hash, ((u64)entry->exec_id << 32) | (entry->tag << 16) | (u16)entry->user_frames);
+}
+
+static __always_inline bool stack_same(const struct stack_entry *a, const struct stack_entry *b)
+{
+	return a->hash == b->hash && a->tid == b->tid && a->pid == b->pid && a->tag == b->tag &&
+	       a->exec_id == b->exec_id && a->user_frames == b->user_frames && a->kernel_frames == b->kernel_frames;
+}
+
+/*
+ * Finds the entry's twin among those kept before and adds to it; true then.
+ * Else a free slot, if one is near, will lead to the entry at `offset`.
+ */
+static __always_inline bool stack_merge(struct stack_table *table, struct stack_entry *entry, u32 offset)
+{
+	u32 start = entry->hash >> 32;
+	int i;
+
+	for (i = 0; i < PROBES; i++) {
+		u32 slot = (start + i) & (SLOTS - 1);
+		u32 at = table->slots[slot];
+		struct stack_entry *other;
+
+		if (!at) {
+			table->slots[slot] = offset + 1;
+			return false;
+		}
+		at -= 1;
+		if (at > arena_bytes - ENTRY_BYTES_MAX)
+			return false; /* cannot be: tells the verifier so */
+		other = (void *)table->arena + at;
+		if (stack_same(other, entry)) {
+			other->count += entry->count;
+			other->values[0] += entry->values[0];
+			other->values[1] += entry->values[1];
+			return true;
+		}
+	}
+	table->unmerged += 1;
+	return false;
+}
+
+/*
+ * Begins an entry that stands for `count` observations, with no stack; 0 when
+ * the table is full. What was seen is counted either way.
+ */
+static __always_inline struct stack_entry *stack_begin(struct stack_table *table, const struct stack_subject *who, u32 count)
+{
+	u32 offset = table->used;
+	struct stack_entry *entry;
+
+	if (!table->seen)
+		table->first_ns = bpf_ktime_get_ns();
+	table->seen += count;
+	if (offset > arena_bytes - ENTRY_BYTES_MAX) {
+		table->lost_full += count;
+		return 0;
+	}
+	entry = (void *)table->arena + offset;
+	entry->start_boottime = who->start_boottime;
+	entry->pid = who->pid;
+	entry->tid = who->tid;
+	entry->exec_id = who->exec_id;
+	entry->count = count;
+	entry->values[0] = 0;
+	entry->values[1] = 0;
+	entry->tag = 0;
+	entry->user_end = 0;
+	entry->caller = 0;
+	entry->user_frames = 0;
+	entry->kernel_frames = 0;
+	return entry;
+}
+
+/*
+ * Takes the stacks that are wanted of the running thread and returns the number
+ * of their bytes. walk is where to begin in user space, see take_user_stack();
+ * kernel_flags are bpf_get_stack's for the kernel's part.
+ */
+static __always_inline u32 stack_take(void *ctx, struct unwind_state *walk, struct stack_table *table,
+				      struct stack_entry *entry, u32 space, u64 kernel_flags)
+{
+	u32 bytes = 0;
+
+	if (user_stacks)
+		bytes = take_user_stack(ctx, walk, table, entry, space);
+	if (kernel_stacks)
+		bytes += take_stack(ctx, (void *)entry->frames + bytes, kernel_flags, &entry->kernel_frames);
+	if (entry->user_frames < 0 || entry->kernel_frames < 0)
+		table->faults += entry->count;
+	return bytes;
+}
+
+/* Adds the entry to its twin, or keeps it. It has `bytes` of frames; comm is that of the running thread. */
+static __always_inline void stack_end(struct stack_table *table, struct stack_entry *entry, u32 bytes)
+{
+	u32 offset = table->used;
+
+	entry->hash = stack_hash(entry, bytes);
+	if (stack_merge(table, entry, offset))
+		return;
+	bpf_get_current_comm(entry->comm, sizeof(entry->comm));
+	table->entries += 1;
+	table->used = offset + sizeof(*entry) + bytes;
+}
+
+#endif
