@@ -89,6 +89,17 @@ type OnCPUUnwindMapping struct {
 	First  uint16
 }
 
+type OnCPUUnwindMemory struct {
+	_     structs.HostLayout
+	Found [1024]struct {
+		_      structs.HostLayout
+		Pc     uint64
+		Serial uint32
+		Rule   OnCPUUnwindRule
+		_      [8]byte
+	}
+}
+
 type OnCPUUnwindPage struct {
 	_      structs.HostLayout
 	Chunk  uint16
@@ -120,7 +131,7 @@ const (
 type OnCPUUnwindSpace struct {
 	_        structs.HostLayout
 	Count    uint32
-	Unused   uint32
+	Serial   uint32
 	Mappings [0]OnCPUUnwindMapping
 }
 
@@ -133,11 +144,13 @@ type OnCPUUnwindState struct {
 	General  [16]uint64
 	Mapping  OnCPUUnwindMapping
 	Space    uint32
+	Serial   uint32
 	Exact    uint16
 	Leaf     uint16
 	Changes  uint16
 	LeafByFp uint16
 	End      uint32
+	_        [4]byte
 }
 
 // Names of all BPF objects in the ELF.
@@ -149,6 +162,7 @@ const (
 	OnCPUMapScope             = "scope"
 	OnCPUMapStackTables       = "stack_tables"
 	OnCPUMapUnwindChunks      = "unwind_chunks"
+	OnCPUMapUnwindMemories    = "unwind_memories"
 	OnCPUMapUnwindRules       = "unwind_rules"
 	OnCPUMapUnwindWalks       = "unwind_walks"
 	OnCPUProgSample           = "sample"
@@ -217,13 +231,14 @@ type OnCPUProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type OnCPUMapSpecs struct {
-	ProcessEvents *ebpf.MapSpec `ebpf:"process_events"`
-	ProcessLosses *ebpf.MapSpec `ebpf:"process_losses"`
-	Scope         *ebpf.MapSpec `ebpf:"scope"`
-	StackTables   *ebpf.MapSpec `ebpf:"stack_tables"`
-	UnwindChunks  *ebpf.MapSpec `ebpf:"unwind_chunks"`
-	UnwindRules   *ebpf.MapSpec `ebpf:"unwind_rules"`
-	UnwindWalks   *ebpf.MapSpec `ebpf:"unwind_walks"`
+	ProcessEvents  *ebpf.MapSpec `ebpf:"process_events"`
+	ProcessLosses  *ebpf.MapSpec `ebpf:"process_losses"`
+	Scope          *ebpf.MapSpec `ebpf:"scope"`
+	StackTables    *ebpf.MapSpec `ebpf:"stack_tables"`
+	UnwindChunks   *ebpf.MapSpec `ebpf:"unwind_chunks"`
+	UnwindMemories *ebpf.MapSpec `ebpf:"unwind_memories"`
+	UnwindRules    *ebpf.MapSpec `ebpf:"unwind_rules"`
+	UnwindWalks    *ebpf.MapSpec `ebpf:"unwind_walks"`
 }
 
 // OnCPUVariableSpecs contains global variables before they are loaded into the kernel.
@@ -266,13 +281,14 @@ func (o *OnCPUObjects) Close() error {
 //
 // It can be passed to LoadOnCPUObjects or ebpf.CollectionSpec.LoadAndAssign.
 type OnCPUMaps struct {
-	ProcessEvents *ebpf.Map `ebpf:"process_events"`
-	ProcessLosses *ebpf.Map `ebpf:"process_losses"`
-	Scope         *ebpf.Map `ebpf:"scope"`
-	StackTables   *ebpf.Map `ebpf:"stack_tables"`
-	UnwindChunks  *ebpf.Map `ebpf:"unwind_chunks"`
-	UnwindRules   *ebpf.Map `ebpf:"unwind_rules"`
-	UnwindWalks   *ebpf.Map `ebpf:"unwind_walks"`
+	ProcessEvents  *ebpf.Map `ebpf:"process_events"`
+	ProcessLosses  *ebpf.Map `ebpf:"process_losses"`
+	Scope          *ebpf.Map `ebpf:"scope"`
+	StackTables    *ebpf.Map `ebpf:"stack_tables"`
+	UnwindChunks   *ebpf.Map `ebpf:"unwind_chunks"`
+	UnwindMemories *ebpf.Map `ebpf:"unwind_memories"`
+	UnwindRules    *ebpf.Map `ebpf:"unwind_rules"`
+	UnwindWalks    *ebpf.Map `ebpf:"unwind_walks"`
 }
 
 func (m *OnCPUMaps) Close() error {
@@ -282,6 +298,7 @@ func (m *OnCPUMaps) Close() error {
 		m.Scope,
 		m.StackTables,
 		m.UnwindChunks,
+		m.UnwindMemories,
 		m.UnwindRules,
 		m.UnwindWalks,
 	)

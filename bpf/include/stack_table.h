@@ -177,6 +177,7 @@ static __always_inline u32 take_user_stack(void *ctx, struct unwind_state *walk,
 		return take_stack(ctx, entry->frames, BPF_F_USER_STACK, &entry->user_frames);
 	walk->mapping.length = 0;
 	walk->space = space;
+	walk->serial = 0;
 	walk->exact = 1;
 	walk->leaf = 1;
 	walk->changes = 0;

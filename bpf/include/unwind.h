@@ -5,8 +5,9 @@
  * pointers where there is no table.
  *
  * This file asks nothing of BPF: whoever includes it says how to read the
- * process's memory and where the tables are (unwind_read, unwind_chunk,
- * unwind_rule_of), so that it is tested in user space on recorded stacks.
+ * process's memory, where the tables are (unwind_read, unwind_chunk,
+ * unwind_rule_of) and where to remember what was found in them
+ * (unwind_found_at), so that it is tested in user space on recorded stacks.
  *
  * Where things lie. Tables live in chunks of 64 KiB, each of which holds
  * structures of one sort and of one or more binaries or processes:
@@ -80,9 +81,23 @@ struct unwind_mapping {
 
 struct unwind_space {
 	u32 count;
-	u32 unused;
+	u32 serial; /* of this list, never 0; no other list has or had it */
 	struct unwind_mapping mappings[];
 };
+
+/*
+ * What was found for an address before, by the list that has the serial. A look-up
+ * in the tables touches some ten lines of memory, which are cold when a sample is
+ * taken every now and then; this is one.
+ */
+struct unwind_found {
+	u64 pc;
+	u32 serial;
+	struct unwind_rule rule; /* UNWIND_CFA_NONE where there is none */
+} __attribute__((aligned(32)));
+
+/* How many are remembered, a power of two. */
+#define UNWIND_FOUND 1024
 
 /* Why a walk has ended. */
 enum unwind_end {
@@ -100,6 +115,7 @@ struct unwind_state {
 	u64 general[UNWIND_GENERAL];
 	struct unwind_mapping mapping; /* of the last address that had one */
 	u32 space;   /* chunk << 16 | offset / 8; 0: no tables for this process */
+	u32 serial;  /* of the list at space; 0 before it was looked at */
 	u16 exact;   /* pc is where the thread was, not where a call returns to */
 	u16 leaf;    /* lr and the general registers hold */
 	u16 changes; /* to another stack */
@@ -375,6 +391,41 @@ static __always_inline u64 unwind_by_rule(struct unwind_state *state, const stru
 	return unwind_arrive(state, pc, cfa, fp);
 }
 
+/* The serial of the list of mappings, 0 when there is no list. */
+static __always_inline u32 unwind_serial(const struct unwind_state *state)
+{
+	const u8 *chunk = unwind_chunk(state->space >> 16);
+
+	return chunk ? unwind_load32(chunk, (state->space & 0xffff) * 8 + 4) : 0;
+}
+
+/* Where what is found for an address is remembered. */
+static __always_inline u32 unwind_found_index(u64 pc, u32 serial)
+{
+	return ((pc ^ ((u64)serial << 32)) * 0x9e3779b97f4a7c15ULL) >> 54;
+}
+
+/* The rule for an address of a process that has a list; 0 when there is no room to remember it. */
+static __always_inline const struct unwind_rule *unwind_rule_at(struct unwind_state *state, u64 pc)
+{
+	struct unwind_found *found = unwind_found_at(unwind_found_index(pc, state->serial));
+	const struct unwind_rule *rule = 0;
+
+	if (!found)
+		return 0;
+	if (found->pc == pc && found->serial == state->serial)
+		return &found->rule;
+	if (unwind_find_mapping(state, pc))
+		rule = unwind_find_rule(state, pc);
+	if (rule)
+		found->rule = *rule;
+	else
+		found->rule.cfa = UNWIND_CFA_NONE;
+	found->pc = pc;
+	found->serial = state->serial;
+	return &found->rule;
+}
+
 /*
  * Goes on to the caller of the frame that state is at. Returns the address in the
  * caller, or 0 with the reason in state->end.
@@ -385,9 +436,11 @@ static __always_inline u64 unwind_caller(struct unwind_state *state)
 	u64 pc = state->pc - (1 - state->exact);
 	const struct unwind_rule *rule;
 
-	if (!state->space || !unwind_find_mapping(state, pc))
+	if (state->space && !state->serial)
+		state->serial = unwind_serial(state);
+	if (!state->serial)
 		return unwind_by_frame_pointer(state);
-	rule = unwind_find_rule(state, pc);
+	rule = unwind_rule_at(state, pc);
 	if (!rule || rule->cfa == UNWIND_CFA_NONE)
 		return unwind_by_frame_pointer(state);
 	if (rule->cfa == UNWIND_CFA_END)

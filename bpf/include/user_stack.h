@@ -15,6 +15,7 @@
 
 static __always_inline const u8 *unwind_chunk(u32 id);
 static __always_inline const struct unwind_rule *unwind_rule_of(u32 index);
+static __always_inline struct unwind_found *unwind_found_at(u32 index);
 
 #include "unwind.h"
 
@@ -54,6 +55,22 @@ struct {
 	__type(key, u32);
 	__type(value, struct unwind_state);
 } unwind_walks SEC(".maps");
+
+/* What each CPU remembers of the tables. An object's own: its programs do not nest. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* one for each CPU, set by the loader */
+	__type(key, u32);
+	__type(value, struct unwind_memory { struct unwind_found found[UNWIND_FOUND]; });
+} unwind_memories SEC(".maps");
+
+static __always_inline struct unwind_found *unwind_found_at(u32 index)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct unwind_memory *memory = bpf_map_lookup_elem(&unwind_memories, &cpu);
+
+	return memory ? &memory->found[index & (UNWIND_FOUND - 1)] : 0;
+}
 
 static __always_inline const u8 *unwind_chunk(u32 id)
 {

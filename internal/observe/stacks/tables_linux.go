@@ -27,14 +27,15 @@ type Tables struct {
 	byCPU      map[int][2]*table
 	fullest    float64 // at the last drain
 
-	bytes                                                          atomic.Uint64 // of all tables
+	bytes                                                          atomic.Uint64 // of all tables, and of what the unwinder remembers
 	seen, full, busy, noTable, unmerged, faults, unreadable, first atomic.Uint64
 }
 
 // NewTables returns the tables of a loaded object, none yet. spec is what it was
 // loaded from, with its [Plan]; probe names the kind in losses.
 func NewTables(probe observe.Kind, coll *ebpf.Collection, spec *ebpf.CollectionSpec) *Tables {
-	return &Tables{
+	memories := spec.Maps[bindings.OnCPUMapUnwindMemories]
+	t := &Tables{
 		probe:      string(probe),
 		outer:      coll.Maps[bindings.OnCPUMapStackTables],
 		generation: coll.Variables[bindings.OnCPUVarGeneration],
@@ -42,6 +43,8 @@ func NewTables(probe observe.Kind, coll *ebpf.Collection, spec *ebpf.CollectionS
 		spec:       spec.Maps[bindings.OnCPUMapStackTables].InnerMap,
 		byCPU:      map[int][2]*table{},
 	}
+	t.bytes.Store(uint64(memories.MaxEntries) * uint64(memories.ValueSize))
+	return t
 }
 
 // AddCPUs creates the tables of those CPUs that have none yet.

@@ -75,7 +75,9 @@ func (s *Store) NewSpace(mappings []Mapping) (*Space, error) {
 			list = native.AppendUint16(list, uint16(segment.directory.offset/pageBytes))
 		}
 	}
+	s.serial = max(s.serial+1, 1)
 	native.PutUint32(list, uint32(count))
+	native.PutUint32(list[4:], s.serial)
 	var err error
 	if p.extent, err = s.alloc(uint32(len(list))); err != nil {
 		s.releaseAll(p)

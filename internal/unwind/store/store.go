@@ -60,6 +60,7 @@ type Store struct {
 	idle     *list.List // of *Binary that no list leads to, the longest idle first
 	waiting  []extent   // unlinked, perhaps still read
 	waits    uint32     // bytes of these
+	serial   uint32     // of the last list that was written
 	stats    Stats
 }
 
