@@ -16,10 +16,11 @@ import (
 // later lists keys that belong to the receiver's contract and that this version
 // does not have; the value says what to do.
 var later = map[string]string{
-	"control":               "this version has no control API",
-	"kubernetes":            "this version does not ask the API server; select by pod_uid or container_id",
-	"targets::include::pod": "this version does not ask the API server; select by pod_uid or container_id",
-	"targets::exclude::pod": "this version does not ask the API server; select by pod_uid or container_id",
+	"control":                       "this version has no control API",
+	"kubernetes":                    "this version does not ask the API server; select by pod_uid or container_id",
+	"targets::include::pod":         "this version does not ask the API server; select by pod_uid or container_id",
+	"targets::exclude::pod":         "this version does not ask the API server; select by pod_uid or container_id",
+	"observe::on_cpu::targets::pod": "this version does not ask the API server; select by pod_uid or container_id",
 }
 
 // laterKinds are kinds of observation that this version does not have.

@@ -27,6 +27,21 @@ type runner interface {
 	Charge(work func())
 }
 
+// idle stands for an engine that could not start: the receiver's metrics tell so.
+type idle struct{ why error }
+
+func (idle) Shutdown() error    { return nil }
+func (idle) Charge(work func()) { work() }
+func (i idle) Stats() engine.Stats {
+	return engine.Stats{
+		Attached: map[string]int{"on_cpu": 0, "process": 0},
+		Degraded: map[string]string{degradedStart: i.why.Error()},
+	}
+}
+
+// degradedStart is the capability that is missing when nothing could be started.
+const degradedStart = "start"
+
 // pendingShare is the part of the memory limit that intervals may take that wait
 // for the next consumer.
 const pendingShare = 8
@@ -78,7 +93,8 @@ func (r *ebpfReceiver) start() error {
 	if r.engine, err = startEngine(config, hooks, r.settings.Logger); err != nil {
 		r.settings.Logger.Error("The receiver observes nothing", zap.Error(err))
 		r.report(componentstatus.NewPermanentErrorEvent(err))
-		return nil
+		r.engine, r.sink = idle{why: err}, nil
+		return r.observeSelf()
 	}
 	if r.sink != nil {
 		r.sink.start(r.engine.Charge)

@@ -4,6 +4,7 @@ package receiver
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -108,4 +109,19 @@ func TestSelfTelemetry(t *testing.T) {
 		ints(6, "signal", "profiles", "reason", "refused"), ints(8, "signal", "profiles", "reason", "buffer_full"),
 	}, plain)
 	builder.Shutdown()
+}
+
+// TestIdleTelemetry holds that a receiver that could not start is seen in its metrics.
+func TestIdleTelemetry(t *testing.T) {
+	tt := componenttest.NewTelemetry()
+	t.Cleanup(func() { require.NoError(t, tt.Shutdown(context.Background())) })
+	settings := metadatatest.NewSettings(tt)
+	builder, err := metadata.NewTelemetryBuilder(settings.TelemetrySettings)
+	require.NoError(t, err)
+	r := &ebpfReceiver{settings: settings, telemetry: builder, forget: func() {}, engine: idle{why: errors.New("why")}}
+	require.NoError(t, r.observeSelf())
+	plain := metricdatatest.IgnoreTimestamp()
+	metadatatest.AssertEqualEbpfDegraded(t, tt, intPoints{ints(1, "capability", "start")}, plain)
+	metadatatest.AssertEqualEbpfProbesAttached(t, tt, intPoints{ints(0, "probe", "on_cpu"), ints(0, "probe", "process")}, plain)
+	require.NoError(t, r.Shutdown(t.Context()))
 }

@@ -56,7 +56,9 @@ type Engine struct {
 	// cpusDue is when to follow the CPUs again after it failed; zero while all is well.
 	cpusDue time.Time
 
-	work  meter
+	work meter
+	// once is work that is done once for each binary: its unwind table.
+	once  meter
 	level atomic.Int32
 
 	mu       sync.Mutex // all below, and reading what release frees
@@ -205,7 +207,7 @@ func (e *Engine) launch() {
 	e.ended.Go(func() { e.watchProcesses(ctx) })
 	e.ended.Go(func() { e.run(ctx) })
 	if e.unwinding != nil {
-		e.ended.Go(func() { e.unwinding.run(ctx, e.work.run) })
+		e.ended.Go(func() { e.unwinding.run(ctx, e.once.run) })
 	}
 	if e.mappings != nil {
 		e.ended.Go(e.followMappings)

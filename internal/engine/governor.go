@@ -20,8 +20,14 @@ const (
 	// A limit is neared at nearShare of it. At calmShare there is room for the
 	// doubled cost of one step up, with something to spare.
 	nearShare, calmShare = 0.9, 0.4
+	// nearWindows is how many windows in a row the CPU time must near its limit: one
+	// alone may be a burst, such as programs that start all at once.
+	nearWindows = 2
 	// calmWindows is how many calm windows in a row it takes to step back up.
 	calmWindows = 3
+	// onceWindows is over how many windows work is spread that is done once for each
+	// binary: sampling less would not save it.
+	onceWindows = 6
 )
 
 // governor decides how much sampling must be reduced to keep to the limits. It
@@ -30,13 +36,21 @@ type governor struct {
 	cpuPercent  float64
 	memoryBytes uint64
 
-	level int
-	calm  int
-	// since is the begin of the window, cost what had been used then. Before the
+	level      int
+	near, calm int
+	// since is the begin of the window, used what had been used then. Before the
 	// first window since is the start, and measuring is not set.
 	since     time.Time
-	cost      time.Duration
+	used      cost
 	measuring bool
+	// once is what the last windows used of that kind, the latest at the front.
+	once [onceWindows]time.Duration
+}
+
+// cost is the CPU time used since the start.
+type cost struct {
+	// running goes on as long as there are samples; once is done for each binary.
+	running, once time.Duration
 }
 
 // begin is told when sampling starts.
@@ -44,19 +58,25 @@ func (g *governor) begin(now time.Time) { g.since = now }
 
 // observe is told the CPU time used so far and the memory held. At the end of a
 // window it may change the level, and then says why.
-func (g *governor) observe(now time.Time, cost time.Duration, memory uint64) (changed bool, cause string) {
+func (g *governor) observe(now time.Time, used cost, memory uint64) (changed bool, cause string) {
 	elapsed := now.Sub(g.since)
 	if !g.measuring {
 		if elapsed >= governorRest {
-			g.since, g.cost, g.measuring = now, cost, true
+			g.since, g.used, g.measuring = now, used, true
 		}
 		return false, ""
 	}
 	if elapsed < governorWindow {
 		return false, ""
 	}
-	percent := 100 * float64(cost-g.cost) / float64(elapsed)
-	g.since, g.cost = now, cost
+	copy(g.once[1:], g.once[:])
+	g.once[0] = used.once - g.used.once
+	spread := time.Duration(0)
+	for _, once := range g.once {
+		spread += once / onceWindows
+	}
+	percent := 100 * float64(used.running-g.used.running+spread) / float64(elapsed)
+	g.since, g.used = now, used
 	return g.step(percent, memory)
 }
 
@@ -69,8 +89,13 @@ func (g *governor) step(percent float64, memory uint64) (changed bool, cause str
 	} else {
 		g.calm = 0
 	}
+	if cpuShare >= nearShare {
+		g.near++
+	} else {
+		g.near = 0
+	}
 	switch {
-	case cpuShare >= nearShare && g.level < maxLevel:
+	case g.near >= nearWindows && g.level < maxLevel:
 		g.reduce(cpuShare)
 		return true, fmt.Sprintf("the receiver and its probes used %.2f %% of a core; limits::cpu_percent is %v", percent, g.cpuPercent)
 	case memoryShare >= nearShare && g.level < maxLevel:

@@ -20,27 +20,28 @@ const mib = 1 << 20
 
 func TestGovernor(t *testing.T) {
 	for name, windows := range map[string][]window{
-		"below the limit":                                 {{1.7, 200 * mib, 0}, {1.7, 200 * mib, 0}},
-		"the first window counts":                         {{1.8, 0, 1}},
-		"one step for each window that is near the limit": {{1.8, 0, 1}, {3.9, 0, 2}, {2, 0, 3}},
-		"one more step for each doubling of the limit":    {{4, 0, 2}, {8.1, 0, 5}},
-		"three steps at four times the limit":             {{8, 0, 3}},
-		"no further than the last at once":                {{1000, 0, 6}, {1000, 0, 6}},
-		"memory counts as well":                           {{0.1, 231 * mib, 1}, {0.1, 256 * mib, 2}, {0.1, 512 * mib, 4}},
-		"up no further than the last step":                {{3, 0, 1}, {3, 0, 2}, {3, 0, 3}, {3, 0, 4}, {3, 0, 5}, {3, 0, 6}, {3, 0, 6}},
-		"down one step after three calm windows":          {{7, 0, 2}, {0.7, 0, 2}, {0.7, 0, 2}, {0.7, 0, 1}, {0.7, 0, 1}},
-		"three more for the next step":                    {{2, 0, 1}, {2, 0, 2}, {0, 0, 2}, {0, 0, 2}, {0, 0, 1}, {0, 0, 1}, {0, 0, 1}, {0, 0, 0}},
-		"in a row":                                        {{2, 0, 1}, {0, 0, 1}, {0, 0, 1}, {1, 0, 1}, {0, 0, 1}, {0, 0, 1}, {0, 0, 0}},
-		"memory is not calm":                              {{2, 0, 1}, {0, 128 * mib, 1}, {0, 128 * mib, 1}, {0, 128 * mib, 1}},
-		"in between nothing changes":                      {{2, 0, 1}, {1.7, 0, 1}, {0.9, 0, 1}, {1.7, 0, 1}, {0.9, 0, 1}},
+		"below the limit":                              {{1.7, 200 * mib, 0}, {1.7, 200 * mib, 0}},
+		"one window may be a burst":                    {{20, 0, 0}, {1, 0, 0}, {20, 0, 0}, {1.7, 0, 0}},
+		"two in a row are none":                        {{1.8, 0, 0}, {1.8, 0, 1}},
+		"one step for each window after them":          {{1.8, 0, 0}, {1.8, 0, 1}, {3.9, 0, 2}, {2, 0, 3}},
+		"one more step for each doubling of the limit": {{4, 0, 0}, {4, 0, 2}, {8.1, 0, 5}},
+		"three steps at four times the limit":          {{8, 0, 0}, {8, 0, 3}},
+		"no further than the last at once":             {{1000, 0, 0}, {1000, 0, 6}, {1000, 0, 6}},
+		"memory counts at once":                        {{0.1, 231 * mib, 1}, {0.1, 256 * mib, 2}, {0.1, 512 * mib, 4}},
+		"up no further than the last step":             {{3, 0, 0}, {3, 0, 1}, {3, 0, 2}, {3, 0, 3}, {3, 0, 4}, {3, 0, 5}, {3, 0, 6}, {3, 0, 6}},
+		"down one step after three calm windows":       {{7, 0, 0}, {7, 0, 2}, {0.7, 0, 2}, {0.7, 0, 2}, {0.7, 0, 1}, {0.7, 0, 1}},
+		"three more for the next step":                 {{4, 0, 0}, {4, 0, 2}, {0, 0, 2}, {0, 0, 2}, {0, 0, 1}, {0, 0, 1}, {0, 0, 1}, {0, 0, 0}},
+		"in a row":                                     {{2, 0, 0}, {2, 0, 1}, {0, 0, 1}, {0, 0, 1}, {1, 0, 1}, {0, 0, 1}, {0, 0, 1}, {0, 0, 0}},
+		"memory is not calm":                           {{2, 0, 0}, {2, 0, 1}, {0, 128 * mib, 1}, {0, 128 * mib, 1}, {0, 128 * mib, 1}},
+		"in between nothing changes":                   {{2, 0, 0}, {2, 0, 1}, {1.7, 0, 1}, {0.9, 0, 1}, {1.7, 0, 1}, {0.9, 0, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, now, cost := begun(t)
+			g, now, used := begun(t)
 			for i, w := range windows {
 				before := g.level
 				now = now.Add(governorWindow)
-				cost += time.Duration(w.percent / 100 * float64(governorWindow))
-				changed, cause := g.observe(now, cost, w.memory)
+				used += time.Duration(w.percent / 100 * float64(governorWindow))
+				changed, cause := g.observe(now, cost{running: used}, w.memory)
 				require.Equal(t, w.level, g.level, "window %d", i)
 				require.Equal(t, before != g.level, changed, "window %d", i)
 				require.Equal(t, changed, cause != "", "window %d", i)
@@ -53,53 +54,68 @@ func TestGovernor(t *testing.T) {
 func begun(t *testing.T) (*governor, time.Time, time.Duration) {
 	t.Helper()
 	g := &governor{cpuPercent: 2, memoryBytes: 256 * mib}
-	now, cost := time.Unix(1000, 0), time.Duration(0)
+	now, used := time.Unix(1000, 0), time.Duration(0)
 	g.begin(now)
 	for now.Before(time.Unix(1000, 0).Add(governorRest)) {
-		now, cost = now.Add(500*time.Millisecond), cost+375*time.Millisecond
-		changed, cause := g.observe(now, cost, 300*mib)
+		now, used = now.Add(500*time.Millisecond), used+375*time.Millisecond
+		changed, cause := g.observe(now, cost{running: used}, 300*mib)
 		require.False(t, changed)
 		require.Empty(t, cause)
 	}
-	return g, now, cost
+	return g, now, used
 }
 
-func TestGovernorStepsTwelveSecondsAfterTheStart(t *testing.T) {
+func TestGovernorStepsTwentyTwoSecondsAfterTheStart(t *testing.T) {
 	g := governor{cpuPercent: 2, memoryBytes: 256 * mib}
 	start := time.Unix(1000, 0)
 	g.begin(start)
-	for second := range 12 {
-		changed, _ := g.observe(start.Add(time.Duration(second)*time.Second), time.Duration(second)*100*time.Millisecond, 0)
+	for second := range 22 {
+		changed, _ := g.observe(start.Add(time.Duration(second)*time.Second), cost{running: time.Duration(second) * 100 * time.Millisecond}, 0)
 		require.False(t, changed, "second %d", second)
 	}
-	changed, cause := g.observe(start.Add(12*time.Second), 1200*time.Millisecond, 0)
+	changed, cause := g.observe(start.Add(22*time.Second), cost{running: 2200 * time.Millisecond}, 0)
 	require.True(t, changed)
 	require.Equal(t, 3, g.level, "10 % are five times the limit")
 	require.Equal(t, "the receiver and its probes used 10.00 % of a core; limits::cpu_percent is 2", cause)
 }
 
 func TestGovernorAveragesOverTheWindow(t *testing.T) {
-	g, now, cost := begun(t)
-	cost += 200 * time.Millisecond
-	for range 9 { // 20 % in the first second, which is no window
+	g, now, used := begun(t)
+	for range nearWindows {
+		used += 200 * time.Millisecond
+		for range 9 { // 20 % in the first second, which is no window
+			now = now.Add(time.Second)
+			changed, _ := g.observe(now, cost{running: used}, 0)
+			require.False(t, changed)
+		}
 		now = now.Add(time.Second)
-		changed, _ := g.observe(now, cost, 300*mib)
-		require.False(t, changed)
+		g.observe(now, cost{running: used}, 0)
 	}
-	changed, cause := g.observe(now.Add(time.Second), cost, 0)
-	require.True(t, changed)
 	require.Equal(t, 1, g.level)
-	require.Equal(t, "the receiver and its probes used 2.00 % of a core; limits::cpu_percent is 2", cause)
+}
+
+// TestGovernorSpreadsWhatIsDoneOnce holds that the tables of programs that start count as what they cost in a minute.
+func TestGovernorSpreadsWhatIsDoneOnce(t *testing.T) {
+	for seconds, reduced := range map[float64]bool{1: false, 1.2: true} { // of 1.08 s, 90 % of 2 % of a minute
+		g, now, used := begun(t)
+		for range onceWindows {
+			now = now.Add(governorWindow)
+			g.observe(now, cost{running: used, once: time.Duration(seconds * float64(time.Second))}, 0)
+		}
+		require.Equal(t, reduced, g.level > 0, "%v s", seconds)
+	}
 }
 
 func TestGovernorCauses(t *testing.T) {
 	g := governor{cpuPercent: 0.5, memoryBytes: 100 * mib}
+	changed, _ := g.step(0.46, 3*mib)
+	require.False(t, changed)
 	_, cause := g.step(0.46, 99*mib)
 	require.Equal(t, "the receiver and its probes used 0.46 % of a core; limits::cpu_percent is 0.5", cause)
 	_, cause = g.step(0.1, 99*mib)
 	require.Equal(t, "the receiver holds 99 MiB; limits::memory_mib is 100", cause)
 	for range calmWindows - 1 {
-		changed, _ := g.step(0.1, 3*mib)
+		changed, _ = g.step(0.1, 3*mib)
 		require.False(t, changed)
 	}
 	_, cause = g.step(0.1, 3*mib)

@@ -180,15 +180,15 @@ func (e *Engine) scan(ctx context.Context) {
 }
 
 // cost is the CPU time that the engine and its programs have used.
-func (e *Engine) cost() time.Duration {
+func (e *Engine) cost() cost {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.readPrograms()
-	total := e.work.total()
+	used := cost{running: e.work.total(), once: e.once.total()}
 	for _, p := range e.last.programs {
-		total += p.Time
+		used.running += p.Time
 	}
-	return total
+	return used
 }
 
 // memory is what the engine holds, kernel maps included.

@@ -38,13 +38,13 @@ func TestCostsThatCannotBeRead(t *testing.T) {
 		logger: zap.New(core), degraded: map[string]string{"cpu_hotplug": "why"},
 		running: []*running{{Observation: o, kind: observe.OnCPU}},
 	}
-	require.Equal(t, 5*time.Nanosecond, e.cost())
+	require.Equal(t, cost{running: 5}, e.cost())
 	require.Equal(t, map[string]string{"cpu_hotplug": "why"}, e.degradedNow())
 	told := e.last.programs
 
 	o.runs, o.err = 9, errors.New("not now")
 	for range 2 {
-		require.Equal(t, 5*time.Nanosecond, e.cost(), "the governor must not see the cost fall")
+		require.Equal(t, cost{running: 5}, e.cost(), "the governor must not see the cost fall")
 	}
 	require.Equal(t, map[string]ProgramStats{"on_cpu.sample": {Runs: 5, Time: 5}}, e.last.programs)
 	require.Equal(t, map[string]string{
@@ -55,7 +55,7 @@ func TestCostsThatCannotBeRead(t *testing.T) {
 	require.Equal(t, map[string]any{"capability": "program_statistics", "error": "not now"}, logs.All()[0].ContextMap())
 
 	o.err = nil
-	require.Equal(t, 9*time.Nanosecond, e.cost())
+	require.Equal(t, cost{running: 9}, e.cost())
 	require.Equal(t, map[string]string{"cpu_hotplug": "why"}, e.degradedNow())
 	require.Equal(t, map[string]ProgramStats{"on_cpu.sample": {Runs: 5, Time: 5}}, told, "what was told stays as it was")
 }

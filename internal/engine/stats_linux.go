@@ -18,7 +18,7 @@ func (e *Engine) Stats() Stats {
 		Incomplete: map[LossKey]uint64{},
 		Unmerged:   map[string]uint64{},
 		Attached:   map[string]int{},
-		EngineTime: e.work.total(),
+		EngineTime: e.work.total() + e.once.total(),
 		Degraded:   map[string]string{},
 		Level:      int(e.level.Load()),
 	}

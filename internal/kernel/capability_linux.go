@@ -50,6 +50,9 @@ var (
 	}
 )
 
+// useful are all capabilities that the receiver has a use for.
+var useful = []Capability{CapBPF, CapPerfmon, CapSysPtrace, CapDACReadSearch, CapSyslog, CapCheckpointRestore}
+
 // MissingCapabilityError says which capabilities the process lacks.
 type MissingCapabilityError struct {
 	Missing []Capability
@@ -60,6 +63,9 @@ func (e *MissingCapabilityError) Error() string {
 	var why, names []string
 	for _, c := range e.Missing {
 		why = append(why, c.Name+" (to "+c.Purpose+")")
+	}
+	// All of them: each of these ways replaces what was granted before.
+	for _, c := range useful {
 		names = append(names, c.Name)
 	}
 	binary, err := os.Executable()
@@ -67,7 +73,7 @@ func (e *MissingCapabilityError) Error() string {
 		binary = "the Collector's binary"
 	}
 	lower := strings.ToLower(strings.Join(names, ","))
-	return fmt.Sprintf("missing %s. Run the Collector as root, or grant what is missing: "+
+	return fmt.Sprintf("missing %s. Run the Collector as root, or grant all that is of use: "+
 		"setcap %s+ep %s; or with systemd AmbientCapabilities=%s; "+
 		"or in Kubernetes securityContext.capabilities.add: [%s]",
 		strings.Join(why, ", "), lower, binary, strings.Join(names, " "),

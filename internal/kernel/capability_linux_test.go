@@ -44,9 +44,11 @@ func TestMissingCapabilityError(t *testing.T) {
 	require.EqualError(t, missing, "missing CAP_BPF (to load BPF programs and create their maps), "+
 		"CAP_PERFMON (to attach to perf events and tracepoints and read stacks), "+
 		"CAP_SYSLOG (to see the addresses of kernel functions, without which kernel frames have no names before Linux 5.16). "+
-		"Run the Collector as root, or grant what is missing: setcap cap_bpf,cap_perfmon,cap_syslog+ep "+binary+"; "+
-		"or with systemd AmbientCapabilities=CAP_BPF CAP_PERFMON CAP_SYSLOG; "+
-		"or in Kubernetes securityContext.capabilities.add: [BPF, PERFMON, SYSLOG]")
+		"Run the Collector as root, or grant all that is of use: "+
+		"setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,cap_syslog,cap_checkpoint_restore+ep "+binary+"; "+
+		"or with systemd AmbientCapabilities=CAP_BPF CAP_PERFMON CAP_SYS_PTRACE CAP_DAC_READ_SEARCH CAP_SYSLOG CAP_CHECKPOINT_RESTORE; "+
+		"or in Kubernetes securityContext.capabilities.add: [BPF, PERFMON, SYS_PTRACE, DAC_READ_SEARCH, SYSLOG, CHECKPOINT_RESTORE]",
+		"setcap and its kin replace what was granted before: the whole set is told")
 }
 
 // TestEveryCapabilityExplainsItself holds that the names are those of the numbers.

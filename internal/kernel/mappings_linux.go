@@ -62,7 +62,10 @@ func WatchMappings(online []int) (_ *MappingWatch, err error) {
 	if err = w.poll(w.wake); err != nil {
 		return nil, err
 	}
-	return w, w.Follow(online)
+	if err = w.Follow(online); err != nil {
+		return nil, err
+	}
+	return w, nil
 }
 
 func (w *MappingWatch) poll(fd int) error {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,6 +60,28 @@ func TestMappingWatch(t *testing.T) {
 	require.NoError(t, w.Close())
 	require.ErrorIs(t, w.Follow(online), os.ErrClosed)
 	require.Equal(t, before, openFiles(t))
+}
+
+// TestMappingWatchThatFails holds that nothing is left of a watch for which there are no descriptors.
+func TestMappingWatchThatFails(t *testing.T) {
+	needRoot(t)
+	online, err := OnlineCPUs("/sys")
+	require.NoError(t, err)
+	before := openFiles(t)
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	few := limit
+	for few.Cur = 1; ; few.Cur++ {
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &few))
+		w, err := WatchMappings(online)
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+		require.ErrorIs(t, err, unix.EMFILE)
+		require.Nil(t, w)
+		require.Equal(t, before, openFiles(t))
+		if strings.HasPrefix(err.Error(), "watching for mappings of code: opening an event on CPU 0: ") {
+			return // there was room for all but the events
+		}
+	}
 }
 
 // TestMappingWatchWraps maps more often than the ring has room for, with and without a reader.
