@@ -67,7 +67,7 @@ func TestShared(t *testing.T) {
 func TestWithoutLinks(t *testing.T) {
 	bin := compileC(t, programC, "target")
 	p := start(t, bin)
-	d, err := procfs{"/"}.dir(model.ProcessID{PID: uint32(p.pid())})
+	d, err := procfs{root: "/"}.dir(model.ProcessID{PID: uint32(p.pid())})
 	require.NoError(t, err)
 	defer d.close()
 	entries, err := d.maps()
@@ -97,7 +97,7 @@ func TestWithoutLinks(t *testing.T) {
 // TestRootEscape has a link in the process's root that leads out of it.
 func TestRootEscape(t *testing.T) {
 	p := start(t, compileC(t, programC, "target"))
-	d, err := procfs{"/"}.dir(model.ProcessID{PID: uint32(p.pid())})
+	d, err := procfs{root: "/"}.dir(model.ProcessID{PID: uint32(p.pid())})
 	require.NoError(t, err)
 	defer d.close()
 	_, err = d.openInRoot("/proc/self/root/etc/passwd")

@@ -239,7 +239,7 @@ func openFile(t testing.TB, s *Symbolizer, path string) (*binary, *region) {
 	s.mu.Lock()
 	ino := s.serial + 1
 	s.mu.Unlock()
-	fresh, err := newBinary(path, fileKey{ino: ino, size: st.Size()}, file(fd))
+	fresh, err := newBinary(path, fileKey{ino: ino, size: st.Size()}, &file{fd: fd, dev: disk})
 	require.NoError(t, err)
 	b := s.register(fresh)
 	return b, &region{bin: b, mapping: b.segments[0].mapping}

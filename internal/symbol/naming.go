@@ -155,6 +155,8 @@ func (s *Symbolizer) failed(err error) cause {
 	why := badELF
 	var r *reasonError
 	switch {
+	case errors.Is(err, errNoAnswer):
+		why = noAnswer
 	case errors.As(err, &r):
 		why = r.cause
 	case errors.Is(err, errTooLarge):

@@ -15,13 +15,17 @@ import (
 )
 
 // procfs is the host's /proc.
-type procfs struct{ root string }
+type procfs struct {
+	root string
+	// files makes the calls that reach the file systems of observed processes.
+	files *patience
+}
 
 func newProcfs(root string) (procfs, error) {
 	if root == "" {
 		root = "/"
 	}
-	p := procfs{root: root}
+	p := procfs{root: root, files: newPatience()}
 	fd, err := open(p.path("proc"), unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return p, fmt.Errorf("opening %s: %w", p.path("proc"), err)

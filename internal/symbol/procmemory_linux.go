@@ -46,7 +46,7 @@ func (d *procDir) memory(start uint64, n int) ([]byte, error) {
 	}
 	defer unix.Close(fd) //nolint:errcheck // read only
 	buf := make([]byte, n)
-	if _, err := file(fd).ReadAt(buf, int64(start)); err != nil { //nolint:gosec // user addresses are positive
+	if _, err := readAt(fd, buf, int64(start)); err != nil { //nolint:gosec // user addresses are positive
 		return nil, fmt.Errorf("reading /proc/%d/mem at %#x: %w", d.pid, start, err)
 	}
 	return buf, nil

@@ -35,21 +35,56 @@ func (l *located) close() error { return unix.Close(l.fd) }
 // open opens the file for reading through its descriptor, hence the very file
 // that was looked at.
 func (l *located) open() (source, error) {
-	fd, err := open(l.procfs.path("proc/self/fd", strconv.Itoa(l.fd)), unix.O_RDONLY)
+	// A descriptor of its own: l may be closed before there is an answer.
+	again, err := unix.FcntlInt(uintptr(l.fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return nil, &reasonError{noFile, fmt.Errorf("opening %s: %w", l.path, err)}
 	}
-	return file(fd), nil
+	path := l.procfs.path("proc/self/fd", strconv.Itoa(again))
+	fd, err := ask(l.files, l.stat.Dev, func() (int, error) { //nolint:unconvert // differs by architecture
+		defer unix.Close(again) //nolint:errcheck // an O_PATH descriptor
+		return open(path, unix.O_RDONLY)
+	}, closeLate)
+	if err != nil {
+		return nil, &reasonError{noFile, fmt.Errorf("opening %s: %w", l.path, err)}
+	}
+	return &file{fd: fd, dev: l.stat.Dev, files: l.files}, nil //nolint:unconvert // differs by architecture
 }
 
+func closeLate(fd int) { unix.Close(fd) } //nolint:errcheck // nobody is left to tell
+
 // file is an open file that is only read at offsets.
-type file int
+type file struct {
+	fd    int
+	dev   uint64
+	files *patience
+}
 
 // ReadAt implements io.ReaderAt.
-func (f file) ReadAt(buf []byte, off int64) (int, error) {
+func (f *file) ReadAt(buf []byte, off int64) (int, error) {
+	if !mayHang(f.dev) {
+		return readAt(f.fd, buf, off)
+	}
+	// Into memory of its own: what comes late must not be written over what buf is used for then.
+	got, err := ask(f.files, f.dev, func() ([]byte, error) {
+		own := make([]byte, len(buf))
+		n, err := readAt(f.fd, own, off)
+		if errors.Is(err, io.EOF) {
+			return own[:n], nil
+		}
+		return own[:n], err
+	}, nil)
+	n := copy(buf, got)
+	if err == nil && n < len(buf) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func readAt(fd int, buf []byte, off int64) (int, error) {
 	done := 0
 	for done < len(buf) {
-		n, err := pread(int(f), buf[done:], off+int64(done))
+		n, err := pread(fd, buf[done:], off+int64(done))
 		if err != nil {
 			return done, err
 		}
@@ -61,8 +96,10 @@ func (f file) ReadAt(buf []byte, off int64) (int, error) {
 	return done, nil
 }
 
-// Close implements io.Closer.
-func (f file) Close() error { return unix.Close(int(f)) }
+// Close implements io.Closer. A file system may have to be asked for that, too.
+func (f *file) Close() error {
+	return f.files.giveUp(f.dev, func() error { return unix.Close(f.fd) })
+}
 
 // locate finds the file of a mapping. The kernel's own link is sure but needs
 // CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE; without it there are the link to
@@ -72,7 +109,7 @@ func (d *procDir) locate(e *mapEntry) (candidate, error) {
 	where := fmt.Sprintf("%s of process %d", e.name(), d.pid)
 	fd, errLink := openat(d.fd, "map_files/"+strconv.FormatUint(e.start, 16)+"-"+strconv.FormatUint(e.end, 16), unix.O_PATH)
 	if errLink == nil {
-		l, err := d.look(fd, where)
+		l, err := d.look(fd, e.dev, where)
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +127,7 @@ func (d *procDir) locate(e *mapEntry) (candidate, error) {
 			err = errTry
 			continue
 		}
-		l, errTry := d.look(fd, where)
+		l, errTry := d.look(fd, e.dev, where)
 		if errTry == nil && l.matches(e) {
 			return l, nil
 		}
@@ -110,10 +147,12 @@ func (d *procDir) locate(e *mapEntry) (candidate, error) {
 	return nil, &reasonError{why, fmt.Errorf("opening %s: %w", where, err)}
 }
 
-// look takes over a descriptor and refuses what is no regular file.
-func (d *procDir) look(fd int, where string) (*located, error) {
+// look takes over a descriptor of a file on a device and refuses what is no regular
+// file.
+func (d *procDir) look(fd int, dev uint64, where string) (*located, error) {
 	l := &located{procfs: d.procfs, fd: fd, path: where}
-	err := unix.Fstat(fd, &l.stat)
+	var err error
+	l.stat, err = d.files.stat(fd, dev)
 	if err == nil && l.stat.Mode&unix.S_IFMT != unix.S_IFREG {
 		err = &reasonError{notRegular, fmt.Errorf("opening %s: %w", where, errNotRegular)}
 	} else if err != nil {
@@ -123,6 +162,23 @@ func (d *procDir) look(fd int, where string) (*located, error) {
 		return nil, errors.Join(err, unix.Close(fd))
 	}
 	return l, nil
+}
+
+// stat asks about an open file. It returns in time, whatever becomes of fd then.
+func (p *patience) stat(fd int, dev uint64) (stat unix.Stat_t, err error) {
+	if !mayHang(dev) {
+		return stat, unix.Fstat(fd, &stat)
+	}
+	again, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return stat, err
+	}
+	return ask(p, dev, func() (unix.Stat_t, error) {
+		defer unix.Close(again) //nolint:errcheck // an O_PATH descriptor
+		var stat unix.Stat_t
+		err := unix.Fstat(again, &stat)
+		return stat, err
+	}, nil)
 }
 
 // matches compares a file that was found by name with the mapping. The device

@@ -15,6 +15,8 @@ const (
 	ReasonNoSymbol Reason = "no_symbol"
 	// ReasonNoFile: the mapped file cannot be opened, or what is there now is another one.
 	ReasonNoFile Reason = "no_file"
+	// ReasonNoAnswer: the file's file system does not answer, such as of a server that hangs.
+	ReasonNoAnswer Reason = "no_answer"
 	// ReasonProcessExited: the process was gone before its memory map or file could be read.
 	ReasonProcessExited Reason = "process_exited"
 	// ReasonNotELF: the mapped file is not an ELF file of this machine's byte order.
@@ -42,6 +44,7 @@ const (
 	anonymous
 	noSymbol
 	noFile
+	noAnswer
 	processExited
 	notELF
 	notRegular
@@ -54,7 +57,7 @@ const (
 )
 
 var reasons = [numCauses]Reason{
-	"", ReasonNoMapping, ReasonAnonymous, ReasonNoSymbol, ReasonNoFile, ReasonProcessExited, ReasonNotELF,
+	"", ReasonNoMapping, ReasonAnonymous, ReasonNoSymbol, ReasonNoFile, ReasonNoAnswer, ReasonProcessExited, ReasonNotELF,
 	ReasonNotRegular, ReasonBadELF, ReasonTooLarge, ReasonSpecial, ReasonKernelHidden, ReasonKernelUnknown,
 }
 
