@@ -5,6 +5,8 @@ package receiver
 import (
 	"context"
 	"errors"
+	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -16,18 +18,21 @@ import (
 // the engine when they are collected.
 func (r *ebpfReceiver) observeSelf() error {
 	t := r.telemetry
-	count := func(read func(engine.Stats, func(int64, ...attribute.KeyValue))) metric.Int64Callback {
+	// Several receivers of one Collector have the same instruments.
+	own := attribute.String("receiver", r.settings.ID.String())
+	read := r.readings()
+	count := func(tell func(engine.Stats, observeInt)) metric.Int64Callback {
 		return func(_ context.Context, observer metric.Int64Observer) error {
-			read(r.engine.Stats(), func(value int64, attributes ...attribute.KeyValue) {
-				observer.Observe(value, metric.WithAttributes(attributes...))
+			tell(read(), func(value int64, attributes ...attribute.KeyValue) {
+				observer.Observe(value, metric.WithAttributes(append(attributes, own)...))
 			})
 			return nil
 		}
 	}
-	number := func(read func(engine.Stats, func(float64, ...attribute.KeyValue))) metric.Float64Callback {
+	number := func(tell func(engine.Stats, observeFloat)) metric.Float64Callback {
 		return func(_ context.Context, observer metric.Float64Observer) error {
-			read(r.engine.Stats(), func(value float64, attributes ...attribute.KeyValue) {
-				observer.Observe(value, metric.WithAttributes(attributes...))
+			tell(read(), func(value float64, attributes ...attribute.KeyValue) {
+				observer.Observe(value, metric.WithAttributes(append(attributes, own)...))
 			})
 			return nil
 		}
@@ -54,6 +59,26 @@ func (r *ebpfReceiver) observeSelf() error {
 		t.RegisterEbpfLimitLevelCallback(count(limitLevel)),
 		t.RegisterEbpfBatchesDroppedCallback(count(r.batchesDropped)),
 	)
+}
+
+// sameReading is how long a reading is good for: all instruments are collected one
+// after the other and tell of one moment.
+const sameReading = 100 * time.Millisecond
+
+// readings returns what reads the engine's statistics, on the engine's account.
+func (r *ebpfReceiver) readings() func() engine.Stats {
+	var mu sync.Mutex
+	var last engine.Stats
+	var at time.Time
+	return func() engine.Stats {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Now(); now.Sub(at) > sameReading {
+			r.engine.Charge(func() { last = r.engine.Stats() })
+			at = now
+		}
+		return last
+	}
 }
 
 type (

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -34,8 +35,9 @@ func floats(value float64, attributes ...string) metricdata.DataPoint[float64] {
 	return metricdata.DataPoint[float64]{Value: value, Attributes: set(attributes)}
 }
 
+// set is the attributes of a point of the receiver of the tests.
 func set(keysAndValues []string) attribute.Set {
-	var list []attribute.KeyValue
+	list := []attribute.KeyValue{attribute.String("receiver", "ebpf/tested")}
 	for i := 0; i < len(keysAndValues); i += 2 {
 		list = append(list, attribute.String(keysAndValues[i], keysAndValues[i+1]))
 	}
@@ -51,6 +53,7 @@ func TestSelfTelemetry(t *testing.T) {
 	tt := componenttest.NewTelemetry()
 	t.Cleanup(func() { require.NoError(t, tt.Shutdown(context.Background())) })
 	settings := metadatatest.NewSettings(tt)
+	settings.ID = component.NewIDWithName(metadata.Type, "tested")
 	builder, err := metadata.NewTelemetryBuilder(settings.TelemetrySettings)
 	require.NoError(t, err)
 	r := &ebpfReceiver{settings: settings, telemetry: builder, forget: func() {}, engine: &fakeEngine{stats: engine.Stats{
@@ -116,6 +119,7 @@ func TestIdleTelemetry(t *testing.T) {
 	tt := componenttest.NewTelemetry()
 	t.Cleanup(func() { require.NoError(t, tt.Shutdown(context.Background())) })
 	settings := metadatatest.NewSettings(tt)
+	settings.ID = component.NewIDWithName(metadata.Type, "tested")
 	builder, err := metadata.NewTelemetryBuilder(settings.TelemetrySettings)
 	require.NoError(t, err)
 	r := &ebpfReceiver{settings: settings, telemetry: builder, forget: func() {}, engine: idle{why: errors.New("why")}}

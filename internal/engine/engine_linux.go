@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -105,6 +106,9 @@ func Start(config Config, hooks Hooks, logger *zap.Logger) (_ *Engine, err error
 	}()
 	var startErr error
 	e.work.run(func() { startErr = e.prepare() })
+	if errors.Is(startErr, unix.EMFILE) {
+		return nil, fmt.Errorf("%w; raise the limit of open files (ulimit -n, or LimitNOFILE of systemd)", startErr)
+	}
 	if startErr != nil {
 		return nil, startErr
 	}

@@ -27,6 +27,7 @@ func openKsyms() (*ksyms, error)                       { return nil, errors.ErrU
 func (*ksyms) ask([]uint64, []kernelFunction) error    { return errors.ErrUnsupported }
 func (*ksyms) close() error                            { return nil }
 func (procfs) dir(model.ProcessID) (*procDir, error)   { return nil, errors.ErrUnsupported }
+func filesToHold() int                                 { return maxOpenFiles }
 func (procfs) modules() ([]byte, error)                { return nil, errors.ErrUnsupported }
 func (procfs) kallsyms(int, int) (*kernelTable, error) { return nil, errors.ErrUnsupported }
 func (procfs) noteID(...string) string                 { return "" }

@@ -203,3 +203,12 @@ func (d *procDir) openInRoot(path string) (int, error) {
 		}
 	}
 }
+
+// filesToHold is how many files may be held open, by the limit of open files.
+func filesToHold() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return maxOpenFiles
+	}
+	return int(max(min(limit.Cur/openShare, maxOpenFiles), 1))
+}

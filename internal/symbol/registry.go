@@ -181,7 +181,7 @@ func (s *Symbolizer) unref(b *binary) {
 
 // limitOpen closes the files that were not needed for longest, but for one.
 func (s *Symbolizer) limitOpen(but *binary) {
-	for s.open > maxOpenFiles {
+	for s.open > s.maxOpen {
 		var oldest *binary
 		for b := range s.all {
 			if b != but && b.file != nil && !b.pinned && (oldest == nil || b.used < oldest.used) {

@@ -16,8 +16,9 @@ import (
 const defaultMemory = 64 << 20
 
 // maxOpenFiles bounds the files that are held open at a time. Beyond it the
-// one that was not needed for longest is closed, and opened again when needed.
-const maxOpenFiles = 128
+// one that was not needed for longest is closed, and opened again when needed. Where
+// the process may open few, others need most of them: openShare is the symbolizer's.
+const maxOpenFiles, openShare = 128, 8
 
 // ErrProcessExited is the cause when a process, or its address space, is gone.
 var ErrProcessExited = errors.New("the process has exited")
@@ -64,6 +65,7 @@ type Symbolizer struct {
 
 	tableBytes, frameBytes, regionBytes int64
 
+	maxOpen int // files held open
 	scratch [scratchBytes]byte
 }
 
@@ -82,7 +84,7 @@ func New(cfg Config) (*Symbolizer, error) {
 // assemble makes a Symbolizer that has no /proc yet.
 func assemble(cfg Config) *Symbolizer {
 	s := &Symbolizer{
-		memory: cfg.MemoryBytes, logger: cfg.Logger, now: time.Now,
+		memory: cfg.MemoryBytes, logger: cfg.Logger, now: time.Now, maxOpen: filesToHold(),
 		binaries: make(map[fileKey]*binary), byContent: make(map[model.BuildID]*binary), all: make(map[*binary]struct{}),
 	}
 	if s.memory <= 0 {
