@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
@@ -113,6 +114,20 @@ func (j *jit) untold() (cause, model.FrameType) {
 		return why, j.runtime.kind
 	}
 	return why, model.FrameNative
+}
+
+// CompiledRegions returns where the process has code that it made while it runs, by
+// address; at most so many.
+func (a *AddressSpace) CompiledRegions(most int) (list []elfimage.Span) {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	for i := range a.regions {
+		r := &a.regions[i]
+		if len(list) < most && r.bin.cause.mayBeCompiled() && !isDump(r.name()) {
+			list = append(list, elfimage.Span{Start: r.start, End: r.end})
+		}
+	}
+	return list
 }
 
 // covers reports whether a file tells of code at an address.
