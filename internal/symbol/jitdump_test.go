@@ -55,14 +55,14 @@ func (w *dumpWriter) move(from, to, size int) {
 
 var orders = map[string]byteorder.AppendByteOrder{"little": byteorder.LittleEndian, "big": byteorder.BigEndian}
 
-func sampleDump(order byteorder.AppendByteOrder) []byte {
+func sampleDump(order byteorder.AppendByteOrder, large int) []byte {
 	w := newDump(order)
 	w.load(0x1000, 0x100, "first")
 	w.record(jitDebugInfo, 0x2000, 3, 0x2000, uint32(10), uint32(0), "/src/a.x", 0x2010, uint32(11), uint32(0), "\xff",
 		0x2020, uint32(5), uint32(0), "/src/inlined.x")
 	w.record(4, 16, 16, 16, make([]byte, 32)) // unwinding info
 	w.load(0x2000, 0x100, "second")
-	w.load(0x3000, 100_000, "large")
+	w.load(0x3000, large, "large")
 	w.record(99, 1, 2, 3) // unknown
 	w.load(0x100000, 0x40, "last")
 	return w.data
@@ -71,7 +71,7 @@ func sampleDump(order byteorder.AppendByteOrder) []byte {
 func TestJitDump(t *testing.T) {
 	for name, order := range orders {
 		t.Run(name, func(t *testing.T) {
-			data := sampleDump(order)
+			data := sampleDump(order, 100_000)
 			for _, buf := range []int{128, 200, 64 << 10} {
 				f, g := follow(newJitDump, string(data))
 				require.Empty(t, readAll(t, f, g, buf))
@@ -123,7 +123,7 @@ func TestJitDumpMoves(t *testing.T) {
 
 // TestJitDumpGrows writes a dump byte by byte: what is not there as a whole is waited for.
 func TestJitDumpGrows(t *testing.T) {
-	data := sampleDump(byteorder.LittleEndian)
+	data := sampleDump(byteorder.LittleEndian, 100_000)
 	f, g := follow(newJitDump, "")
 	for i := range data {
 		if i > 1000 && i < len(data)-1000 && i%997 != 0 {
@@ -153,7 +153,7 @@ func TestJitDumpLies(t *testing.T) {
 		"large record": {func(b []byte) { le.PutUint32(b[44:], 1<<31) }, "record 0 at byte 40 has 2147483648 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			data := sampleDump(byteorder.LittleEndian)
+			data := sampleDump(byteorder.LittleEndian, 100_000)
 			c.change(data)
 			f, g := follow(newJitDump, string(data))
 			errs := readAll(t, f, g, 64<<10)
@@ -180,7 +180,7 @@ func TestJitDumpLies(t *testing.T) {
 
 func FuzzJitDump(f *testing.F) {
 	for _, order := range orders {
-		f.Add(sampleDump(order), 100)
+		f.Add(sampleDump(order, 300), 100)
 	}
 	w := newDump(byteorder.LittleEndian)
 	w.load(0x1000, 16, "a")

@@ -38,7 +38,7 @@ func follow(fresh func() codeFormat, data string) (*codeFile, *growing) {
 // readAll lets a file be read to its end in pieces.
 func readAll(t testing.TB, f *codeFile, g *growing, buf int) (errs []error) {
 	t.Helper()
-	for before := uint64(1); before != f.read && !f.broken; {
+	for before := ^uint64(0); before != f.read && !f.broken; {
 		before = f.read
 		_, _, err := f.grow(uint64(len(g.data)), 1<<20, make([]byte, buf))
 		if err != nil {
