@@ -46,6 +46,7 @@ func (r *ebpfReceiver) observeSelf() error {
 		t.RegisterEbpfSymbolLookupsCallback(count(symbolLookups)),
 		t.RegisterEbpfSymbolEvictionsCallback(count(symbolEvictions)),
 		t.RegisterEbpfSymbolErrorsCallback(count(symbolErrors)),
+		t.RegisterEbpfRuntimesCallback(count(runtimes)),
 		t.RegisterEbpfMemoryCallback(count(memory)),
 		t.RegisterEbpfMapFillCallback(number(mapFill)),
 		t.RegisterEbpfProbeCPUTimeCallback(number(probeTime)),
@@ -118,6 +119,12 @@ func symbolLookups(s engine.Stats, observe observeInt) {
 func symbolEvictions(s engine.Stats, observe observeInt) { observe(int64(s.SymbolEvictions)) }
 
 func symbolErrors(s engine.Stats, observe observeInt) { byReason(s.SymbolErrors, observe) }
+
+func runtimes(s engine.Stats, observe observeInt) {
+	for key, n := range s.Runtimes {
+		observe(int64(n), attribute.String("runtime", key.Language), attribute.String("names", key.Names))
+	}
+}
 
 func memory(s engine.Stats, observe observeInt) {
 	observe(int64(s.MapBytes), attribute.String("component", "maps"))

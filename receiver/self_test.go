@@ -66,6 +66,7 @@ func TestSelfTelemetry(t *testing.T) {
 		SymbolHits:   90,
 		SymbolMisses: 10, SymbolEvictions: 4,
 		SymbolErrors: map[string]uint64{"not_elf": 2},
+		Runtimes:     map[engine.Runtime]int{{Language: "jvm", Names: "none"}: 3, {Language: "v8js", Names: "perf_map"}: 1},
 		MapBytes:     4096, SymbolBytes: 8192, SampleBytes: 2048, ProcessBytes: 1024,
 		MapFill:    map[string]float64{"scope": 0.25},
 		Unmerged:   map[string]uint64{"on_cpu": 11},
@@ -95,6 +96,9 @@ func TestSelfTelemetry(t *testing.T) {
 	metadatatest.AssertEqualEbpfSymbolLookups(t, tt, intPoints{ints(90, "outcome", "hit"), ints(10, "outcome", "miss")}, plain)
 	metadatatest.AssertEqualEbpfSymbolEvictions(t, tt, intPoints{ints(4)}, plain)
 	metadatatest.AssertEqualEbpfSymbolErrors(t, tt, intPoints{ints(2, "reason", "not_elf")}, plain)
+	metadatatest.AssertEqualEbpfRuntimes(t, tt, intPoints{
+		ints(3, "runtime", "jvm", "names", "none"), ints(1, "runtime", "v8js", "names", "perf_map"),
+	}, plain)
 	metadatatest.AssertEqualEbpfMemory(t, tt, intPoints{
 		ints(4096, "component", "maps"), ints(8192, "component", "symbols"), ints(2048, "component", "samples"), ints(1024, "component", "processes"),
 	}, plain)

@@ -75,8 +75,8 @@ struct unwind_mapping {
 	u64 start;
 	u64 base;   /* address of the byte 0 of the first page; may be below start */
 	u32 length; /* bytes from start on */
-	u16 chunk;  /* of its pages; 0: no table, frame pointers */
-	u16 first;  /* index of its first page in the chunk */
+	u16 chunk;  /* of its pages; 0: no table */
+	u16 first;  /* index of its first page in the chunk; without a table enum unwind_kind */
 };
 
 struct unwind_space {
@@ -449,5 +449,16 @@ static __always_inline u64 unwind_caller(struct unwind_state *state)
 		return unwind_signal(state);
 	return unwind_by_rule(state, rule);
 }
+
+/*
+ * How code is unwound that has no table: the field first of a mapping with chunk 0.
+ * For any kind that is not known here frame pointers are right. An interpreter whose
+ * own frames are read gets a number of its own: where no rule is found, unwind_step()
+ * has its mapping at hand, to end the step for the walk to tail-call its program.
+ */
+enum unwind_kind {
+	UNWIND_KIND_UNKNOWN = 0,
+	UNWIND_KIND_COMPILED = 1, /* at run time: by frame pointers */
+};
 
 #endif

@@ -28,6 +28,9 @@ const (
 	// retireAfter is how long a list outlives its use: until the kernel was told of
 	// the next one, and with time to spare.
 	retireAfter = 2 * time.Second
+	// maxCompiled bounds the pieces of compiled code in a list, which shall not
+	// take the place of binaries; those beyond are unwound the same way.
+	maxCompiled = 256
 )
 
 // unwinding gives the programs in scope unwind tables. It works beside those who
@@ -275,6 +278,9 @@ func (u *unwinding) mappings(space *symbol.AddressSpace, pid uint32) []store.Map
 			continue
 		}
 		out = append(out, store.Mapping{Start: r.Start, End: r.End, Bias: r.Bias, Binary: binary})
+	}
+	for _, r := range space.CompiledRegions(maxCompiled) {
+		out = append(out, store.Mapping{Start: r.Start, End: r.End, Kind: store.KindCompiled})
 	}
 	return out
 }

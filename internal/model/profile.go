@@ -13,6 +13,15 @@ const (
 	FrameKernel FrameType = "kernel"
 	FrameGo     FrameType = "go"
 	FrameRust   FrameType = "rust"
+	// Languages whose code a runtime compiles or interprets.
+	FrameJVM     FrameType = "jvm"
+	FrameV8      FrameType = "v8js"
+	FrameDotnet  FrameType = "dotnet"
+	FrameBEAM    FrameType = "beam"
+	FrameCPython FrameType = "cpython"
+	FrameRuby    FrameType = "ruby"
+	FramePHP     FrameType = "php"
+	FramePerl    FrameType = "perl"
 )
 
 // Function is a function of a program. Values are shared and compared by

@@ -13,6 +13,10 @@
 // The kernel names its functions itself, when a BPF program asks it (Linux 5.16
 // and newer); what it does not name is looked up in /proc/kallsyms.
 //
+// Code that a process compiles while it runs is named by what the process tells of
+// it, in a perf map or a jitdump, which are read as they grow. That belongs to the
+// address space and goes with it.
+//
 // Files of observed processes are hostile input. They are opened without
 // following a link out of the process's own root, must be regular files, are
 // read with bounded preads and never mapped into memory (a file that is cut
@@ -21,5 +25,7 @@
 // Known limits: all tables are built under the lock of the Symbolizer; a read
 // from a file system that hangs (FUSE, NFS) therefore holds up all naming. The
 // caller of a leaf without a frame is not found where the function has no
-// symbol, nor, but for Go, after it has moved the stack, even if moved back.
+// symbol, nor, but for Go, after it has moved the stack, even if moved back. Of compiled
+// code the latest state holds: a sample of code whose place was given to other code
+// before the sample was read has the other's name.
 package symbol

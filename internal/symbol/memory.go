@@ -9,7 +9,7 @@ const maxIdle = 4096
 func (s *Symbolizer) held() int64 { return s.tableBytes + s.frameBytes + s.otherBytes() }
 
 func (s *Symbolizer) otherBytes() int64 {
-	return int64(len(s.binaries))*recordBytes + s.regionBytes + s.pages.bytes() + s.found.bytes() + int64(len(s.kernel.images))*256
+	return int64(len(s.binaries))*recordBytes + s.regionBytes + s.jitted.held() + s.pages.bytes() + s.found.bytes() + int64(len(s.kernel.images))*256
 }
 
 // makeRoom evicts until need more bytes fit: frames that were not used for
@@ -52,7 +52,8 @@ func (s *Symbolizer) resetFrames(b *binary) {
 	b.frames.reset()
 }
 
-// evictTable drops the tables that were not needed for longest.
+// evictTable drops the tables, or the spans of compiled code, that were not needed
+// for longest.
 func (s *Symbolizer) evictTable(working *binary) bool {
 	var oldest *binary
 	for b := range s.all {
@@ -60,7 +61,12 @@ func (s *Symbolizer) evictTable(working *binary) bool {
 			oldest = b
 		}
 	}
-	if oldest == nil {
+	code := s.oldestCode()
+	switch {
+	case code != nil && (oldest == nil || code.used < oldest.used):
+		s.evictCode(code)
+		return true
+	case oldest == nil:
 		return false
 	}
 	s.dropTables(oldest)

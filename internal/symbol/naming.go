@@ -24,6 +24,9 @@ func (s *Symbolizer) resolve(a *AddressSpace, r *region, addr uint64) *entry {
 	b := r.bin
 	e := &entry{cause: b.cause}
 	e.frame = model.Frame{Type: model.FrameNative, Mapping: r.mapping, Address: addr}
+	if b.cause == anonymous && a != nil {
+		e.cause, e.frame.Type = a.jit.untold()
+	}
 	if b.cause == named {
 		s.tick++
 		b.used = s.tick

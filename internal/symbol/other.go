@@ -33,5 +33,8 @@ func (procfs) kallsyms(int, int) (*kernelTable, error) { return nil, errors.ErrU
 func (procfs) noteID(...string) string                 { return "" }
 func (*procDir) maps() ([]mapEntry, error)             { return nil, errors.ErrUnsupported }
 func (*procDir) locate(*mapEntry) (candidate, error)   { return nil, errors.ErrUnsupported }
-func (*procDir) vdso(*mapEntry) ([]byte, error)        { return nil, errors.ErrUnsupported }
-func (*procDir) close()                                {}
+func (*procDir) perfMap(model.ProcessID) (candidate, string, error) {
+	return nil, "", errors.ErrUnsupported
+}
+func (*procDir) vdso(*mapEntry) ([]byte, error) { return nil, errors.ErrUnsupported }
+func (*procDir) close()                         {}

@@ -117,8 +117,8 @@ func (d *procDir) locate(e *mapEntry) (candidate, error) {
 	}
 	tries := []func() (int, error){
 		func() (int, error) { return openat(d.fd, "exe", unix.O_PATH) },
-		func() (int, error) { return d.openInRoot(e.path) },
-		func() (int, error) { return d.openInRoot(e.name()) },
+		func() (int, error) { return d.openInRoot(e.path, 0) },
+		func() (int, error) { return d.openInRoot(e.name(), 0) },
 	}
 	err := errLink
 	for _, try := range tries {
@@ -188,14 +188,14 @@ func (l *located) matches(e *mapEntry) bool {
 }
 
 // openInRoot opens a path as the process sees it; links cannot lead out of the
-// process's root.
-func (d *procDir) openInRoot(path string) (int, error) {
+// process's root. The descriptor is O_PATH, with flags beside.
+func (d *procDir) openInRoot(path string, flags uint64) (int, error) {
 	root, err := openat(d.fd, "root", unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(root) //nolint:errcheck // an O_PATH descriptor
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | flags, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	for {
 		fd, err := unix.Openat2(root, strings.TrimPrefix(path, "/"), &how)
 		if err != unix.EINTR && err != unix.EAGAIN { //nolint:errorlint // errnos

@@ -11,6 +11,10 @@ const (
 	ReasonNoMapping Reason = "no_mapping"
 	// ReasonAnonymous: executable memory without a file, as JIT compilers use.
 	ReasonAnonymous Reason = "anonymous"
+	// ReasonNotInCodeMap: code that the process made while it runs, of which its perf map or jitdump does not tell.
+	ReasonNotInCodeMap Reason = "not_in_code_map"
+	// ReasonBadCodeMap: a perf map or jitdump, or a part of it, that is not what it should be.
+	ReasonBadCodeMap Reason = "bad_code_map"
 	// ReasonNoSymbol: no symbol of the binary covers the address.
 	ReasonNoSymbol Reason = "no_symbol"
 	// ReasonNoFile: the mapped file cannot be opened, or what is there now is another one.
@@ -53,12 +57,15 @@ const (
 	special
 	kernelHidden
 	kernelUnknown
+	notInCodeMap
+	badCodeMap
 	numCauses
 )
 
 var reasons = [numCauses]Reason{
 	"", ReasonNoMapping, ReasonAnonymous, ReasonNoSymbol, ReasonNoFile, ReasonNoAnswer, ReasonProcessExited, ReasonNotELF,
 	ReasonNotRegular, ReasonBadELF, ReasonTooLarge, ReasonSpecial, ReasonKernelHidden, ReasonKernelUnknown,
+	ReasonNotInCodeMap, ReasonBadCodeMap,
 }
 
 // reasonError is an error of which the sort is counted.

@@ -27,8 +27,9 @@ type AddressSpace struct {
 
 	// Guarded by the mutex of the Symbolizer.
 	regions []region // sorted
-	nowhere region   // stands for addresses without a mapping
-	last    int      // index of the region that was hit last
+	jit     jit
+	nowhere region // stands for addresses without a mapping
+	last    int    // index of the region that was hit last
 	read    time.Time
 	closed  bool
 	frozen  bool
@@ -55,6 +56,7 @@ func (s *Symbolizer) Open(id model.ProcessID) (*AddressSpace, error) {
 	s.all[a.nowhere.bin] = struct{}{}
 	s.spaces++
 	s.regionBytes += recordBytes
+	s.look(a, 0)
 	return a, nil
 }
 
@@ -76,6 +78,7 @@ func (a *AddressSpace) Refresh() error {
 		return errClosed
 	}
 	a.install(regions)
+	a.s.look(a, jitPauseMissed)
 	return nil
 }
 
@@ -100,6 +103,7 @@ func (a *AddressSpace) Close() {
 		return
 	}
 	a.install(nil)
+	a.s.leaveJIT(a)
 	a.s.regionBytes -= recordBytes
 	a.s.forget(a.nowhere.bin)
 }
@@ -111,27 +115,46 @@ func (a *AddressSpace) Close() {
 func (a *AddressSpace) Frames(dst []*model.Frame, addrs []uint64) []*model.Frame {
 	s := a.s
 	s.mu.Lock()
+	s.look(a, jitPause)
 	for i, pc := range addrs {
 		if i > 0 && pc > 0 {
 			pc-- // into the call
 		}
-		r := a.find(pc)
-		if r == nil {
-			r = a.searchAgain(pc)
-		}
-		e := r.bin.frames.get(pc + r.delta)
-		if e != nil {
-			s.count.hits++
-		} else {
-			e = s.resolve(a, r, pc+r.delta)
-		}
-		dst = append(dst, s.returned(e))
+		dst = append(dst, s.returned(s.entryAt(a, pc)))
 	}
 	if s.held() > s.memory {
 		s.makeRoom(0, nil)
 	}
 	s.mu.Unlock()
 	return dst
+}
+
+// entryAt gives the frame of an address.
+func (s *Symbolizer) entryAt(a *AddressSpace, pc uint64) *entry {
+	r := a.find(pc)
+	if r == nil {
+		if e := s.compiled(a, pc); e != nil {
+			return e // memory that is not executable now, since its code is being written
+		}
+		r = a.searchAgain(pc)
+	}
+	if r.bin.cause.mayBeCompiled() {
+		if e := s.compiled(a, pc); e != nil {
+			return e
+		}
+	}
+	e := r.bin.frames.get(pc + r.delta)
+	if e != nil {
+		s.count.hits++
+	} else {
+		e = s.resolve(a, r, pc+r.delta)
+	}
+	if e.cause == noSymbol {
+		if told := s.compiled(a, pc); told != nil {
+			return told // the binary's own, such as the built-in functions of a stripped node
+		}
+	}
+	return e
 }
 
 // Code returns how many addresses at the beginning of a user stack lie in
@@ -145,7 +168,7 @@ func (a *AddressSpace) Code(addrs []uint64) int {
 			pc-- // into the call
 		}
 		r := a.find(pc)
-		if r == nil {
+		if r == nil && !a.jit.covers(pc) {
 			r = a.searchAgain(pc)
 		}
 		if r == &a.nowhere {
@@ -195,6 +218,7 @@ func (a *AddressSpace) install(regions []region) {
 	old := a.regions
 	a.regions, a.last, a.read = regions, 0, a.s.now()
 	a.s.release(old)
+	a.s.installJIT(a)
 }
 
 // release gives up the binaries of regions.
@@ -260,6 +284,8 @@ func (s *Symbolizer) binaryOf(p *procDir, e *mapEntry) *binary {
 		return s.acquireVDSO(p, e)
 	case e.path == "[vsyscall]":
 		return s.acquireSpecial(e.path, special)
+	case isDump(e.name()):
+		return s.acquireSpecial(e.path, anonymous)
 	case e.ino == 0 && (e.path == "" || strings.HasPrefix(e.path, "[")):
 		return s.acquireSpecial("", anonymous)
 	}

@@ -21,6 +21,8 @@ type Stats struct {
 	// Named counts frames returned with a function, Unnamed those without.
 	Named   uint64
 	Unnamed map[Reason]uint64
+	// Runtimes counts the open address spaces that have a language runtime.
+	Runtimes map[RuntimeKey]int
 	// Errors counts what could not be read or parsed; LastError is the latest.
 	Errors    map[Reason]uint64
 	LastError error

@@ -58,6 +58,7 @@ type Symbolizer struct {
 	pages     *pageCache
 	found     findings
 	kernel    kernel
+	jitted    jitted
 	openKsyms func() (*ksyms, error) // nil: the kernel is not asked
 	count     counters
 	warned    time.Time
@@ -112,6 +113,7 @@ func (s *Symbolizer) Close() error {
 	}
 	s.binaries, s.byContent, s.all = map[fileKey]*binary{}, map[model.BuildID]*binary{}, map[*binary]struct{}{}
 	s.tableBytes, s.frameBytes, s.regionBytes, s.idle = 0, 0, 0, 0
+	errs = append(errs, s.closeAllCode())
 	s.pages = newPageCache(0)
 	s.found = newFindings(0)
 	if s.kernel.asked != nil {
@@ -127,12 +129,13 @@ func (s *Symbolizer) Stats() Stats {
 	defer s.mu.Unlock()
 	c := &s.count
 	out := Stats{
-		Spaces: s.spaces, Binaries: len(s.binaries), OpenFiles: s.open,
+		Spaces: s.spaces, Binaries: len(s.binaries), OpenFiles: s.open + s.jitted.open,
 		TableBytes: s.tableBytes, FrameBytes: s.frameBytes, OtherBytes: s.otherBytes(),
 		TablesBuilt: c.tablesBuilt, TablesEvicted: c.tablesEvicted, FramesEvicted: c.framesEvicted,
 		CacheHits: c.hits, CacheMisses: c.misses,
 		Named: c.frames[named], Unnamed: byReason(&c.frames), Errors: byReason(&c.errors), LastError: c.last,
 	}
+	out.Runtimes = s.runtimes()
 	for b := range s.all {
 		if b.tableBytes() > 0 {
 			out.Tables++

@@ -22,9 +22,18 @@ type Mapping struct {
 	Start, End uint64
 	// Bias is what is added to an address in the binary to get that in the process.
 	Bias uint64
-	// Binary has been acquired for this mapping.
+	// Binary has been acquired for this mapping; nil where there is none.
 	Binary *Binary
+	// Kind says how code without a binary is unwound.
+	Kind Kind
 }
+
+// Kind is enum unwind_kind of unwind.h.
+type Kind uint16
+
+// KindCompiled is code that was compiled at run time: it is unwound by frame
+// pointers.
+const KindCompiled Kind = 1
 
 // Space is a process's list of mappings.
 type Space struct {
@@ -52,27 +61,35 @@ func (s *Store) NewSpace(mappings []Mapping) (*Space, error) {
 	list := make([]byte, spaceHeadBytes, spaceHeadBytes+mappingBytes*len(mappings))
 	slices.SortFunc(mappings, func(a, b Mapping) int { return cmp.Compare(a.Start, b.Start) })
 	count, end := 0, uint64(0)
+	add := func(from, to, base uint64, chunk, first uint16) {
+		if count == maxMappings {
+			p.Skipped++
+			return
+		}
+		count++
+		list = native.AppendUint64(list, from)
+		list = native.AppendUint64(list, base)
+		list = native.AppendUint32(list, uint32(min(to-from, 1<<32-1)))
+		list = native.AppendUint16(list, chunk)
+		list = native.AppendUint16(list, first)
+	}
 	for _, m := range mappings {
-		p.binaries = append(p.binaries, m.Binary)
+		if m.Binary != nil {
+			p.binaries = append(p.binaries, m.Binary)
+		}
 		if m.Start < end || m.End <= m.Start || m.End > userEnd {
 			continue // overlaps cannot be
 		}
 		end = m.End
+		if m.Binary == nil {
+			add(m.Start, m.End, m.Start, 0, uint16(m.Kind))
+			continue
+		}
 		for _, segment := range m.Binary.segments {
 			from, to := max(m.Start, segment.start+m.Bias), min(m.End, segment.end+m.Bias)
-			switch {
-			case from >= to:
-				continue
-			case count == maxMappings:
-				p.Skipped++
-				continue
+			if from < to {
+				add(from, to, segment.start+m.Bias, segment.directory.chunk, uint16(segment.directory.offset/pageBytes))
 			}
-			count++
-			list = native.AppendUint64(list, from)
-			list = native.AppendUint64(list, segment.start+m.Bias)
-			list = native.AppendUint32(list, uint32(to-from))
-			list = native.AppendUint16(list, segment.directory.chunk)
-			list = native.AppendUint16(list, uint16(segment.directory.offset/pageBytes))
 		}
 	}
 	s.serial = max(s.serial+1, 1)

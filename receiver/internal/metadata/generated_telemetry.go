@@ -44,6 +44,7 @@ type TelemetryBuilder struct {
 	EbpfProbesAttached     metric.Int64ObservableGauge
 	EbpfProcessErrors      metric.Int64ObservableCounter
 	EbpfProcesses          metric.Int64ObservableGauge
+	EbpfRuntimes           metric.Int64ObservableGauge
 	EbpfSelectorsUnmatched metric.Int64ObservableGauge
 	EbpfSymbolErrors       metric.Int64ObservableCounter
 	EbpfSymbolEvictions    metric.Int64ObservableCounter
@@ -301,6 +302,21 @@ func (builder *TelemetryBuilder) RegisterEbpfProcessesCallback(cb metric.Int64Ca
 	return nil
 }
 
+// RegisterEbpfRuntimesCallback sets callback for observable EbpfRuntimes metric.
+func (builder *TelemetryBuilder) RegisterEbpfRuntimesCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.EbpfRuntimes, obs: o})
+		return nil
+	}, builder.EbpfRuntimes)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
 // RegisterEbpfSelectorsUnmatchedCallback sets callback for observable EbpfSelectorsUnmatched metric.
 func (builder *TelemetryBuilder) RegisterEbpfSelectorsUnmatchedCallback(cb metric.Int64Callback) error {
 	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
@@ -492,6 +508,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	builder.EbpfProcesses, err = builder.meter.Int64ObservableGauge(
 		"otelcol_ebpf_processes",
 		metric.WithDescription("Processes that are known, and those of them in scope. [Development]"),
+		metric.WithUnit("{process}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.EbpfRuntimes, err = builder.meter.Int64ObservableGauge(
+		"otelcol_ebpf_runtimes",
+		metric.WithDescription("Programs that were seen running a language runtime, by where the names of its functions come from. [Development]"),
 		metric.WithUnit("{process}"),
 	)
 	errs = errors.Join(errs, err)

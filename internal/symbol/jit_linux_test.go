@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package symbol
+
+import (
+	byteorder "encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// codeMemory maps memory for code into this process, as a JIT compiler does.
+func codeMemory(t *testing.T) uint64 {
+	t.Helper()
+	code, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, unix.Munmap(code)) })
+	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(code))))
+}
+
+// ownMap is the path of this process's perf map, which is removed at the end.
+func ownMap(t *testing.T) string {
+	t.Helper()
+	path := fmt.Sprintf("/tmp/perf-%d.map", os.Getpid())
+	require.NoFileExists(t, path)
+	t.Cleanup(func() { _ = os.Remove(path) }) // not every test leaves it
+	return path
+}
+
+func appendTo(t *testing.T, path, format string, args ...any) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	require.NoError(t, err)
+	_, err = fmt.Fprintf(f, format, args...)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+}
+
+// clocked is a symbolizer whose clock the test moves.
+func clocked(t *testing.T, cfg Config) (*Symbolizer, *time.Time) {
+	t.Helper()
+	s, now := newSymbolizer(t, cfg), time.Now()
+	s.now = func() time.Time { return now }
+	return s, &now
+}
+
+func TestPerfMapOfAProcess(t *testing.T) {
+	code, path := codeMemory(t), ownMap(t)
+	s, now := clocked(t, Config{})
+	a := openSpace(t, s, os.Getpid())
+	frame := func(addr uint64) *model.Frame { return a.Frames(nil, []uint64{addr})[0] }
+	require.Empty(t, frame(code).Lines)
+	require.EqualValues(t, 1, s.Stats().Unnamed[ReasonAnonymous], "nobody tells of it")
+
+	appendTo(t, path, "%x 100 first\n%x 100 LazyCompile:*second /srv/x.js:12:3\n", code, code+0x100)
+	*now = now.Add(2 * time.Second)
+	f := frame(code + 0x10)
+	require.Equal(t, "first", functionOf(f))
+	require.Equal(t, model.FrameNative, f.Type)
+	require.Nil(t, f.Mapping)
+	require.Equal(t, code+0x10, f.Address)
+	require.Same(t, f, frame(code+0x10))
+	f = frame(code + 0x1ff)
+	require.Equal(t, &model.Function{Name: "second", SystemName: "LazyCompile:*second /srv/x.js:12:3", Filename: "/srv/x.js", StartLine: 12}, f.Lines[0].Function)
+	require.Equal(t, model.FrameV8, f.Type)
+	require.Empty(t, frame(code+0x200).Lines)
+	require.EqualValues(t, 1, s.Stats().Unnamed[ReasonNotInCodeMap])
+
+	// It grows: what was missed is looked for soon, what changed within a second.
+	appendTo(t, path, "%x 100 third\n%x 80 first again\n", code+0x200, code)
+	*now = now.Add(jitPauseMissed)
+	require.Equal(t, "third", functionOf(frame(code+0x200)))
+	require.Equal(t, "first again", functionOf(frame(code+0x10)))
+	require.Equal(t, "second", functionOf(frame(code+0x110)), "from the frames that were kept")
+	appendTo(t, path, "%x 80 moved here\n", code)
+	*now = now.Add(jitPause)
+	require.Equal(t, "moved here", functionOf(frame(code+0x10)))
+
+	// Another file takes its place.
+	require.NoError(t, os.Remove(path))
+	*now = now.Add(jitPause)
+	require.Equal(t, "moved here", functionOf(frame(code+0x10)), "what was known stays")
+	appendTo(t, path, "%x 100 of another file\n", code)
+	*now = now.Add(jitPause)
+	require.Equal(t, "of another file", functionOf(frame(code+0x10)))
+	require.Empty(t, frame(code+0x110).Lines)
+	require.Empty(t, s.Stats().Errors)
+	require.Equal(t, 1, a.Code([]uint64{code, 1}), "code is in mapped memory")
+
+	a.Close()
+	require.Zero(t, s.jitted.held())
+	require.Zero(t, s.jitted.open)
+}
+
+// TestCodeBeingWritten has no execute permission at the moment, as while V8 compiles: the map tells that it is code.
+func TestCodeBeingWritten(t *testing.T) {
+	codeMemory(t) // so that there is some
+	path := ownMap(t)
+	hidden, err := unix.Mmap(-1, 0, 1<<16, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	require.NoError(t, err)
+	defer unix.Munmap(hidden) //nolint:errcheck // the test is over
+	addr := addressOfBytes(hidden)
+	appendTo(t, path, "%x 100 written\n", addr)
+	a := openSpace(t, newSymbolizer(t, Config{}), os.Getpid())
+	require.Equal(t, 1, a.Code([]uint64{addr + 1, addr + 0x200}))
+	require.Equal(t, 2, a.Code([]uint64{addr, addr + 1}))
+	require.Equal(t, "written", nameOf(a, addr))
+}
+
+func TestJitDumpOfAProcess(t *testing.T) {
+	code, path := codeMemory(t), ownMap(t)
+	appendTo(t, path, "%x 100 of the perf map\n%x 100 only there\n", code, code+0x100)
+	w := newDump(byteorder.NativeEndian)
+	w.record(jitDebugInfo, int(code), 2, int(code), uint32(10), uint32(0), "/src/a.x", int(code)+0x10, uint32(11), uint32(0), "\xff")
+	w.load(int(code), 0x100, "of the dump")
+	dump := filepath.Join(t.TempDir(), fmt.Sprintf("jit-%d.dump", os.Getpid()))
+	require.NoError(t, os.WriteFile(dump, w.data, 0o600))
+	file, err := os.Open(dump)
+	require.NoError(t, err)
+	marker, err := unix.Mmap(int(file.Fd()), 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
+	require.NoError(t, err)
+	defer unix.Munmap(marker) //nolint:errcheck // the test is over
+	require.NoError(t, file.Close())
+
+	s := newSymbolizer(t, Config{})
+	a := openSpace(t, s, os.Getpid())
+	f := a.Frames(nil, []uint64{code + 0x20})[0]
+	require.Equal(t, "of the dump", functionOf(f))
+	require.Equal(t, "/src/a.x", f.Lines[0].Function.Filename)
+	require.EqualValues(t, 11, f.Lines[0].Line)
+	require.EqualValues(t, 10, a.Frames(nil, []uint64{code + 8})[0].Lines[0].Line)
+	require.Equal(t, "only there", nameOf(a, code+0x100))
+	require.Empty(t, s.Stats().Errors, "a dump is no broken ELF file")
+}
+
+// TestPerfMapRefused has files in the place of a perf map that are none, or not the process's.
+func TestPerfMapRefused(t *testing.T) {
+	code, path := codeMemory(t), ownMap(t)
+	for name, c := range map[string]struct {
+		put  func() error
+		want string
+	}{
+		"pipe":      {func() error { return unix.Mkfifo(path, 0o644) }, "not a regular file"},
+		"directory": {func() error { return os.Mkdir(path, 0o755) }, "not a regular file"},
+		"link":      {func() error { return os.Symlink("/dev/zero", path) }, "not a regular file"},
+		"link to a file": {func() error {
+			other := filepath.Join(t.TempDir(), "map")
+			appendTo(t, other, "%x 100 linked\n", code)
+			return os.Symlink(other, path)
+		}, "not a regular file"},
+		"another user": {func() error {
+			appendTo(t, path, "%x 100 foreign\n", code)
+			if err := os.Chown(path, 12345, 12345); err != nil {
+				t.Skip("giving a file away needs root")
+			}
+			return nil
+		}, "it belongs to another user"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer os.Remove(path) //nolint:errcheck // it is there
+			require.NoError(t, c.put())
+			s, now := clocked(t, Config{})
+			a := openSpace(t, s, os.Getpid())
+			require.Empty(t, nameOf(a, code))
+			require.ErrorContains(t, s.Stats().LastError, fmt.Sprintf("%s of process %d", path, os.Getpid()))
+			require.ErrorContains(t, s.Stats().LastError, c.want)
+			before := s.Stats().Errors
+			*now = now.Add(time.Minute)
+			require.Empty(t, nameOf(a, code))
+			require.Equal(t, before, s.Stats().Errors, "it is said once")
+		})
+	}
+}
+
+// TestPerfMapOfAnEarlierProcess is older than the process.
+func TestPerfMapOfAnEarlierProcess(t *testing.T) {
+	code, path := codeMemory(t), ownMap(t)
+	appendTo(t, path, "%x 100 of another\n", code)
+	d, err := procfs{root: "/"}.dir(model.ProcessID{PID: uint32(os.Getpid())})
+	require.NoError(t, err)
+	ticks, err := d.startTicks()
+	require.NoError(t, err)
+	d.close()
+	s, now := clocked(t, Config{})
+	old := time.Now().Add(-24 * 365 * time.Hour)
+	require.NoError(t, os.Chtimes(path, old, old))
+	a, err := s.Open(model.ProcessID{PID: uint32(os.Getpid()), StartTicks: ticks})
+	require.NoError(t, err)
+	defer a.Close()
+	require.Empty(t, nameOf(a, code))
+	require.Empty(t, s.Stats().Errors)
+	appendTo(t, path, "%x 100 its own\n", code)
+	*now = now.Add(time.Minute)
+	require.Equal(t, "its own", nameOf(a, code))
+}
+
+func TestParseStatus(t *testing.T) {
+	who, err := parseStatus([]byte("Name:\tnode\nUid:\t1000\t1001\t1002\t1003\nNSpid:\t4711\t20\t7\n"), 4711)
+	require.NoError(t, err)
+	require.Equal(t, inside{pid: 7, uid: 1001}, who)
+	who, err = parseStatus([]byte("Uid:\t0\t0\t0\t0\n"), 4711)
+	require.NoError(t, err)
+	require.Equal(t, inside{pid: 4711}, who)
+	for _, bad := range []string{"", "Uid:\n", "Uid:\t0\tx\t0\t0\n", "Uid:\t0\t0\t0\t0\nNSpid:\t99999999999\n"} {
+		_, err := parseStatus([]byte(bad), 1)
+		require.Error(t, err, bad)
+	}
+}
+
+// TestPerfMapTooLarge has more pieces of code than memory is for: those outside of code go, then the file is given up.
+func TestPerfMapTooLarge(t *testing.T) {
+	code, path := codeMemory(t), ownMap(t)
+	text := []byte(nil)
+	for i := range 40_000 { // some of V8's bytecode
+		text = fmt.Appendf(text, "%x 10 bytecode\n", 0x1000+i*16)
+	}
+	text = fmt.Appendf(text, "%x 100 in code\n", code)
+	require.NoError(t, os.WriteFile(path, text, 0o644))
+	s, now := clocked(t, Config{MemoryBytes: 2 << 20})
+	a := openSpace(t, s, os.Getpid())
+	require.Equal(t, "in code", nameOf(a, code))
+	require.LessOrEqual(t, s.jitted.bytes, s.memory/4)
+	require.Empty(t, s.Stats().Errors)
+
+	text = text[:0]
+	for i := range 40_000 {
+		text = fmt.Appendf(text, "%x 10 small\n", code+uint64(i*16))
+	}
+	appendTo(t, path, "%s", text)
+	*now = now.Add(time.Second)
+	nameOf(a, code)
+	require.EqualValues(t, 1, s.Stats().Errors[ReasonTooLarge])
+	require.ErrorContains(t, s.Stats().LastError, "the perf map "+path)
+	held := s.jitted.bytes
+	appendTo(t, path, "%s", text)
+	*now = now.Add(time.Second)
+	nameOf(a, code)
+	require.Equal(t, held, s.jitted.bytes, "no more is read")
+	require.LessOrEqual(t, s.held(), s.memory)
+}
+
+// TestPerfMapIsReadInPieces has one that is larger than what may be read at once, with a hole.
+func TestPerfMapIsReadInPieces(t *testing.T) {
+	code, path := codeMemory(t), ownMap(t)
+	appendTo(t, path, "%x 100 first\n", code)
+	const sparse = 64 << 20
+	require.NoError(t, os.Truncate(path, sparse))
+	appendTo(t, path, "\n%x 100 last\n", code+0x100)
+	s, now := clocked(t, Config{})
+	a := openSpace(t, s, os.Getpid())
+	require.Equal(t, "first", nameOf(a, code))
+	looks := 0
+	for ; nameOf(a, code+0x100) == "" && looks < 100; looks++ {
+		began := time.Now()
+		*now = now.Add(jitWindow)
+		nameOf(a, code)
+		require.Less(t, time.Since(began), 2*time.Second)
+		require.LessOrEqual(t, a.jit.perfMap.read, uint64(looks+2)*(jitBudget+scratchBytes))
+	}
+	require.Equal(t, "last", nameOf(a, code+0x100))
+	require.InDelta(t, sparse/jitBudget, looks, 2)
+	require.EqualValues(t, 1, s.Stats().Errors[ReasonBadCodeMap], "one line too long")
+}
+
+// TestSpansAreEvicted gives spans up for tables, and reads them again.
+func TestSpansAreEvicted(t *testing.T) {
+	code, path := codeMemory(t), ownMap(t)
+	for i := range 2000 {
+		appendTo(t, path, "%x 10 function %d\n", code+uint64(i*16), i)
+	}
+	s, now := clocked(t, Config{})
+	a := openSpace(t, s, os.Getpid())
+	require.Equal(t, "function 7", nameOf(a, code+7*16))
+	require.Positive(t, s.jitted.bytes)
+	s.makeRoom(s.memory-s.jitted.bytes/2, nil)
+	require.Zero(t, s.jitted.bytes)
+	require.Positive(t, s.Stats().TablesEvicted)
+	*now = now.Add(time.Second)
+	require.Equal(t, "function 7", nameOf(a, code+7*16))
+}
+
+// TestUnnamedRuntimeIsReported says once of a program that its language has no names.
+func TestUnnamedRuntimeIsReported(t *testing.T) {
+	ownMap(t)
+	bin := compileC(t, programC, "node")
+	core, logs := observer.New(zap.InfoLevel)
+	s, now := clocked(t, Config{Logger: zap.New(core)})
+	for range 2 {
+		p := start(t, bin)
+		a := openSpace(t, s, p.pid())
+		require.Equal(t, 1, s.Stats().Runtimes[RuntimeKey{model.FrameV8, NamesNone}])
+		require.Equal(t, "visible", nameOf(a, p.functions["visible"]))
+		*now = now.Add(reportAfter + jitPauseMax)
+		nameOf(a, p.functions["visible"])
+		entries := logs.FilterMessage("Functions of a program's own language have no names").All()
+		require.Len(t, entries, 1)
+		require.Equal(t, "v8js", entries[0].ContextMap()["runtime"])
+		require.Equal(t, bin, entries[0].ContextMap()["program"])
+		require.Contains(t, entries[0].ContextMap()["advice"], "--perf-basic-prof")
+		path := fmt.Sprintf("/tmp/perf-%d.map", p.pid())
+		appendTo(t, path, "10 10 x\n")
+		*now = now.Add(jitPauseMax)
+		nameOf(a, p.functions["visible"])
+		require.Equal(t, map[RuntimeKey]int{{model.FrameV8, NamesPerfMap}: 1}, s.Stats().Runtimes)
+		require.NoError(t, os.Remove(path))
+		a.Close()
+		require.Empty(t, s.Stats().Runtimes)
+	}
+}
