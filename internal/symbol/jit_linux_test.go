@@ -186,7 +186,7 @@ func TestPerfMapRefused(t *testing.T) {
 func TestPerfMapOfAnEarlierProcess(t *testing.T) {
 	code, path := codeMemory(t), ownMap(t)
 	appendTo(t, path, "%x 100 of another\n", code)
-	d, err := procfs{"/"}.dir(model.ProcessID{PID: uint32(os.Getpid())})
+	d, err := procfs{root: "/"}.dir(model.ProcessID{PID: uint32(os.Getpid())})
 	require.NoError(t, err)
 	ticks, err := d.startTicks()
 	require.NoError(t, err)
@@ -202,6 +202,25 @@ func TestPerfMapOfAnEarlierProcess(t *testing.T) {
 	appendTo(t, path, "%x 100 its own\n", code)
 	*now = now.Add(time.Minute)
 	require.Equal(t, "its own", nameOf(a, code))
+}
+
+// TestPerfMapWithoutAnswer has a file system that does not answer: nobody waits for it.
+func TestPerfMapWithoutAnswer(t *testing.T) {
+	code, path := codeMemory(t), ownMap(t)
+	appendTo(t, path, "%x 100 named\n", code)
+	s, now := clocked(t, Config{})
+	d, err := s.proc.dir(model.ProcessID{PID: uint32(os.Getpid())})
+	require.NoError(t, err)
+	mounts := d.mounts()
+	d.close()
+	require.True(t, mayHang(mounts))
+	s.proc.files.silent[mounts] = time.Now().Add(time.Hour)
+	a := openSpace(t, s, os.Getpid())
+	require.Empty(t, nameOf(a, code))
+	require.Equal(t, map[Reason]uint64{ReasonNoAnswer: 1}, s.Stats().Errors)
+	delete(s.proc.files.silent, mounts)
+	*now = now.Add(jitPauseMax)
+	require.Equal(t, "named", nameOf(a, code))
 }
 
 func TestParseStatus(t *testing.T) {
