@@ -25,9 +25,12 @@ import (
 func TestCompiledCode(t *testing.T) {
 	needRoot(t)
 	jit := testbin.C(t, "testdata/jit.c")
-	used := 8 * time.Second
-	if testing.Short() || emulated {
+	used, caller, whole := 8*time.Second, "main work ", 0.98
+	if testing.Short() {
 		used = 3 * time.Second
+	}
+	if emulated { // making the unwind tables takes a second or two there: until then no way leads from work to main
+		used, caller, whole = 8*time.Second, "work ", 0.4
 	}
 	for _, format := range []string{"map", "dump"} {
 		t.Run(format, func(t *testing.T) {
@@ -43,9 +46,9 @@ func TestCompiledCode(t *testing.T) {
 			t.Logf("%s; spent %v; lost %v; unnamed %v", got, spent, e.Stats().Lost, e.Stats().Unnamed)
 			for i, chain := range []string{"jit_outer jit_hot", "jit_outer jit_cold", "jit_outer_again jit_hot_again", "jit_outer_again jit_cold_again"} {
 				truth := spent[i].Seconds() / total.Seconds()
-				require.InDelta(t, truth, got.within("main work "+chain), tolerance(0.04), "%s: %v", chain, got.stacks)
+				require.InDelta(t, truth, got.within(caller+chain), tolerance(0.04), "%s: %v", chain, got.stacks)
 			}
-			require.Greater(t, float64(got.errors[model.StackWhole])/float64(got.samples), 1-tolerance(0.02), "stacks lead to the thread's first frame")
+			require.Greater(t, float64(got.errors[model.StackWhole])/float64(got.samples), whole, "stacks lead to the thread's first frame")
 			f := frameOf(profiles, "jit_hot")
 			require.NotNil(t, f)
 			require.Equal(t, model.FrameNative, f.Type)
