@@ -25,9 +25,12 @@ import (
 func TestCompiledCode(t *testing.T) {
 	needRoot(t)
 	jit := testbin.C(t, "testdata/jit.c")
-	used := 8 * time.Second
-	if testing.Short() || emulated {
+	used, caller, whole := 8*time.Second, "main work ", 0.98
+	if testing.Short() {
 		used = 3 * time.Second
+	}
+	if emulated { // making the unwind tables takes a second or two there: until then no way leads from work to main
+		used, caller, whole = 8*time.Second, "work ", 0.4
 	}
 	for _, format := range []string{"map", "dump"} {
 		t.Run(format, func(t *testing.T) {
@@ -43,9 +46,9 @@ func TestCompiledCode(t *testing.T) {
 			t.Logf("%s; spent %v; lost %v; unnamed %v", got, spent, e.Stats().Lost, e.Stats().Unnamed)
 			for i, chain := range []string{"jit_outer jit_hot", "jit_outer jit_cold", "jit_outer_again jit_hot_again", "jit_outer_again jit_cold_again"} {
 				truth := spent[i].Seconds() / total.Seconds()
-				require.InDelta(t, truth, got.within("main work "+chain), tolerance(0.04), "%s: %v", chain, got.stacks)
+				require.InDelta(t, truth, got.within(caller+chain), tolerance(0.04), "%s: %v", chain, got.stacks)
 			}
-			require.Greater(t, float64(got.errors[model.StackWhole])/float64(got.samples), 1-tolerance(0.02), "stacks lead to the thread's first frame")
+			require.Greater(t, float64(got.errors[model.StackWhole])/float64(got.samples), whole, "stacks lead to the thread's first frame")
 			f := frameOf(profiles, "jit_hot")
 			require.NotNil(t, f)
 			require.Equal(t, model.FrameNative, f.Type)
@@ -114,10 +117,11 @@ func TestJava(t *testing.T) {
 	e := begin(t, configuration(2*time.Millisecond, process.Selector{Cmdline: "BusyForTest"}))
 	p := launch(t, java, "-XX:+PreserveFramePointer", "-XX:CompileCommand=quiet", "-XX:TieredStopAtLevel=1", "-XX:CompileCommand=dontinline,BusyForTest.*", "-cp", dir, "BusyForTest", "10000")
 	t.Cleanup(func() { require.NoError(t, os.Remove(perfMapOf(p))) })
-	time.Sleep(3 * time.Second) // the two are compiled by then, and not once more after the map was written: that is what the level is for
+	time.Sleep(3 * time.Second) // the two are compiled by then; main may be compiled again later
 	if out, err = exec.Command(jcmd, strconv.Itoa(p.Process.Pid), "Compiler.perfmap").CombinedOutput(); err != nil {
 		t.Skipf("this java writes no perf map (JDK 17 and newer do): %v: %s", err, out)
 	}
+	require.Eventually(t, func() bool { return e.Stats().Runtimes[Runtime{"jvm", "perf_map"}] == 1 }, 5*time.Second, 10*time.Millisecond, "%v", e.Stats().Runtimes)
 	told := time.Now()
 	spent := p.end()
 	e.end()
@@ -128,8 +132,8 @@ func TestJava(t *testing.T) {
 	got := add(main)
 	t.Logf("after the map was written, main thread: %s; spent %v", got, spent)
 	require.Greater(t, got.samples, int64(1000))
-	holds(t, got, "BusyForTest.main BusyForTest.hot", spent[0].Seconds()/(spent[0]+spent[1]).Seconds(), 0.05)
-	holds(t, got, "BusyForTest.main BusyForTest.cold", spent[1].Seconds()/(spent[0]+spent[1]).Seconds(), 0.05)
+	holds(t, got, "BusyForTest.hot", spent[0].Seconds()/(spent[0]+spent[1]).Seconds(), 0.05)
+	holds(t, got, "BusyForTest.cold", spent[1].Seconds()/(spent[0]+spent[1]).Seconds(), 0.05)
 	require.Greater(t, float64(got.errors[model.StackWhole])/float64(got.samples), 0.99, "stacks lead to the thread's first frame")
 	f := frameOf(profiles, "BusyForTest.hot")
 	require.Equal(t, model.FrameJVM, f.Type)

@@ -18,7 +18,7 @@ const (
 	jitPauseMissed = 50 * time.Millisecond
 	// jitPauseMax is how long it takes at most until a perf map is noticed of a
 	// process that had none.
-	jitPauseMax = 10 * time.Second
+	jitPauseMax = 3 * time.Second
 	// jitBudget is how much of these files is read within jitWindow, of all
 	// processes together: some 4 % of a CPU while one of 1 GB is read.
 	jitBudget = 4 << 20

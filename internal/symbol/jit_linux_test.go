@@ -204,6 +204,25 @@ func TestPerfMapOfAnEarlierProcess(t *testing.T) {
 	require.Equal(t, "its own", nameOf(a, code))
 }
 
+// TestPerfMapWithoutAnswer has a file system that does not answer: nobody waits for it.
+func TestPerfMapWithoutAnswer(t *testing.T) {
+	code, path := codeMemory(t), ownMap(t)
+	appendTo(t, path, "%x 100 named\n", code)
+	s, now := clocked(t, Config{})
+	d, err := s.proc.dir(model.ProcessID{PID: uint32(os.Getpid())})
+	require.NoError(t, err)
+	mounts := d.mounts()
+	d.close()
+	require.True(t, mayHang(mounts))
+	s.proc.files.silent[mounts] = time.Now().Add(time.Hour)
+	a := openSpace(t, s, os.Getpid())
+	require.Empty(t, nameOf(a, code))
+	require.Equal(t, map[Reason]uint64{ReasonNoAnswer: 1}, s.Stats().Errors)
+	delete(s.proc.files.silent, mounts)
+	*now = now.Add(jitPauseMax)
+	require.Equal(t, "named", nameOf(a, code))
+}
+
 func TestParseStatus(t *testing.T) {
 	who, err := parseStatus([]byte("Name:\tnode\nUid:\t1000\t1001\t1002\t1003\nNSpid:\t4711\t20\t7\n"), 4711)
 	require.NoError(t, err)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -51,11 +52,12 @@ func (d *procDir) perfMap(id model.ProcessID) (candidate, string, error) {
 	}
 	path := "/tmp/perf-" + strconv.FormatUint(uint64(who.pid), 10) + ".map"
 	where := fmt.Sprintf("%s of process %d", path, d.pid)
-	fd, err := d.openInRoot(path, unix.O_NOFOLLOW)
+	dev := d.mounts()
+	fd, err := d.openMap(path, dev)
 	if err != nil {
 		return nil, where, &reasonError{noFile, fmt.Errorf("opening %s: %w", where, err)}
 	}
-	l, err := d.look(fd, unknownDevice, where)
+	l, err := d.look(fd, dev, where)
 	if err != nil {
 		return nil, where, err
 	}
@@ -69,6 +71,32 @@ func (d *procDir) perfMap(id model.ProcessID) (candidate, string, error) {
 		return nil, where, &reasonError{noFile, errors.Join(fmt.Errorf("opening %s: %w", where, err), l.close())}
 	}
 	return l, where, nil
+}
+
+// mounts gives what stands for the device of a file that was not found yet: the
+// namespace of mounts that it is looked for in. It has a number that no device has.
+func (d *procDir) mounts() uint64 {
+	var stat unix.Stat_t
+	if unix.Fstatat(d.fd, "ns/mnt", &stat, 0) != nil {
+		return makedev(0, 1<<31|uint64(d.pid))
+	}
+	return makedev(0, stat.Ino&0xffffffff)
+}
+
+// openMap opens a file in the process's root that is no link. A file system on the
+// way may not answer.
+func (d *procDir) openMap(path string, dev uint64) (int, error) {
+	fd, err := openat(d.fd, "root", unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return -1, err
+	}
+	// The call outlives this one where there is no answer, and is not made where
+	// there was none before: the file is closed with the last who has it.
+	root := os.NewFile(uintptr(fd), "root")
+	return ask(d.files, dev, func() (int, error) {
+		defer root.Close() //nolint:errcheck // an O_PATH descriptor
+		return openBelow(fd, path, unix.O_NOFOLLOW)
+	}, closeLate)
 }
 
 // older reports whether a file was last written before a process began.

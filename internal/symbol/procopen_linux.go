@@ -117,8 +117,8 @@ func (d *procDir) locate(e *mapEntry) (candidate, error) {
 	}
 	tries := []func() (int, error){
 		func() (int, error) { return openat(d.fd, "exe", unix.O_PATH) },
-		func() (int, error) { return d.openInRoot(e.path, 0) },
-		func() (int, error) { return d.openInRoot(e.name(), 0) },
+		func() (int, error) { return d.openInRoot(e.path) },
+		func() (int, error) { return d.openInRoot(e.name()) },
 	}
 	err := errLink
 	for _, try := range tries {
@@ -188,13 +188,17 @@ func (l *located) matches(e *mapEntry) bool {
 }
 
 // openInRoot opens a path as the process sees it; links cannot lead out of the
-// process's root. The descriptor is O_PATH, with flags beside.
-func (d *procDir) openInRoot(path string, flags uint64) (int, error) {
+// process's root. The descriptor is O_PATH.
+func (d *procDir) openInRoot(path string) (int, error) {
 	root, err := openat(d.fd, "root", unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(root) //nolint:errcheck // an O_PATH descriptor
+	return openBelow(root, path, 0)
+}
+
+func openBelow(root int, path string, flags uint64) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | flags, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	for {
 		fd, err := unix.Openat2(root, strings.TrimPrefix(path, "/"), &how)
