@@ -115,7 +115,7 @@ func TestJava(t *testing.T) {
 	out, err := exec.Command(javac, "-d", dir, "testdata/BusyForTest.java").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	e := begin(t, configuration(2*time.Millisecond, process.Selector{Cmdline: "BusyForTest"}))
-	p := launch(t, java, "-XX:+PreserveFramePointer", "-XX:CompileCommand=quiet", "-XX:TieredStopAtLevel=1", "-XX:CompileCommand=dontinline,BusyForTest.*", "-cp", dir, "BusyForTest", "10000")
+	p := launch(t, java, "-XX:+PreserveFramePointer", "-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,BusyForTest.*", "-cp", dir, "BusyForTest", "10000")
 	t.Cleanup(func() { require.NoError(t, os.Remove(perfMapOf(p))) })
 	time.Sleep(3 * time.Second) // the two are compiled by then; main may be compiled again later
 	if out, err = exec.Command(jcmd, strconv.Itoa(p.Process.Pid), "Compiler.perfmap").CombinedOutput(); err != nil {
