@@ -117,6 +117,9 @@ type OnCPUUnwindRule struct {
 	Fp        uint8
 	Ra        uint8
 	Addend    uint8
+	BxOffset  int16
+	Bx        uint8
+	Unused    uint8
 }
 
 type OnCPUUnwindSave uint32
@@ -142,6 +145,7 @@ type OnCPUUnwindState struct {
 	Fp       uint64
 	Lr       uint64
 	General  [16]uint64
+	BxAt     uint64
 	Mapping  OnCPUUnwindMapping
 	Space    uint32
 	Serial   uint32

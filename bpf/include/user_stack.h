@@ -105,29 +105,14 @@ __attribute__((noinline)) u64 unwind_step(void)
 /* 64-bit code in user mode: arch/x86/include/asm/segment.h, __USER_CS. */
 #define IS_USER_MODE(r) ((r)->cs == 0x33)
 
-/* By DWARF numbers (System V ABI, AMD64, figure 3.36). */
-#define TAKE_REGISTERS(state, r)                                                                        \
-	do {                                                                                            \
-		(state)->pc = (r)->ip;                                                                  \
-		(state)->sp = (r)->sp;                                                                  \
-		(state)->fp = (r)->bp;                                                                  \
-		(state)->lr = 0;                                                                        \
-		(state)->general[0] = (r)->ax;                                                          \
-		(state)->general[1] = (r)->dx;                                                          \
-		(state)->general[2] = (r)->cx;                                                          \
-		(state)->general[3] = (r)->bx;                                                          \
-		(state)->general[4] = (r)->si;                                                          \
-		(state)->general[5] = (r)->di;                                                          \
-		(state)->general[6] = (r)->bp;                                                          \
-		(state)->general[7] = (r)->sp;                                                          \
-		(state)->general[8] = (r)->r8;                                                          \
-		(state)->general[9] = (r)->r9;                                                          \
-		(state)->general[10] = (r)->r10;                                                        \
-		(state)->general[11] = (r)->r11;                                                        \
-		(state)->general[12] = (r)->r12;                                                        \
-		(state)->general[13] = (r)->r13;                                                        \
-		(state)->general[14] = (r)->r14;                                                        \
-		(state)->general[15] = (r)->r15;                                                        \
+#define TAKE_REGISTERS(state, r)          \
+	do {                              \
+		(state)->pc = (r)->ip;    \
+		(state)->sp = (r)->sp;    \
+		(state)->fp = (r)->bp;    \
+		(state)->lr = 0;          \
+		(state)->bx_at = UNWIND_BX_HERE; \
+		UNWIND_GENERAL_OF(state, r); \
 	} while (0)
 
 #elif defined(__TARGET_ARCH_arm64)
@@ -142,6 +127,7 @@ __attribute__((noinline)) u64 unwind_step(void)
 		(state)->sp = (r)->sp;        \
 		(state)->fp = (r)->regs[29];  \
 		(state)->lr = (r)->regs[30];  \
+		(state)->bx_at = UNWIND_BX_HERE; \
 	} while (0)
 
 #endif
