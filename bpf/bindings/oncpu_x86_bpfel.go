@@ -96,7 +96,7 @@ type OnCPUUnwindMemory struct {
 		Pc     uint64
 		Serial uint32
 		Rule   OnCPUUnwindRule
-		_      [8]byte
+		_      [4]byte
 	}
 }
 

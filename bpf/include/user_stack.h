@@ -111,7 +111,6 @@ __attribute__((noinline)) u64 unwind_step(void)
 		(state)->sp = (r)->sp;    \
 		(state)->fp = (r)->bp;    \
 		(state)->lr = 0;          \
-		(state)->bx_at = UNWIND_BX_HERE; \
 		UNWIND_GENERAL_OF(state, r); \
 	} while (0)
 
@@ -127,7 +126,6 @@ __attribute__((noinline)) u64 unwind_step(void)
 		(state)->sp = (r)->sp;        \
 		(state)->fp = (r)->regs[29];  \
 		(state)->lr = (r)->regs[30];  \
-		(state)->bx_at = UNWIND_BX_HERE; \
 	} while (0)
 
 #endif

@@ -29,6 +29,7 @@ typedef uint64_t u64;
 #define __always_inline inline __attribute__((always_inline))
 
 struct unwind_rule;
+struct unwind_found;
 
 static long unwind_read(void *to, u32 size, u64 from);
 
@@ -40,6 +41,7 @@ static u64 chunks;       /* of these */
 
 static const u8 *unwind_chunk(u32 id);
 static const struct unwind_rule *unwind_rule_of(u32 index);
+static struct unwind_found *unwind_found_at(u32 index);
 
 #include "../../../../bpf/include/unwind.h"
 
@@ -53,6 +55,13 @@ static const struct unwind_rule *unwind_rule_of(u32 index)
 	if (index >= UNWIND_RULES)
 		return 0;
 	return (const void *)(tables + chunks * UNWIND_CHUNK_BYTES + index * RULE_DISTANCE);
+}
+
+static struct unwind_found *unwind_found_at(u32 index)
+{
+	static struct unwind_found found[UNWIND_FOUND];
+
+	return index < UNWIND_FOUND ? &found[index] : 0;
 }
 
 static void fail(const char *what)
