@@ -106,7 +106,7 @@ func (h *hosted) replay(t *testing.T, program string, space *Space, input []byte
 }
 
 // machines say how the unwinder of a machine is compiled on any.
-var machines = map[string][]string{"amd64": nil}
+var machines = map[string][]string{"amd64": nil, "arm64": {"-D__TARGET_ARCH_arm64"}}
 
 // TestRecorded unwinds recorded stacks, one for each instruction of a program, and compares them with the calls that had
 // led there.
