@@ -25,7 +25,7 @@ var shared = []struct {
 	{"oncpu", "stack_entry", 88, OnCPUStackEntry{}},
 	{"oncpu", "stack_table", 72 + 4*1024, OnCPUStackTable{}},
 	{"process", "scope_entry", 8, ProcessScopeEntry{}},
-	{"oncpu", "unwind_rule", 12, OnCPUUnwindRule{}},
+	{"oncpu", "unwind_rule", 16, OnCPUUnwindRule{}},
 	{"oncpu", "unwind_page", 8, OnCPUUnwindPage{}},
 	{"oncpu", "unwind_mapping", 24, OnCPUUnwindMapping{}},
 	{"oncpu", "unwind_space", 8, OnCPUUnwindSpace{}},

@@ -13,6 +13,14 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type OnCPUBpfUserPtRegs struct {
+	_      structs.HostLayout
+	Regs   [31]uint64
+	Sp     uint64
+	Pc     uint64
+	Pstate uint64
+}
+
 type OnCPUScopeEntry struct {
 	_     structs.HostLayout
 	Bits  uint32
@@ -96,7 +104,7 @@ type OnCPUUnwindMemory struct {
 		Pc     uint64
 		Serial uint32
 		Rule   OnCPUUnwindRule
-		_      [8]byte
+		_      [4]byte
 	}
 }
 
@@ -117,6 +125,9 @@ type OnCPUUnwindRule struct {
 	Fp        uint8
 	Ra        uint8
 	Addend    uint8
+	BxOffset  int16
+	Bx        uint8
+	Unused    uint8
 }
 
 type OnCPUUnwindSave uint32
@@ -142,6 +153,7 @@ type OnCPUUnwindState struct {
 	Fp       uint64
 	Lr       uint64
 	General  [16]uint64
+	BxAt     uint64
 	Mapping  OnCPUUnwindMapping
 	Space    uint32
 	Serial   uint32
@@ -164,6 +176,7 @@ const (
 	OnCPUMapUnwindChunks      = "unwind_chunks"
 	OnCPUMapUnwindMemories    = "unwind_memories"
 	OnCPUMapUnwindRules       = "unwind_rules"
+	OnCPUMapUnwindSaved       = "unwind_saved"
 	OnCPUMapUnwindWalks       = "unwind_walks"
 	OnCPUProgSample           = "sample"
 	OnCPUVarArenaBytes        = "arena_bytes"
@@ -238,6 +251,7 @@ type OnCPUMapSpecs struct {
 	UnwindChunks   *ebpf.MapSpec `ebpf:"unwind_chunks"`
 	UnwindMemories *ebpf.MapSpec `ebpf:"unwind_memories"`
 	UnwindRules    *ebpf.MapSpec `ebpf:"unwind_rules"`
+	UnwindSaved    *ebpf.MapSpec `ebpf:"unwind_saved"`
 	UnwindWalks    *ebpf.MapSpec `ebpf:"unwind_walks"`
 }
 
@@ -288,6 +302,7 @@ type OnCPUMaps struct {
 	UnwindChunks   *ebpf.Map `ebpf:"unwind_chunks"`
 	UnwindMemories *ebpf.Map `ebpf:"unwind_memories"`
 	UnwindRules    *ebpf.Map `ebpf:"unwind_rules"`
+	UnwindSaved    *ebpf.Map `ebpf:"unwind_saved"`
 	UnwindWalks    *ebpf.Map `ebpf:"unwind_walks"`
 }
 
@@ -300,6 +315,7 @@ func (m *OnCPUMaps) Close() error {
 		m.UnwindChunks,
 		m.UnwindMemories,
 		m.UnwindRules,
+		m.UnwindSaved,
 		m.UnwindWalks,
 	)
 }

@@ -175,14 +175,7 @@ static __always_inline u32 take_user_stack(void *ctx, struct unwind_state *walk,
 
 	if (!walk)
 		return take_stack(ctx, entry->frames, BPF_F_USER_STACK, &entry->user_frames);
-	walk->mapping.length = 0;
-	walk->space = space;
-	walk->serial = 0;
-	walk->exact = 1;
-	walk->leaf = 1;
-	walk->changes = 0;
-	walk->leaf_by_fp = 0;
-	walk->end = UNWIND_END_ROOT;
+	unwind_begin(walk, space);
 	sp = walk->sp;
 	lr = walk->lr;
 	walk_user_stack(walk, entry->frames, &entry->user_frames, stack_frames);

@@ -42,7 +42,7 @@ enum unwind_cfa {
 	UNWIND_CFA_PLT = 4,   /* sp + 8, and 8 more from byte `offset` of a 16-byte stub on */
 	UNWIND_CFA_SIGNAL = 5, /* the kernel's signal frame at the stack pointer */
 	UNWIND_CFA_END = 6,   /* the thread's first frame */
-	UNWIND_CFA_REGISTER = 7, /* 7 + n: general register n + offset, of the leaf */
+	UNWIND_CFA_REGISTER = 7, /* 7 + n: general register n + offset, of the leaf; rbx of any frame */
 	UNWIND_CFA_SP_DEREF = 64, /* what is at stack pointer + offset, + addend */
 };
 
@@ -60,6 +60,9 @@ struct unwind_rule {
 	u8 cfa;                   /* enum unwind_cfa */
 	u8 fp, ra;                /* enum unwind_save; ra: on arm64 alone */
 	u8 addend;
+	s16 bx_offset; /* of rbx, on x86-64 alone */
+	u8 bx;         /* enum unwind_save */
+	u8 unused;
 };
 
 /* The entry of a page: its rows are rows [first, first + count) of a chunk. */
@@ -113,6 +116,7 @@ enum unwind_end {
 struct unwind_state {
 	u64 pc, sp, fp, lr;
 	u64 general[UNWIND_GENERAL];
+	u64 bx_at; /* address of the frame's rbx, or UNWIND_BX_HERE or _LOST */
 	struct unwind_mapping mapping; /* of the last address that had one */
 	u32 space;   /* chunk << 16 | offset / 8; 0: no tables for this process */
 	u32 serial;  /* of the list at space; 0 before it was looked at */
@@ -132,6 +136,11 @@ struct unwind_state {
 #define UNWIND_CHANGES_MAX 3
 
 #define UNWIND_NOWHERE (~0ULL)
+
+/* rbx has in the frame the value that it has in general[]. */
+#define UNWIND_BX_HERE 0ULL
+#define UNWIND_BX_LOST 1ULL
+#define UNWIND_BX 3 /* its DWARF number */
 
 /* 1 when a < b, else 0, for numbers below 2^63. The compiler must not make a branch of it. */
 static __always_inline u32 unwind_less(u64 a, u64 b)
@@ -231,6 +240,27 @@ static __always_inline const struct unwind_rule *unwind_find_rule(const struct u
 	return unwind_rule_of(unwind_load32(chunk, first + found * sizeof(unwind_row)) & 0xffff);
 }
 
+/* The general registers of x86-64 by DWARF numbers (System V ABI, AMD64, figure 3.36). */
+#define UNWIND_GENERAL_OF(state, r)             \
+	do {                                    \
+		(state)->general[0] = (r)->ax;  \
+		(state)->general[1] = (r)->dx;  \
+		(state)->general[2] = (r)->cx;  \
+		(state)->general[3] = (r)->bx;  \
+		(state)->general[4] = (r)->si;  \
+		(state)->general[5] = (r)->di;  \
+		(state)->general[6] = (r)->bp;  \
+		(state)->general[7] = (r)->sp;  \
+		(state)->general[8] = (r)->r8;  \
+		(state)->general[9] = (r)->r9;  \
+		(state)->general[10] = (r)->r10; \
+		(state)->general[11] = (r)->r11; \
+		(state)->general[12] = (r)->r12; \
+		(state)->general[13] = (r)->r13; \
+		(state)->general[14] = (r)->r14; \
+		(state)->general[15] = (r)->r15; \
+	} while (0)
+
 static __always_inline u64 unwind_stop(struct unwind_state *state, u32 why)
 {
 	state->end = why;
@@ -275,6 +305,7 @@ static __always_inline u64 unwind_by_frame_pointer(struct unwind_state *state)
 		return unwind_stop(state, UNWIND_END_UNREADABLE);
 	if (!unwind_is_code(unwind_strip(record.pc)) || record.fp == fp)
 		return unwind_stop(state, record.pc ? UNWIND_END_NO_TABLE : UNWIND_END_ROOT);
+	state->bx_at = UNWIND_BX_LOST;
 	return unwind_arrive(state, record.pc, fp + sizeof(record), record.fp);
 }
 
@@ -287,6 +318,7 @@ static __always_inline u64 unwind_signal(struct unwind_state *state)
 {
 	u64 pc, sp, fp;
 
+	state->bx_at = UNWIND_BX_LOST;
 #if defined(__TARGET_ARCH_arm64)
 	/* siginfo 128, then ucontext: mcontext at 176, regs[31], sp, pc. */
 	u64 regs = state->sp + 128 + 176 + 8;
@@ -295,20 +327,27 @@ static __always_inline u64 unwind_signal(struct unwind_state *state)
 	    unwind_read(&pc, sizeof(pc), regs + 32 * 8))
 		return unwind_stop(state, UNWIND_END_UNREADABLE);
 #else
-	/* The handler has returned: ucontext is at sp; gregs at 40. */
-	if (unwind_read(&fp, sizeof(fp), state->sp + 120) || unwind_read(&sp, sizeof(sp), state->sp + 160) ||
-	    unwind_read(&pc, sizeof(pc), state->sp + 168))
+	/* The handler has returned: ucontext is at sp; its gregs at 40 (uapi/asm/sigcontext.h, struct sigcontext_64). */
+	struct { u64 r8, r9, r10, r11, r12, r13, r14, r15, di, si, bp, bx, dx, ax, cx, sp, ip; } regs;
+
+	if (unwind_read(&regs, sizeof(regs), state->sp + 40))
 		return unwind_stop(state, UNWIND_END_UNREADABLE);
+	fp = regs.bp;
+	sp = regs.sp;
+	pc = regs.ip;
 #endif
 	state->changes += 1;
 	if (state->changes > UNWIND_CHANGES_MAX)
 		return unwind_stop(state, UNWIND_END_BAD_FRAME);
 	pc = unwind_arrive(state, pc, sp, fp);
 	state->exact = 1; /* interrupted there, not called from there */
+	state->leaf = 1;
 #if defined(__TARGET_ARCH_arm64)
 	if (unwind_read(&state->lr, sizeof(state->lr), regs + 30 * 8))
 		return unwind_stop(state, UNWIND_END_UNREADABLE);
-	state->leaf = 1;
+#else
+	state->bx_at = UNWIND_BX_HERE;
+	UNWIND_GENERAL_OF(state, &regs);
 #endif
 	return pc;
 }
@@ -333,20 +372,32 @@ static __always_inline u64 unwind_cfa(struct unwind_state *state, const struct u
 		state->end = UNWIND_END_UNREADABLE;
 		return UNWIND_NOWHERE;
 	}
-	if (!state->leaf) {
+	if (rule->cfa == UNWIND_CFA_REGISTER + UNWIND_BX && state->bx_at > UNWIND_BX_LOST) {
+		if (!unwind_read(&at, sizeof(at), state->bx_at))
+			return at + offset;
+		state->end = UNWIND_END_UNREADABLE;
+		return UNWIND_NOWHERE;
+	}
+	if (!state->leaf && (rule->cfa != UNWIND_CFA_REGISTER + UNWIND_BX || state->bx_at)) {
 		state->end = UNWIND_END_REGISTER;
 		return UNWIND_NOWHERE;
 	}
 	return state->general[(rule->cfa - UNWIND_CFA_REGISTER) & (UNWIND_GENERAL - 1)] + offset;
 }
 
-/* Reads the caller's frame pointer, where the rule says that it is in memory. */
+/*
+ * Reads the caller's frame pointer, where the rule says that it is in memory.
+ * Compilers forget to say that it is restored where they say that it is saved at
+ * the frame pointer itself: that must be in the frame.
+ */
 static __always_inline long unwind_saved_fp(const struct unwind_state *state, const struct unwind_rule *rule, u64 cfa, u64 *fp)
 {
+	u64 at = state->fp + rule->fp_offset;
+
 	if (rule->fp == UNWIND_SAVED)
 		return unwind_read(fp, sizeof(*fp), cfa + rule->fp_offset);
-	if (rule->fp == UNWIND_SAVED_AT_FP)
-		return unwind_read(fp, sizeof(*fp), state->fp + rule->fp_offset);
+	if (rule->fp == UNWIND_SAVED_AT_FP && at - state->sp < cfa - state->sp)
+		return unwind_read(fp, sizeof(*fp), at);
 	return 0;
 }
 
@@ -387,6 +438,10 @@ static __always_inline u64 unwind_by_rule(struct unwind_state *state, const stru
 		if (unwind_read(&pc, sizeof(pc), cfa - 8) || unwind_saved_fp(state, rule, cfa, &fp))
 			return unwind_stop(state, UNWIND_END_UNREADABLE);
 	}
+	if (rule->bx == UNWIND_SAVED)
+		state->bx_at = cfa + rule->bx_offset;
+	else if (rule->bx != UNWIND_SAME)
+		state->bx_at = UNWIND_BX_LOST;
 #endif
 	return unwind_arrive(state, pc, cfa, fp);
 }
@@ -424,6 +479,20 @@ static __always_inline const struct unwind_rule *unwind_rule_at(struct unwind_st
 	found->pc = pc;
 	found->serial = state->serial;
 	return &found->rule;
+}
+
+/* Prepares a walk from registers that are in state already. */
+static __always_inline void unwind_begin(struct unwind_state *state, u32 space)
+{
+	state->mapping.length = 0;
+	state->space = space;
+	state->serial = 0;
+	state->exact = 1;
+	state->leaf = 1;
+	state->changes = 0;
+	state->leaf_by_fp = 0;
+	state->bx_at = UNWIND_BX_HERE;
+	state->end = UNWIND_END_ROOT;
 }
 
 /*

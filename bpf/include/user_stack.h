@@ -105,29 +105,13 @@ __attribute__((noinline)) u64 unwind_step(void)
 /* 64-bit code in user mode: arch/x86/include/asm/segment.h, __USER_CS. */
 #define IS_USER_MODE(r) ((r)->cs == 0x33)
 
-/* By DWARF numbers (System V ABI, AMD64, figure 3.36). */
-#define TAKE_REGISTERS(state, r)                                                                        \
-	do {                                                                                            \
-		(state)->pc = (r)->ip;                                                                  \
-		(state)->sp = (r)->sp;                                                                  \
-		(state)->fp = (r)->bp;                                                                  \
-		(state)->lr = 0;                                                                        \
-		(state)->general[0] = (r)->ax;                                                          \
-		(state)->general[1] = (r)->dx;                                                          \
-		(state)->general[2] = (r)->cx;                                                          \
-		(state)->general[3] = (r)->bx;                                                          \
-		(state)->general[4] = (r)->si;                                                          \
-		(state)->general[5] = (r)->di;                                                          \
-		(state)->general[6] = (r)->bp;                                                          \
-		(state)->general[7] = (r)->sp;                                                          \
-		(state)->general[8] = (r)->r8;                                                          \
-		(state)->general[9] = (r)->r9;                                                          \
-		(state)->general[10] = (r)->r10;                                                        \
-		(state)->general[11] = (r)->r11;                                                        \
-		(state)->general[12] = (r)->r12;                                                        \
-		(state)->general[13] = (r)->r13;                                                        \
-		(state)->general[14] = (r)->r14;                                                        \
-		(state)->general[15] = (r)->r15;                                                        \
+#define TAKE_REGISTERS(state, r)          \
+	do {                              \
+		(state)->pc = (r)->ip;    \
+		(state)->sp = (r)->sp;    \
+		(state)->fp = (r)->bp;    \
+		(state)->lr = 0;          \
+		UNWIND_GENERAL_OF(state, r); \
 	} while (0)
 
 #elif defined(__TARGET_ARCH_arm64)
@@ -147,6 +131,41 @@ __attribute__((noinline)) u64 unwind_step(void)
 #endif
 
 /*
+ * THREAD_SIZE (arch/x86/include/asm/page_64_types.h; arch/arm64/include/asm/memory.h,
+ * with pages of 4 or 16 KiB), which the kernel's types do not tell.
+ */
+#define KERNEL_STACK_BYTES (16 << 10)
+
+/* What registers_on_stack() has read. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct bpf_user_pt_regs);
+} unwind_saved SEC(".maps");
+
+/*
+ * Begins a walk at what lies at the top of the thread's kernel stack, where
+ * bpf_task_pt_regs() would find it. Threads of the kernel have something else
+ * there.
+ */
+static __always_inline struct unwind_state *registers_on_stack(struct unwind_state *state)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	u64 top = (u64)BPF_CORE_READ(task, stack) + KERNEL_STACK_BYTES;
+	struct bpf_user_pt_regs *saved;
+	u32 zero = 0;
+
+	saved = bpf_map_lookup_elem(&unwind_saved, &zero);
+	if (!saved || bpf_probe_read_kernel(saved, sizeof(*saved), (void *)(top - bpf_core_type_size(struct pt_regs))))
+		return 0;
+	if (!IS_USER_MODE(saved))
+		return 0;
+	TAKE_REGISTERS(state, saved);
+	return unwind_is_code(state->pc) ? state : 0;
+}
+
+/*
  * Begins a walk at the registers that the running thread saved on its way into
  * the kernel (bpf_task_pt_regs, since 5.15). 0 when there are none that can be
  * used, as in 32-bit code.
@@ -156,8 +175,10 @@ static __always_inline struct unwind_state *saved_registers(void)
 	struct unwind_state *state = unwind_walk();
 	struct pt_regs *saved;
 
-	if (!state || !bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+	if (!state)
 		return 0;
+	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return registers_on_stack(state);
 	saved = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
 	if (!saved || !IS_USER_MODE(saved))
 		return 0;

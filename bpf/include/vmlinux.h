@@ -75,6 +75,7 @@ struct task_struct {
 	s32 tgid;
 	u64 start_boottime;
 	u64 self_exec_id;
+	void *stack;
 	struct task_struct *group_leader;
 	struct signal_struct *signal;
 };

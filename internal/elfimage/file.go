@@ -31,6 +31,7 @@ type File struct {
 	Is64    bool
 	Type    elf.Type
 	Machine elf.Machine
+	Entry   uint64 // address where the kernel or the loader begins; 0: none
 	Progs   []Prog
 	// Where the section headers are; shnum is 0 when there are none.
 	shoff                  uint64
@@ -77,8 +78,10 @@ func Parse(m Image) (*File, error) {
 			return nil, ErrTruncated
 		}
 		f.Is64, phoff, f.shoff, rest = true, le.Uint64(h[32:]), le.Uint64(h[40:]), h[54:]
+		f.Entry = le.Uint64(h[24:])
 	case elf.ELFCLASS32:
 		phoff, f.shoff, rest = uint64(le.Uint32(h[28:])), uint64(le.Uint32(h[32:])), h[42:]
+		f.Entry = uint64(le.Uint32(h[24:]))
 	default:
 		return nil, fmt.Errorf("class %d: %w", h[elf.EI_CLASS], ErrNotELF)
 	}

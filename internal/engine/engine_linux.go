@@ -49,6 +49,7 @@ type Engine struct {
 	symbols  *symbol.Symbolizer
 	// unwinding and mappings are nil where no observation takes user stacks.
 	unwinding *unwinding
+	foresight foresight
 	mappings  *kernel.MappingWatch
 	subjects  *subjects
 	running   []*running
@@ -212,6 +213,7 @@ func (e *Engine) launch() {
 	e.ended.Go(func() { e.run(ctx) })
 	if e.unwinding != nil {
 		e.ended.Go(func() { e.unwinding.run(ctx, e.once.run) })
+		e.ended.Go(func() { e.unwinding.runLarge(ctx, e.once.run) })
 	}
 	if e.mappings != nil {
 		e.ended.Go(e.followMappings)
@@ -302,12 +304,19 @@ func (e *Engine) handle(event lifecycle.Event) {
 	case lifecycle.Exec:
 		e.table.Exec(id, event.Comm)
 		e.subjects.ended(id, func(key observe.SubjectKey) bool { return key.ExecID == event.ExecID })
+		if e.mappings != nil {
+			e.foresight.execed(e.subjects, subjectOf(event), event.Comm)
+		}
 	case lifecycle.Exit:
 		e.table.Exit(id)
 		e.subjects.ended(id, func(observe.SubjectKey) bool { return false })
 	case lifecycle.Ask:
-		e.subjects.asked(observe.SubjectKey{PID: event.PID, StartBoottime: event.StartBoottime, ExecID: event.ExecID}, event.Comm)
+		e.subjects.asked(subjectOf(event), event.Comm)
 	}
+}
+
+func subjectOf(event lifecycle.Event) observe.SubjectKey {
+	return observe.SubjectKey{PID: event.PID, StartBoottime: event.StartBoottime, ExecID: event.ExecID}
 }
 
 func (e *Engine) sysRoot() string  { return filepath.Join(e.config.RootPath, "sys") }

@@ -5,7 +5,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -17,20 +16,18 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/unwind"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/unwind/store"
 )
 
 const (
-	// refreshPause is the least time between two looks at one program's mappings.
-	refreshPause = 50 * time.Millisecond
 	// retireAfter is how long a list outlives its use: until the kernel was told of
 	// the next one, and with time to spare.
 	retireAfter = 2 * time.Second
 	// maxCompiled bounds the pieces of compiled code in a list, which shall not
 	// take the place of binaries; those beyond are unwound the same way.
 	maxCompiled = 256
+	// warnPause is the time between two warnings of failures at least.
+	warnPause = 10 * time.Second
 )
 
 // unwinding gives the programs in scope unwind tables. It works beside those who
@@ -44,12 +41,20 @@ type unwinding struct {
 	// publish tells the kernel where the tables of a subject are, if it runs still.
 	publish func(observe.SubjectKey, *subject)
 
-	wake chan struct{}
+	wake, wakeLarge chan struct{}
 
 	mu      sync.Mutex // all below
 	due     map[observe.SubjectKey]wanted
 	running map[uint32]wanted // by pid: whose mappings are followed
 	retired []retired
+	warned  time.Time // of a failure
+	muted   int       // failures since then
+	// large are the binaries that take long, by content, and who waits for them.
+	large map[string]map[observe.SubjectKey]place
+
+	// telling is held while a list is made and told, so that the last one told is
+	// the newest.
+	telling sync.Mutex
 
 	// failed counts tables and lists that could not be made, skipped the mappings
 	// that a list had no room for.
@@ -62,7 +67,8 @@ type wanted struct {
 	subject *subject
 	// again says that its mappings have changed.
 	again bool
-	since time.Time // of the last look
+	since time.Time     // of the last look
+	pause time.Duration // until the next one at the earliest
 }
 
 type retired struct {
@@ -78,6 +84,7 @@ func (e *Engine) startUnwinding() error {
 	}
 	e.unwinding.refresh, e.unwinding.publish = e.subjects.refresh, e.subjects.publish
 	e.subjects.unwinding = e.unwinding
+	e.foresight.flush, e.foresight.logger = e.tracker.Flush, e.logger
 	online, err := kernel.OnlineCPUs(e.sysRoot())
 	if err != nil {
 		return err
@@ -103,7 +110,15 @@ func (e *Engine) followCPUsMappings() {
 func (e *Engine) followMappings() {
 	lost := uint64(0)
 	for {
-		err := e.mappings.Read(e.unwinding.mapped)
+		strangers := false
+		err := e.mappings.Read(func(pid uint32) {
+			if !e.unwinding.mapped(pid) {
+				strangers = true
+			}
+		})
+		if strangers {
+			e.foresight.look()
+		}
 		switch {
 		case errors.Is(err, os.ErrClosed):
 			return
@@ -124,8 +139,9 @@ func newUnwinding(maxBytes uint64, logger *zap.Logger) (*unwinding, error) {
 		return nil, err
 	}
 	return &unwinding{
-		store: tables, logger: logger, wake: make(chan struct{}, 1),
+		store: tables, logger: logger, wake: make(chan struct{}, 1), wakeLarge: make(chan struct{}, 1),
 		due: map[observe.SubjectKey]wanted{}, running: map[uint32]wanted{},
+		large: map[string]map[observe.SubjectKey]place{},
 	}, nil
 }
 
@@ -138,11 +154,11 @@ func (u *unwinding) want(key observe.SubjectKey, s *subject) {
 	u.due[key] = w
 	u.running[key.PID] = w
 	u.mu.Unlock()
-	u.rouse()
+	rouse(u.wake)
 }
 
-// mapped is told that a process has mapped code.
-func (u *unwinding) mapped(pid uint32) {
+// mapped is told that a process has mapped code, and tells whether it is followed.
+func (u *unwinding) mapped(pid uint32) bool {
 	u.mu.Lock()
 	w, ok := u.running[pid]
 	if ok {
@@ -151,8 +167,9 @@ func (u *unwinding) mapped(pid uint32) {
 	}
 	u.mu.Unlock()
 	if ok {
-		u.rouse()
+		rouse(u.wake)
 	}
+	return ok
 }
 
 // mappedAll is told that processes have mapped code, and not which.
@@ -163,7 +180,7 @@ func (u *unwinding) mappedAll() {
 		u.due[w.key] = w
 	}
 	u.mu.Unlock()
-	u.rouse()
+	rouse(u.wake)
 }
 
 // leave is told that a subject is closed, and what tables it had.
@@ -192,113 +209,11 @@ func (u *unwinding) retire(tables *store.Space) {
 	}
 }
 
-func (u *unwinding) rouse() {
+func rouse(wake chan<- struct{}) {
 	select {
-	case u.wake <- struct{}{}:
+	case wake <- struct{}{}:
 	default: // it is awake
 	}
-}
-
-// run provides tables until the context ends. charge takes the cost of work.
-func (u *unwinding) run(ctx context.Context, charge func(func())) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-u.wake:
-		}
-		for ctx.Err() == nil {
-			w, later, ok := u.next(time.Now())
-			if !ok && later {
-				time.AfterFunc(refreshPause, u.rouse)
-			}
-			if !ok {
-				break
-			}
-			charge(func() { u.provide(w) })
-		}
-	}
-}
-
-// next takes the next subject that is due; later says that one will be.
-func (u *unwinding) next(now time.Time) (w wanted, later, ok bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for key, w := range u.due {
-		if w.again && now.Sub(w.since) < refreshPause {
-			later = true
-			continue
-		}
-		delete(u.due, key)
-		if known, ok := u.running[key.PID]; ok && known.subject == w.subject {
-			known.since = now
-			u.running[key.PID] = known
-		}
-		return w, later, true
-	}
-	return wanted{}, later, false
-}
-
-// provide makes a subject's list of mappings, with a table for each binary.
-func (u *unwinding) provide(w wanted) {
-	if w.again && !u.refresh(w.key, w.subject) {
-		return
-	}
-	space := w.subject.space.Load()
-	if space == nil {
-		return
-	}
-	tables, err := u.store.NewSpace(u.mappings(space, w.key.PID))
-	if err != nil {
-		u.failed.Add(1)
-		u.logger.Debug("Listing unwind tables", zap.Uint32("pid", w.key.PID), zap.Error(err))
-		return
-	}
-	u.skipped.Add(uint64(tables.Skipped))
-	old, ok := w.subject.install(tables)
-	if !ok {
-		old = tables // it was closed meanwhile
-	} else {
-		u.publish(w.key, w.subject)
-	}
-	u.mu.Lock()
-	u.retire(old)
-	u.mu.Unlock()
-}
-
-// mappings acquires the tables of all binaries that a program has mapped.
-func (u *unwinding) mappings(space *symbol.AddressSpace, pid uint32) []store.Mapping {
-	regions := space.Regions()
-	out := make([]store.Mapping, 0, len(regions))
-	for _, r := range regions {
-		binary, err := u.store.Acquire(r.Content, func() (*unwind.Table, error) { return u.build(space, r) })
-		if err != nil {
-			u.failed.Add(1)
-			u.logger.Debug("Making an unwind table", zap.Uint32("pid", pid), zap.String("file", r.Path()), zap.Error(err))
-			continue
-		}
-		out = append(out, store.Mapping{Start: r.Start, End: r.End, Bias: r.Bias, Binary: binary})
-	}
-	for _, r := range space.CompiledRegions(maxCompiled) {
-		out = append(out, store.Mapping{Start: r.Start, End: r.End, Kind: store.KindCompiled})
-	}
-	return out
-}
-
-// build makes the table of a region's binary; one that cannot have a table, as
-// one that is damaged, has none. What may come right later is an error.
-func (u *unwinding) build(space *symbol.AddressSpace, r symbol.Region) (_ *unwind.Table, err error) {
-	image, closeFile, err := space.OpenRegion(r)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, closeFile()) }()
-	table, errBuild := unwind.Build(image, unwind.Limits{})
-	if errBuild != nil && !errors.Is(errBuild, unwind.ErrNone) {
-		u.failed.Add(1)
-		u.logger.Debug("Making an unwind table", zap.Error(fmt.Errorf("reading %s: %w", r.Path(), errBuild)))
-	}
-	return table, nil
 }
 
 func (u *unwinding) close() error { return u.store.Close() }

@@ -20,7 +20,7 @@ const (
 	mappingPages = 8
 	// mappingPause is how long what is told after a wake-up is gathered: a program
 	// that starts maps several files, one after the other.
-	mappingPause = time.Millisecond
+	mappingPause = 300 * time.Microsecond
 
 	perfRecordLost  = 2
 	perfRecordMmap2 = 10

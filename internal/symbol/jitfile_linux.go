@@ -25,9 +25,6 @@ const (
 	staleSlack = 2 * time.Second
 )
 
-// unknownDevice is that of a file before anything is known of it.
-const unknownDevice = 0
-
 var (
 	errOwner = errors.New("it belongs to another user: perf maps are read of the process's own user and of root")
 	errStale = errors.New("it is older than the process: of one before it that had the same number")

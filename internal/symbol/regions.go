@@ -17,6 +17,8 @@ type Region struct {
 	// Content identifies the binary: equal in two regions if and only if their
 	// binaries are taken to be the same.
 	Content string
+	// Size is that of the binary in bytes.
+	Size uint64
 
 	entry mapEntry
 	key   fileKey
@@ -37,7 +39,7 @@ func (a *AddressSpace) Regions() []Region {
 			continue
 		}
 		out = append(out, Region{
-			Start: r.start, End: r.end, Bias: -r.delta, Content: r.bin.content(), entry: r.mapEntry, key: r.bin.key,
+			Start: r.start, End: r.end, Bias: -r.delta, Content: r.bin.content(), Size: r.bin.size, entry: r.mapEntry, key: r.bin.key,
 		})
 	}
 	return out

@@ -14,12 +14,15 @@ var ErrUnsupported = errors.New("machine not supported")
 // arch has the DWARF numbers of the registers of a machine.
 type arch struct {
 	fp, sp, ra uint64
-	plt        bool // has PLT entries with an expression, and a return address that the call pushed
+	bx         uint64 // noRegister where there is none
+	plt        bool   // has PLT entries with an expression, and a return address that the call pushed
 }
 
+const noRegister = ^uint64(0)
+
 var (
-	x86   = arch{fp: 6, sp: 7, ra: 16, plt: true} // System V ABI, AMD64 supplement, figure 3.36
-	arm64 = arch{fp: 29, sp: 31, ra: 30}          // DWARF for the Arm 64-bit Architecture, 4.1
+	x86   = arch{fp: 6, sp: 7, ra: 16, bx: 3, plt: true} // System V ABI, AMD64 supplement, figure 3.36
+	arm64 = arch{fp: 29, sp: 31, ra: 30, bx: noRegister} // DWARF for the Arm 64-bit Architecture, 4.1
 )
 
 func archOf(machine elf.Machine, is64 bool) (*arch, error) {

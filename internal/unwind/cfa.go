@@ -200,6 +200,8 @@ func (m *machine) set(reg uint64, s slot) {
 		m.state.fp = s
 	case m.arch.ra:
 		m.state.ra = s
+	case m.arch.bx:
+		m.state.bx = s
 	}
 }
 
@@ -209,6 +211,8 @@ func (m *machine) restore(reg uint64) {
 		m.state.fp = m.initial.fp
 	case m.arch.ra:
 		m.state.ra = m.initial.ra
+	case m.arch.bx:
+		m.state.bx = m.initial.bx
 	}
 }
 

@@ -193,8 +193,8 @@ func TestGoImage(t *testing.T) {
 	require.NoError(t, err)
 	sound(t, table)
 	require.NoError(t, table.Err)
-	bare := Rule{CFA: CFAStackPointer, CFAOffset: 8, RA: Saved, RAOffset: -8}
-	full := Rule{CFA: CFAStackPointer, CFAOffset: 32, RA: Saved, RAOffset: -8, FP: Saved, FPOffset: -16}
+	bare := Rule{CFA: CFAStackPointer, CFAOffset: 8, RA: Saved, RAOffset: -8, BX: Undefined}
+	full := Rule{CFA: CFAStackPointer, CFAOffset: 32, RA: Saved, RAOffset: -8, FP: Saved, FPOffset: -16, BX: Undefined}
 	for off, want := range map[uint64]Rule{
 		0: bare, 1: full, 8: full, 9: bare, 15: bare, 16: {CFA: CFAEnd}, 31: {CFA: CFAEnd}, 32: {},
 	} {

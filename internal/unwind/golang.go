@@ -100,6 +100,7 @@ func (g *golang) rule(size int32, saves bool) Rule {
 	if g.arch.plt {
 		r.CFAOffset += 8
 		r.RA, r.RAOffset = Saved, -8
+		r.BX = Undefined // no function of Go keeps it for its caller
 		if size > 0 && saves {
 			r.FP, r.FPOffset = Saved, -16
 		}
@@ -125,7 +126,7 @@ func (g *golang) chained() Rule {
 	if !g.arch.plt {
 		return Rule{}
 	}
-	return Rule{CFA: CFAFramePointer, CFAOffset: 16, FP: Saved, FPOffset: -16, RA: Saved, RAOffset: -8}
+	return Rule{CFA: CFAFramePointer, CFAOffset: 16, FP: Saved, FPOffset: -16, RA: Saved, RAOffset: -8, BX: Undefined}
 }
 
 // savesFP looks whether a function of assembler code saves rbp when the stack

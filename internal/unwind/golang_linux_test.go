@@ -69,7 +69,7 @@ func TestGo(t *testing.T) {
 			table, err := Build(imageAt(t, path), Limits{})
 			require.NoError(t, err)
 			require.NoError(t, table.Err)
-			require.Equal(t, SourceGo, table.Sources, "the pclntab has it all")
+			require.Equal(t, SourceGo, table.Sources&^SourceAssumed, "the pclntab has it all")
 			want := readelf(t, path, ".debug_frame")
 			require.Greater(t, len(want), 1000)
 			checkGo(t, table, want, c.goarch)
@@ -146,7 +146,7 @@ func TestGoRuntime(t *testing.T) {
 	for _, s := range symbols {
 		at[strings.TrimSuffix(s.Name, ".abi0")] = s
 	}
-	switches := Rule{CFA: CFAFramePointer, CFAOffset: 16, FP: Saved, FPOffset: -16, RA: Saved, RAOffset: -8}
+	switches := Rule{CFA: CFAFramePointer, CFAOffset: 16, FP: Saved, FPOffset: -16, RA: Saved, RAOffset: -8, BX: Undefined}
 	for name, want := range map[string]Rule{
 		"runtime.goexit": {CFA: CFAEnd}, "runtime.mstart": {CFA: CFAEnd}, "runtime.rt0_go": {CFA: CFAEnd},
 		"runtime.mcall": {CFA: CFAEnd}, "runtime.morestack": {CFA: CFAEnd},
@@ -166,11 +166,11 @@ func TestGoRuntime(t *testing.T) {
 	require.Equal(t, Saved, got.FP)
 	// These are the ends of a frame: PUSHQ BP and what follows.
 	s = at["main.deep"]
-	require.Equal(t, Rule{CFA: CFAStackPointer, CFAOffset: 8, RA: Saved, RAOffset: -8}, table.Lookup(s.Value))
+	require.Equal(t, Rule{CFA: CFAStackPointer, CFAOffset: 8, RA: Saved, RAOffset: -8, BX: Undefined}, table.Lookup(s.Value))
 	seen := map[string]bool{}
 	for pc := s.Value; pc < s.Value+s.Size; pc++ {
 		seen[table.Lookup(pc).String()] = true
 	}
-	require.True(t, seen["sp+16 fp=c-16 ra=c-8"], "%v", seen)
+	require.True(t, seen["sp+16 fp=c-16 ra=c-8 bx=u"], "%v", seen)
 	require.Len(t, seen, 3, "%v", seen)
 }

@@ -12,10 +12,11 @@ import (
 
 func TestLayout(t *testing.T) {
 	var r Rule
-	require.EqualValues(t, 12, unsafe.Sizeof(r))
-	require.Equal(t, []uintptr{0, 4, 6, 8, 9, 10, 11}, []uintptr{
+	require.EqualValues(t, 16, unsafe.Sizeof(r))
+	require.Equal(t, []uintptr{0, 4, 6, 8, 9, 10, 11, 12, 14}, []uintptr{
 		unsafe.Offsetof(r.CFAOffset), unsafe.Offsetof(r.FPOffset), unsafe.Offsetof(r.RAOffset),
-		unsafe.Offsetof(r.CFA), unsafe.Offsetof(r.FP), unsafe.Offsetof(r.RA), unsafe.Offsetof(r.Addend)})
+		unsafe.Offsetof(r.CFA), unsafe.Offsetof(r.FP), unsafe.Offsetof(r.RA), unsafe.Offsetof(r.Addend),
+		unsafe.Offsetof(r.BXOffset), unsafe.Offsetof(r.BX)})
 	require.EqualValues(t, 8, unsafe.Sizeof(Page{}))
 }
 
@@ -63,7 +64,7 @@ func TestPack(t *testing.T) {
 		return len(seen) < 7
 	})
 	require.Equal(t, []uint64{0, 0x10, 0x30, 0x40, 0x50, PageBytes, 2 * PageBytes}, seen)
-	require.EqualValues(t, 6*8+11*4+int(unsafe.Sizeof(*table))+cap(table.Rules)*12, table.Bytes())
+	require.EqualValues(t, 6*8+11*4+int(unsafe.Sizeof(*table))+cap(table.Rules)*16, table.Bytes())
 }
 
 // TestPackDense holds that a page with too many rows is dropped as a whole,

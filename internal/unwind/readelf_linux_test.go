@@ -25,8 +25,8 @@ type truth struct {
 // truthRow has the columns of one row in readelf's notation; one that is not
 // shown is empty.
 type truthRow struct {
-	pc          uint64
-	cfa, fp, ra string
+	pc              uint64
+	cfa, fp, ra, bx string
 }
 
 // readelf lists the functions of one section of a file, those without code at
@@ -107,6 +107,8 @@ func (p *readelfParser) row(f []string) error {
 			r.fp = f[i+1]
 		case "ra":
 			r.ra = f[i+1]
+		case "rbx":
+			r.bx = f[i+1]
 		}
 	}
 	p.cur.rows = append(p.cur.rows, r)
@@ -152,7 +154,7 @@ func (r truthRow) agrees(got Rule, signal bool) bool {
 		}
 		return false
 	}
-	return r.cfaText(got) == r.cfa && r.sameFP(got) && fmt.Sprintf("c%+d", got.RAOffset) == r.ra && got.RA == Saved
+	return r.cfaText(got) == r.cfa && r.sameFP(got) && r.sameBX(got) && fmt.Sprintf("c%+d", got.RAOffset) == r.ra && got.RA == Saved
 }
 
 func (truthRow) cfaText(got Rule) string {
@@ -165,6 +167,18 @@ func (truthRow) cfaText(got Rule) string {
 		return fmt.Sprintf("%s%+d", registers[got.CFA-CFARegister], got.CFAOffset)
 	}
 	return got.String()
+}
+
+func (r truthRow) sameBX(got Rule) bool {
+	switch {
+	case r.bx == "" || r.bx == "s":
+		return got.BX == Same
+	case r.bx == "u":
+		return got.BX == Same || got.BX == Undefined
+	case strings.HasPrefix(r.bx, "c"):
+		return got.BX == Saved && r.bx == fmt.Sprintf("c%+d", got.BXOffset)
+	}
+	return got.BX == Undefined
 }
 
 func (r truthRow) sameFP(got Rule) bool {

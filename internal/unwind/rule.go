@@ -4,13 +4,14 @@ package unwind
 
 import "fmt"
 
-// Rule says how to get from a frame to its caller. It has 12 bytes without
+// Rule says how to get from a frame to its caller. It has 16 bytes without
 // padding, the layout of struct unwind_rule in bpf/include/unwind.h, in native
 // byte order. The zero Rule says that nothing is known.
 //
 // CFA, the canonical frame address, is the stack pointer of the caller right
 // after the call returned. sp, fp and ra are the registers of DWARF: rsp, rbp
-// and the return address on x86-64; sp, x29 and x30 on arm64.
+// and the return address on x86-64; sp, x29 and x30 on arm64. bx is rbx, in which
+// code that aligns its stack keeps the CFA; arm64 has nothing like it.
 type Rule struct {
 	CFAOffset int32 // bytes, see the kinds
 	FPOffset  int16 // bytes; where the caller's fp is saved, see SaveKind
@@ -19,6 +20,9 @@ type Rule struct {
 	FP        SaveKind
 	RA        SaveKind
 	Addend    uint8 // bytes added to what a Deref kind read; else 0
+	BXOffset  int16 // bytes; where the caller's bx is saved, from the CFA
+	BX        SaveKind
+	_         uint8
 }
 
 // CFAKind says what the CFA is computed from.
@@ -44,7 +48,7 @@ const (
 	// CFAEnd: the frame is the outermost.
 	CFAEnd CFAKind = 6
 	// CFARegister + n, to CFARegister + 31: DWARF register n + CFAOffset, for
-	// registers but sp and fp. Only the innermost frame's are known.
+	// registers but sp and fp. Only the innermost frame's are known, and bx.
 	CFARegister CFAKind = 7
 	// CFAStackPointerDeref: the word at sp + CFAOffset, plus Addend: assembler
 	// code that saved the stack pointer before it aligned it.
@@ -72,7 +76,7 @@ const (
 
 // String gives a rule in the notation of readelf, for tests and logs.
 func (r Rule) String() string {
-	return r.cfa() + " fp=" + saving(r.FP, r.FPOffset) + " ra=" + saving(r.RA, r.RAOffset)
+	return r.cfa() + " fp=" + saving(r.FP, r.FPOffset) + " ra=" + saving(r.RA, r.RAOffset) + " bx=" + saving(r.BX, r.BXOffset)
 }
 
 func (r Rule) cfa() string {

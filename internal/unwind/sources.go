@@ -24,6 +24,9 @@ func (b *builder) open(f *elfimage.File, a *arch, debug []elfimage.Image) {
 	for _, img := range debug {
 		b.useDebugFile(img, f.Machine, a)
 	}
+	if len(b.functions) > 0 {
+		b.assume(f, sections, a)
+	}
 }
 
 // use adds a section, which is nil where there is none.

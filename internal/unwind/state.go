@@ -13,6 +13,7 @@ type state struct {
 	by   cfaBy
 	fp   slot
 	ra   slot
+	bx   slot
 }
 
 type cfaBy uint8
@@ -52,6 +53,10 @@ func (s *state) rule(a *arch, signal bool) Rule {
 	r.FP, r.FPOffset = s.fp.kind, int16(s.fp.off)
 	if s.fp.off != int64(r.FPOffset) {
 		r.FP, r.FPOffset = Undefined, 0
+	}
+	r.BX, r.BXOffset = s.bx.kind, int16(s.bx.off)
+	if s.bx.off != int64(r.BXOffset) || r.BX == SavedAtFP {
+		r.BX, r.BXOffset = Undefined, 0
 	}
 	return r
 }

@@ -56,12 +56,13 @@ const (
 	SourceGo                            // pclntab
 	SourceDebugFrame                    // .debug_frame
 	SourceDebugFile                     // .debug_frame of a separate debug file
+	SourceAssumed                       // none: what the entry point and stubs of the PLT look like
 )
 
 // String lists the formats of a set.
 func (s Source) String() string {
 	var out []string
-	for i, name := range []string{"eh_frame", "gopclntab", "debug_frame", "debug file"} {
+	for i, name := range []string{"eh_frame", "gopclntab", "debug_frame", "debug file", "assumed"} {
 		if s&(1<<i) != 0 {
 			out = append(out, name)
 		}

@@ -100,7 +100,7 @@ func TestSystemFiles(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				table, err := Build(imageAt(t, path), Limits{})
 				require.NoError(t, err)
-				require.Equal(t, SourceEhFrame, table.Sources)
+				require.Equal(t, SourceEhFrame, table.Sources&^SourceAssumed)
 				check(t, table, readelf(t, path, ".eh_frame"))
 			})
 			found++
@@ -238,13 +238,43 @@ func TestDebugFrame(t *testing.T) {
 func TestNoSections(t *testing.T) {
 	amd64Only(t)
 	path := compiled(t, compilers(t)[0], "-O2")
-	want, err := Build(imageAt(t, path), Limits{})
-	require.NoError(t, err)
+	want := readelf(t, path, ".eh_frame")
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
 	clear(b[40:48]) // e_shoff
 	require.NoError(t, os.WriteFile(path, b, 0o600))
 	got, err := Build(imageAt(t, path), Limits{})
 	require.NoError(t, err)
-	require.Equal(t, want, got)
+	require.Equal(t, SourceEhFrame, got.Sources)
+	check(t, got, want)
+}
+
+// TestAssumed holds that what no format describes has rules: the loader's entry point and stubs of a linker that writes no
+// .eh_frame for them.
+func TestAssumed(t *testing.T) {
+	amd64Only(t)
+	loader := "/lib64/ld-linux-x86-64.so.2"
+	file, err := elf.Open(loader)
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	table, err := Build(imageAt(t, loader), Limits{})
+	require.NoError(t, err)
+	require.Equal(t, CFAEnd, table.Lookup(file.Entry).CFA)
+
+	path := compiled(t, compilers(t)[0], "-O2", "-Wl,-z,lazy", "-Wl,--no-ld-generated-unwind-info")
+	table, err = Build(imageAt(t, path), Limits{})
+	require.NoError(t, err)
+	file, err = elf.Open(path)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, file.Close()) }()
+	plt := file.Section(".plt")
+	require.Greater(t, plt.Size, uint64(2*stubBytes))
+	for at := plt.Addr + stubBytes; at < plt.Addr+plt.Size; at += stubBytes {
+		require.Equal(t, "sp+8 fp=s ra=c-8 bx=s", table.Lookup(at).String(), "%#x", at)
+		require.Equal(t, "sp+16 fp=s ra=c-8 bx=s", table.Lookup(at+stubBytes-1).String(), "%#x", at)
+	}
+	require.Equal(t, "sp+24 fp=s ra=c-8 bx=s", table.Lookup(plt.Addr+6).String())
+	init := file.Section(".init")
+	require.Equal(t, "sp+8 fp=s ra=c-8 bx=s", table.Lookup(init.Addr).String())
+	require.Equal(t, "sp+8 fp=s ra=c-8 bx=s", table.Lookup(init.Addr+init.Size-1).String())
 }

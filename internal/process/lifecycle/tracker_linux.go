@@ -142,6 +142,20 @@ func (t *Tracker) Answer(pid uint32, scope Scope, space uint32) error {
 	return err
 }
 
+// Ask notes that a process is being read, as the kernel does when it meets one;
+// false when it has an entry.
+func (t *Tracker) Ask(pid uint32) (bool, error) {
+	asked := bindings.ProcessScopeEntry{Bits: uint32(bindings.ProcessScopeBitSCOPE_ASKED)}
+	err := t.scope().Update(pid, asked, ebpf.UpdateNoExist)
+	if errors.Is(err, ebpf.ErrKeyExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("noting that process %d is read: %w", pid, err)
+	}
+	return true, nil
+}
+
 func (t *Tracker) decide(pid uint32, scope Scope, space uint32, flags ebpf.MapUpdateFlags) error {
 	value := bindings.ProcessScopeEntry{Bits: uint32(scope) | uint32(bindings.ProcessScopeBitSCOPE_DECIDED), Space: space}
 	if err := t.scope().Update(pid, value, flags); err != nil {

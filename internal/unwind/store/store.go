@@ -90,7 +90,7 @@ func newStore(m memory, maxChunks int) *Store {
 // not there; nil stands for no table. Until Release it stays. The error wraps
 // [ErrFull] or is build's; then there is no binary.
 func (s *Store) Acquire(key string, build func() (*unwind.Table, error)) (*Binary, error) {
-	if b := s.known(key); b != nil {
+	if b := s.Known(key); b != nil {
 		return b, nil
 	}
 	table, err := build()
@@ -116,7 +116,8 @@ func (s *Store) Acquire(key string, build func() (*unwind.Table, error)) (*Binar
 	return b, nil
 }
 
-func (s *Store) known(key string) *Binary {
+// Known is Acquire of a binary that is there; nil when it is not.
+func (s *Store) Known(key string) *Binary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.binaries[key]

@@ -83,4 +83,6 @@ func (s *Store) writeRule(at uint16, r unwind.Rule) {
 	native.PutUint16(to[4:], uint16(r.FPOffset))
 	native.PutUint16(to[6:], uint16(r.RAOffset))
 	to[8], to[9], to[10], to[11] = byte(r.CFA), byte(r.FP), byte(r.RA), r.Addend
+	native.PutUint16(to[12:], uint16(r.BXOffset))
+	to[14] = byte(r.BX)
 }

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+)
+
+// BenchmarkThirtyFrames tells what a sample of a user stack of 30 frames and more without frame pointers takes in the
+// kernel, by its own run-time statistics: 8 µs is promised for user stacks alone, 12 µs with the kernel's. The program's
+// samples are 9 ms apart, so that caches are as cold as they are on a host.
+func BenchmarkThirtyFrames(b *testing.B) {
+	thirty := filepath.Join(b.TempDir(), "thirty")
+	require.NoError(b, testbin.Compile("testdata/thirty.c", thirty, "-static"))
+	for _, c := range []struct {
+		name     string
+		kernel   bool
+		where    string // 1: the program is in the kernel
+		promised time.Duration
+	}{{"user", false, "0", 8 * time.Microsecond}, {"user and kernel", true, "1", 12 * time.Microsecond}} {
+		b.Run(c.name, func(b *testing.B) {
+			config := configuration(9*time.Millisecond, process.Selector{Exe: thirty})
+			config.OnCPU.KernelStacks = c.kernel
+			frames, samples := 0, int64(0)
+			hooks := Hooks{Level: func(int, string) {}, Profiles: func(profiles []*model.Profile) {
+				for _, p := range profiles {
+					for _, s := range p.Samples {
+						if s.Error == model.StackWhole {
+							samples += s.Values[0]
+							frames += len(s.Frames) * int(s.Values[0])
+						}
+					}
+				}
+			}}
+			e, err := Start(config, hooks, zap.NewNop())
+			require.NoError(b, err)
+			require.NoError(b, exec.Command(thirty, "300", c.where).Run()) // so that its tables are there
+			before := e.Stats()
+			b.ResetTimer()
+			for b.Loop() {
+				require.NoError(b, exec.Command(thirty, "4000", c.where).Run())
+			}
+			after := e.Stats()
+			require.NoError(b, e.Shutdown())
+			taken := after.Events["on_cpu"] - before.Events["on_cpu"]
+			spent := after.Programs["on_cpu.sample"].Time - before.Programs["on_cpu.sample"].Time
+			perSample := spent / time.Duration(max(taken, 1))
+			b.ReportMetric(float64(perSample.Nanoseconds()), "kernel-ns/sample")
+			b.ReportMetric(float64(frames)/float64(max(samples, 1)), "frames/sample")
+			require.Greater(b, taken, uint64(300))
+			require.GreaterOrEqual(b, float64(frames)/float64(samples), 29.0)
+			if perSample > c.promised {
+				b.Errorf("%s for a sample; %s is promised", perSample, c.promised)
+			}
+		})
+	}
+}

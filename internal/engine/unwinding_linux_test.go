@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+)
+
+// openerC opens a library, waits, and works in it: opener LIBRARY MILLISECONDS-BEFORE WAIT MILLISECONDS-WITHIN.
+const openerC = `
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+static long used(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return t.tv_sec * 1000000000L + t.tv_nsec;
+}
+__attribute__((noinline)) void before(long ms)
+{
+	for (long end = used() + ms * 1000000; used() < end;)
+		for (volatile int i = 0; i < 10000; i++)
+			;
+}
+int main(int argc, char **argv)
+{
+	before(atol(argv[2]));
+	void *library = dlopen(argv[1], RTLD_NOW);
+	if (!library)
+		return fprintf(stderr, "%s\n", dlerror()), 1;
+	void (*burn)(long) = (void (*)(long))dlsym(library, "burn");
+	usleep(1000 * atol(argv[3]));
+	burn(atol(argv[4]));
+	printf("%ld\n", used());
+	return 0;
+}
+`
+
+// burnC is the library: each function keeps something else in the frame pointer's register, so that only tables lead on.
+const burnC = `
+#include <time.h>
+#if defined(__x86_64__)
+#define SPOIL() __asm__ volatile("mov $1, %%ebp" ::: "rbp")
+#else
+#define SPOIL() __asm__ volatile("mov x29, #1" ::: "x29")
+#endif
+const char salt[] = SALT;
+static volatile int sink;
+__attribute__((noinline)) void inner(void)
+{
+	SPOIL();
+	for (int i = 0; i < 10000; i++)
+		sink += i;
+	SPOIL();
+}
+__attribute__((noinline)) void middle(void) { inner(); SPOIL(); }
+__attribute__((noinline)) void burn(long ms)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	for (long end = t.tv_sec * 1000L + t.tv_nsec / 1000000 + ms; t.tv_sec * 1000L + t.tv_nsec / 1000000 < end;) {
+		for (int i = 0; i < 20; i++)
+			middle();
+		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	}
+}
+`
+
+// compileText builds C for a test, without frame pointers.
+func compileText(t *testing.T, name, text string, flags ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skipf("no C compiler: %v", err)
+	}
+	path := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(path+".c", []byte(text), 0o600))
+	args := append([]string{"-w", "-O2", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-o", path, path + ".c"}, flags...)
+	out, err := exec.Command("gcc", args...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return path
+}
+
+// library builds burnC; libraries of different salts are different.
+func library(t *testing.T, salt string) string {
+	t.Helper()
+	return compileText(t, "libburn.so", burnC, "-shared", "-fPIC", "-DSALT=\""+salt+"\"", "-Wl,--build-id")
+}
+
+// whole tells how many samples of a process there are and how many of them are not whole.
+func (o *observed) whole(pid int) (all, broken int64, got sum) {
+	got = add(o.of(isPID(pid)))
+	for err, n := range got.errors {
+		if err != model.StackWhole {
+			broken += n
+		}
+	}
+	return got.samples, broken, got
+}
+
+// broken lists the stacks that are not whole.
+func (o *observed) broken(pid int) map[string]int64 {
+	stacks := map[string]int64{}
+	for _, p := range o.of(isPID(pid)) {
+		for _, one := range p.Samples {
+			if one.Error != model.StackWhole {
+				stacks[string(one.Error)+": "+names(one.Frames)] += one.Values[0]
+			}
+		}
+	}
+	return stacks
+}
+
+// TestLibraryOpened holds that stacks through a library without frame pointers are whole soon after it was opened, and at
+// once when another process has it.
+func TestLibraryOpened(t *testing.T) {
+	needRoot(t)
+	opener := compileText(t, "opener", openerC, "-ldl")
+	unknown := library(t, t.TempDir())
+	e := begin(t, configuration(time.Millisecond, process.Selector{Exe: opener}))
+	time.Sleep(300 * time.Millisecond)                              // what is read of a host at the start
+	launch(t, opener, library(t, "another"), "50", "0", "50").end() // so that what all programs have is known
+	first := launch(t, opener, unknown, "300", "0", "2000")
+	first.end()
+	second := launch(t, opener, unknown, "300", "10", "2000")
+	second.end()
+	third := launch(t, opener, unknown, "0", "0", "1000")
+	third.end()
+	e.end()
+	for _, c := range []struct {
+		name string
+		of   *program
+		// within is how many samples in the library may be not whole, anywhere how many in all; parts of the samples.
+		within, anywhere float64
+	}{
+		{"a library that nobody has had", first, 0.01, 0.02},
+		{"one that another process has had", second, 0, 0.01},
+		{"one that is opened as soon as the program begins", third, 0.01, 0.02},
+	} {
+		all, broken, got := e.whole(c.of.Process.Pid)
+		stacks := e.broken(c.of.Process.Pid)
+		t.Logf("%s: %d samples, %d not whole: %v", c.name, all, broken, stacks)
+		within := int64(0)
+		for stack, n := range stacks {
+			if strings.Contains(stack, "inner") || strings.Contains(stack, "middle") || strings.Contains(stack, "burn") {
+				within += n
+			}
+		}
+		assert.Greater(t, got.within("main burn middle inner"), 0.7, "%v", got.stacks)
+		assert.LessOrEqual(t, float64(within), c.within*float64(all), c.name)
+		assert.LessOrEqual(t, float64(broken), c.anywhere*float64(all), c.name)
+	}
+	require.Zero(t, e.Stats().Lost[LossKey{"unwind", "table_failed"}])
+}
+
+// TestInTheKernel holds that user stacks of samples that are taken in the kernel are whole: they begin at the registers
+// that were saved on the way in.
+func TestInTheKernel(t *testing.T) {
+	needRoot(t)
+	zeros := testbin.C(t, "testdata/zeros.c")
+	work := 500 * time.Millisecond
+	if emulated {
+		work *= 4
+	}
+	e := begin(t, configuration(2*time.Millisecond, process.Selector{Exe: zeros}))
+	p := launch(t, zeros, milliseconds(work))
+	require.Empty(t, p.end())
+	e.end()
+	all, broken, got := e.whole(p.Process.Pid)
+	t.Logf("%d samples, %d not whole: %v", all, broken, e.broken(p.Process.Pid))
+	require.Greater(t, all, int64(50))
+	inner := int64(0)
+	for stack, n := range got.stacks {
+		if strings.Contains(stack, "main outer inner") && strings.HasSuffix(stack, "read") {
+			inner += n
+		}
+	}
+	require.Greater(t, float64(inner), 0.8*float64(all), "%v", got.stacks)
+	require.LessOrEqual(t, float64(broken), 0.1*float64(all), "those before the tables were there")
+}

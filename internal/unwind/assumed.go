@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package unwind
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
+)
+
+// entryBytes is how far the code at the entry point goes at most that has no
+// entry of its own: that of glibc's loader has some 60 bytes.
+const entryBytes = 256
+
+var errStubs = errors.New("more bytes of stubs than are read")
+
+// assumed yields rules for code of which no format says anything and whose
+// shape is known: the entry point, the stubs of the procedure linkage table, and
+// the C library's _init and _fini.
+type assumed struct{ functions [][]piece }
+
+// piece is a range of addresses with one rule.
+type piece struct {
+	start, end uint64
+	rule       Rule
+}
+
+// assume adds such code. It comes after the sources that were read, whose
+// functions have precedence.
+func (b *builder) assume(f *elfimage.File, sections []elfimage.Section, a *arch) {
+	s := &assumed{}
+	from := b.source(s, SourceAssumed)
+	if startsProgram(f) && !b.knows(f.Entry) {
+		s.add(b, from, []piece{{f.Entry, f.Entry + entryBytes, Rule{CFA: CFAEnd}}})
+	}
+	for _, name := range []string{".plt", ".plt.got", ".plt.sec", ".iplt", ".init", ".fini"} {
+		p := f.SectionNamed(sections, name)
+		if p == nil || p.Type != elf.SHT_PROGBITS || p.Flags&elf.SHF_EXECINSTR == 0 {
+			continue
+		}
+		code, err := readStubs(f, p)
+		if err != nil {
+			b.skip(fmt.Errorf("%s: %w", name, err))
+			continue
+		}
+		s.add(b, from, a.stubs(code, p.Addr))
+	}
+}
+
+// knows reports whether a source has a function that an address is in.
+func (b *builder) knows(addr uint64) bool {
+	for _, f := range b.functions {
+		if start := b.table.Start + uint64(f.start); addr >= start && addr-start < uint64(f.size) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *assumed) add(b *builder, from source, pieces []piece) {
+	if len(pieces) == 0 {
+		return
+	}
+	b.add(pieces[0].start, pieces[len(pieces)-1].end, uint32(len(s.functions)), from)
+	s.functions = append(s.functions, pieces)
+}
+
+// emit yields what was assumed.
+func (s *assumed) emit(ref uint32, p *packer) error {
+	for _, one := range s.functions[ref] {
+		p.span(one.start, one.end, one.rule)
+	}
+	return nil
+}
+
+// startsProgram reports whether the entry point is where a thread begins: in
+// programs and in the loader. Libraries have anything there.
+func startsProgram(f *elfimage.File) bool {
+	if f.Entry == 0 {
+		return false
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			return true
+		}
+	}
+	dynamic, err := elfimage.ReadDynamic(f)
+	if err != nil {
+		return false
+	}
+	_, needs := dynamic[elf.DT_NEEDED]
+	return !needs
+}
+
+func readStubs(f *elfimage.File, p *elfimage.Section) ([]byte, error) {
+	if p.Size > maxRecord {
+		return nil, fmt.Errorf("%d: %w", p.Size, errStubs)
+	}
+	if !f.Has(p.Off, p.Size) {
+		return nil, elfimage.ErrTruncated
+	}
+	code := make([]byte, p.Size)
+	return code, f.Read(code, p.Off)
+}

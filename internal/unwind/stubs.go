@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package unwind
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// stubBytes is the size of a stub, and what its begin is aligned to.
+const stubBytes = 16
+
+// stubKind is what an instruction of a stub does.
+type stubKind uint8
+
+const (
+	stubPlain stubKind = iota
+	stubPush           // 8 bytes
+	stubPop            // 8 bytes
+	stubJump           // to a fixed place: nothing comes behind it
+	stubJumpByTable
+)
+
+// stubCode lists the instructions that linkers write into the PLT of x86-64
+// (GNU ld, gold, lld and mold) and C libraries into _init and _fini, by how they
+// begin.
+var stubCode = []struct {
+	begin string
+	size  int
+	kind  stubKind
+}{
+	{"\xf3\x0f\x1e\xfa", 4, stubPlain},          // endbr64
+	{"\x68", 5, stubPush},                       // push imm32
+	{"\xff\x35", 6, stubPush},                   // push [rip+disp32]
+	{"\x50", 1, stubPush},                       // push rax
+	{"\x58", 1, stubPop},                        // pop rax
+	{"\x48\x83\xec\x08", 4, stubPush},           // sub rsp, 8
+	{"\x48\x83\xc4\x08", 4, stubPop},            // add rsp, 8
+	{"\x48\x8b\x05", 7, stubPlain},              // mov rax, [rip+disp32]
+	{"\x48\xc7\xc0", 7, stubPlain},              // mov rax, imm32
+	{"\x48\x85\xc0", 3, stubPlain},              // test rax, rax
+	{"\x74", 2, stubPlain},                      // je rel8
+	{"\xff\xd0", 2, stubPlain},                  // call rax
+	{"\xff\x15", 6, stubPlain},                  // call [rip+disp32]
+	{"\xe8", 5, stubPlain},                      // call rel32
+	{"\xc3", 1, stubJump},                       // ret
+	{"\x41\x53", 2, stubPush},                   // push r11
+	{"\x41\xbb", 6, stubPlain},                  // mov r11d, imm32
+	{"\xe9", 5, stubJump},                       // jmp rel32
+	{"\xf2\xe9", 6, stubJump},                   // bnd jmp rel32
+	{"\xff\x25", 6, stubJumpByTable},            // jmp [rip+disp32]
+	{"\xf2\xff\x25", 7, stubJumpByTable},        // bnd jmp [rip+disp32]
+	{"\x3e\xff\x25", 7, stubJumpByTable},        // notrack jmp [rip+disp32]
+	{"\xcc", 1, stubPlain},                      // int3
+	{"\x90", 1, stubPlain},                      // nop, and its longer forms
+	{"\x66\x90", 2, stubPlain},                  //
+	{"\x0f\x1f\x00", 3, stubPlain},              //
+	{"\x0f\x1f\x40", 4, stubPlain},              //
+	{"\x0f\x1f\x44\x00", 5, stubPlain},          //
+	{"\x66\x0f\x1f\x44\x00", 6, stubPlain},      //
+	{"\x0f\x1f\x80", 7, stubPlain},              //
+	{"\x0f\x1f\x84\x00", 8, stubPlain},          //
+	{"\x66\x0f\x1f\x84\x00", 9, stubPlain},      //
+	{"\x66\x2e\x0f\x1f\x84", 10, stubPlain},     //
+	{"\x2e\x66\x0f\x1f\x84", 10, stubPlain},     //
+	{"\x66\x66\x2e\x0f\x1f\x84", 11, stubPlain}, //
+}
+
+// stubs gives the rules of a section of stubs that begins at an address.
+func (a *arch) stubs(code []byte, at uint64) []piece {
+	if a.plt {
+		return stubsX86(code, at)
+	}
+	return stubsARM64(code, at)
+}
+
+// stubsX86 counts what stubs push. The first one is jumped to by the others;
+// where it pushes at once they have pushed the index of the function already.
+func stubsX86(code []byte, at uint64) []piece {
+	const called = 8
+	var out []piece
+	pushed := int32(called)
+	if bytes.HasPrefix(code, []byte("\xff\x35")) {
+		pushed += 8
+	}
+	put := func(from, to int, pushed int32) {
+		out = appendPiece(out, piece{at + uint64(from), at + uint64(to), Rule{
+			CFA: CFAStackPointer, CFAOffset: pushed, RA: Saved, RAOffset: -8,
+		}})
+	}
+	for i := 0; i < len(code); {
+		size, kind := stubInstruction(code[i:])
+		if size == 0 && pushed > called {
+			return out // nothing more is known of the stack
+		}
+		if size == 0 { // go on at the next stub
+			i, pushed = (i/stubBytes+1)*stubBytes, called
+			continue
+		}
+		put(i, i+size, pushed)
+		switch {
+		case kind == stubPush:
+			pushed += 8
+		case kind == stubPop:
+			pushed -= 8
+		case kind == stubJump, kind == stubJumpByTable && pushed > called:
+			pushed = called
+		}
+		i += size
+	}
+	return out
+}
+
+func stubInstruction(code []byte) (size int, kind stubKind) {
+	for _, known := range stubCode {
+		if len(code) >= known.size && string(code[:len(known.begin)]) == known.begin {
+			return known.size, known.kind
+		}
+	}
+	return 0, stubPlain
+}
+
+// Instructions of stubs on arm64; the first one saves x16 and the link register.
+const (
+	stubSave   = 0xa9bf7bf0 // stp x16, x30, [sp, #-16]!
+	stubBranch = 0xd61f0220 // br x17
+)
+
+func stubsARM64(code []byte, at uint64) []piece {
+	var out []piece
+	rule := Rule{CFA: CFAStackPointer}
+	for i := 0; i+4 <= len(code); i += 4 {
+		out = appendPiece(out, piece{at + uint64(i), at + uint64(i) + 4, rule})
+		switch binary.LittleEndian.Uint32(code[i:]) {
+		case stubSave:
+			rule = Rule{CFA: CFAStackPointer, CFAOffset: 16, RA: Saved, RAOffset: -8}
+		case stubBranch:
+			rule = Rule{CFA: CFAStackPointer}
+		}
+	}
+	return out
+}
+
+// appendPiece makes one of two pieces that go on with the same rule.
+func appendPiece(list []piece, p piece) []piece {
+	if n := len(list); n > 0 && list[n-1].rule == p.rule && list[n-1].end == p.start {
+		list[n-1].end = p.end
+		return list
+	}
+	return append(list, p)
+}
