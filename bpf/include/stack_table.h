@@ -20,6 +20,11 @@
 
 #include "user_stack.h"
 
+/* An object that only counts says 0, and leaves stack_entry.values alone. */
+#ifndef STACK_SUMS
+#define STACK_SUMS 1
+#endif
+
 #define MAX_FRAMES 127       /* PERF_MAX_STACK_DEPTH, of each of the two stacks */
 #define FRAME_BYTES (MAX_FRAMES * sizeof(u64))
 #define COMMON_BYTES (48 * sizeof(u64)) /* most kernel stacks fit into this */
@@ -241,8 +246,10 @@ static __always_inline bool stack_merge(struct stack_table *table, struct stack_
 		other = (void *)table->arena + at;
 		if (stack_same(other, entry)) {
 			other->count += entry->count;
-			other->values[0] += entry->values[0];
-			other->values[1] += entry->values[1];
+			if (STACK_SUMS) {
+				other->values[0] += entry->values[0];
+				other->values[1] += entry->values[1];
+			}
 			return true;
 		}
 	}
@@ -272,8 +279,10 @@ static __always_inline struct stack_entry *stack_begin(struct stack_table *table
 	entry->tid = who->tid;
 	entry->exec_id = who->exec_id;
 	entry->count = count;
-	entry->values[0] = 0;
-	entry->values[1] = 0;
+	if (STACK_SUMS) {
+		entry->values[0] = 0;
+		entry->values[1] = 0;
+	}
 	entry->tag = 0;
 	entry->user_end = 0;
 	entry->caller = 0;
