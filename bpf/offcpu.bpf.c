@@ -25,7 +25,7 @@ struct offcpu_thread {
 	u64 since;       /* CLOCK_MONOTONIC, ns, when it left its CPU; 0: it runs */
 	u64 short_ns;    /* waits below min_block that were not told yet */
 	u32 short_count;
-	u32 generation;  /* of the tables, when its scope was last looked at */
+	u32 epoch;       /* when its scope was last looked at */
 	u32 state;       /* task_struct.__state when it left; 0: runnable */
 	u32 excluded;    /* 1: out of scope */
 };
@@ -45,6 +45,17 @@ volatile const bool task_storage = true;
 /* In ns. Set by user space at any time; 0: no maximum. */
 volatile u64 min_block = 1000000;
 volatile u64 max_block;
+
+/* Counted up by user space about once a second: scopes are looked at again. */
+volatile u32 epoch = 1;
+
+/*
+ * Programs that were found out of scope in this epoch, by thread group id: what
+ * spares them, and all switches between them, any look-up. A word is whole at any
+ * time, so no lock is needed; one that another has overwritten is looked up again.
+ */
+#define OUTSIDE_SLOTS 1024 /* a power of two */
+static u64 outside[OUTSIDE_SLOTS];
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -92,7 +103,7 @@ static __always_inline struct offcpu_thread *thread_of(struct task_struct *task)
 
 static __always_inline struct offcpu_thread *create_thread(struct task_struct *task)
 {
-	struct offcpu_thread fresh = { .generation = generation };
+	struct offcpu_thread fresh = { .epoch = epoch };
 	u32 tid;
 
 	if (task_storage)
@@ -114,6 +125,17 @@ static __always_inline u32 task_state(struct task_struct *task)
 	if (bpf_core_field_exists(task->__state))
 		return task->__state;
 	return ((struct task_struct___before_5_14 *)task)->state;
+}
+
+/* Names a program in this epoch: pids have 22 bits (PID_MAX_LIMIT); never 0. */
+static __always_inline u64 outside_name(const struct task_struct *task)
+{
+	return ((u64)task->tgid << 42) | ((task->self_exec_id & 0xffff) << 26) | (epoch & 0x3ffffff);
+}
+
+static __always_inline bool is_outside(const struct task_struct *task)
+{
+	return outside[task->tgid & (OUTSIDE_SLOTS - 1)] == outside_name(task);
 }
 
 /*
@@ -172,10 +194,10 @@ static __always_inline void leave(struct task_struct *task, bool preempt, u64 no
 {
 	struct offcpu_thread *thread = thread_of(task);
 	u32 state = task_state(task), tid = task->pid;
-	struct stack_subject who;
+	struct stack_subject who = {};
 	struct offcpu_cpu *cpu;
 
-	if (!thread || thread->excluded || thread->generation != generation || state & TASK_DEAD) {
+	if (!thread || thread->excluded || thread->epoch != epoch || state & TASK_DEAD) {
 		/* Once in a while, at the thread's end, and each time when it is out of scope. */
 		bool wanted = in_scope(task, &who);
 
@@ -187,6 +209,7 @@ static __always_inline void leave(struct task_struct *task, bool preempt, u64 no
 			return;
 		}
 		if (!wanted) {
+			outside[task->tgid & (OUTSIDE_SLOTS - 1)] = outside_name(task);
 			if (thread)
 				exclude(thread);
 			return;
@@ -199,7 +222,7 @@ static __always_inline void leave(struct task_struct *task, bool preempt, u64 no
 				cpu->lost_thread += 1;
 			return;
 		}
-		thread->generation = generation;
+		thread->epoch = epoch;
 		thread->excluded = 0;
 	}
 	thread->state = preempt ? 0 : state;
@@ -240,9 +263,12 @@ static __always_inline u64 arrive(struct task_struct *task)
 SEC("tp_btf/sched_switch")
 int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	u64 now = is_kernel_thread(next) ? 0 : arrive(next);
+	u64 now = 0;
 
-	if (!is_kernel_thread(prev))
+	if (!is_kernel_thread(next) && !is_outside(next))
+		now = arrive(next);
+	/* What is kept of a thread must go with it. */
+	if (!is_kernel_thread(prev) && (!is_outside(prev) || task_state(prev) & TASK_DEAD))
 		leave(prev, preempt, now);
 	return 0;
 }
@@ -251,7 +277,7 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 static __always_inline int resumed(void *ctx)
 {
 	struct offcpu_cpu *cpu = this_cpu();
-	struct stack_subject who;
+	struct stack_subject who = {};
 	struct stack_table *table;
 	struct stack_entry *entry;
 	struct task_struct *task;

@@ -5,6 +5,7 @@
 package bindings
 
 import (
+	"errors"
 	"os"
 	"testing"
 
@@ -34,6 +35,10 @@ func TestVerifier(t *testing.T) {
 				tables.InnerMap.ValueSize += arena
 			}
 			coll, err := ebpf.NewCollection(spec)
+			var refused *ebpf.VerifierError
+			if errors.As(err, &refused) {
+				t.Logf("%+v", refused) // its whole log
+			}
 			require.NoError(t, err)
 			defer coll.Close()
 			for name, program := range coll.Programs {

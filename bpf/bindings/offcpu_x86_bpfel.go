@@ -42,7 +42,7 @@ type OffCPUOffcpuThread struct {
 	Since      uint64
 	ShortNs    uint64
 	ShortCount uint32
-	Generation uint32
+	Epoch      uint32
 	State      uint32
 	Excluded   uint32
 }
@@ -156,6 +156,7 @@ const (
 	OffCPUProgSwitched          = "switched"
 	OffCPUVarArenaBytes         = "arena_bytes"
 	OffCPUVarBlockRules         = "block_rules"
+	OffCPUVarEpoch              = "epoch"
 	OffCPUVarGeneration         = "generation"
 	OffCPUVarKernelStacks       = "kernel_stacks"
 	OffCPUVarLostNoTable        = "lost_no_table"
@@ -242,6 +243,7 @@ type OffCPUMapSpecs struct {
 type OffCPUVariableSpecs struct {
 	ArenaBytes         *ebpf.VariableSpec `ebpf:"arena_bytes"`
 	BlockRules         *ebpf.VariableSpec `ebpf:"block_rules"`
+	Epoch              *ebpf.VariableSpec `ebpf:"epoch"`
 	Generation         *ebpf.VariableSpec `ebpf:"generation"`
 	KernelStacks       *ebpf.VariableSpec `ebpf:"kernel_stacks"`
 	LostNoTable        *ebpf.VariableSpec `ebpf:"lost_no_table"`
@@ -313,6 +315,7 @@ func (m *OffCPUMaps) Close() error {
 type OffCPUVariables struct {
 	ArenaBytes         *ebpf.Variable `ebpf:"arena_bytes"`
 	BlockRules         *ebpf.Variable `ebpf:"block_rules"`
+	Epoch              *ebpf.Variable `ebpf:"epoch"`
 	Generation         *ebpf.Variable `ebpf:"generation"`
 	KernelStacks       *ebpf.Variable `ebpf:"kernel_stacks"`
 	LostNoTable        *ebpf.Variable `ebpf:"lost_no_table"`

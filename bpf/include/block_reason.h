@@ -201,9 +201,10 @@ static __always_inline u32 block_file(struct task_struct *task, u64 fd)
 /* Why the running thread has waited; state is what it had when it left the CPU. */
 static __always_inline u32 block_reason_of(struct task_struct *task, u32 state)
 {
-	struct block_call call;
+	struct block_call call = {};
 	bool known;
 	u32 rule;
+	u64 number;
 
 	if (!state)
 		return BLOCK_PREEMPTED;
@@ -216,7 +217,9 @@ static __always_inline u32 block_reason_of(struct task_struct *task, u32 state)
 		return BLOCK_DISK;
 	if (!known || call.number < 0 || call.number >= SYSCALLS)
 		return BLOCK_OTHER;
-	rule = block_rules[call.number & (SYSCALLS - 1)];
+	number = call.number;
+	asm volatile("" : "+r"(number)); /* or the compiler leaves the mask out, which the verifier needs */
+	rule = block_rules[number & (SYSCALLS - 1)];
 	switch (rule) {
 	case RULE_FILE:
 		return block_file(task, call.first);

@@ -26,7 +26,7 @@
 #endif
 
 #define MAX_FRAMES 127       /* PERF_MAX_STACK_DEPTH, of each of the two stacks */
-#define FRAME_BYTES (MAX_FRAMES * sizeof(u64))
+#define FRAME_BYTES (MAX_FRAMES * sizeof(u64)) /* 0x3f8, also a mask */
 #define COMMON_BYTES (48 * sizeof(u64)) /* most kernel stacks fit into this */
 #define SLOTS 1024           /* a power of two */
 #define PROBES 8             /* slots looked at before an entry stays unmerged */
@@ -165,7 +165,7 @@ static __always_inline u32 take_stack(void *ctx, void *to, u64 flags, s16 *frame
 		return 0;
 	}
 	*frames = bytes / sizeof(u64);
-	return bytes;
+	return bytes & FRAME_BYTES; /* all of its bits: tells the verifier no more than it is */
 }
 
 /*

@@ -34,6 +34,7 @@ type Observer struct {
 	features features
 	links    []link.Link
 	pace     stacks.Pace
+	epoch    uint32 // scopes are looked at again in each
 
 	overMax, lostThread, lostUntold atomic.Uint64
 	attached                        atomic.Int64
@@ -60,7 +61,7 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 	if err != nil {
 		return nil, err
 	}
-	o := &Observer{config: config, features: has, pace: stacks.NewPace()}
+	o := &Observer{config: config, features: has, pace: stacks.NewPace(), epoch: 1}
 	o.Collector = stacks.NewCollector(host, shape, depth, config.SampleBytes)
 	plan := stacks.Plan{
 		ArenaBytes: stacks.ArenaShare(stacks.MaxArenaBytes, config.MapBytes, len(online)),
@@ -106,9 +107,11 @@ func (o *Observer) DrainInterval() time.Duration { return o.pace.Interval() }
 
 // Drain reads and clears the tables that the kernel has written.
 func (o *Observer) Drain() error {
-	err := o.Record.Drain()
+	o.epoch++
+	turned := o.coll.Variables[bindings.OffCPUVarEpoch].Set(o.epoch)
+	drained := o.Record.Drain()
 	o.pace.Drained(o.Fill())
-	return errors.Join(err, o.count())
+	return errors.Join(turned, drained, o.count())
 }
 
 // count reads what the programs count of each CPU.

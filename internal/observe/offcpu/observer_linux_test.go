@@ -152,6 +152,7 @@ func TestWaits(t *testing.T) {
 		w.look()
 		require.Empty(t, w.seen[uint32(tid)])
 		require.NoError(t, w.tracker.Decide(uint32(os.Getpid()), lifecycle.ScopeOffCPU))
+		w.look() // what was out of scope is looked at again after a drain
 		tid = thread(func() { sleep(20 * time.Millisecond) })
 		w.look()
 		require.NotEmpty(t, w.seen[uint32(tid)])
