@@ -49,6 +49,7 @@ type binary struct {
 
 	golang  goTables
 	symbols symTables
+	debug   debugTables
 	frames  frameCache
 }
 
@@ -76,7 +77,7 @@ func (b *binary) tableBytes() int64 {
 	if b.symbols.table != nil {
 		n += b.symbols.table.bytes()
 	}
-	return n
+	return n + b.debug.bytes()
 }
 
 func (b *binary) image() elfimage.Image { return elfimage.Image{Src: b.file, Size: b.size} }

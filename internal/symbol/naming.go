@@ -28,7 +28,7 @@ func (s *Symbolizer) resolve(a *AddressSpace, r *region, addr uint64) *entry {
 		s.tick++
 		b.used = s.tick
 		e.cause = s.name(a, r, e)
-		if e.function != 0 {
+		if e.function != 0 && e.frame.Lines == nil {
 			e.frame.Lines = e.line[:]
 		}
 	}
@@ -36,7 +36,7 @@ func (s *Symbolizer) resolve(a *AddressSpace, r *region, addr uint64) *entry {
 		return e // nobody would ever drop it
 	}
 	b.frames.put(addr, e)
-	s.frameBytes += entryBytes
+	s.frameBytes += e.bytes()
 	return e
 }
 
@@ -51,10 +51,13 @@ func (s *Symbolizer) name(a *AddressSpace, r *region, e *entry) cause {
 		return s.nameGo(b, t, e)
 	}
 	t, why := s.symTable(b)
-	if t == nil {
-		return why
+	if t != nil {
+		why = s.nameNative(b, t, e)
 	}
-	return s.nameNative(b, t, e)
+	if s.nameLines(b, e.line[0].Function, e) {
+		return named
+	}
+	return why
 }
 
 // putFunction remembers a function of a binary.

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/debuginfo"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
@@ -65,8 +66,10 @@ type Symbolizer struct {
 
 	tableBytes, frameBytes, regionBytes int64
 
-	maxOpen int // files held open
-	scratch [scratchBytes]byte
+	maxOpen   int // files held open
+	scratch   [scratchBytes]byte
+	workspace debuginfo.Workspace
+	lines     []debuginfo.Line
 }
 
 // New makes a Symbolizer. It reads nothing yet: how the kernel's functions are
@@ -107,7 +110,7 @@ func (s *Symbolizer) Close() error {
 	s.closed = true
 	var errs []error
 	for b := range s.all {
-		errs = append(errs, s.closeFile(b))
+		errs = append(errs, s.closeFile(b), b.debug.close())
 		b.pinned = false
 	}
 	s.binaries, s.byContent, s.all = map[fileKey]*binary{}, map[model.BuildID]*binary{}, map[*binary]struct{}{}

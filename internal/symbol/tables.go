@@ -116,5 +116,8 @@ func (s *Symbolizer) reserverFor(b *binary) elfimage.Reserver {
 func (s *Symbolizer) dropTables(b *binary) {
 	s.tableBytes -= b.tableBytes()
 	s.count.tablesEvicted++
+	if err := b.debug.close(); err != nil {
+		s.badDebug(b, err)
+	}
 	b.golang, b.symbols = goTables{}, symTables{}
 }
