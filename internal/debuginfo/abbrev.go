@@ -70,8 +70,8 @@ func needed(tag uint16, attr uint64) bool {
 }
 
 // readAbbrevs reads the table at off, up to the code that is wanted when that is not 0.
-func readAbbrevs(s *section, off, end uint64, e encoding, wanted uint64) (*abbrevTable, error) {
-	c := s.at(off, end, make([]byte, 4<<10))
+func readAbbrevs(s *section, off uint64, e encoding, wanted uint64) (*abbrevTable, error) {
+	c := s.at(off, s.Size, make([]byte, 4<<10))
 	t := &abbrevTable{}
 	attrs := 0
 	for n := 0; ; n++ {

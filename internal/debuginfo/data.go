@@ -34,7 +34,7 @@ func newData(o *object, limit int64, space *Workspace) (*Data, error) {
 	if space == nil {
 		space = new(Workspace)
 	}
-	d := &Data{main: o, space: space, limit: limit, tables: make(map[uint32]*table)}
+	d := &Data{main: o, space: space, limit: limit, tables: make(map[uint32]*table), split: &splitter{}}
 	var err error
 	d.index, err = makeIndex(o)
 	if len(d.index.ranges) == 0 {
@@ -140,10 +140,7 @@ func (d *Data) Bytes() int64 {
 	if d.inflated != nil {
 		n += d.inflated.memory
 	}
-	if d.split != nil {
-		n += d.split.bytes()
-	}
-	return n
+	return n + d.split.bytes()
 }
 
 // Built is the number of units whose tables were made.
@@ -152,6 +149,7 @@ func (d *Data) Built() uint64 { return d.built }
 // Close closes the files that were opened beside the binary itself.
 func (d *Data) Close() error {
 	var errs []error
+	errs = append(errs, d.split.close())
 	for _, c := range d.closers {
 		errs = append(errs, c())
 	}

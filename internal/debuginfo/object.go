@@ -60,22 +60,12 @@ func (o *object) alternate() (*object, error) {
 	return o.alt, o.altErr
 }
 
-// abbrevSpan gives where the abbreviations of a unit begin and end.
-func (o *object) abbrevSpan(u *unit) (off, end uint64) {
-	off, end = u.abbrevOff, o.abbrev.Size
-	if u.row != nil {
-		off, end = u.row.abbrev.off+off, min(end, u.row.abbrev.off+u.row.abbrev.size)
-	}
-	return off, end
-}
-
 // oneAbbrev finds one abbreviation of a unit, without making the whole table.
 func (o *object) oneAbbrev(u *unit, code uint64) (*abbrev, error) {
 	if u.abbrevs == nil {
-		off, end := o.abbrevSpan(u)
-		if t := o.abbrevs[abbrevKey{off, u.encoding}]; t != nil {
+		if t := o.abbrevs[abbrevKey{u.abbrevOff, u.encoding}]; t != nil {
 			u.abbrevs = t
-		} else if t, err := readAbbrevs(&o.abbrev, off, end, u.encoding, code); err != nil {
+		} else if t, err := readAbbrevs(&o.abbrev, u.abbrevOff, u.encoding, code); err != nil {
 			return nil, err
 		} else if a := t.find(code); a != nil {
 			return a, nil
@@ -94,12 +84,11 @@ func (o *object) allAbbrevs(u *unit) (*abbrevTable, error) {
 	if u.abbrevs != nil {
 		return u.abbrevs, nil
 	}
-	off, end := o.abbrevSpan(u)
-	key := abbrevKey{off, u.encoding}
+	key := abbrevKey{u.abbrevOff, u.encoding}
 	t := o.abbrevs[key]
 	if t == nil {
 		var err error
-		if t, err = readAbbrevs(&o.abbrev, off, end, u.encoding, 0); err != nil {
+		if t, err = readAbbrevs(&o.abbrev, u.abbrevOff, u.encoding, 0); err != nil {
 			return nil, err
 		}
 		if o.abbrevs == nil || o.abbrevBytes+t.size > maxAbbrevBytes {

@@ -19,8 +19,10 @@ type Options struct {
 	TempDir string
 	// Open opens a file beside the binary by its absolute path, as the binary's process sees it, or as the host does; nil: none.
 	Open func(path string) (File, error)
-	// Path is where the binary is, for what lies beside it.
+	// Path is where the file is, for what lies beside it.
 	Path string
+	// Binary is where the binary is, when the file is its separate debug file.
+	Binary string
 	// Text is where the binary has code. Empty: as the file's own headers say.
 	Text elfimage.Span
 }
@@ -53,6 +55,19 @@ func Open(m elfimage.Image, opt Options) (*Data, error) {
 		return nil, errors.Join(err, x.close())
 	}
 	d.inflated = x
+	d.split = &splitter{open: opt.Open, paths: []string{opt.Path}, dir: opt.TempDir}
+	if opt.Binary != "" {
+		d.split.paths = append(d.split.paths, opt.Binary)
+	}
+	if name, id, ok := alternateOf(f, sections); ok && opt.Open != nil {
+		o.open = func() (*object, error) {
+			alt, closeFile, err := openAlternate(name, id, opt.Path, opt.Open, x)
+			if err == nil {
+				d.closers = append(d.closers, closeFile)
+			}
+			return alt, err
+		}
+	}
 	d.closers = append(d.closers, x.close)
 	return d, err
 }

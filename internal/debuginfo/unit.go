@@ -16,9 +16,8 @@ type unit struct {
 	kind          uint8
 	off, die, end uint64 // of the header, of the first entry, of what follows
 	abbrevOff     uint64
-	dwoID         uint64 // joins a skeleton and its split unit; 0 when there is none
-	row           *indexRow
-	skeleton      *unit // of a split unit, its part in the program
+	dwoID         uint64 // joins a skeleton and its split unit
+	skeleton      *unit  // of a split unit, its part in the program
 	abbrevs       *abbrevTable
 	root          entry
 	low           uint64 // what offsets of ranges count from
@@ -94,10 +93,6 @@ func (u *unit) settle() error {
 		u.rnglistsBase = head + 4
 	}
 	u.strBase, u.addrBase = head, head
-	if u.row != nil {
-		u.strBase += u.row.strOffsets.off
-		u.rnglistsBase += u.row.rnglists.off
-	}
 	for _, b := range []struct {
 		v  value
 		to *uint64
