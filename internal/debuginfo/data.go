@@ -143,6 +143,11 @@ func (d *Data) Bytes() int64 {
 	return n + d.split.bytes()
 }
 
+// Others reports whether files are open beside the one that it was opened with.
+func (d *Data) Others() bool {
+	return len(d.closers) > 1 || len(d.split.objects) > 0 || d.split.pack != nil
+}
+
 // Built is the number of units whose tables were made.
 func (d *Data) Built() uint64 { return d.built }
 

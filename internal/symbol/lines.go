@@ -19,23 +19,39 @@ const keyLines = 1 << 63
 type debugTables struct {
 	loaded bool
 	data   *debuginfo.Data // nil when there is none
+	asker  model.ProcessID // the process whose frame is being named
+	separate
+}
+
+// ask notes whose frame is being named, nil for none.
+func (d *debugTables) ask(a *AddressSpace) {
+	if d.asker = (model.ProcessID{}); a != nil {
+		d.asker = a.id
+	}
 }
 
 func (d *debugTables) bytes() int64 {
 	if d.data == nil {
-		return 0
+		return d.separate.bytes()
 	}
-	return d.data.Bytes()
+	return d.separate.bytes() + d.data.Bytes()
 }
+
+// others reports whether files beside the binary are open.
+func (d *debugTables) others() bool { return d.file.Size > 0 || d.data != nil && d.data.Others() }
 
 // close frees what is held.
 func (d *debugTables) close() error {
-	data := d.data
+	data, file := d.data, d.file
 	*d = debugTables{}
-	if data == nil {
-		return nil
+	var errs []error
+	if data != nil {
+		errs = append(errs, data.Close())
 	}
-	return data.Close()
+	if file.Close != nil {
+		errs = append(errs, file.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // currentFile reads a binary's file, whichever descriptor that has by now.
@@ -57,7 +73,14 @@ func (s *Symbolizer) debugData(b *binary) *debuginfo.Data {
 	b.debug.loaded = true
 	img := b.image()
 	img.Src = currentFile{b}
-	data, err := debuginfo.Open(img, debuginfo.Options{Memory: s.memory / 4 * 3, Workspace: &s.workspace})
+	options := debuginfo.Options{Memory: s.memory / 4 * 3, Workspace: &s.workspace, Open: s.openFor(b), Path: b.path}
+	data, err := debuginfo.Open(img, options)
+	if data == nil {
+		if p := s.search(b); p.file.Size > 0 {
+			options.Path, options.Binary = p.path, b.path
+			data, err = debuginfo.Open(p.file.Image, options)
+		}
+	}
 	if err != nil && !errors.Is(err, debuginfo.ErrNone) {
 		s.badDebug(b, err)
 	}

@@ -5,14 +5,17 @@ package symbol
 import (
 	"bufio"
 	"fmt"
+	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/debuginfo"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
@@ -115,4 +118,67 @@ func TestLines(t *testing.T) {
 	require.Zero(t, s.Stats().FrameBytes)
 	f := a.Frames(nil, []uint64{p.functions["outer"] + 8})[0]
 	require.Equal(t, linesOf(t, bin, f.Address), linesOfFrame(f), "made again")
+}
+
+// TestSeparateFiles strips a program: its debug file lies beside it, in a folder for build ids, or there is only .gnu_debugdata.
+func TestSeparateFiles(t *testing.T) {
+	needTool(t, "addr2line")
+	whole := compileC(t, strings.Replace(programInlined, "__attribute__((noinline)) int outer", "__attribute__((noinline)) static int outer", 1), "target", "-g", "-O2")
+	addr := symbolsOf(t, whole)["outer"]
+	want := linesOf(t, whole, addr+4)
+	for _, kind := range []string{"beside", "mini", "none"} {
+		t.Run(kind, func(t *testing.T) {
+			dir := t.TempDir()
+			bin := dir + "/target"
+			switch kind {
+			case "beside":
+				run(t, "objcopy", "--only-keep-debug", whole, bin+".debug")
+				run(t, "objcopy", "--strip-all", "--add-gnu-debuglink="+bin+".debug", whole, bin)
+			case "mini":
+				run(t, "objcopy", "--only-keep-debug", whole, bin+".mini")
+				run(t, "strip", "-g", bin+".mini")
+				run(t, "xz", "-k", bin+".mini")
+				run(t, "objcopy", "--strip-all", "--add-section", ".gnu_debugdata="+bin+".mini.xz", whole, bin)
+			default:
+				run(t, "objcopy", "--strip-all", whole, bin)
+			}
+			p := start(t, bin)
+			s := newSymbolizer(t, Config{})
+			a := openSpace(t, s, p.pid())
+			f := a.Frames(nil, []uint64{p.functions["outer"] + 4})[0]
+			file, errDebug := a.OpenDebug(a.Regions()[0])
+			switch kind {
+			case "beside":
+				require.Equal(t, want, linesOfFrame(f))
+				require.NoError(t, errDebug)
+				require.NoError(t, file.Close())
+				require.Equal(t, 2, openBelowDir(t, dir))
+				a.Close()
+				require.Zero(t, openBelowDir(t, dir), "neither the program nor its debug file is held open")
+				require.Empty(t, s.Stats().Errors)
+				b := openSpace(t, s, p.pid())
+				require.Same(t, f, b.Frames(nil, []uint64{p.functions["outer"] + 4})[0])
+				again := b.Frames(nil, []uint64{p.functions["outer"] + 5})[0]
+				require.Equal(t, linesOf(t, whole, addr+5), linesOfFrame(again))
+			case "mini":
+				require.Equal(t, "outer", functionOf(f))
+				require.ErrorIs(t, errDebug, debuginfo.ErrNone)
+			default:
+				require.Empty(t, f.Lines)
+			}
+		})
+	}
+}
+
+// openBelowDir counts the files below a folder that this process has open.
+func openBelowDir(t *testing.T, dir string) (n int) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/self/fd/*")
+	require.NoError(t, err)
+	for _, fd := range all {
+		if to, err := os.Readlink(fd); err == nil && strings.HasPrefix(to, dir) {
+			n++
+		}
+	}
+	return n
 }

@@ -16,6 +16,7 @@ import (
 const (
 	keySymbol = 1 << 33
 	keyGo     = 1 << 34
+	keyOther  = 1 << 35 // of the separate debug file
 )
 
 // resolve makes the frame of an address that is not in the cache.
@@ -52,9 +53,13 @@ func (s *Symbolizer) name(a *AddressSpace, r *region, e *entry) cause {
 	}
 	t, why := s.symTable(b)
 	if t != nil {
-		why = s.nameNative(b, t, e)
+		why = s.nameNative(b, t, s.reader(b), keySymbol, e)
 	}
-	if s.nameLines(b, e.line[0].Function, e) {
+	b.debug.ask(a)
+	if why == noSymbol {
+		why = s.nameByOther(b, e)
+	}
+	if s.nameLines(b, symbolOf(e), e) {
 		return named
 	}
 	return why
@@ -70,16 +75,17 @@ func (s *Symbolizer) reader(b *binary) elfimage.Reader {
 	return reader{cache: s.pages, owner: b.serial, image: b.image()}
 }
 
-func (s *Symbolizer) nameNative(b *binary, t *symTable, e *entry) cause {
+// nameNative names a frame by a symbol table, whose names are read by r and whose functions have keys of the kind.
+func (s *Symbolizer) nameNative(b *binary, t *symTable, r elfimage.Reader, kind uint64, e *entry) cause {
 	sym := t.find(e.frame.Address)
 	if sym == nil {
 		return noSymbol
 	}
-	key := keySymbol | uint64(sym.name)
+	key := kind | uint64(sym.name)
 	f := b.frames.functionFor(key)
 	if f == nil {
 		off, limit := t.nameAt(sym.name)
-		system, err := elfimage.ReadText(s.reader(b), off, int(min(limit, maxName)))
+		system, err := elfimage.ReadText(r, off, int(min(limit, maxName)))
 		if err != nil || system == "" {
 			return s.failed(&reasonError{badELF, fmt.Errorf("reading a symbol name of %s at %#x: %w", b.path, off, orTruncated(err))})
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -195,13 +194,7 @@ func (d *procDir) openInRoot(path string) (int, error) {
 		return -1, err
 	}
 	defer unix.Close(root) //nolint:errcheck // an O_PATH descriptor
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
-	for {
-		fd, err := unix.Openat2(root, strings.TrimPrefix(path, "/"), &how)
-		if err != unix.EINTR && err != unix.EAGAIN { //nolint:errorlint // errnos
-			return fd, err
-		}
-	}
+	return openBelow(root, path)
 }
 
 // filesToHold is how many files may be held open, by the limit of open files.

@@ -200,6 +200,9 @@ func (s *Symbolizer) closeFile(b *binary) error {
 	if b.file == nil {
 		return nil
 	}
+	if b.debug.others() { // these are not held open either
+		s.dropDebug(b)
+	}
 	err := b.file.Close()
 	b.file = nil
 	s.open--
