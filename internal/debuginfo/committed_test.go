@@ -57,7 +57,10 @@ func TestCommitted(t *testing.T) {
 					at, _, _ := strings.Cut(lines.Text(), " (")
 					if function != "??" || !strings.HasPrefix(at, "??") {
 						function, _, _ = strings.Cut(function, ".") // of a symbol such as outer.constprop.0
-						want = append(want, function+" "+path.Clean(at))
+						if at = path.Clean(at); !strings.Contains(at, "/") {
+							at = "??:0" // a file of the symbol table
+						}
+						want = append(want, function+" "+at)
 					}
 				}
 				places, err := d.Lookup(addr, nil)
@@ -81,7 +84,7 @@ func TestCommitted(t *testing.T) {
 				}
 			}
 			require.Greater(t, addresses, 60)
-			require.Greater(t, inlined, 15)
+			require.Greater(t, inlined, 10)
 		})
 	}
 }

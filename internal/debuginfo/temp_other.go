@@ -6,7 +6,12 @@ package debuginfo
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 )
 
 func unnamedFile(string) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+func openPlain(string) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+func ownedByUs(fs.FileInfo) bool { return false }

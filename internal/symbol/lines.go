@@ -19,6 +19,7 @@ const keyLines = 1 << 63
 type debugTables struct {
 	loaded bool
 	data   *debuginfo.Data // nil when there is none
+	known  *debuginfo.Known
 	asker  model.ProcessID // the process whose frame is being named
 	separate
 }
@@ -31,10 +32,14 @@ func (d *debugTables) ask(a *AddressSpace) {
 }
 
 func (d *debugTables) bytes() int64 {
-	if d.data == nil {
-		return d.separate.bytes()
+	n := d.separate.bytes()
+	if d.data != nil {
+		n += d.data.Bytes()
 	}
-	return d.separate.bytes() + d.data.Bytes()
+	if d.known != nil {
+		n += d.known.Bytes()
+	}
+	return n
 }
 
 // others reports whether files beside the binary are open.
@@ -93,17 +98,7 @@ func (s *Symbolizer) debugData(b *binary) *debuginfo.Data {
 // nameLines adds to a frame what debug information says of its address: functions, files and lines. The symbol is what the symbol
 // table says, nil when nothing.
 func (s *Symbolizer) nameLines(b *binary, symbol *model.Function, e *entry) bool {
-	data := s.debugData(b)
-	if data == nil {
-		return false
-	}
-	before := data.Bytes()
-	lines, err := data.Lookup(e.frame.Address, s.lines[:0])
-	s.tableBytes += data.Bytes() - before
-	s.lines = lines[:0]
-	if err != nil {
-		s.badDebug(b, err)
-	}
+	lines := s.linesOf(b, e.frame.Address)
 	if n := len(lines); n == 0 || lines[n-1].Function == nil && symbol == nil {
 		return false
 	}
@@ -124,6 +119,29 @@ func (s *Symbolizer) nameLines(b *binary, symbol *model.Function, e *entry) bool
 	}
 	e.frame.Lines = out
 	return true
+}
+
+// linesOf gives the lines of an address, from the cache on disk or from debug information. They are valid until the next call.
+func (s *Symbolizer) linesOf(b *binary, addr uint64) []debuginfo.Line {
+	if known := s.remembered(b); known != nil {
+		if lines, ok := known.Lines(addr); ok {
+			return lines
+		}
+	}
+	data := s.debugData(b)
+	if data == nil {
+		return nil
+	}
+	before := data.Bytes()
+	lines, err := data.Lookup(addr, s.lines[:0])
+	s.tableBytes += data.Bytes() - before
+	s.lines = lines[:0]
+	if err != nil {
+		s.badDebug(b, err)
+	} else {
+		s.remember(b, addr, lines)
+	}
+	return lines
 }
 
 // lineFunction gives the function of a line. The symbol is that of the symbol table, which knows better where debug information has

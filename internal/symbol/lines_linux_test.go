@@ -182,3 +182,31 @@ func openBelowDir(t *testing.T, dir string) (n int) {
 	}
 	return n
 }
+
+// TestLinesCache takes the lines of a second symbolizer from what the first one wrote: the debug file is gone by then.
+func TestLinesCache(t *testing.T) {
+	needTool(t, "objcopy")
+	whole := compileC(t, programInlined, "target", "-g", "-O2", "-Wl,--build-id")
+	dir, cache := t.TempDir(), t.TempDir()
+	require.NoError(t, os.Chmod(cache, 0o700))
+	bin := dir + "/target"
+	run(t, "objcopy", "--only-keep-debug", whole, bin+".debug")
+	run(t, "objcopy", "--strip-all", "--add-gnu-debuglink="+bin+".debug", whole, bin)
+	p := start(t, bin)
+	want := linesOf(t, whole, symbolsOf(t, whole)["outer"]+4)
+	for _, when := range []string{"first", "cached"} {
+		s := newSymbolizer(t, Config{CacheDir: cache, CacheBytes: 1 << 20})
+		a := openSpace(t, s, p.pid())
+		f := a.Frames(nil, []uint64{p.functions["outer"] + 4})[0]
+		require.Equal(t, want, linesOfFrame(f), when)
+		require.Empty(t, s.Stats().Errors)
+		require.NoError(t, s.Close())
+		files, err := filepath.Glob(cache + "/*")
+		require.NoError(t, err)
+		require.Equal(t, []string{cache + "/" + f.Mapping.BuildID.GNU + "-" + f.Mapping.BuildID.HTLHash + ".lines"}, files)
+		require.NoError(t, os.RemoveAll(bin+".debug"))
+	}
+	require.NoError(t, os.Chmod(cache, 0o777)) //nolint:gosec // the point of the test
+	_, err := New(Config{CacheDir: cache, CacheBytes: 1 << 20})
+	require.ErrorContains(t, err, cache)
+}

@@ -171,6 +171,7 @@ func (s *Symbolizer) unref(b *binary) {
 	s.tick++
 	b.used = s.tick
 	s.idle++
+	s.store(b)
 	if !b.pinned {
 		s.closeFile(b) //nolint:errcheck // counted there
 	}

@@ -34,6 +34,9 @@ type Config struct {
 	RootPath string
 	// MemoryBytes bounds tables, names, frames and file pages together; 64 MiB when 0.
 	MemoryBytes int64
+	// CacheDir is a folder for what was found out about addresses, below CacheBytes; none when empty.
+	CacheDir   string
+	CacheBytes int64
 	// Logger gets the rare warnings; none when nil.
 	Logger *zap.Logger
 }
@@ -69,6 +72,7 @@ type Symbolizer struct {
 	maxOpen   int // files held open
 	scratch   [scratchBytes]byte
 	workspace debuginfo.Workspace
+	cache     *debuginfo.Cache // nil when there is none
 	lines     []debuginfo.Line
 }
 
@@ -81,6 +85,11 @@ func New(cfg Config) (*Symbolizer, error) {
 	}
 	s := assemble(cfg)
 	s.proc, s.openKsyms = proc, openKsyms
+	if cfg.CacheDir != "" {
+		if s.cache, err = debuginfo.OpenCache(cfg.CacheDir, cfg.CacheBytes); err != nil {
+			return nil, err
+		}
+	}
 	return s, nil
 }
 
@@ -110,6 +119,7 @@ func (s *Symbolizer) Close() error {
 	s.closed = true
 	var errs []error
 	for b := range s.all {
+		s.store(b)
 		errs = append(errs, s.closeFile(b), b.debug.close())
 		b.pinned = false
 	}

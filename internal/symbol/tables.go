@@ -127,6 +127,7 @@ func (s *Symbolizer) dropTables(b *binary) {
 
 // dropDebug frees what is known of a binary's debug information and closes the files that it came from.
 func (s *Symbolizer) dropDebug(b *binary) {
+	s.store(b)
 	s.tableBytes -= b.debug.bytes()
 	if b.debug.owner != 0 {
 		s.pages.forget(b.debug.owner)
