@@ -20,6 +20,8 @@ type Config struct {
 	ScanInterval time.Duration
 	// OnCPU is nil when that kind does not run.
 	OnCPU *OnCPU
+	// Symbols says where names come from beside the binaries.
+	Symbols Symbols
 	// MemoryBytes and CPUPercent (of one core) bound the engine's own cost.
 	MemoryBytes uint64
 	CPUPercent  float64
@@ -41,6 +43,15 @@ func (c *Config) Observes() bool { return c.kinds() > 0 }
 
 // userStacks tells whether any kind takes user stacks.
 func (c *Config) userStacks() bool { return c.OnCPU != nil && c.OnCPU.UserStacks }
+
+// Symbols configures where names and lines come from, beside the binaries themselves.
+type Symbols struct {
+	// CacheDir keeps what was found out below CacheBytes; none when empty.
+	CacheDir   string
+	CacheBytes int64
+	// Debuginfod are the servers that are asked for debug files.
+	Debuginfod []string
+}
 
 // OnCPU configures the kind on_cpu.
 type OnCPU struct {

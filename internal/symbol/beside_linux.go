@@ -5,11 +5,15 @@ package symbol
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
+
+// anyDevice stands for file systems that are not known before a path was followed; see mayHang.
+const anyDevice = 0
 
 // beside finds a file by its absolute path, as the process sees it or else as the host does. It must be a regular one.
 func (p procfs) beside(id model.ProcessID, path string) (candidate, error) {
@@ -22,7 +26,7 @@ func (p procfs) beside(id model.ProcessID, path string) (candidate, error) {
 		return nil, errors.Join(err, errHost)
 	}
 	defer unix.Close(root) //nolint:errcheck // an O_PATH descriptor
-	fd, errHost := openBelow(root, path)
+	fd, errHost := p.openPatiently(root, path)
 	if errHost != nil {
 		return nil, errors.Join(err, errHost)
 	}
@@ -38,7 +42,12 @@ func (p procfs) besideProcess(id model.ProcessID, path string) (candidate, error
 		return nil, err
 	}
 	defer d.close()
-	fd, err := d.openInRoot(path)
+	root, err := openat(d.fd, "root", unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(root) //nolint:errcheck // an O_PATH descriptor
+	fd, err := p.openPatiently(root, path)
 	if err != nil {
 		return nil, err
 	}
@@ -47,11 +56,31 @@ func (p procfs) besideProcess(id model.ProcessID, path string) (candidate, error
 
 // regular takes over a descriptor and refuses what is no regular file.
 func (d *procDir) regular(fd int, path string) (candidate, error) {
-	l, err := d.look(fd, path)
+	l, err := d.look(fd, anyDevice, path)
 	if err != nil {
 		return nil, err
 	}
 	return l, nil
+}
+
+// openPatiently opens a path below a folder. It does not wait for a file system that does not answer.
+func (p procfs) openPatiently(root int, path string) (int, error) {
+	again, err := unix.FcntlInt(uintptr(root), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	var taken atomic.Bool // by who closes it: the call, which may come late or never
+	fd, err := ask(p.files, anyDevice, func() (int, error) {
+		if !taken.CompareAndSwap(false, true) {
+			return -1, errNoAnswer
+		}
+		defer unix.Close(again) //nolint:errcheck // an O_PATH descriptor
+		return openBelow(again, path)
+	}, closeLate)
+	if taken.CompareAndSwap(false, true) {
+		unix.Close(again) //nolint:errcheck // an O_PATH descriptor
+	}
+	return fd, err
 }
 
 // openBelow opens a path below a folder, which no link can lead out of.

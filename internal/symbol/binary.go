@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -50,6 +51,7 @@ type binary struct {
 	golang  goTables
 	symbols symTables
 	debug   debugTables
+	asked   time.Time // when servers were last asked for the debug file
 	frames  frameCache
 }
 

@@ -43,7 +43,9 @@ func (d *debugTables) bytes() int64 {
 }
 
 // others reports whether files beside the binary are open.
-func (d *debugTables) others() bool { return d.file.Size > 0 || d.data != nil && d.data.Others() }
+func (d *debugTables) others() bool {
+	return d.file.Size > 0 && !d.fetched || d.data != nil && d.data.Others()
+}
 
 // close frees what is held.
 func (d *debugTables) close() error {
@@ -89,9 +91,11 @@ func (s *Symbolizer) debugData(b *binary) *debuginfo.Data {
 	if err != nil && !errors.Is(err, debuginfo.ErrNone) {
 		s.badDebug(b, err)
 	}
-	if data != nil {
-		s.keep(b, func() { b.debug.data = data })
+	if data == nil {
+		s.fetch(b)
+		return nil
 	}
+	s.keep(b, func() { b.debug.data = data })
 	return data
 }
 

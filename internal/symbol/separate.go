@@ -14,6 +14,7 @@ import (
 // separate is what was found of a binary beside it: its debug file, or the small one in .gnu_debugdata.
 type separate struct {
 	searched bool
+	fetched  bool           // from a server, in a file of no file system that is observed
 	file     debuginfo.File // the debug file; no bytes when there is none
 	path     string
 	names    elfimage.Image // where symbols holds its names: the debug file or the small one

@@ -37,6 +37,8 @@ type Config struct {
 	// CacheDir is a folder for what was found out about addresses, below CacheBytes; none when empty.
 	CacheDir   string
 	CacheBytes int64
+	// Debuginfod are servers that are asked for debug files; none when empty.
+	Debuginfod []string
 	// Logger gets the rare warnings; none when nil.
 	Logger *zap.Logger
 }
@@ -73,6 +75,7 @@ type Symbolizer struct {
 	scratch   [scratchBytes]byte
 	workspace debuginfo.Workspace
 	cache     *debuginfo.Cache // nil when there is none
+	fetcher   *fetcher         // nil when there is none
 	lines     []debuginfo.Line
 }
 
@@ -89,6 +92,9 @@ func New(cfg Config) (*Symbolizer, error) {
 		if s.cache, err = debuginfo.OpenCache(cfg.CacheDir, cfg.CacheBytes); err != nil {
 			return nil, err
 		}
+	}
+	if len(cfg.Debuginfod) > 0 {
+		s.fetcher = startFetcher(s, debuginfo.NewServers(cfg.Debuginfod, ""))
 	}
 	return s, nil
 }
@@ -114,6 +120,7 @@ func assemble(cfg Config) *Symbolizer {
 // Close closes every file and frees every table. Frames that were given out
 // stay valid.
 func (s *Symbolizer) Close() error {
+	s.fetcher.close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
