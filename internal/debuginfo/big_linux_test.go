@@ -61,7 +61,7 @@ func bigBinary(t testing.TB, size int64) string {
 		run(t, dir, "g++", "-O2", "-g", "-fPIC", "-c", "-o", object, source)
 		objects = append(objects, object)
 	}
-	for n := 0; total < size*13/10; n++ { // the linker joins strings
+	for n := 0; total < size*18/10; n++ { // the linker joins strings
 		from := objects[n%3]
 		if n >= 3 {
 			to := filepath.Join(dir, fmt.Sprintf("copy%d.o", n))

@@ -292,3 +292,33 @@ func needCompiler(t testing.TB, name string) {
 		t.Skipf("no %s here", name)
 	}
 }
+
+func TestRust(t *testing.T) {
+	if _, err := exec.LookPath("rustc"); err != nil {
+		t.Skip("no rustc here")
+	}
+	dir := t.TempDir()
+	source := filepath.Join(dir, "main.rs")
+	require.NoError(t, os.WriteFile(source, []byte(`
+use std::collections::HashMap;
+mod shop {
+    pub struct Cart { pub items: Vec<u64> }
+    impl Cart {
+        #[inline(always)]
+        fn mix(x: u64) -> u64 { x.rotate_left(7) ^ 0x9e37 }
+        #[inline(never)]
+        pub fn total(&self) -> u64 { self.items.iter().map(|x| Self::mix(*x)).filter(|x| x % 3 != 0).sum() }
+    }
+}
+fn main() {
+    let mut names: HashMap<String, u64> = HashMap::new();
+    for (i, a) in std::env::args().enumerate() { *names.entry(a).or_insert(0) += i as u64; }
+    let cart = shop::Cart { items: names.values().copied().collect() };
+    println!("{}", cart.total());
+}`), 0o600))
+	run(t, dir, "rustc", "-O", "-g", "-o", "program", source)
+	file := filepath.Join(dir, "program")
+	known, inlined := requireTruth(t, open(t, file, Options{}), file, false)
+	require.Greater(t, known, 1000)
+	require.Greater(t, inlined, 500)
+}

@@ -64,6 +64,7 @@ type segment struct {
 type goTables struct {
 	loaded bool
 	table  *elfimage.GoTable
+	inline bool // ResolveInline was tried
 }
 
 type symTables struct {

@@ -100,9 +100,9 @@ func (s *Symbolizer) nameNative(b *binary, t *symTable, r elfimage.Reader, kind 
 	return named
 }
 
-// nameGo takes the name and, where the address is not in an inlined call, the
-// line from the pclntab. In an inlined call the table's line is the callee's,
-// which would be wrong beside the caller's name, so there is none.
+// nameGo takes names and lines from the pclntab. In an inlined call of a release
+// before Go 1.20 there is no line: the table has the callee's, which would be
+// wrong beside the caller's name.
 func (s *Symbolizer) nameGo(b *binary, t *elfimage.GoTable, e *entry) cause {
 	e.frame.Type = model.FrameGo
 	i := t.Find(e.frame.Address)
@@ -123,7 +123,10 @@ func (s *Symbolizer) nameGo(b *binary, t *elfimage.GoTable, e *entry) cause {
 		s.putFunction(b, key, f)
 	}
 	e.function, e.line[0].Function = key, f
-	if inlined, err := t.Value(r, info.Inlined, info, e.frame.Address); err != nil || inlined >= 0 {
+	if inlined, err := t.Value(r, info.Inlined, info, e.frame.Address); err != nil {
+		return named
+	} else if inlined >= 0 {
+		s.nameInlinedGo(b, goCall{t, r, info}, inlined, e)
 		return named
 	}
 	if line, err := t.Value(r, info.PCLine, info, e.frame.Address); err == nil && line > 0 {

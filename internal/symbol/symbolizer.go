@@ -77,6 +77,8 @@ type Symbolizer struct {
 	cache     *debuginfo.Cache // nil when there is none
 	fetcher   *fetcher         // nil when there is none
 	lines     []debuginfo.Line
+	goLines   []model.Line
+	goKeys    []uint64
 }
 
 // New makes a Symbolizer. It reads nothing yet: how the kernel's functions are
