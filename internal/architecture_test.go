@@ -36,10 +36,11 @@ var imports = map[string][]string{
 	"task":       {"process", "model"},
 	"observe":    {"bpf", "kernel", "process", "unwind", "symbol", "l7", "tls", "model"},
 	"process":    {"bpf", "kernel", "model"}, // its life is followed by a BPF program, which kernel loads
-	"unwind":     {"bpf", "kernel", "symbol", "elfimage", "model"},
+	"unwind":     {"bpf", "kernel", "symbol", "debuginfo", "elfimage", "model"},
 	"tls":        {"bpf", "kernel", "symbol", "model"},
 	"kernel":     {"bpf", "model"},
-	"symbol":     {"elfimage", "model"},
+	"symbol":     {"debuginfo", "elfimage", "model"},
+	"debuginfo":  {"elfimage"},
 	"l7":         {"model"},
 	"bpf":        {},
 	"elfimage":   {},

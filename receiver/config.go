@@ -29,6 +29,8 @@ type Config struct {
 	// Policies and Tasks must be empty: this version has neither.
 	Policies []any `mapstructure:"policies"`
 	Tasks    []any `mapstructure:"tasks"`
+	// Symbols says where names and lines come from, beside the binaries themselves.
+	Symbols SymbolsConfig `mapstructure:"symbols"`
 	// Limits is what the receiver may cost the host.
 	Limits LimitsConfig `mapstructure:"limits"`
 }
@@ -77,6 +79,7 @@ func createDefaultConfig() component.Config {
 		RootPath: "/",
 		Targets:  TargetsConfig{ScanInterval: 10 * time.Second},
 		Observe:  ObserveConfig{OnCPU: configoptional.Some(defaultOnCPU())},
+		Symbols:  SymbolsConfig{CacheMiB: 256},
 		Limits:   LimitsConfig{MemoryMiB: 256, CPUPercent: 2},
 	}
 }
@@ -120,6 +123,7 @@ func (c *Config) problems() []error {
 		errs = append(errs, offCPU.validate("observe::off_cpu")...)
 	}
 	errs = append(errs, notYet("policies", len(c.Policies)), notYet("tasks", len(c.Tasks)))
+	errs = append(errs, c.Symbols.validate("symbols")...)
 	errs = append(errs, between("limits::memory_mib", c.Limits.MemoryMiB, minMemoryMiB, maxMemoryMiB))
 	if c.Limits.CPUPercent <= 0 || c.Limits.CPUPercent > 100 || math.IsNaN(c.Limits.CPUPercent) {
 		errs = append(errs, fmt.Errorf("limits::cpu_percent: %v is not allowed: it is per cent of one core, above 0 and at most 100", c.Limits.CPUPercent))

@@ -71,7 +71,8 @@ func TestConfig(t *testing.T) {
 				KernelStacks: true, MaxDepth: 64,
 			})},
 			Policies: []any{}, Tasks: []any{},
-			Limits: LimitsConfig{MemoryMiB: 32, CPUPercent: 0.5},
+			Symbols: SymbolsConfig{CacheDir: "/var/cache/ebpf", CacheMiB: 64, Debuginfod: []string{"https://debuginfod.example.com/x"}},
+			Limits:  LimitsConfig{MemoryMiB: 32, CPUPercent: 0.5},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,6 +88,7 @@ func TestDefaults(t *testing.T) {
 	c := createDefaultConfig().(*Config)
 	require.NoError(t, confmap.Validate(c))
 	require.Equal(t, LimitsConfig{MemoryMiB: 256, CPUPercent: 2}, c.Limits)
+	require.Equal(t, SymbolsConfig{CacheMiB: 256}, c.Symbols)
 	require.Equal(t, 10*time.Second, c.Targets.ScanInterval)
 	require.Equal(t, OnCPUConfig{
 		Period: 9 * time.Millisecond, ReportInterval: 5 * time.Second, Event: "cpu_clock",
@@ -105,7 +107,7 @@ func TestInvalid(t *testing.T) {
 	const condition = "no condition: at least one of pid, comm, exe, cmdline, port, container_id, pod_uid and service is needed"
 	const later = "this version does not ask the API server; select by pod_uid or container_id"
 	want := map[string]string{
-		"unknown_key":              "observ: no such key; allowed here are limits, observe, policies, root_path, targets, tasks",
+		"unknown_key":              "observ: no such key; allowed here are limits, observe, policies, root_path, symbols, targets, tasks",
 		"unknown_key_in_limits":    "limits::memory_mb: no such key; allowed here are cpu_percent, memory_mib",
 		"unknown_key_in_selector":  "targets::include[1]::command: no such key; allowed here are " + selectorKeys,
 		"unknown_key_in_narrowing": "observe::on_cpu::targets[0]::image: no such key; allowed here are " + selectorKeys,
@@ -168,11 +170,14 @@ func TestInvalid(t *testing.T) {
 		"range_depth":       "observe::on_cpu::max_depth: 128 is not allowed: it must lie between 1 and 127",
 		"range_depth_zero":  "observe::on_cpu::max_depth: 0 is not allowed: it must lie between 1 and 127",
 		"range_scan":        "targets::scan_interval: 2h0m0s is not allowed: it must lie between 1s and 1h0m0s",
-		"range_memory":      "limits::memory_mib: 31 is not allowed: it must lie between 32 and 65536",
-		"range_cpu":         "limits::cpu_percent: 0 is not allowed: it is per cent of one core, above 0 and at most 100",
-		"range_cpu_high":    "limits::cpu_percent: 100.5 is not allowed: it is per cent of one core, above 0 and at most 100",
-		"range_cpu_nan":     "limits::cpu_percent: NaN is not allowed: it must be a number",
-		"event":             `observe::on_cpu::event: "instructions" is not allowed: it must be cpu_clock or cycles`,
+		"symbols": `symbols::cache_mib: 0 is not allowed: it must lie between 1 and 1048576` + "\n" +
+			`symbols::cache_dir: "cache" is not allowed: it must be absolute` + "\n" +
+			`symbols::debuginfod[1]: "http://x" is not allowed: it must be a URL as https://debuginfod.example.com`,
+		"range_memory":   "limits::memory_mib: 31 is not allowed: it must lie between 32 and 65536",
+		"range_cpu":      "limits::cpu_percent: 0 is not allowed: it is per cent of one core, above 0 and at most 100",
+		"range_cpu_high": "limits::cpu_percent: 100.5 is not allowed: it is per cent of one core, above 0 and at most 100",
+		"range_cpu_nan":  "limits::cpu_percent: NaN is not allowed: it must be a number",
+		"event":          `observe::on_cpu::event: "instructions" is not allowed: it must be cpu_clock or cycles`,
 		"off_cpu": "observe::off_cpu::min_block: -1ns is not allowed: it must lie between 0s and 1m0s\n" +
 			"observe::off_cpu::max_block: 25h0m0s is not allowed: it must lie between 0s and 24h0m0s\n" +
 			"observe::off_cpu::report_interval: 1ms is not allowed: it must lie between 1s and 10m0s\n" +
@@ -251,6 +256,7 @@ func TestEngineConfig(t *testing.T) {
 			Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second, MaxBlock: 24 * time.Hour,
 			KernelStacks: true, MaxDepth: 64,
 		},
+		Symbols:     engine.Symbols{CacheDir: "/var/cache/ebpf", CacheBytes: 64 << 20, Debuginfod: []string{"https://debuginfod.example.com/x"}},
 		MemoryBytes: 32 << 20, CPUPercent: 0.5,
 	}, got)
 	unheard := engineConfig(c, false)

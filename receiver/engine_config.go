@@ -12,8 +12,11 @@ func engineConfig(c *Config, profiles bool) engine.Config {
 		Include:      selectors(c.Targets.Include),
 		Exclude:      selectors(c.Targets.Exclude),
 		ScanInterval: c.Targets.ScanInterval,
-		MemoryBytes:  uint64(c.Limits.MemoryMiB) << 20,
-		CPUPercent:   c.Limits.CPUPercent,
+		Symbols: engine.Symbols{
+			CacheDir: c.Symbols.CacheDir, CacheBytes: int64(c.Symbols.CacheMiB) << 20, Debuginfod: c.Symbols.Debuginfod,
+		},
+		MemoryBytes: uint64(c.Limits.MemoryMiB) << 20,
+		CPUPercent:  c.Limits.CPUPercent,
 	}
 	if onCPU := c.Observe.OnCPU.Get(); onCPU != nil && profiles {
 		config.OnCPU = &engine.OnCPU{

@@ -23,22 +23,37 @@ func (f *File) SectionImage(s *Section, limit uint64) (Image, error) {
 	if s.Flags&elf.SHF_COMPRESSED == 0 {
 		return Image{Src: raw, Size: s.Size}, nil
 	}
-	size, err := f.inflatedSize(s)
+	in, size, err := f.Inflate(s)
 	if err != nil {
 		return Image{}, err
 	}
 	if size > limit {
 		return Image{}, fmt.Errorf("inflating %d to %d bytes: %w of %d", s.Size, size, ErrTooLarge, limit)
 	}
-	in, err := f.inflate(raw, s.Size)
-	if err != nil {
-		return Image{}, fmt.Errorf("inflating %d bytes: %w", s.Size, err)
-	}
 	out, err := io.ReadAll(io.LimitReader(in, int64(size))) //nolint:gosec // below limit
 	if err != nil {
 		return Image{}, fmt.Errorf("inflating %d bytes: %w", s.Size, err)
 	}
 	return Image{Src: bytes.NewReader(out), Size: uint64(len(out))}, nil
+}
+
+// Inflate gives the content of a compressed section (SHF_COMPRESSED) as a
+// stream, and the size that it claims to have: the stream may end earlier, and
+// what follows is not to be read.
+func (f *File) Inflate(s *Section) (io.Reader, uint64, error) {
+	if !f.Has(s.Off, s.Size) {
+		return nil, 0, ErrTruncated
+	}
+	size, err := f.inflatedSize(s)
+	if err != nil {
+		return nil, 0, err
+	}
+	raw := io.NewSectionReader(f.Src, int64(s.Off), int64(s.Size)) //nolint:gosec // Has() keeps both below an int64
+	in, err := f.inflate(raw, s.Size)
+	if err != nil {
+		return nil, 0, fmt.Errorf("inflating %d bytes: %w", s.Size, err)
+	}
+	return in, size, nil
 }
 
 // inflatedSize reads the size from the header of a compressed section,

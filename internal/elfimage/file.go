@@ -3,6 +3,7 @@
 package elfimage
 
 import (
+	"bytes"
 	"debug/elf"
 	enc "encoding/binary"
 	"errors"
@@ -180,6 +181,25 @@ func (f *File) SectionNamed(all []Section, names ...string) *Section {
 		}
 	}
 	return nil
+}
+
+// EachSection calls visit with each section that has a readable name of at
+// most 63 bytes.
+func (f *File) EachSection(all []Section, visit func(name string, s *Section)) {
+	if int(f.shstrndx) >= len(all) {
+		return
+	}
+	str := all[f.shstrndx]
+	var buf [64]byte
+	for i := range all {
+		b := buf[:min(uint64(len(buf)), str.Size-min(str.Size, uint64(all[i].Name)))]
+		if f.Read(b, str.Off+uint64(all[i].Name)) != nil {
+			continue
+		}
+		if n := bytes.IndexByte(b, 0); n > 0 {
+			visit(string(b[:n]), &all[i])
+		}
+	}
 }
 
 // OffsetOf finds where in the file the memory at vaddr is kept.

@@ -35,12 +35,13 @@ type GoFunc struct {
 	ID             byte   // special functions, FuncID of internal/abi; 0 before Go 1.12
 	Flags          byte   // GoWritesSP among others; 0 before Go 1.17
 	Inlined        uint32 // pc-value table of inlined calls, 0 when there is none
+	tree           uint32 // of inlined calls, from where ResolveInline found; noFuncdata when there is none
 }
 
 // Info reads the i-th function.
 func (t *GoTable) Info(r Reader, i int) (GoFunc, error) {
 	e := t.entries[i]
-	out := GoFunc{Entry: t.TextStart + uint64(e.entry)}
+	out := GoFunc{Entry: t.TextStart + uint64(e.entry), tree: noFuncdata}
 	off := t.file + t.infos + uint64(e.info)
 	skip := t.word() // the entry
 	if t.version == MagicGo118 || t.version == MagicGo120 {
@@ -70,7 +71,14 @@ func (t *GoTable) Info(r Reader, i int) (GoFunc, error) {
 	if t.version != MagicGo12 {
 		out.ID, out.Flags = b[fixed], b[fixed+1]
 	}
+	funcdata := b[fixed+3]
 	if npcdata := le.Uint32(b[24:]); npcdata > inlineTree {
+		if t.version == MagicGo120 && funcdata > funcdataInlTree {
+			if err := ReadFull(r, b[:4], off+uint64(fixed)+4+4*(uint64(npcdata)+funcdataInlTree)); err != nil {
+				return out, err
+			}
+			out.tree = le.Uint32(b[:])
+		}
 		if err := ReadFull(r, b[:4], off+uint64(fixed)+4+4*inlineTree); err != nil {
 			return out, err
 		}

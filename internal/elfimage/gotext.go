@@ -32,10 +32,10 @@ func (t *GoTable) ResolveText(f *File, sections []Section, header uint64, buf []
 	if !ok {
 		return errNoText
 	}
-	if t.checkText(f, textByData(f, sections, table, buf)) == nil {
+	if t.checkText(f, wordByData(f, sections, table, 0, moduleTextWord, buf)) == nil {
 		return nil
 	}
-	if text, err := textByRelocation(f, table, t.word(), buf); err == nil && t.checkText(f, text) == nil {
+	if text, err := wordByRelocation(f, table, t.word(), moduleTextWord, buf); err == nil && t.checkText(f, text) == nil {
 		return nil
 	}
 	// Without C code, Go's text is the whole of .text.
@@ -69,51 +69,10 @@ func (f *File) AddressOf(off uint64) (uint64, bool) {
 	return 0, false
 }
 
-// textByData searches the initialised data for runtime.moduledata by its
-// pointer to the table at the given address. It gives 0 when the data does
-// not tell.
-func textByData(f *File, sections []Section, table uint64, buf []byte) (text uint64) {
-	word := uint64(f.Pick(8, 4))
-	try := func(off uint64) uint64 {
-		var b [8]byte
-		if f.Read(b[:word], off+moduleTextWord*word) != nil {
-			return 0
-		}
-		return f.Word(b[:])
-	}
-	if s := f.SectionNamed(sections, ".go.module"); s != nil { // since Go 1.26
-		if text = try(s.Off); text != 0 {
-			return text
-		}
-	}
-	left := uint64(maxModuleScan)
-	for _, p := range f.Progs {
-		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_W == 0 {
-			continue
-		}
-		n := min(p.Filesz, left)
-		left -= n
-		err := f.Chunks(buf, p.Off, n, word, func(pos uint64, b []byte) bool {
-			for i := uint64(0); i < uint64(len(b)); i += word {
-				if f.Word(b[i:]) == table {
-					if text = try(p.Off + pos + i); text != 0 {
-						return false
-					}
-				}
-			}
-			return true
-		})
-		if text != 0 || err != nil {
-			return text
-		}
-	}
-	return 0
-}
-
-// textByRelocation finds runtime.moduledata of a position-independent
-// executable by the relocation of its pointer to the table, and the text by
-// the relocation of its field.
-func textByRelocation(f *File, table, word uint64, buf []byte) (uint64, error) {
+// wordByRelocation finds runtime.moduledata of a position-independent
+// executable by the relocation of its pointer to the table, and one of its
+// words, an address, by the relocation of that.
+func wordByRelocation(f *File, table, word, index uint64, buf []byte) (uint64, error) {
 	if !f.Is64 {
 		return 0, errNoText // REL keeps its addends in the data
 	}
@@ -126,11 +85,11 @@ func textByRelocation(f *File, table, word uint64, buf []byte) (uint64, error) {
 		return 0, errNoText
 	}
 	size := min(d[elf.DT_RELASZ], maxRelaScan)
-	modules := make(map[uint64]bool) // addresses of the text fields
+	modules := make(map[uint64]bool) // addresses of the word
 	err = f.Chunks(buf, off, size, 24, func(_ uint64, b []byte) bool {
 		for ; len(b) > 0; b = b[24:] {
 			if le.Uint64(b[16:]) == table && len(modules) < 64 {
-				modules[le.Uint64(b)+moduleTextWord*word] = true
+				modules[le.Uint64(b)+index*word] = true
 			}
 		}
 		return true
@@ -138,14 +97,14 @@ func textByRelocation(f *File, table, word uint64, buf []byte) (uint64, error) {
 	if err != nil || len(modules) == 0 {
 		return 0, errNoText
 	}
-	var text uint64
+	var found uint64
 	err = f.Chunks(buf, off, size, 24, func(_ uint64, b []byte) bool {
-		for ; len(b) > 0 && text == 0; b = b[24:] {
+		for ; len(b) > 0 && found == 0; b = b[24:] {
 			if modules[le.Uint64(b)] {
-				text = le.Uint64(b[16:])
+				found = le.Uint64(b[16:])
 			}
 		}
-		return text == 0
+		return found == 0
 	})
-	return text, err
+	return found, err
 }

@@ -46,6 +46,8 @@ type GoTable struct {
 	// Offsets from the start of the table.
 	names, units, files, pcs, infos uint64
 	entries                         []goEntry // the last one only marks the end
+	// inlined is where in the file trees of inlined calls count from; see ResolveInline.
+	inlined uint64
 }
 
 // Bytes is the memory that the table holds.

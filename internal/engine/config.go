@@ -22,6 +22,8 @@ type Config struct {
 	OnCPU *OnCPU
 	// OffCPU likewise.
 	OffCPU *OffCPU
+	// Symbols says where names come from beside the binaries.
+	Symbols Symbols
 	// MemoryBytes and CPUPercent (of one core) bound the engine's own cost.
 	MemoryBytes uint64
 	CPUPercent  float64
@@ -44,6 +46,15 @@ func (c *Config) Observes() bool { return c.kinds() > 0 }
 // userStacks tells whether any kind takes user stacks.
 func (c *Config) userStacks() bool {
 	return c.OnCPU != nil && c.OnCPU.UserStacks || c.OffCPU != nil && c.OffCPU.UserStacks
+}
+
+// Symbols configures where names and lines come from, beside the binaries themselves.
+type Symbols struct {
+	// CacheDir keeps what was found out below CacheBytes; none when empty.
+	CacheDir   string
+	CacheBytes int64
+	// Debuginfod are the servers that are asked for debug files.
+	Debuginfod []string
 }
 
 // OnCPU configures the kind on_cpu.

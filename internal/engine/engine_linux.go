@@ -157,6 +157,9 @@ func (e *Engine) prepare() error {
 		RootPath:    e.config.RootPath,
 		MemoryBytes: int64(e.config.MemoryBytes / symbolShare),
 		Logger:      e.logger,
+		CacheDir:    e.config.Symbols.CacheDir,
+		CacheBytes:  e.config.Symbols.CacheBytes,
+		Debuginfod:  e.config.Symbols.Debuginfod,
 	}); err != nil {
 		return fmt.Errorf("preparing the symbolizer: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -49,6 +50,8 @@ type binary struct {
 
 	golang  goTables
 	symbols symTables
+	debug   debugTables
+	asked   time.Time // when servers were last asked for the debug file
 	frames  frameCache
 }
 
@@ -61,6 +64,7 @@ type segment struct {
 type goTables struct {
 	loaded bool
 	table  *elfimage.GoTable
+	inline bool // ResolveInline was tried
 }
 
 type symTables struct {
@@ -76,7 +80,7 @@ func (b *binary) tableBytes() int64 {
 	if b.symbols.table != nil {
 		n += b.symbols.table.bytes()
 	}
-	return n
+	return n + b.debug.bytes()
 }
 
 func (b *binary) image() elfimage.Image { return elfimage.Image{Src: b.file, Size: b.size} }

@@ -12,7 +12,8 @@ import (
 type entry struct {
 	frame    model.Frame
 	line     [1]model.Line
-	function uint64 // key of the function, 0 when there is none
+	function uint64   // key of the function, 0 when there is none
+	more     []uint64 // keys of the functions that the first was inlined into
 	cause    cause
 }
 
@@ -22,6 +23,14 @@ const (
 	functionBytes = int64(unsafe.Sizeof(model.Function{})) + 32
 	fileNameBytes = 48
 )
+
+// bytes is what the entry holds.
+func (e *entry) bytes() int64 {
+	if len(e.more) == 0 {
+		return entryBytes
+	}
+	return entryBytes + int64(cap(e.more))*8 + int64(cap(e.frame.Lines))*int64(unsafe.Sizeof(model.Line{}))
+}
 
 // generation is what was used since some moment.
 type generation struct {
@@ -36,7 +45,7 @@ func (g *generation) putFrame(addr uint64, e *entry) {
 		g.frames = make(map[uint64]*entry)
 	}
 	g.frames[addr] = e
-	g.bytes += entryBytes
+	g.bytes += e.bytes()
 }
 
 func (g *generation) putFunction(key uint64, f *model.Function) {
@@ -82,10 +91,13 @@ func (c *frameCache) promote(addr uint64) *entry {
 		return nil
 	}
 	delete(c.old.frames, addr)
-	c.old.bytes -= entryBytes
+	c.old.bytes -= e.bytes()
 	c.young.putFrame(addr, e)
 	if e.function != 0 {
 		c.functionFor(e.function)
+	}
+	for _, key := range e.more {
+		c.functionFor(key)
 	}
 	return e
 }

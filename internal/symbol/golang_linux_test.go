@@ -3,15 +3,19 @@
 package symbol
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/debuginfo"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
@@ -243,4 +247,75 @@ func openFile(t testing.TB, s *Symbolizer, path string) (*binary, *region) {
 	require.NoError(t, err)
 	b := s.register(fresh)
 	return b, &region{bin: b, mapping: b.segments[0].mapping}
+}
+
+// TestGoInnermost compares addresses all over this very program with what the runtime says of them, which is the innermost function.
+func TestGoInnermost(t *testing.T) {
+	s := newSymbolizer(t, Config{})
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	b, r := openFile(t, s, exe)
+	require.NotNil(t, s.goTable(b))
+	start := uint64(reflect.ValueOf(newSymbolizer).Pointer())
+	bias := start - openSpace(t, s, os.Getpid()).Frames(nil, []uint64{start})[0].Address
+	inlined, deep := 0, 0
+	for i := 0; i < b.golang.table.Len(); i += 3 {
+		for addr := b.golang.table.Entry(i); addr < b.golang.table.Entry(i+1); addr += 5 {
+			e := s.resolve(nil, r, addr)
+			if len(e.frame.Lines) < 2 {
+				continue
+			}
+			// A return address: the frame is of the instruction before.
+			f, _ := runtime.CallersFrames([]uintptr{uintptr(addr + bias + 1)}).Next()
+			got := linesOfFrame(&e.frame)[0]
+			if from, to := strings.IndexByte(got, '['), strings.LastIndexByte(got, ']'); from > 0 && to > from {
+				got = got[:from] + "[..." + got[to:] // the runtime leaves out type arguments
+			}
+			require.Equal(t, fmt.Sprint(f.Function, " ", f.File, " ", f.Line), got, "%#x", addr)
+			if inlined++; len(e.frame.Lines) > 2 {
+				deep++
+			}
+		}
+	}
+	require.Greater(t, inlined, 5000)
+	require.Greater(t, deep, 500)
+	require.Empty(t, s.Stats().Errors)
+}
+
+// TestGoInlined compares whole chains of inlined calls with what the debug information says that the compiler wrote beside Go's tables.
+func TestGoInlined(t *testing.T) {
+	for name, flags := range map[string][]string{"exe": nil, "pie": {"-buildmode=pie"}} {
+		t.Run(name, func(t *testing.T) {
+			bin := compileGo(t, programGo, flags...)
+			s := newSymbolizer(t, Config{})
+			b, r := openFile(t, s, bin)
+			require.NotNil(t, s.goTable(b))
+			debug, err := debuginfo.Open(b.image(), debuginfo.Options{})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, debug.Close()) }()
+			compared, different := 0, 0
+			for i := 0; i < b.golang.table.Len(); i += 2 {
+				for addr := b.golang.table.Entry(i); addr < b.golang.table.Entry(i+1); addr += 7 {
+					e := s.resolve(nil, r, addr)
+					lines, err := debug.Lookup(addr, nil)
+					require.NoError(t, err)
+					if len(e.frame.Lines) < 2 || len(lines) != len(e.frame.Lines) {
+						continue
+					}
+					compared++
+					for i, l := range lines {
+						got := e.frame.Lines[i]
+						if l.Function.Name != got.Function.Name || l.File != got.Function.Filename || int64(l.Line) != got.Line {
+							different++
+							t.Logf("%#x: %d: %s %s:%d, debug information says %s %s:%d", addr, i, got.Function.Name, got.Function.Filename, got.Line, l.Function.Name, l.File, l.Line)
+							break
+						}
+					}
+				}
+			}
+			t.Logf("%d addresses in inlined calls, %d different", compared, different)
+			require.Greater(t, compared, 2000)
+			require.Zero(t, different)
+		})
+	}
 }

@@ -16,6 +16,7 @@ import (
 const (
 	keySymbol = 1 << 33
 	keyGo     = 1 << 34
+	keyOther  = 1 << 35 // of the separate debug file
 )
 
 // resolve makes the frame of an address that is not in the cache.
@@ -31,7 +32,7 @@ func (s *Symbolizer) resolve(a *AddressSpace, r *region, addr uint64) *entry {
 		s.tick++
 		b.used = s.tick
 		e.cause = s.name(a, r, e)
-		if e.function != 0 {
+		if e.function != 0 && e.frame.Lines == nil {
 			e.frame.Lines = e.line[:]
 		}
 	}
@@ -39,7 +40,7 @@ func (s *Symbolizer) resolve(a *AddressSpace, r *region, addr uint64) *entry {
 		return e // nobody would ever drop it
 	}
 	b.frames.put(addr, e)
-	s.frameBytes += entryBytes
+	s.frameBytes += e.bytes()
 	return e
 }
 
@@ -54,10 +55,17 @@ func (s *Symbolizer) name(a *AddressSpace, r *region, e *entry) cause {
 		return s.nameGo(b, t, e)
 	}
 	t, why := s.symTable(b)
-	if t == nil {
-		return why
+	if t != nil {
+		why = s.nameNative(b, t, s.reader(b), keySymbol, e)
 	}
-	return s.nameNative(b, t, e)
+	b.debug.ask(a)
+	if why == noSymbol {
+		why = s.nameByOther(b, e)
+	}
+	if s.nameLines(b, symbolOf(e), e) {
+		return named
+	}
+	return why
 }
 
 // putFunction remembers a function of a binary.
@@ -70,16 +78,17 @@ func (s *Symbolizer) reader(b *binary) elfimage.Reader {
 	return reader{cache: s.pages, owner: b.serial, image: b.image()}
 }
 
-func (s *Symbolizer) nameNative(b *binary, t *symTable, e *entry) cause {
+// nameNative names a frame by a symbol table, whose names are read by r and whose functions have keys of the kind.
+func (s *Symbolizer) nameNative(b *binary, t *symTable, r elfimage.Reader, kind uint64, e *entry) cause {
 	sym := t.find(e.frame.Address)
 	if sym == nil {
 		return noSymbol
 	}
-	key := keySymbol | uint64(sym.name)
+	key := kind | uint64(sym.name)
 	f := b.frames.functionFor(key)
 	if f == nil {
 		off, limit := t.nameAt(sym.name)
-		system, err := elfimage.ReadText(s.reader(b), off, int(min(limit, maxName)))
+		system, err := elfimage.ReadText(r, off, int(min(limit, maxName)))
 		if err != nil || system == "" {
 			return s.failed(&reasonError{badELF, fmt.Errorf("reading a symbol name of %s at %#x: %w", b.path, off, orTruncated(err))})
 		}
@@ -94,9 +103,9 @@ func (s *Symbolizer) nameNative(b *binary, t *symTable, e *entry) cause {
 	return named
 }
 
-// nameGo takes the name and, where the address is not in an inlined call, the
-// line from the pclntab. In an inlined call the table's line is the callee's,
-// which would be wrong beside the caller's name, so there is none.
+// nameGo takes names and lines from the pclntab. In an inlined call of a release
+// before Go 1.20 there is no line: the table has the callee's, which would be
+// wrong beside the caller's name.
 func (s *Symbolizer) nameGo(b *binary, t *elfimage.GoTable, e *entry) cause {
 	e.frame.Type = model.FrameGo
 	i := t.Find(e.frame.Address)
@@ -117,7 +126,10 @@ func (s *Symbolizer) nameGo(b *binary, t *elfimage.GoTable, e *entry) cause {
 		s.putFunction(b, key, f)
 	}
 	e.function, e.line[0].Function = key, f
-	if inlined, err := t.Value(r, info.Inlined, info, e.frame.Address); err != nil || inlined >= 0 {
+	if inlined, err := t.Value(r, info.Inlined, info, e.frame.Address); err != nil {
+		return named
+	} else if inlined >= 0 {
+		s.nameInlinedGo(b, goCall{t, r, info}, inlined, e)
 		return named
 	}
 	if line, err := t.Value(r, info.PCLine, info, e.frame.Address); err == nil && line > 0 {

@@ -23,11 +23,14 @@ func newProcfs(string) (procfs, error) {
 	return procfs{}, fmt.Errorf("reading /proc: %w", errors.ErrUnsupported)
 }
 
-func openKsyms() (*ksyms, error)                       { return nil, errors.ErrUnsupported }
-func (*ksyms) ask([]uint64, []kernelFunction) error    { return errors.ErrUnsupported }
-func (*ksyms) close() error                            { return nil }
-func (procfs) dir(model.ProcessID) (*procDir, error)   { return nil, errors.ErrUnsupported }
-func filesToHold() int                                 { return maxOpenFiles }
+func openKsyms() (*ksyms, error)                     { return nil, errors.ErrUnsupported }
+func (*ksyms) ask([]uint64, []kernelFunction) error  { return errors.ErrUnsupported }
+func (*ksyms) close() error                          { return nil }
+func (procfs) dir(model.ProcessID) (*procDir, error) { return nil, errors.ErrUnsupported }
+func filesToHold() int                               { return maxOpenFiles }
+func (procfs) beside(model.ProcessID, string) (candidate, error) {
+	return nil, errors.ErrUnsupported
+}
 func (procfs) modules() ([]byte, error)                { return nil, errors.ErrUnsupported }
 func (procfs) kallsyms(int, int) (*kernelTable, error) { return nil, errors.ErrUnsupported }
 func (procfs) noteID(...string) string                 { return "" }

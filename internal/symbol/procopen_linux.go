@@ -198,6 +198,7 @@ func (d *procDir) openInRoot(path string) (int, error) {
 	return openBelow(root, path, 0)
 }
 
+// openBelow opens a path below a folder, which no link can lead out of.
 func openBelow(root int, path string, flags uint64) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | flags, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	for {

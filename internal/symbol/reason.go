@@ -31,6 +31,9 @@ const (
 	ReasonBadELF Reason = "bad_elf"
 	// ReasonTooLarge: the tables of the binary would exceed the memory bound.
 	ReasonTooLarge Reason = "too_large"
+	// ReasonBadDebug: debug information that is damaged, too large or cannot be read. Frames lack lines, and names only where no
+	// symbol has them.
+	ReasonBadDebug Reason = "bad_debug_info"
 	// ReasonSpecial: [vsyscall], or a [vdso] that cannot be read.
 	ReasonSpecial Reason = "special"
 	// ReasonKernelHidden: the kernel does not show its addresses to this process.
@@ -54,6 +57,7 @@ const (
 	notRegular
 	badELF
 	tooLarge
+	badDebug
 	special
 	kernelHidden
 	kernelUnknown
@@ -64,7 +68,7 @@ const (
 
 var reasons = [numCauses]Reason{
 	"", ReasonNoMapping, ReasonAnonymous, ReasonNoSymbol, ReasonNoFile, ReasonNoAnswer, ReasonProcessExited, ReasonNotELF,
-	ReasonNotRegular, ReasonBadELF, ReasonTooLarge, ReasonSpecial, ReasonKernelHidden, ReasonKernelUnknown,
+	ReasonNotRegular, ReasonBadELF, ReasonTooLarge, ReasonBadDebug, ReasonSpecial, ReasonKernelHidden, ReasonKernelUnknown,
 	ReasonNotInCodeMap, ReasonBadCodeMap,
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/debuginfo"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
 )
 
@@ -98,4 +99,20 @@ func (a *AddressSpace) inMemory(r Region) (memorySource, bool) {
 	}
 	held, ok := b.file.(memorySource)
 	return held, ok
+}
+
+// OpenDebug opens the separate debug file of a region's binary, which may have a .debug_frame that the binary itself lacks. The error
+// wraps [debuginfo.ErrNone] when there is none.
+func (a *AddressSpace) OpenDebug(r Region) (debuginfo.File, error) {
+	image, closeFile, err := a.OpenRegion(r)
+	if err != nil {
+		return debuginfo.File{}, err
+	}
+	defer closeFile() //nolint:errcheck // a file that was only read
+	asked := &binary{debug: debugTables{asker: a.id}}
+	file, _, err := debuginfo.Separate(image, r.Path(), a.s.openFor(asked))
+	if err != nil {
+		return debuginfo.File{}, fmt.Errorf("debug file of %s of process %d: %w", r.Path(), a.id.PID, err)
+	}
+	return file, nil
 }

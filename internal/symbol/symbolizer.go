@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/debuginfo"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
@@ -33,6 +34,11 @@ type Config struct {
 	RootPath string
 	// MemoryBytes bounds tables, names, frames and file pages together; 64 MiB when 0.
 	MemoryBytes int64
+	// CacheDir is a folder for what was found out about addresses, below CacheBytes; none when empty.
+	CacheDir   string
+	CacheBytes int64
+	// Debuginfod are servers that are asked for debug files; none when empty.
+	Debuginfod []string
 	// Logger gets the rare warnings; none when nil.
 	Logger *zap.Logger
 }
@@ -66,8 +72,14 @@ type Symbolizer struct {
 
 	tableBytes, frameBytes, regionBytes int64
 
-	maxOpen int // files held open
-	scratch [scratchBytes]byte
+	maxOpen   int // files held open
+	scratch   [scratchBytes]byte
+	workspace debuginfo.Workspace
+	cache     *debuginfo.Cache // nil when there is none
+	fetcher   *fetcher         // nil when there is none
+	lines     []debuginfo.Line
+	goLines   []model.Line
+	goKeys    []uint64
 }
 
 // New makes a Symbolizer. It reads nothing yet: how the kernel's functions are
@@ -79,6 +91,14 @@ func New(cfg Config) (*Symbolizer, error) {
 	}
 	s := assemble(cfg)
 	s.proc, s.openKsyms = proc, openKsyms
+	if cfg.CacheDir != "" {
+		if s.cache, err = debuginfo.OpenCache(cfg.CacheDir, cfg.CacheBytes); err != nil {
+			return nil, err
+		}
+	}
+	if len(cfg.Debuginfod) > 0 {
+		s.fetcher = startFetcher(s, debuginfo.NewServers(cfg.Debuginfod, ""))
+	}
 	return s, nil
 }
 
@@ -103,12 +123,14 @@ func assemble(cfg Config) *Symbolizer {
 // Close closes every file and frees every table. Frames that were given out
 // stay valid.
 func (s *Symbolizer) Close() error {
+	s.fetcher.close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	var errs []error
 	for b := range s.all {
-		errs = append(errs, s.closeFile(b))
+		s.store(b)
+		errs = append(errs, s.closeFile(b), b.debug.close())
 		b.pinned = false
 	}
 	s.binaries, s.byContent, s.all = map[fileKey]*binary{}, map[model.BuildID]*binary{}, map[*binary]struct{}{}

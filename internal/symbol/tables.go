@@ -28,7 +28,7 @@ func (s *Symbolizer) goTable(b *binary) *elfimage.GoTable {
 }
 
 func (s *Symbolizer) buildGo(b *binary) (*elfimage.GoTable, error) {
-	f, sections, err := layout(b)
+	f, sections, err := layout(b.image())
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,12 @@ func (s *Symbolizer) symTable(b *binary) (*symTable, cause) {
 }
 
 func (s *Symbolizer) buildSymbols(b *binary) (*symTable, error) {
-	f, sections, err := layout(b)
+	return s.buildSymbolsOf(b, b.image(), s.reader(b))
+}
+
+// buildSymbolsOf makes the symbol table of a file that belongs to a binary, itself or its debug file, whose names are read by r.
+func (s *Symbolizer) buildSymbolsOf(b *binary, m elfimage.Image, r elfimage.Reader) (*symTable, error) {
+	f, sections, err := layout(m)
 	if err != nil {
 		return nil, err
 	}
@@ -76,13 +81,13 @@ func (s *Symbolizer) buildSymbols(b *binary) (*symTable, error) {
 		return nil, err
 	}
 	builder := builder{
-		f: f, text: f.Executable(sections), buf: s.scratch[:], names: s.reader(b), reserve: s.reserverFor(b),
+		f: f, text: f.Executable(sections), buf: s.scratch[:], names: r, reserve: s.reserverFor(b),
 	}
 	return builder.build(sources)
 }
 
-func layout(b *binary) (*elfimage.File, []elfimage.Section, error) {
-	f, err := elfimage.Parse(b.image())
+func layout(m elfimage.Image) (*elfimage.File, []elfimage.Section, error) {
+	f, err := elfimage.Parse(m)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -114,7 +119,20 @@ func (s *Symbolizer) reserverFor(b *binary) elfimage.Reserver {
 
 // dropTables frees the tables of a binary; they are built anew when needed.
 func (s *Symbolizer) dropTables(b *binary) {
+	s.dropDebug(b)
 	s.tableBytes -= b.tableBytes()
 	s.count.tablesEvicted++
 	b.golang, b.symbols = goTables{}, symTables{}
+}
+
+// dropDebug frees what is known of a binary's debug information and closes the files that it came from.
+func (s *Symbolizer) dropDebug(b *binary) {
+	s.store(b)
+	s.tableBytes -= b.debug.bytes()
+	if b.debug.owner != 0 {
+		s.pages.forget(b.debug.owner)
+	}
+	if err := b.debug.close(); err != nil {
+		s.badDebug(b, err)
+	}
 }

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
+)
+
+// ErrTooLarge is the cause when something would exceed its bound.
+var ErrTooLarge = errors.New("exceeds the bound")
+
+// ErrNone is the cause when a file has no debug information.
+var ErrNone = errors.New("no debug information")
+
+var (
+	errNoAlternate = errors.New("the common debug file is not there")
+	errReference   = errors.New("reference into nothing")
+)
+
+const (
+	maxUnits       = 1 << 18
+	maxAbbrevBytes = 4 << 20 // of abbreviation tables kept for units to come
+)
+
+// object is the debug sections of one file, or what a split unit has of one.
+type object struct {
+	info, abbrev, line, lineStr, str, strOffsets, addr, ranges, rnglists, aranges section
+
+	text   elfimage.Span // from the first to the last address of code
+	starts []uint64      // of the units in .debug_info, ascending; nil while they were not looked for
+	open   func() (*object, error)
+	alt    *object
+	altErr error
+
+	abbrevs     map[abbrevKey]*abbrevTable
+	abbrevBytes int64
+
+	// Windows for reading, each used by one function at a time.
+	spot [spotWindow]byte
+	list [4 << 10]byte
+}
+
+type abbrevKey struct {
+	off uint64
+	encoding
+}
+
+// alternate gives the file that several share, which dwz makes: .gnu_debugaltlink, or .debug_sup of DWARF 5.
+func (o *object) alternate() (*object, error) {
+	if o.open == nil {
+		return nil, errNoAlternate
+	}
+	if o.alt == nil && o.altErr == nil {
+		o.alt, o.altErr = o.open()
+	}
+	return o.alt, o.altErr
+}
+
+// oneAbbrev finds one abbreviation of a unit, without making the whole table.
+func (o *object) oneAbbrev(u *unit, code uint64) (*abbrev, error) {
+	if u.abbrevs == nil {
+		if t := o.abbrevs[abbrevKey{u.abbrevOff, u.encoding}]; t != nil {
+			u.abbrevs = t
+		} else if t, err := readAbbrevs(&o.abbrev, u.abbrevOff, u.encoding, code); err != nil {
+			return nil, err
+		} else if a := t.find(code); a != nil {
+			return a, nil
+		}
+	}
+	if u.abbrevs != nil {
+		if a := u.abbrevs.find(code); a != nil {
+			return a, nil
+		}
+	}
+	return nil, fmt.Errorf("unit at %s+%#x: %d: %w", o.info.name, u.off, code, errNoAbbrev)
+}
+
+// allAbbrevs gives the abbreviations of a unit.
+func (o *object) allAbbrevs(u *unit) (*abbrevTable, error) {
+	if u.abbrevs != nil {
+		return u.abbrevs, nil
+	}
+	key := abbrevKey{u.abbrevOff, u.encoding}
+	t := o.abbrevs[key]
+	if t == nil {
+		var err error
+		if t, err = readAbbrevs(&o.abbrev, u.abbrevOff, u.encoding, 0); err != nil {
+			return nil, err
+		}
+		if o.abbrevs == nil || o.abbrevBytes+t.size > maxAbbrevBytes {
+			o.abbrevs, o.abbrevBytes = make(map[abbrevKey]*abbrevTable), 0
+		}
+		o.abbrevs[key] = t
+		o.abbrevBytes += t.size
+	}
+	u.abbrevs = t
+	return t, nil
+}
+
+// scan calls visit with each unit's header and remembers where they are. Units that cannot be understood end it: what is behind them
+// cannot be found.
+func (o *object) scan(visit func(*unit) error) error {
+	o.starts = []uint64{}
+	for off := uint64(0); off+7 <= o.info.Size; {
+		if len(o.starts) == maxUnits {
+			return fmt.Errorf("%s: %d units: %w of %d", o.info.name, len(o.starts), ErrTooLarge, maxUnits)
+		}
+		u, err := o.header(off)
+		if err != nil {
+			return err
+		}
+		o.starts = append(o.starts, off)
+		if visit != nil {
+			if err := visit(u); err != nil {
+				return err
+			}
+		}
+		off = u.end
+	}
+	return nil
+}
+
+// unitAt gives the unit that holds an offset of .debug_info, opened.
+func (o *object) unitAt(off uint64) (*unit, error) {
+	if o.starts == nil {
+		if err := o.scan(nil); err != nil && len(o.starts) == 0 {
+			return nil, err
+		}
+	}
+	i := sort.Search(len(o.starts), func(i int) bool { return o.starts[i] > off }) - 1
+	if i < 0 {
+		return nil, fmt.Errorf("%s+%#x: %w", o.info.name, off, errReference)
+	}
+	u, err := o.header(o.starts[i])
+	if err != nil {
+		return nil, err
+	}
+	if off >= u.end || off < u.die {
+		return nil, fmt.Errorf("%s+%#x: %w", o.info.name, off, errReference)
+	}
+	return u, u.open()
+}
+
+// bytes is what is held beside the tables of units.
+func (o *object) bytes() int64 {
+	n := int64(len(o.starts))*8 + o.abbrevBytes + 8<<10
+	if o.alt != nil {
+		n += o.alt.bytes()
+	}
+	return n
+}

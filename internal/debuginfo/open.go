@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package debuginfo
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
+)
+
+// Options say how the debug information of a binary is read. The zero value is good.
+type Options struct {
+	// Memory bounds what is held of one binary, in bytes; 48 MiB when 0.
+	Memory int64
+	// Workspace is shared with other Data; its own when nil.
+	Workspace *Workspace
+	// TempDir is where files without a name are made for sections that are compressed; the system's own when empty.
+	TempDir string
+	// Open opens a file beside the binary by its absolute path, as the binary's process sees it, or as the host does; nil: none.
+	Open func(path string) (File, error)
+	// Path is where the file is, for what lies beside it.
+	Path string
+	// Binary is where the binary is, when the file is its separate debug file.
+	Binary string
+	// Text is where the binary has code. Empty: as the file's own headers say.
+	Text elfimage.Span
+}
+
+// File is an open file.
+type File struct {
+	elfimage.Image
+	Close func() error
+}
+
+// Open reads the head of each unit of a binary, or of its separate debug file. An error beside Data says what is missing; it wraps
+// [ErrNone] where there is nothing to read.
+func Open(m elfimage.Image, opt Options) (*Data, error) {
+	f, sections, err := parse(m)
+	if err != nil {
+		return nil, err
+	}
+	x := &inflater{dir: opt.TempDir}
+	o, err := readObject(f, sections, x, "")
+	if o == nil || o.info.Size == 0 {
+		return nil, errors.Join(ErrNone, err)
+	}
+	o.text = opt.Text
+	if o.text == (elfimage.Span{}) {
+		o.text = textOf(f, sections)
+	}
+	d, errData := newData(o, opt.Memory, opt.Workspace)
+	err = errors.Join(err, errData)
+	if d == nil {
+		return nil, errors.Join(err, x.close())
+	}
+	d.inflated = x
+	d.split = &splitter{open: opt.Open, paths: []string{opt.Path}, dir: opt.TempDir}
+	if opt.Binary != "" {
+		d.split.paths = append(d.split.paths, opt.Binary)
+	}
+	if name, id, ok := alternateOf(f, sections); ok && opt.Open != nil {
+		o.open = func() (*object, error) {
+			alt, closeFile, err := openAlternate(name, id, opt.Path, opt.Open, x)
+			if err == nil {
+				d.closers = append(d.closers, closeFile)
+			}
+			return alt, err
+		}
+	}
+	d.closers = append(d.closers, x.close)
+	return d, err
+}
+
+func parse(m elfimage.Image) (*elfimage.File, []elfimage.Section, error) {
+	f, err := elfimage.Parse(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	sections, err := f.Sections()
+	return f, sections, err
+}
+
+// textOf gives the range from the first to the last address of code.
+func textOf(f *elfimage.File, sections []elfimage.Section) elfimage.Span {
+	var out elfimage.Span
+	for i, s := range f.Executable(sections) {
+		if i == 0 {
+			out = s
+		}
+		out.Start, out.End = min(out.Start, s.Start), max(out.End, s.End)
+	}
+	return out
+}
+
+// readObject finds the debug sections of a file: those whose names end in the suffix, which is ".dwo" for split units and else empty.
+func readObject(f *elfimage.File, sections []elfimage.Section, x *inflater, suffix string) (*object, error) {
+	o := &object{}
+	var errs []error
+	f.EachSection(sections, func(name string, s *elfimage.Section) {
+		plain, ok := strings.CutSuffix(name, suffix)
+		if !ok {
+			return
+		}
+		if rest, ok := strings.CutPrefix(plain, ".zdebug_"); ok {
+			plain = ".debug_" + rest
+		}
+		to := o.section(plain)
+		if to == nil || to.Size != 0 {
+			return
+		}
+		img, err := x.section(f, s, name)
+		if err != nil {
+			errs = append(errs, err)
+			return
+		}
+		to.Image = img
+	})
+	return o, errors.Join(errs...)
+}
+
+// section gives the place of a section by its name, nil for those that are not read.
+func (o *object) section(name string) *section {
+	var to *section
+	switch name {
+	case ".debug_info":
+		to = &o.info
+	case ".debug_abbrev":
+		to = &o.abbrev
+	case ".debug_line":
+		to = &o.line
+	case ".debug_line_str":
+		to = &o.lineStr
+	case ".debug_str":
+		to = &o.str
+	case ".debug_str_offsets":
+		to = &o.strOffsets
+	case ".debug_addr":
+		to = &o.addr
+	case ".debug_ranges":
+		to = &o.ranges
+	case ".debug_rnglists":
+		to = &o.rnglists
+	case ".debug_aranges":
+		to = &o.aranges
+	default:
+		return nil
+	}
+	to.name = name
+	return to
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package symbol
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// anyDevice stands for file systems that are not known before a path was followed; see mayHang.
+const anyDevice = 0
+
+// beside finds a file by its absolute path, as the process sees it or else as the host does. It must be a regular one.
+func (p procfs) beside(id model.ProcessID, path string) (candidate, error) {
+	c, err := p.besideProcess(id, path)
+	if err == nil {
+		return c, nil
+	}
+	root, errHost := open(p.root, unix.O_PATH|unix.O_DIRECTORY)
+	if errHost != nil {
+		return nil, errors.Join(err, errHost)
+	}
+	defer unix.Close(root) //nolint:errcheck // an O_PATH descriptor
+	fd, errHost := p.openPatiently(root, path)
+	if errHost != nil {
+		return nil, errors.Join(err, errHost)
+	}
+	return (&procDir{procfs: p}).regular(fd, path)
+}
+
+func (p procfs) besideProcess(id model.ProcessID, path string) (candidate, error) {
+	if id.PID == 0 {
+		return nil, ErrProcessExited
+	}
+	d, err := p.dir(id)
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	root, err := openat(d.fd, "root", unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(root) //nolint:errcheck // an O_PATH descriptor
+	fd, err := p.openPatiently(root, path)
+	if err != nil {
+		return nil, err
+	}
+	return d.regular(fd, path)
+}
+
+// regular takes over a descriptor and refuses what is no regular file.
+func (d *procDir) regular(fd int, path string) (candidate, error) {
+	l, err := d.look(fd, anyDevice, path)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// openPatiently opens a path below a folder. It does not wait for a file system that does not answer.
+func (p procfs) openPatiently(root int, path string) (int, error) {
+	again, err := unix.FcntlInt(uintptr(root), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	var taken atomic.Bool // by who closes it: the call, which may come late or never
+	fd, err := ask(p.files, anyDevice, func() (int, error) {
+		if !taken.CompareAndSwap(false, true) {
+			return -1, errNoAnswer
+		}
+		defer unix.Close(again) //nolint:errcheck // an O_PATH descriptor
+		return openBelow(again, path, 0)
+	}, closeLate)
+	if taken.CompareAndSwap(false, true) {
+		unix.Close(again) //nolint:errcheck // an O_PATH descriptor
+	}
+	return fd, err
+}

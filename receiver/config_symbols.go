@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receiver
+
+import (
+	"fmt"
+	"net/url"
+	"path"
+)
+
+// SymbolsConfig says where names and lines come from, beside the binaries themselves.
+type SymbolsConfig struct {
+	// CacheDir is a folder of the Collector that keeps over restarts what was found out; none when empty.
+	CacheDir string `mapstructure:"cache_dir"`
+	// CacheMiB bounds the folder.
+	CacheMiB int `mapstructure:"cache_mib"`
+	// Debuginfod lists servers that are asked for the debug files of binaries that have none; none when empty.
+	Debuginfod []string `mapstructure:"debuginfod"`
+}
+
+const (
+	minCacheMiB   = 1
+	maxCacheMiB   = 1 << 20
+	maxDebuginfod = 8
+)
+
+func (c *SymbolsConfig) validate(at string) []error {
+	errs := []error{between(at+"::cache_mib", c.CacheMiB, minCacheMiB, maxCacheMiB)}
+	if c.CacheDir != "" && !path.IsAbs(c.CacheDir) {
+		errs = append(errs, fmt.Errorf("%s::cache_dir: %q is not allowed: it must be absolute", at, c.CacheDir))
+	}
+	if len(c.Debuginfod) > maxDebuginfod {
+		errs = append(errs, fmt.Errorf("%s::debuginfod: %d servers are not allowed: at most %d", at, len(c.Debuginfod), maxDebuginfod))
+	}
+	for i, text := range c.Debuginfod {
+		if u, err := url.Parse(text); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			errs = append(errs, fmt.Errorf("%s::debuginfod[%d]: %q is not allowed: it must be a URL as https://debuginfod.example.com", at, i, text))
+		}
+	}
+	return errs
+}
