@@ -15,8 +15,12 @@ import (
 
 // foreseePerSecond is how many programs are read each second before they are
 // sampled, and foreseeBurst how many at once: reading one costs half a
-// millisecond, and of short-lived ones most are never sampled.
-const foreseePerSecond, foreseeBurst = 10, 20
+// millisecond. foreseeAfter is how long they must have lived for it: most that are
+// over by then are never sampled.
+const (
+	foreseePerSecond, foreseeBurst = 10, 20
+	foreseeAfter                   = 3 * time.Millisecond
+)
 
 // foresight reads programs when they are exec'ed, so that their first sample
 // finds unwind tables. Programs that it has no time for are read when they are
@@ -25,19 +29,27 @@ type foresight struct {
 	flush  func() error // makes the events of processes be read
 	logger *zap.Logger
 
-	mu     sync.Mutex
-	budget budget
+	mu      sync.Mutex
+	reads   budget
+	flushes budget
+	waiting bool // until it is time to flush
 }
 
-// look has the events of processes read at once: one that nobody follows has
-// mapped code, as it does in an exec.
+// look has the events of processes read soon: one that nobody follows has mapped
+// code, as it does in an exec.
 func (f *foresight) look() {
 	f.mu.Lock()
-	able := f.budget.has(time.Now())
-	f.mu.Unlock()
-	if !able {
-		return
+	defer f.mu.Unlock()
+	if !f.waiting && f.flushes.take(time.Now()) {
+		f.waiting = true
+		time.AfterFunc(foreseeAfter, f.flushNow)
 	}
+}
+
+func (f *foresight) flushNow() {
+	f.mu.Lock()
+	f.waiting = false
+	f.mu.Unlock()
 	if err := f.flush(); err != nil {
 		f.logger.Debug("Flushing process events", zap.Error(err))
 	}
@@ -48,8 +60,11 @@ func (f *foresight) execed(s *subjects, key observe.SubjectKey, comm string) {
 	if s.find(key) != nil {
 		return // it was sampled already
 	}
+	if _, err := s.table.ProgramOf(key.ID()); err != nil {
+		return // it has ended
+	}
 	f.mu.Lock()
-	able := f.budget.take(time.Now())
+	able := f.reads.take(time.Now())
 	f.mu.Unlock()
 	if able {
 		s.foresee(key, comm)
@@ -72,30 +87,19 @@ func (s *subjects) foresee(key observe.SubjectKey, comm string) {
 	s.asked(key, comm)
 }
 
-// budget is a bucket of tokens.
+// budget is a bucket of foreseeBurst tokens, full at the begin, that
+// foreseePerSecond come to.
 type budget struct {
-	tokens float64
-	at     time.Time // when tokens was true; zero at the begin, when it is full
-}
-
-func (b *budget) fill(now time.Time) {
-	if b.at.IsZero() {
-		b.tokens = foreseeBurst
-	} else {
-		b.tokens = min(foreseeBurst, b.tokens+now.Sub(b.at).Seconds()*foreseePerSecond)
-	}
-	b.at = now
-}
-
-func (b *budget) has(now time.Time) bool {
-	b.fill(now)
-	return b.tokens >= 1
+	spent float64   // tokens
+	at    time.Time // when that was true
 }
 
 func (b *budget) take(now time.Time) bool {
-	if !b.has(now) {
+	b.spent = max(0, b.spent-now.Sub(b.at).Seconds()*foreseePerSecond)
+	b.at = now
+	if b.spent > foreseeBurst-1 {
 		return false
 	}
-	b.tokens--
+	b.spent++
 	return true
 }

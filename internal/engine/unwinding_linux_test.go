@@ -191,6 +191,10 @@ func TestInTheKernel(t *testing.T) {
 			inner += n
 		}
 	}
-	require.Greater(t, float64(inner), 0.8*float64(all), "%v", got.stacks)
-	require.LessOrEqual(t, float64(broken), 0.1*float64(all), "those before the tables were there")
+	require.Greater(t, float64(inner), 0.8*float64(all-broken), "%v", got.stacks)
+	before := 0.1
+	if emulated {
+		before = 0.4 // the engine starts there as slowly as the program
+	}
+	require.LessOrEqual(t, float64(broken), before*float64(all), "those before the tables were there")
 }

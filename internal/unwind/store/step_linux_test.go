@@ -24,6 +24,7 @@ import (
 
 // stepped is what testdata/stepper.c tells.
 type stepped struct {
+	base                                          uint64 // where the program's file is
 	steps, wrong, bare, unknown, deepest, signals int
 	met                                           []uint64 // addresses of instructions
 	bareAt                                        []uint64 // of those without a rule where the stack was wrong
@@ -67,6 +68,10 @@ func (h *hosted) converse(t *testing.T, in io.WriteCloser, out io.Reader) (got s
 			pc, err := strconv.ParseUint(rest, 0, 64)
 			require.NoError(t, err)
 			got.bareAt = append(got.bareAt, pc)
+		case "base":
+			var err error
+			got.base, err = strconv.ParseUint(rest, 0, 64)
+			require.NoError(t, err)
 		case "wrong":
 			got.complaints = append(got.complaints, rest)
 		case "status":
@@ -81,8 +86,7 @@ func (h *hosted) converse(t *testing.T, in io.WriteCloser, out io.Reader) (got s
 	return got
 }
 
-// functions counts the instructions that were met of each function of the program; its bias is where the kernel puts
-// programs without address space layout randomization.
+// functions counts the instructions that were met of each function of the program.
 func (s *stepped) functions(t *testing.T, path string) map[string]int {
 	t.Helper()
 	file, err := elf.Open(path)
@@ -90,7 +94,7 @@ func (s *stepped) functions(t *testing.T, path string) map[string]int {
 	defer func() { require.NoError(t, file.Close()) }()
 	bias := uint64(0)
 	if file.Type == elf.ET_DYN {
-		bias = 0x555555554000
+		bias = s.base
 	}
 	counts := map[string]int{}
 	count := func(name string, from, size uint64) {

@@ -286,7 +286,7 @@ static void bounds(const char *program, u64 *from, u64 *to)
 
 int main(int argc, char **argv)
 {
-	u64 max, every, since = 0, ready = 0, from, to, top;
+	u64 max, every, since = 0, ready = 0, restorer = 0, from, to, top;
 	struct user_regs_struct r, before;
 	int status, deliver = 0;
 	FILE *records = 0;
@@ -313,6 +313,7 @@ int main(int argc, char **argv)
 	ptrace(PTRACE_SETOPTIONS, child, 0, PTRACE_O_EXITKILL);
 	bounds(strrchr(argv[5], '/'), &from, &to);
 	ptrace(PTRACE_GETREGS, child, 0, &r);
+	printf("base %#lx\n", from);
 	top = r.rsp + 64; /* and what the walk may look at above the first frame */
 	for (; steps < max; steps++) {
 		enum kind kind;
@@ -338,8 +339,9 @@ int main(int argc, char **argv)
 		if (deliver) { /* the first instruction of the handler, or the next one when it is ignored or blocked */
 			u64 ret;
 
-			deliver = 0;
-			if (!unwind_read(&ret, 8, r.rsp) && before.rip != r.rip && before.rsp - r.rsp > 256) {
+			deliver = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+			if (!unwind_read(&ret, 8, r.rsp) && before.rsp - r.rsp > 256 && (ret == restorer || !restorer)) {
+				restorer = ret;
 				signals++;
 				push(0, before.rip, true);
 				push(r.rsp, ret, false);
@@ -349,8 +351,6 @@ int main(int argc, char **argv)
 		if (WSTOPSIG(status) != SIGTRAP) {
 			deliver = WSTOPSIG(status);
 			ready |= deliver == SIGUSR1;
-			follow(kind, &before, &r);
-			continue;
 		}
 		follow(kind, &before, &r);
 	}
