@@ -7,6 +7,8 @@
  * Hooks: perf_event (cpu-clock or cycles), whose programs do not nest. Kernels:
  * 5.10 and newer.
  */
+#define STACK_SUMS 0
+
 #include "include/process.h"
 #include "include/stack_table.h"
 

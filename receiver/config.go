@@ -46,7 +46,8 @@ type TargetsConfig struct {
 // ObserveConfig has a field for each kind of observation; a kind that is not
 // listed does not run.
 type ObserveConfig struct {
-	OnCPU configoptional.Optional[OnCPUConfig] `mapstructure:"on_cpu"`
+	OnCPU  configoptional.Optional[OnCPUConfig]  `mapstructure:"on_cpu"`
+	OffCPU configoptional.Optional[OffCPUConfig] `mapstructure:"off_cpu"`
 }
 
 // LimitsConfig bounds the receiver's own cost.
@@ -88,7 +89,10 @@ func (c *Config) Unmarshal(conf *confmap.Conf) error {
 		return withFullPaths(err)
 	}
 	if conf.IsSet("observe") {
-		c.Observe = ObserveConfig{OnCPU: configoptional.Default(defaultOnCPU())}
+		c.Observe = ObserveConfig{
+			OnCPU:  configoptional.Default(defaultOnCPU()),
+			OffCPU: configoptional.Default(defaultOffCPU()),
+		}
 	}
 	if err := conf.Unmarshal(c); err != nil {
 		return withFullPaths(textInstead(values, err))
@@ -111,6 +115,9 @@ func (c *Config) problems() []error {
 	errs = append(errs, between("targets::scan_interval", c.Targets.ScanInterval, minScanInterval, maxScanInterval))
 	if onCPU := c.Observe.OnCPU.Get(); onCPU != nil {
 		errs = append(errs, onCPU.validate("observe::on_cpu")...)
+	}
+	if offCPU := c.Observe.OffCPU.Get(); offCPU != nil {
+		errs = append(errs, offCPU.validate("observe::off_cpu")...)
 	}
 	errs = append(errs, notYet("policies", len(c.Policies)), notYet("tasks", len(c.Tasks)))
 	errs = append(errs, between("limits::memory_mib", c.Limits.MemoryMiB, minMemoryMiB, maxMemoryMiB))

@@ -44,13 +44,14 @@ func TestConfig(t *testing.T) {
 	for name, want := range map[string]*Config{
 		"": defaults(func(*Config) {}),
 		"nothing": defaults(func(c *Config) {
-			c.Observe = ObserveConfig{OnCPU: configoptional.Default(defaultOnCPU())}
+			c.Observe = ObserveConfig{OnCPU: configoptional.Default(defaultOnCPU()), OffCPU: configoptional.Default(defaultOffCPU())}
 		}),
-		"listed": defaults(func(*Config) {}),
+		"listed": defaults(func(c *Config) { c.Observe.OffCPU = configoptional.Default(defaultOffCPU()) }),
 		"some": defaults(func(c *Config) {
 			onCPU := defaultOnCPU()
 			onCPU.Period = 50 * time.Millisecond
 			c.Observe.OnCPU = configoptional.Some(onCPU)
+			c.Observe.OffCPU = configoptional.Default(defaultOffCPU())
 		}),
 		"all": {
 			RootPath: "/proc/self/root",
@@ -65,6 +66,9 @@ func TestConfig(t *testing.T) {
 			Observe: ObserveConfig{OnCPU: configoptional.Some(OnCPUConfig{
 				Targets: []SelectorConfig{{Port: 65535}}, Period: time.Second, ReportInterval: 10 * time.Minute,
 				Event: "cycles", UserStacks: true, MaxDepth: 1,
+			}), OffCPU: configoptional.Some(OffCPUConfig{
+				Targets: []SelectorConfig{{Comm: "redis"}}, MaxBlock: 24 * time.Hour, ReportInterval: time.Second,
+				KernelStacks: true, MaxDepth: 64,
 			})},
 			Policies: []any{}, Tasks: []any{},
 			Limits: LimitsConfig{MemoryMiB: 32, CPUPercent: 0.5},
@@ -88,6 +92,10 @@ func TestDefaults(t *testing.T) {
 		Period: 9 * time.Millisecond, ReportInterval: 5 * time.Second, Event: "cpu_clock",
 		KernelStacks: true, UserStacks: true, MaxDepth: 127,
 	}, *c.Observe.OnCPU.Get())
+	require.Nil(t, c.Observe.OffCPU.Get(), "only where it is listed")
+	require.Equal(t, OffCPUConfig{
+		MinBlock: time.Millisecond, ReportInterval: 5 * time.Second, KernelStacks: true, UserStacks: true, MaxDepth: 127,
+	}, defaultOffCPU())
 }
 
 // TestInvalid has one file for each case. The text is what the user reads after the Collector's own path to the receiver.
@@ -103,9 +111,9 @@ func TestInvalid(t *testing.T) {
 		"unknown_key_in_narrowing": "observe::on_cpu::targets[0]::image: no such key; allowed here are " + selectorKeys,
 		"unknown_key_in_kind":      "observe::on_cpu::periode: no such key; allowed here are " + kindKeys,
 		"enabled":                  "observe::on_cpu::enabled: no such key; allowed here are " + kindKeys,
-		"unknown_kind":             "observe::oncpu: no such key; allowed here are on_cpu",
+		"unknown_kind":             "observe::oncpu: no such key; allowed here are off_cpu, on_cpu",
 
-		"later_kind":       "observe::off_cpu: this version does not have this kind of observation; it has on_cpu",
+		"later_kind":       "observe::network: this version does not have this kind of observation; it has off_cpu, on_cpu",
 		"later_control":    "control: this version has no control API",
 		"later_kubernetes": "kubernetes: " + later,
 		"later_pod":        "targets::include[1]::pod: " + later,
@@ -165,6 +173,13 @@ func TestInvalid(t *testing.T) {
 		"range_cpu_high":    "limits::cpu_percent: 100.5 is not allowed: it is per cent of one core, above 0 and at most 100",
 		"range_cpu_nan":     "limits::cpu_percent: NaN is not allowed: it must be a number",
 		"event":             `observe::on_cpu::event: "instructions" is not allowed: it must be cpu_clock or cycles`,
+		"off_cpu": "observe::off_cpu::min_block: -1ns is not allowed: it must lie between 0s and 1m0s\n" +
+			"observe::off_cpu::max_block: 25h0m0s is not allowed: it must lie between 0s and 24h0m0s\n" +
+			"observe::off_cpu::report_interval: 1ms is not allowed: it must lie between 1s and 10m0s\n" +
+			"observe::off_cpu::max_depth: 0 is not allowed: it must lie between 1 and 127\n" +
+			"observe::off_cpu::user_stacks: false is not allowed where kernel_stacks is false: samples would have no stacks\n" +
+			"observe::off_cpu::targets[0]::" + condition,
+		"off_cpu_max_block": "observe::off_cpu::max_block: 4ms is not allowed: it must be 0 (no maximum) or at least min_block, which is 5ms",
 		"many": "targets::scan_interval: 0s is not allowed: it must lie between 1s and 1h0m0s\n" +
 			"observe::on_cpu::period: 0s is not allowed: it must lie between 1ms and 1s\n" +
 			"observe::on_cpu::event: \"\" is not allowed: it must be cpu_clock or cycles\n" +
@@ -232,10 +247,16 @@ func TestEngineConfig(t *testing.T) {
 			Targets: []process.Selector{{Port: 65535}}, Period: time.Second, ReportInterval: 10 * time.Minute,
 			Cycles: true, UserStacks: true, MaxDepth: 1,
 		},
+		OffCPU: &engine.OffCPU{
+			Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second, MaxBlock: 24 * time.Hour,
+			KernelStacks: true, MaxDepth: 64,
+		},
 		MemoryBytes: 32 << 20, CPUPercent: 0.5,
 	}, got)
-	require.Nil(t, engineConfig(c, false).OnCPU, "nobody takes profiles")
+	unheard := engineConfig(c, false)
+	require.False(t, unheard.Observes(), "nobody takes profiles")
 	nothing, err := load(t, "config.yaml", "ebpf/nothing")
 	require.NoError(t, err)
-	require.Nil(t, engineConfig(nothing, true).OnCPU)
+	idle := engineConfig(nothing, true)
+	require.False(t, idle.Observes())
 }

@@ -26,5 +26,16 @@ func engineConfig(c *Config, profiles bool) engine.Config {
 			MaxDepth:       onCPU.MaxDepth,
 		}
 	}
+	if offCPU := c.Observe.OffCPU.Get(); offCPU != nil && profiles {
+		config.OffCPU = &engine.OffCPU{
+			Targets:        selectors(offCPU.Targets),
+			ReportInterval: offCPU.ReportInterval,
+			MinBlock:       offCPU.MinBlock,
+			MaxBlock:       offCPU.MaxBlock,
+			KernelStacks:   offCPU.KernelStacks,
+			UserStacks:     offCPU.UserStacks,
+			MaxDepth:       offCPU.MaxDepth,
+		}
+	}
 	return config
 }

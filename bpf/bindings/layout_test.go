@@ -24,6 +24,9 @@ var shared = []struct {
 }{
 	{"oncpu", "stack_entry", 88, OnCPUStackEntry{}},
 	{"oncpu", "stack_table", 72 + 4*1024, OnCPUStackTable{}},
+	{"offcpu", "stack_entry", 88, OnCPUStackEntry{}},
+	{"offcpu", "stack_table", 72 + 4*1024, OnCPUStackTable{}},
+	{"offcpu", "offcpu_cpu", 40, OffCPUOffcpuCpu{}},
 	{"process", "scope_entry", 8, ProcessScopeEntry{}},
 	{"oncpu", "unwind_rule", 16, OnCPUUnwindRule{}},
 	{"oncpu", "unwind_page", 8, OnCPUUnwindPage{}},
@@ -53,7 +56,7 @@ func objects(t *testing.T, room string) map[string]*ebpf.CollectionSpec {
 
 func embedded(t *testing.T, room string) *ebpf.CollectionSpec {
 	t.Helper()
-	load := map[string]func() (*ebpf.CollectionSpec, error){"oncpu": LoadOnCPU, "process": LoadProcess}
+	load := map[string]func() (*ebpf.CollectionSpec, error){"oncpu": LoadOnCPU, "offcpu": LoadOffCPU, "process": LoadProcess}
 	spec, err := load[room]()
 	require.NoError(t, err)
 	return spec
@@ -130,6 +133,7 @@ func TestEnums(t *testing.T) {
 		{"scope_bit", map[string]uint64{
 			"SCOPE_ASKED":   uint64(ProcessScopeBitSCOPE_ASKED),
 			"SCOPE_ON_CPU":  uint64(ProcessScopeBitSCOPE_ON_CPU),
+			"SCOPE_OFF_CPU": uint64(ProcessScopeBitSCOPE_OFF_CPU),
 			"SCOPE_DECIDED": uint64(ProcessScopeBitSCOPE_DECIDED),
 		}},
 		{"process_loss", map[string]uint64{

@@ -5,10 +5,13 @@
 package bindings
 
 import (
+	"errors"
 	"os"
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/rlimit"
 	"github.com/stretchr/testify/require"
 )
@@ -21,16 +24,21 @@ func TestVerifier(t *testing.T) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		t.Logf("RLIMIT_MEMLOCK stays as it is: %v", err)
 	}
-	for _, room := range []string{"process", "oncpu"} {
+	for _, room := range []string{"process", "oncpu", "offcpu"} {
 		t.Run(room, func(t *testing.T) {
 			spec := embedded(t, room)
+			withoutWhatIsMissing(t, spec)
 			spec.Maps[ProcessMapScope].MaxEntries = 64
-			if tables, ok := spec.Maps[OnCPUMapStackTables]; ok {
+			if tables, ok := spec.Maps[OnCPUMapStackTables]; ok { // of whatever object
 				var arena uint32
 				require.NoError(t, spec.Variables[OnCPUVarArenaBytes].Get(&arena))
 				tables.InnerMap.ValueSize += arena
 			}
 			coll, err := ebpf.NewCollection(spec)
+			var refused *ebpf.VerifierError
+			if errors.As(err, &refused) {
+				t.Logf("%+v", refused) // its whole log
+			}
 			require.NoError(t, err)
 			defer coll.Close()
 			for name, program := range coll.Programs {
@@ -42,4 +50,22 @@ func TestVerifier(t *testing.T) {
 			}
 		})
 	}
+}
+
+// withoutWhatIsMissing takes out of the object what this kernel is known not to have, as the loader does.
+func withoutWhatIsMissing(t *testing.T, spec *ebpf.CollectionSpec) {
+	t.Helper()
+	kernel, err := btf.LoadKernelSpec()
+	require.NoError(t, err)
+	var tracepoint *btf.Typedef
+	if err := kernel.TypeByName("btf_trace_sched_exit_tp", &tracepoint); err != nil {
+		require.ErrorIs(t, err, btf.ErrNotFound)
+		delete(spec.Programs, OffCPUProgResumedAtExit)
+	}
+	storage, ok := spec.Maps[OffCPUMapOffcpuThreads]
+	if !ok || features.HaveMapType(ebpf.TaskStorage) == nil {
+		return
+	}
+	storage.Type, storage.Flags, storage.MaxEntries, storage.Key, storage.Value = ebpf.Array, 0, 1, nil, nil
+	require.NoError(t, spec.Variables[OffCPUVarTaskStorage].Set(false))
 }

@@ -45,6 +45,7 @@ type ProcessScopeBit uint32
 const (
 	ProcessScopeBitSCOPE_ASKED   ProcessScopeBit = 0
 	ProcessScopeBitSCOPE_ON_CPU  ProcessScopeBit = 1
+	ProcessScopeBitSCOPE_OFF_CPU ProcessScopeBit = 2
 	ProcessScopeBitSCOPE_DECIDED ProcessScopeBit = 1073741824
 )
 

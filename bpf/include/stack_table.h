@@ -20,8 +20,13 @@
 
 #include "user_stack.h"
 
+/* An object that only counts says 0, and leaves stack_entry.values alone. */
+#ifndef STACK_SUMS
+#define STACK_SUMS 1
+#endif
+
 #define MAX_FRAMES 127       /* PERF_MAX_STACK_DEPTH, of each of the two stacks */
-#define FRAME_BYTES (MAX_FRAMES * sizeof(u64))
+#define FRAME_BYTES (MAX_FRAMES * sizeof(u64)) /* 0x3f8, also a mask */
 #define COMMON_BYTES (48 * sizeof(u64)) /* most kernel stacks fit into this */
 #define SLOTS 1024           /* a power of two */
 #define PROBES 8             /* slots looked at before an entry stays unmerged */
@@ -160,7 +165,7 @@ static __always_inline u32 take_stack(void *ctx, void *to, u64 flags, s16 *frame
 		return 0;
 	}
 	*frames = bytes / sizeof(u64);
-	return bytes;
+	return bytes & FRAME_BYTES; /* all of its bits: tells the verifier no more than it is */
 }
 
 /*
@@ -234,8 +239,10 @@ static __always_inline bool stack_merge(struct stack_table *table, struct stack_
 		other = (void *)table->arena + at;
 		if (stack_same(other, entry)) {
 			other->count += entry->count;
-			other->values[0] += entry->values[0];
-			other->values[1] += entry->values[1];
+			if (STACK_SUMS) {
+				other->values[0] += entry->values[0];
+				other->values[1] += entry->values[1];
+			}
 			return true;
 		}
 	}
@@ -265,8 +272,10 @@ static __always_inline struct stack_entry *stack_begin(struct stack_table *table
 	entry->tid = who->tid;
 	entry->exec_id = who->exec_id;
 	entry->count = count;
-	entry->values[0] = 0;
-	entry->values[1] = 0;
+	if (STACK_SUMS) {
+		entry->values[0] = 0;
+		entry->values[1] = 0;
+	}
 	entry->tag = 0;
 	entry->user_end = 0;
 	entry->caller = 0;

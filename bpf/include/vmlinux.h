@@ -38,6 +38,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 
 enum {
@@ -46,7 +47,12 @@ enum {
 };
 
 enum {
+	BPF_F_NO_PREALLOC = 1U << 0,
 	BPF_F_MMAPABLE = 1U << 10,
+};
+
+enum {
+	BPF_LOCAL_STORAGE_GET_F_CREATE = 1ULL << 0,
 };
 
 enum {
@@ -60,6 +66,13 @@ enum {
 
 #define TASK_COMM_LEN 16
 
+/* include/linux/sched.h */
+#define PF_KTHREAD 0x00200000
+#define TASK_DEAD 0x00000080
+
+/* THREAD_SIZE with pages of 4 KiB and without KASAN. */
+#define KERNEL_STACK_BYTES (16 << 10)
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 typedef struct {
@@ -70,24 +83,52 @@ struct signal_struct {
 	atomic_t live;
 };
 
+struct inode {
+	u16 i_mode;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
 struct task_struct {
 	s32 pid;
 	s32 tgid;
+	unsigned int flags;
+	unsigned int __state;
+	unsigned in_iowait : 1;
+	void *stack;
 	u64 start_boottime;
 	u64 self_exec_id;
 	void *stack;
 	struct task_struct *group_leader;
 	struct signal_struct *signal;
+	struct files_struct *files;
+};
+
+struct task_struct___before_5_14 {
+	volatile long state;
 };
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, ip, cs, sp;
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, sp;
 };
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
 	u64 regs[31];
 	u64 sp, pc, pstate;
+	u64 orig_x0;
+	s32 syscallno;
 };
 #endif
 

@@ -3,12 +3,13 @@
 // Command bench measures the built distribution, bin/otelcol-ebpf, as a whole process under loads that it starts itself,
 // and compares the figures with the targets of on-CPU profiling. It needs root.
 //
-// Three parts, each of which ends by itself:
+// Four parts, each of which ends by itself:
 //   - exact: programs are profiled from their start to their end and the samples in the exported profiles are compared
 //     with the CPU time that the kernel has charged to them;
 //   - busy: two busy C threads, a Go and a Java program; samples, kernel and engine time for each, memory, start;
 //   - web: nginx and wrk at full speed, in turns with both stacks and with user stacks alone, and with a reference
-//     program in the receiver's place.
+//     program in the receiver's place;
+//   - switch: two threads that wake each other, and what off_cpu adds to each switch between them.
 //
 // The exit status is 1 when the benchmark itself went wrong and, with -check, when a target is missed or was not measured.
 package main

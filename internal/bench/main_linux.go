@@ -99,6 +99,7 @@ func (b *bench) measure(ctx context.Context) error {
 		{partExact, b.exact},
 		{partBusy, b.busy},
 		{partWeb, b.web},
+		{partSwitch, b.switches},
 	} {
 		if !slices.Contains(b.parts, part.name) {
 			continue

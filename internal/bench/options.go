@@ -15,9 +15,10 @@ import (
 
 // Parts of the benchmark.
 const (
-	partExact = "exact"
-	partBusy  = "busy"
-	partWeb   = "web"
+	partExact  = "exact"
+	partBusy   = "busy"
+	partWeb    = "web"
+	partSwitch = "switch"
 )
 
 // options are the command line.
@@ -38,7 +39,7 @@ func parseOptions(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&o.binary, "binary", "", "the Collector (default bin/otelcol-ebpf of the module)")
-	parts := flags.String("parts", "exact,busy,web", "what to measure")
+	parts := flags.String("parts", "exact,busy,web,switch", "what to measure")
 	flags.DurationVar(&o.seconds, "seconds", 30*time.Second, "length of the steady state of busy, 5s to 1h")
 	flags.DurationVar(&o.webTime, "web-seconds", 15*time.Second, "length of each round of web, 2s to 10m")
 	flags.IntVar(&o.rounds, "rounds", 2, "rounds of web, 1 to 20")
@@ -72,8 +73,8 @@ func (o options) validate(rest []string) error {
 		errs = append(errs, fmt.Errorf("arguments %q: none are allowed", rest))
 	}
 	for _, part := range o.parts {
-		if !slices.Contains([]string{partExact, partBusy, partWeb}, part) {
-			errs = append(errs, fmt.Errorf("-parts %q: allowed are %s, %s and %s", part, partExact, partBusy, partWeb))
+		if !slices.Contains([]string{partExact, partBusy, partWeb, partSwitch}, part) {
+			errs = append(errs, fmt.Errorf("-parts %q: allowed are %s, %s, %s and %s", part, partExact, partBusy, partWeb, partSwitch))
 		}
 	}
 	if o.seconds < 5*time.Second || o.seconds > time.Hour {

@@ -26,7 +26,7 @@ func TestOptions(t *testing.T) {
 
 func TestOptionsRefuse(t *testing.T) {
 	for want, args := range map[string][]string{
-		`-parts "disk": allowed are exact, busy and web`: {"-parts", "disk"},
+		`-parts "disk": allowed are exact, busy, web and switch`: {"-parts", "disk"},
 		"-seconds 1s: must be from 5s to 1h":             {"-seconds", "1s"},
 		"-web-seconds 1h0m0s: must be from 2s to 10m":    {"-web-seconds", "1h"},
 		"-rounds 0: must be from 1 to 20":                {"-rounds", "0"},

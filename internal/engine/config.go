@@ -20,6 +20,8 @@ type Config struct {
 	ScanInterval time.Duration
 	// OnCPU is nil when that kind does not run.
 	OnCPU *OnCPU
+	// OffCPU likewise.
+	OffCPU *OffCPU
 	// MemoryBytes and CPUPercent (of one core) bound the engine's own cost.
 	MemoryBytes uint64
 	CPUPercent  float64
@@ -28,7 +30,7 @@ type Config struct {
 // kinds is how many kinds of observation are asked for.
 func (c *Config) kinds() int {
 	n := 0
-	for _, asked := range []bool{c.OnCPU != nil} {
+	for _, asked := range []bool{c.OnCPU != nil, c.OffCPU != nil} {
 		if asked {
 			n++
 		}
@@ -40,7 +42,9 @@ func (c *Config) kinds() int {
 func (c *Config) Observes() bool { return c.kinds() > 0 }
 
 // userStacks tells whether any kind takes user stacks.
-func (c *Config) userStacks() bool { return c.OnCPU != nil && c.OnCPU.UserStacks }
+func (c *Config) userStacks() bool {
+	return c.OnCPU != nil && c.OnCPU.UserStacks || c.OffCPU != nil && c.OffCPU.UserStacks
+}
 
 // OnCPU configures the kind on_cpu.
 type OnCPU struct {
@@ -50,6 +54,18 @@ type OnCPU struct {
 	ReportInterval time.Duration
 	// Cycles samples by the hardware's cycle counter where there is one.
 	Cycles                   bool
+	KernelStacks, UserStacks bool
+	MaxDepth                 int
+}
+
+// OffCPU configures the kind off_cpu.
+type OffCPU struct {
+	// Targets narrows the engine's own; empty does not.
+	Targets        []process.Selector
+	ReportInterval time.Duration
+	// MinBlock is the shortest wait that is told with its stack, MaxBlock the longest
+	// that is told at all, or 0.
+	MinBlock, MaxBlock       time.Duration
 	KernelStacks, UserStacks bool
 	MaxDepth                 int
 }

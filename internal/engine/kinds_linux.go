@@ -14,6 +14,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/offcpu"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
@@ -22,6 +23,7 @@ import (
 // catalogue lists the kinds of observation. A new kind is one line here.
 var catalogue = []kindOf{
 	{observe.OnCPU, lifecycle.ScopeOnCPU, (*Engine).startOnCPU},
+	{observe.OffCPU, lifecycle.ScopeOffCPU, (*Engine).startOffCPU},
 }
 
 // kindOf is a kind of observation. start returns nil where the configuration
@@ -81,6 +83,32 @@ func (e *Engine) startOnCPU(loader *kernel.Loader, host host) (*running, []proce
 		Observation: profiler, reportInterval: c.ReportInterval,
 		starts: fmt.Sprintf("sampling %d CPUs every %s", profiler.Attached(), c.Period),
 		fields: []zap.Field{zap.Int("cpus", profiler.Attached()), zap.Duration("period", c.Period)},
+	}, c.Targets, nil
+}
+
+func (e *Engine) startOffCPU(loader *kernel.Loader, host host) (*running, []process.Selector, error) {
+	c := e.config.OffCPU
+	if c == nil {
+		return nil, nil, nil
+	}
+	observer, err := offcpu.Start(offcpu.Config{
+		MinBlock:     c.MinBlock,
+		MaxBlock:     c.MaxBlock,
+		KernelStacks: c.KernelStacks,
+		UserStacks:   c.UserStacks,
+		MaxDepth:     c.MaxDepth,
+		MapBytes:     e.share(mapShare),
+		SampleBytes:  e.share(sampleShare),
+		SysRoot:      e.sysRoot(),
+		ProcRoot:     e.procRoot(),
+	}, loader, e.sharedMaps(), host)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &running{
+		Observation: observer, reportInterval: c.ReportInterval,
+		starts: fmt.Sprintf("timing waits of %s and more", c.MinBlock),
+		fields: []zap.Field{zap.Duration("min_block", c.MinBlock)},
 	}, c.Targets, nil
 }
 

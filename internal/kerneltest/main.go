@@ -29,6 +29,7 @@ var testedPackages = []string{
 	"internal/process",
 	"internal/process/lifecycle",
 	"internal/symbol",
+	"internal/observe/offcpu",
 	"internal/observe/oncpu",
 	"internal/engine",
 	"receiver",

@@ -105,6 +105,22 @@ const (
 	StackNoRegister StackError = "no_register"     // the rule needs a register that is not known there
 )
 
+// BlockReason says why a thread has waited. It is the value of the sample
+// attribute ebpf.block.reason.
+type BlockReason string
+
+// Reasons of waits; docs/telemetry.md says what is told as which.
+const (
+	BlockLock      BlockReason = "lock"
+	BlockDisk      BlockReason = "disk"
+	BlockNetwork   BlockReason = "network"
+	BlockSleep     BlockReason = "sleep"
+	BlockPreempted BlockReason = "preempted"
+	BlockPageFault BlockReason = "page_fault"
+	BlockOther     BlockReason = "other"
+	BlockShort     BlockReason = "short" // all waits below min_block, together
+)
+
 // Sample is a set of equal observations of one thread.
 type Sample struct {
 	ThreadID   uint32
@@ -114,6 +130,8 @@ type Sample struct {
 	// Values has one entry for each of the profile's SampleTypes.
 	Values []int64
 	Error  StackError
+	// BlockReason is set on samples of off_cpu.
+	BlockReason BlockReason
 }
 
 // ValueType names what is counted and in which UCUM unit.

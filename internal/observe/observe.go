@@ -16,7 +16,8 @@ type Kind string
 
 // Kinds of observation.
 const (
-	OnCPU Kind = "on_cpu"
+	OnCPU  Kind = "on_cpu"
+	OffCPU Kind = "off_cpu"
 )
 
 // Observation is one running kind. Its methods are called from one goroutine,

@@ -60,6 +60,28 @@ func TestProfilesMergeEqualSamples(t *testing.T) {
 	require.Equal(t, 1+3, d.StackTable().Len())
 }
 
+// TestBlockReasons holds that waits for different reasons are different samples and say which.
+func TestBlockReasons(t *testing.T) {
+	p := newProfile(7)
+	p.SampleTypes = []model.ValueType{{Type: "off_cpu", Unit: "nanoseconds"}}
+	frames := loadFrames(1)
+	for i, reason := range []model.BlockReason{model.BlockLock, model.BlockPageFault, model.BlockLock, ""} {
+		p.Samples = append(p.Samples, model.Sample{BlockReason: reason, Values: []int64{1 << i}, Frames: frames})
+	}
+	out := newTestBuilder().Profiles([]*model.Profile{p})
+	requireValid(t, out)
+	values := map[string]int64{}
+	require.NoError(t, Fold(out, func(s FoldedSample) error {
+		reason := ""
+		if value, ok := s.Attributes.Get(KeyBlockReason); ok {
+			reason = value.Str()
+		}
+		values[reason] += s.Value
+		return nil
+	}))
+	require.Equal(t, map[string]int64{"lock": 5, "page_fault": 2, "": 8}, values)
+}
+
 func TestProfilesOfManyProcesses(t *testing.T) {
 	in := load(t, 200, 2000, 10)
 	// A second kind of a process joins the resource of the first.

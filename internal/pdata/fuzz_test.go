@@ -122,7 +122,7 @@ func (s *source) frame() *model.Frame {
 }
 
 func (s *source) sample(frames []*model.Frame) model.Sample {
-	out := model.Sample{ThreadID: uint32(s.uint()), ThreadName: s.text(), Error: model.StackError(s.text())}
+	out := model.Sample{ThreadID: uint32(s.uint()), ThreadName: s.text(), Error: model.StackError(s.text()), BlockReason: model.BlockReason(s.text())}
 	for range s.byte() % 6 {
 		out.Frames = append(out.Frames, frames[int(s.byte())%len(frames)])
 	}

@@ -62,8 +62,8 @@ func (b *Builder) add(p *model.Profile, from, maxSamples, maxBytes int) int {
 }
 
 // sizeSample is an upper bound of a sample's bytes: stack index, value and
-// three attribute indices.
-const sizeSample = sizeHeader + 6 + sizeHeader + 10 + sizeHeader + 3*5
+// four attribute indices.
+const sizeSample = sizeHeader + 6 + sizeHeader + 10 + sizeHeader + 4*5
 
 // emit writes the merged samples as one OTLP profile per sample type.
 func (b *Builder) emit(p *model.Profile) {

@@ -15,8 +15,8 @@ import (
 type sampleKey struct {
 	profile int32
 	stack   int32
-	// thread, name and reason are attribute indices, 0 for none.
-	thread, name, reason int32
+	// thread, name, reason and block are attribute indices, 0 for none.
+	thread, name, reason, block int32
 }
 
 // samples merges the samples of one profile at a time.
@@ -70,9 +70,9 @@ func (s *samples) emit(out pprofile.SampleSlice, column int) {
 		sample := out.AppendEmpty()
 		sample.SetStackIndex(key.stack)
 		sample.Values().Append(s.values[i*s.width+column])
-		var attrs [3]int32
+		var attrs [4]int32
 		n := 0
-		for _, index := range [...]int32{key.thread, key.name, key.reason} {
+		for _, index := range [...]int32{key.thread, key.name, key.reason, key.block} {
 			if index != 0 {
 				attrs[n] = index
 				n++
@@ -113,6 +113,9 @@ func (d *dictionary) sampleKey(n int32, s *model.Sample) sampleKey {
 	key := sampleKey{profile: n, stack: d.stack(s.Frames), thread: t.id, name: t.name}
 	if s.Error != model.StackWhole {
 		key.reason = d.text(KeyStackError, string(s.Error))
+	}
+	if s.BlockReason != "" {
+		key.block = d.text(KeyBlockReason, string(s.BlockReason))
 	}
 	return key
 }

@@ -32,6 +32,8 @@ const (
 const (
 	// KeyStackError is set on samples whose stack is cut or missing.
 	KeyStackError = "ebpf.stack.error"
+	// KeyBlockReason is set on samples of off-CPU time.
+	KeyBlockReason = "ebpf.block.reason"
 	// KeyTaskID is set on profiles that a task or a policy started.
 	KeyTaskID = "ebpf.task.id"
 )

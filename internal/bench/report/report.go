@@ -12,10 +12,11 @@ import (
 type Report struct {
 	Host Host
 	// Binary is the SHA-256 of the Collector that was measured, in hexadecimal: figures are of one build.
-	Binary string
-	Exact  []Exact `json:",omitempty"`
-	Busy   *Busy   `json:",omitempty"`
-	Web    []Web   `json:",omitempty"`
+	Binary   string
+	Exact    []Exact  `json:",omitempty"`
+	Busy     *Busy    `json:",omitempty"`
+	Web      []Web    `json:",omitempty"`
+	Switches []Switch `json:",omitempty"`
 	// Notes say what was left out or disturbed, and why.
 	Notes   []string `json:",omitempty"`
 	Targets []Target

@@ -62,6 +62,7 @@ func (r *Report) Judge() {
 	duration(add, "engine CPU per sample (Collector less bare one, steady)", maxEngine, b.ProcessPerSample(), measured && b.Bare.Total() > 0)
 	add("RssAnon, highest", mib(maxAnon), mib(b.RSSAnon), measured, b.RSSAnon <= maxAnon)
 	add("kernel maps", mib(maxMaps), mib(b.KernelMapBytes), measured, b.KernelMapBytes <= maxMaps)
+	r.judgeSwitches(add)
 	duration(add, "process start to first sample, median", maxFirstSample, b.FirstSample(), measured && b.FirstSample() > 0)
 }
 

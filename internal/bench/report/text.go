@@ -33,6 +33,7 @@ func (r *Report) Print(to io.Writer) error {
 		r.Busy.print(w)
 	}
 	r.printWeb(w)
+	r.printSwitches(w)
 	fmt.Fprintf(w, "\nTargets\n")
 	for _, t := range r.Targets {
 		fmt.Fprintf(w, "  %s\t%s\t%s\tlimit %s\n", t.Verdict(), t.Name, t.Figure, t.Limit)

@@ -121,8 +121,9 @@ type Scope uint32
 
 // Kinds of observation as bits of a Scope.
 const (
-	ScopeNone  Scope = 0
-	ScopeOnCPU       = Scope(bindings.ProcessScopeBitSCOPE_ON_CPU)
+	ScopeNone   Scope = 0
+	ScopeOnCPU        = Scope(bindings.ProcessScopeBitSCOPE_ON_CPU)
+	ScopeOffCPU       = Scope(bindings.ProcessScopeBitSCOPE_OFF_CPU)
 )
 
 // Decide writes into the kernel which observations a process is in scope of.

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+)
+
+// waiting is a configuration that times the waits of one program.
+func waiting(include process.Selector) Config {
+	config := configuration(time.Second, include)
+	config.OnCPU = nil
+	config.OffCPU = &OffCPU{
+		ReportInterval: time.Second, MinBlock: time.Millisecond, KernelStacks: true, UserStacks: true, MaxDepth: 127,
+	}
+	return config
+}
+
+// waits are the samples of a program, of one thread or of all (0).
+func (o *observed) waits(path string, thread int) []model.Sample {
+	var samples []model.Sample
+	for _, p := range o.of(runs(path)) {
+		for _, s := range p.Samples {
+			if thread == 0 || s.ThreadID == uint32(thread) {
+				samples = append(samples, s)
+			}
+		}
+	}
+	return samples
+}
+
+// total sums the waits that fit.
+func total(samples []model.Sample, fits func(*model.Sample) bool) (sum time.Duration) {
+	for i := range samples {
+		if fits(&samples[i]) {
+			sum += time.Duration(samples[i].Values[0])
+		}
+	}
+	return sum
+}
+
+func all(*model.Sample) bool { return true }
+
+func below(function string) func(*model.Sample) bool {
+	return func(s *model.Sample) bool { return strings.Contains(names(s.Frames), function) }
+}
+
+func because(reason model.BlockReason) func(*model.Sample) bool {
+	return func(s *model.Sample) bool { return s.BlockReason == reason }
+}
+
+func show(t *testing.T, samples []model.Sample) {
+	for _, s := range samples {
+		t.Logf("%d %s %s %s: %s", s.ThreadID, s.BlockReason, time.Duration(s.Values[0]), s.Error, names(s.Frames))
+	}
+}
+
+// TestDeadlock holds that two threads that wait for each other's mutex for two seconds, until the process ends, are told
+// with these two seconds below pthread_mutex_lock.
+func TestDeadlock(t *testing.T) {
+	needRoot(t)
+	blocked := testbin.C(t, "testdata/blocked.c")
+	o := begin(t, waiting(process.Selector{Exe: blocked}))
+	threads := launch(t, blocked, "deadlock", "2000").end()
+	require.Len(t, threads, 2)
+	o.end()
+	for _, thread := range threads {
+		samples := o.waits(blocked, int(thread))
+		locked := total(samples, func(s *model.Sample) bool {
+			return s.BlockReason == model.BlockLock && below("pthread_mutex_lock")(s)
+		})
+		if !emulated {
+			require.InEpsilon(t, 2.0, locked.Seconds(), 0.02)
+		} else {
+			require.InEpsilon(t, 2.0, locked.Seconds(), 0.2)
+		}
+		if t.Failed() {
+			show(t, samples)
+		}
+	}
+}
+
+// TestOffCPUTime holds that the time of all waits of a thread is what the kernel says that it did not run: the wall clock
+// less its CPU time.
+func TestOffCPUTime(t *testing.T) {
+	needRoot(t)
+	blocked := testbin.C(t, "testdata/blocked.c")
+	o := begin(t, waiting(process.Selector{Exe: blocked}))
+	numbers := launch(t, blocked, "mixed", "3000").end()
+	require.Len(t, numbers, 6)
+	o.end()
+	for i := 0; i < len(numbers); i += 3 {
+		samples := o.waits(blocked, int(numbers[i]))
+		want, got := numbers[i+1]-numbers[i+2], total(samples, all)
+		t.Logf("off CPU %s of %s, told %s, of which %s in short waits", want, numbers[i+1], got, total(samples, because(model.BlockShort)))
+		tolerance := 0.02
+		if emulated {
+			tolerance = 0.05 // the start and the end of a thread take longer than between its looks at the clock
+		}
+		require.InEpsilon(t, want.Seconds(), got.Seconds(), tolerance)
+		require.Positive(t, total(samples, because(model.BlockShort)))
+		require.Positive(t, total(samples, because(model.BlockSleep)))
+	}
+}
+
+// TestPreempted holds that a thread whose CPU another one has is told as preempted, for as long as the kernel says that it
+// was in the run queue.
+func TestPreempted(t *testing.T) {
+	needRoot(t)
+	blocked := testbin.C(t, "testdata/blocked.c")
+	o := begin(t, waiting(process.Selector{Exe: blocked}))
+	numbers := launch(t, blocked, "crowd", "2000").end()
+	require.Len(t, numbers, 4)
+	o.end()
+	for i := 0; i < len(numbers); i += 2 {
+		samples := o.waits(blocked, int(numbers[i]))
+		preempted, short := total(samples, because(model.BlockPreempted)), total(samples, because(model.BlockShort))
+		t.Logf("in the run queue %s, told %s preempted and %s in short waits", numbers[i+1], preempted, short)
+		require.Greater(t, numbers[i+1], 500*time.Millisecond, "they shared a CPU")
+		tolerance := 0.03
+		if emulated {
+			tolerance = 0.1
+		}
+		require.InEpsilon(t, numbers[i+1].Seconds(), (preempted + short).Seconds(), tolerance)
+	}
+}
+
+// TestOffCPUShares holds that functions are told with their parts of the time that was waited.
+func TestOffCPUShares(t *testing.T) {
+	needRoot(t)
+	blocked := testbin.C(t, "testdata/blocked.c")
+	o := begin(t, waiting(process.Selector{Exe: blocked}))
+	spent := launch(t, blocked, "shares", "3000").end()
+	require.Len(t, spent, 2)
+	o.end()
+	samples := o.waits(blocked, 0)
+	long, brief := total(samples, below("main long_wait")), total(samples, below("main brief_wait"))
+	t.Logf("long %s of %s, brief %s of %s", long, spent[0], brief, spent[1])
+	require.InDelta(t, spent[0].Seconds()/(spent[0]+spent[1]).Seconds(), long.Seconds()/(long+brief).Seconds(), 0.03)
+	tolerance := 0.03
+	if emulated {
+		tolerance = 0.1 // the first waits come before the tables for unwinding
+	}
+	require.InEpsilon(t, spent[0].Seconds(), long.Seconds(), tolerance)
+	require.InEpsilon(t, spent[1].Seconds(), brief.Seconds(), tolerance)
+}
+
+// TestBlockReasons holds that each wait is told with its reason.
+func TestBlockReasons(t *testing.T) {
+	needRoot(t)
+	blocked := testbin.C(t, "testdata/blocked.c")
+	o := begin(t, waiting(process.Selector{Exe: blocked}))
+	program := launch(t, blocked, "reasons")
+	waited := program.end()
+	require.Len(t, waited, 10)
+	o.end()
+	samples := o.waits(blocked, program.Process.Pid)
+	want := map[model.BlockReason]time.Duration{}
+	for i, reason := range []model.BlockReason{
+		model.BlockLock, model.BlockSleep, model.BlockSleep, model.BlockSleep, model.BlockNetwork, model.BlockNetwork,
+		model.BlockNetwork, model.BlockNetwork, model.BlockOther, model.BlockOther,
+	} {
+		want[reason] += waited[i]
+	}
+	for reason, expected := range want {
+		require.InDelta(t, expected.Seconds(), total(samples, because(reason)).Seconds(), 0.02, "%s", reason)
+	}
+	if t.Failed() {
+		show(t, samples)
+	}
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package offcpu
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
+)
+
+const (
+	// threadsByID bounds the threads of which it is known when they left the CPU,
+	// where task storage cannot be used; threadBytes is what each takes.
+	threadsByID = 32768
+	threadBytes = 96
+)
+
+// Observer is the running off-CPU observation.
+type Observer struct {
+	stacks.Record
+	config   Config
+	coll     *ebpf.Collection
+	features features
+	links    []link.Link
+	pace     stacks.Pace
+	epoch    uint32 // scopes are looked at again in each
+
+	overMax, lostThread, lostUntold atomic.Uint64
+	attached                        atomic.Int64
+}
+
+var _ observe.Observation = (*Observer)(nil)
+
+// Start loads the programs and observes from then on. shared are the maps of
+// process.bpf.c and those of unwind tables.
+func Start(config Config, loader *kernel.Loader, shared map[string]*ebpf.Map, host observe.Host) (*Observer, error) {
+	has, err := featuresOf(loader)
+	if err != nil {
+		return nil, err
+	}
+	return start(config, has, loader, shared, host)
+}
+
+func start(config Config, has features, loader *kernel.Loader, shared map[string]*ebpf.Map, host observe.Host) (_ *Observer, err error) {
+	online, err := kernel.OnlineCPUs(config.SysRoot)
+	if err != nil {
+		return nil, err
+	}
+	depth, err := stacks.DepthOf(config.MaxDepth, config.ProcRoot)
+	if err != nil {
+		return nil, err
+	}
+	o := &Observer{config: config, features: has, pace: stacks.NewPace(), epoch: 1}
+	o.Collector = stacks.NewCollector(host, shape, depth, config.SampleBytes)
+	plan := stacks.Plan{
+		ArenaBytes: stacks.ArenaShare(stacks.MaxArenaBytes, config.MapBytes, len(online)),
+		Depth:      depth, KernelStacks: config.KernelStacks, UserStacks: config.UserStacks,
+	}
+	if err := o.load(loader, shared, plan); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, o.Close())
+		}
+	}()
+	if err := o.AddCPUs(online); err != nil {
+		return nil, err
+	}
+	if err := o.SetLevel(0); err != nil {
+		return nil, err
+	}
+	o.links, err = o.features.attach(o.coll, config.ProcRoot)
+	o.attached.Store(int64(len(o.links)))
+	return o, err
+}
+
+// load verifies the programs and prepares the maps.
+func (o *Observer) load(loader *kernel.Loader, shared map[string]*ebpf.Map, plan stacks.Plan) error {
+	spec, err := bindings.LoadOffCPU()
+	if err != nil {
+		return fmt.Errorf("reading the off-CPU programs: %w", err)
+	}
+	if err := errors.Join(plan.Apply(spec), o.features.trim(spec, threadsByID)); err != nil {
+		return fmt.Errorf("preparing the off-CPU programs: %w", err)
+	}
+	if o.coll, err = loader.Load("the off-CPU programs", spec, shared); err != nil {
+		return err
+	}
+	o.Tables = stacks.NewTables(observe.OffCPU, o.coll, spec)
+	return nil
+}
+
+// DrainInterval is as short as the tables fill.
+func (o *Observer) DrainInterval() time.Duration { return o.pace.Interval() }
+
+// Drain reads and clears the tables that the kernel has written.
+func (o *Observer) Drain() error {
+	o.epoch++
+	turned := o.coll.Variables[bindings.OffCPUVarEpoch].Set(o.epoch)
+	drained := o.Record.Drain()
+	o.pace.Drained(o.Fill())
+	return errors.Join(turned, drained, o.count())
+}
+
+// count reads what the programs count of each CPU.
+func (o *Observer) count() error {
+	var cpus []bindings.OffCPUOffcpuCpu
+	if err := o.coll.Maps[bindings.OffCPUMapOffcpuCpus].Lookup(uint32(0), &cpus); err != nil {
+		return fmt.Errorf("reading what the off-CPU programs count: %w", err)
+	}
+	var overMax, thread, untold uint64
+	for _, cpu := range cpus {
+		overMax += cpu.OverMax
+		thread += cpu.LostThread
+		untold += cpu.LostUntold
+	}
+	o.overMax.Store(overMax)
+	o.lostThread.Store(thread)
+	o.lostUntold.Store(untold)
+	return nil
+}
+
+// SetLevel doubles the shortest wait whose stack is taken with each level.
+func (o *Observer) SetLevel(level int) error {
+	return errors.Join(
+		o.set(bindings.OffCPUVarMinBlock, o.config.MinBlock<<level),
+		o.set(bindings.OffCPUVarMaxBlock, o.config.MaxBlock))
+}
+
+func (o *Observer) set(name string, value time.Duration) error {
+	if err := o.coll.Variables[name].Set(uint64(value.Nanoseconds())); err != nil {
+		return fmt.Errorf("setting %s of the off-CPU programs to %s: %w", name, value, err)
+	}
+	return nil
+}
+
+// CPUsChanged makes tables for CPUs that came.
+func (o *Observer) CPUsChanged() error {
+	online, err := kernel.OnlineCPUs(o.config.SysRoot)
+	if err != nil {
+		return err
+	}
+	return o.AddCPUs(online)
+}
+
+// Attached is the number of hooks.
+func (o *Observer) Attached() int { return int(o.attached.Load()) }
+
+// Losses counts what could not be kept, or not whole, since the start.
+func (o *Observer) Losses() []observe.Loss {
+	probe := string(observe.OffCPU)
+	return append(o.Record.Losses(),
+		observe.Loss{Probe: probe, Reason: "over_max_block", Count: o.overMax.Load()},
+		observe.Loss{Probe: probe, Reason: "threads_full", Count: o.lostThread.Load()},
+		observe.Loss{Probe: probe, Reason: "untold", Count: o.lostUntold.Load()},
+	)
+}
+
+// Costs reads the kernel's run-time statistics of the programs.
+func (o *Observer) Costs() ([]observe.ProgramCost, error) {
+	costs := make([]observe.ProgramCost, 0, len(o.coll.Programs))
+	for name, program := range o.coll.Programs {
+		cost, err := kernel.Cost(program)
+		if err != nil {
+			return nil, err
+		}
+		costs = append(costs, observe.ProgramCost{Program: name, Runs: cost.Runs, Time: cost.Time})
+	}
+	return costs, nil
+}
+
+// MapBytes is the memory of the tables, and of what is known of threads where
+// their number is bounded; task storage comes and goes with the threads.
+func (o *Observer) MapBytes() uint64 {
+	bytes := o.Tables.MapBytes()
+	if !o.features.taskStorage {
+		bytes += threadsByID * threadBytes
+	}
+	return bytes
+}
+
+// Close stops observing and frees everything.
+func (o *Observer) Close() error {
+	err := errors.Join(closeLinks(o.links), o.Tables.Close())
+	o.coll.Close()
+	return err
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package offcpu
+
+import (
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/observetest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
+)
+
+func config() Config {
+	return Config{
+		MinBlock: time.Millisecond, KernelStacks: true, UserStacks: true, MaxDepth: stacks.MaxDepth,
+		MapBytes: 32 << 20, SampleBytes: 64 << 20, SysRoot: "/sys", ProcRoot: "/proc",
+	}
+}
+
+// watching is an observer that runs, and those who decide what it sees.
+type watching struct {
+	*Observer
+	t       *testing.T
+	tracker *lifecycle.Tracker
+	seen    map[uint32][]model.Sample // by thread
+}
+
+// watch starts an observer; change may change what the kernel is said to have.
+func watch(t *testing.T, config Config, change func(*features)) *watching {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("loading BPF programs needs root")
+	}
+	loader := kernel.NewLoader()
+	tracker, err := lifecycle.Start(loader, 4096)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, tracker.Close()) })
+	host := observetest.NewHost()
+	host.Everybody = true
+	has, err := featuresOf(loader)
+	require.NoError(t, err)
+	if change != nil {
+		change(&has)
+	}
+	o, err := start(config, has, loader, tracker.SharedMaps(), host)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, o.Close()) })
+	require.Equal(t, 2, o.Attached())
+	return &watching{Observer: o, t: t, tracker: tracker, seen: map[uint32][]model.Sample{}}
+}
+
+func (w *watching) look() {
+	w.t.Helper()
+	require.NoError(w.t, w.Drain())
+	for _, p := range w.Report(time.Now()) {
+		for _, s := range p.Samples {
+			w.seen[s.ThreadID] = append(w.seen[s.ThreadID], s)
+		}
+	}
+}
+
+// told sums what a thread is said to have waited for one reason.
+func (w *watching) told(tid int, reason model.BlockReason) (sum time.Duration) {
+	for _, s := range w.seen[uint32(tid)] {
+		if s.BlockReason == reason {
+			sum += time.Duration(s.Values[0])
+		}
+	}
+	return sum
+}
+
+func (w *watching) loss(reason string) uint64 {
+	for _, l := range w.Losses() {
+		if l.Reason == reason {
+			return l.Count
+		}
+	}
+	panic("no such reason: " + reason)
+}
+
+// thread runs do in a thread of its own, which ends with it, and returns its id.
+func thread(do func()) int {
+	ids := make(chan int)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		id := unix.Gettid()
+		if id == os.Getpid() { // but for this one
+			ids <- thread(do)
+			return
+		}
+		do()
+		ids <- id
+	}()
+	return <-ids
+}
+
+// sleep lets the kernel's thread wait, not the goroutine, and returns how long it took by the clock.
+func sleep(d time.Duration) time.Duration {
+	began := time.Now()
+	for left := unix.NsecToTimespec(d.Nanoseconds()); ; {
+		if err := unix.Nanosleep(&left, &left); err != unix.EINTR {
+			return time.Since(began)
+		}
+	}
+}
+
+// variants are the ways in which a thread's departure is kept.
+func variants(t *testing.T, test func(*testing.T, func(*features))) {
+	t.Run("as the kernel has it", func(t *testing.T) { test(t, nil) })
+	t.Run("threads by id", func(t *testing.T) { test(t, func(f *features) { f.taskStorage = false }) })
+}
+
+// TestWaits holds that long waits are told with their stacks, short ones together, and none at all that is out of scope.
+func TestWaits(t *testing.T) {
+	variants(t, func(t *testing.T, change func(*features)) {
+		w := watch(t, config(), change)
+		var long, short time.Duration
+		tid := thread(func() {
+			for range 5 {
+				long += sleep(40 * time.Millisecond)
+				short += sleep(100 * time.Microsecond)
+			}
+		})
+		time.Sleep(10 * time.Millisecond) // until the thread is gone
+		w.look()
+		require.InEpsilon(t, long.Seconds(), w.told(tid, model.BlockSleep).Seconds(), 0.02)
+		require.InEpsilon(t, short.Seconds(), w.told(tid, model.BlockShort).Seconds(), 0.8, "looking at the clock takes a part of it")
+		frames := 0
+		for _, s := range w.seen[uint32(tid)] {
+			if s.BlockReason == model.BlockShort {
+				require.Empty(t, s.Frames)
+			} else {
+				frames = max(frames, len(s.Frames))
+			}
+		}
+		require.Greater(t, frames, 5, "of the kernel and of the program")
+
+		require.NoError(t, w.tracker.Decide(uint32(os.Getpid()), lifecycle.ScopeNone))
+		w.look()
+		clear(w.seen) // the thread may be an old one
+		tid = thread(func() { sleep(20 * time.Millisecond) })
+		w.look()
+		require.Empty(t, w.seen[uint32(tid)])
+		require.NoError(t, w.tracker.Decide(uint32(os.Getpid()), lifecycle.ScopeOffCPU))
+		w.look() // what was out of scope is looked at again after a drain
+		tid = thread(func() { sleep(20 * time.Millisecond) })
+		w.look()
+		require.NotEmpty(t, w.seen[uint32(tid)])
+		for _, reason := range []string{"map_full", "no_table", "threads_full", "untold", "interval_full"} {
+			require.Zero(t, w.loss(reason), reason)
+		}
+		require.NotZero(t, w.Samples())
+	})
+}
+
+// TestMaxBlock holds that what waits for too long is counted instead.
+func TestMaxBlock(t *testing.T) {
+	c := config()
+	c.MaxBlock = 20 * time.Millisecond
+	w := watch(t, c, nil)
+	var within time.Duration
+	tid := thread(func() {
+		within = sleep(10 * time.Millisecond)
+		sleep(50 * time.Millisecond)
+	})
+	w.look()
+	require.InEpsilon(t, within.Seconds(), w.told(tid, model.BlockSleep).Seconds(), 0.1)
+	require.NotZero(t, w.loss("over_max_block"))
+}
+
+// TestLevels holds that a higher level takes fewer stacks and loses no time.
+func TestLevels(t *testing.T) {
+	w := watch(t, config(), nil)
+	require.NoError(t, w.SetLevel(5)) // 32 ms
+	var took time.Duration
+	tid := thread(func() { took = sleep(10 * time.Millisecond) })
+	time.Sleep(10 * time.Millisecond)
+	w.look()
+	require.InEpsilon(t, took.Seconds(), w.told(tid, model.BlockShort).Seconds(), 0.15)
+	require.Zero(t, w.told(tid, model.BlockSleep))
+	require.NoError(t, w.SetLevel(0))
+	tid = thread(func() { took = sleep(10 * time.Millisecond) })
+	w.look()
+	require.InEpsilon(t, took.Seconds(), w.told(tid, model.BlockSleep).Seconds(), 0.1)
+}
