@@ -68,7 +68,7 @@ test: lint cross test-unit check-generate e2e test-kernels ## everything that CI
 .PHONY: test-unit
 test-unit: ## all Go tests under the race detector; as root the privileged ones too
 	@$(ENSURE) "the race detector and the programs that the tests watch are C, C++ and Rust" \
-	  gcc:gcc g++:g++ libc6-dev:/usr/include/stdio.h rustc:rustc
+	  gcc:gcc g++:g++ libc6-dev:/usr/include/stdio.h rustc:rustc clang-19:clang-19
 	@if [ "$$(id -u)" != 0 ]; then echo "make: not root: tests that load BPF programs will be skipped"; fi
 	@internal/tools/progress.sh "compiling all tests for the race detector" $(GO) test -race -run '^$$' ./... >/dev/null
 	@# One package at a time: tests that compare CPU times need a machine that is not busy with the next package.
@@ -100,6 +100,14 @@ bench: build ## benchmarks of the hot paths, then of the whole process under a f
 	  default-jdk-headless:javac nginx-light:nginx wrk:wrk
 	@$(GO) test -run '^$$' -bench . -benchmem ./internal/...
 	@$(GO) run ./internal/bench
+
+.PHONY: accuracy
+accuracy: build ## stacks and names of nginx, PostgreSQL, redis, MariaDB, python3, node, java and a Go program under load
+	@$(ENSURE) "the programs that are judged are those of Debian packages, and so is what loads them" \
+	  nginx-light:nginx wrk:wrk postgresql:/usr/lib/postgresql redis-server:redis-server redis-tools:redis-benchmark \
+	  mariadb-server-core:mariadbd mariadb-client:mariadb-slap python3:/usr/bin/python3 nodejs:/usr/bin/node \
+	  default-jdk-headless:jcmd gojq:gojq
+	@$(GO) run ./internal/accuracy $(ACCURACY_FLAGS)
 
 .PHONY: lint
 lint: ## gofmt, go vet and staticcheck
