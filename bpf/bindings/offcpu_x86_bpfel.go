@@ -27,6 +27,31 @@ const (
 	OffCPUBlockReasonBLOCK_REASONS    OffCPUBlockReason = 8
 )
 
+type OffCPUBpfUserPtRegs struct {
+	_      structs.HostLayout
+	R15    uint64
+	R14    uint64
+	R13    uint64
+	R12    uint64
+	Bp     uint64
+	Bx     uint64
+	R11    uint64
+	R10    uint64
+	R9     uint64
+	R8     uint64
+	Ax     uint64
+	Cx     uint64
+	Dx     uint64
+	Si     uint64
+	Di     uint64
+	OrigAx uint64
+	Ip     uint64
+	Cs     uint64
+	Flags  uint64
+	Sp     uint64
+	Ss     uint64
+}
+
 type OffCPUOffcpuCpu struct {
 	_          structs.HostLayout
 	Waited     uint64
@@ -96,7 +121,7 @@ type OffCPUUnwindMemory struct {
 		Pc     uint64
 		Serial uint32
 		Rule   OffCPUUnwindRule
-		_      [8]byte
+		_      [4]byte
 	}
 }
 
@@ -109,6 +134,9 @@ type OffCPUUnwindRule struct {
 	Fp        uint8
 	Ra        uint8
 	Addend    uint8
+	BxOffset  int16
+	Bx        uint8
+	Unused    uint8
 }
 
 type OffCPUUnwindState struct {
@@ -118,6 +146,7 @@ type OffCPUUnwindState struct {
 	Fp      uint64
 	Lr      uint64
 	General [16]uint64
+	BxAt    uint64
 	Mapping struct {
 		_      structs.HostLayout
 		Start  uint64
@@ -150,6 +179,7 @@ const (
 	OffCPUMapUnwindChunks       = "unwind_chunks"
 	OffCPUMapUnwindMemories     = "unwind_memories"
 	OffCPUMapUnwindRules        = "unwind_rules"
+	OffCPUMapUnwindSaved        = "unwind_saved"
 	OffCPUMapUnwindWalks        = "unwind_walks"
 	OffCPUProgResumedAtExit     = "resumed_at_exit"
 	OffCPUProgResumedAtFinish   = "resumed_at_finish"
@@ -234,6 +264,7 @@ type OffCPUMapSpecs struct {
 	UnwindChunks    *ebpf.MapSpec `ebpf:"unwind_chunks"`
 	UnwindMemories  *ebpf.MapSpec `ebpf:"unwind_memories"`
 	UnwindRules     *ebpf.MapSpec `ebpf:"unwind_rules"`
+	UnwindSaved     *ebpf.MapSpec `ebpf:"unwind_saved"`
 	UnwindWalks     *ebpf.MapSpec `ebpf:"unwind_walks"`
 }
 
@@ -290,6 +321,7 @@ type OffCPUMaps struct {
 	UnwindChunks    *ebpf.Map `ebpf:"unwind_chunks"`
 	UnwindMemories  *ebpf.Map `ebpf:"unwind_memories"`
 	UnwindRules     *ebpf.Map `ebpf:"unwind_rules"`
+	UnwindSaved     *ebpf.Map `ebpf:"unwind_saved"`
 	UnwindWalks     *ebpf.Map `ebpf:"unwind_walks"`
 }
 
@@ -305,6 +337,7 @@ func (m *OffCPUMaps) Close() error {
 		m.UnwindChunks,
 		m.UnwindMemories,
 		m.UnwindRules,
+		m.UnwindSaved,
 		m.UnwindWalks,
 	)
 }
