@@ -48,6 +48,7 @@ type TargetsConfig struct {
 type ObserveConfig struct {
 	OnCPU  configoptional.Optional[OnCPUConfig]  `mapstructure:"on_cpu"`
 	OffCPU configoptional.Optional[OffCPUConfig] `mapstructure:"off_cpu"`
+	Memory configoptional.Optional[MemoryConfig] `mapstructure:"memory"`
 }
 
 // LimitsConfig bounds the receiver's own cost.
@@ -76,8 +77,11 @@ func createDefaultConfig() component.Config {
 	return &Config{
 		RootPath: "/",
 		Targets:  TargetsConfig{ScanInterval: 10 * time.Second},
-		Observe:  ObserveConfig{OnCPU: configoptional.Some(defaultOnCPU())},
-		Limits:   LimitsConfig{MemoryMiB: 256, CPUPercent: 2},
+		Observe: ObserveConfig{
+			OnCPU:  configoptional.Some(defaultOnCPU()),
+			Memory: configoptional.Default(defaultMemory()),
+		},
+		Limits: LimitsConfig{MemoryMiB: 256, CPUPercent: 2},
 	}
 }
 
@@ -92,6 +96,7 @@ func (c *Config) Unmarshal(conf *confmap.Conf) error {
 		c.Observe = ObserveConfig{
 			OnCPU:  configoptional.Default(defaultOnCPU()),
 			OffCPU: configoptional.Default(defaultOffCPU()),
+			Memory: configoptional.Default(defaultMemory()),
 		}
 	}
 	if err := conf.Unmarshal(c); err != nil {
@@ -118,6 +123,9 @@ func (c *Config) problems() []error {
 	}
 	if offCPU := c.Observe.OffCPU.Get(); offCPU != nil {
 		errs = append(errs, offCPU.validate("observe::off_cpu")...)
+	}
+	if memory := c.Observe.Memory.Get(); memory != nil {
+		errs = append(errs, memory.validate("observe::memory")...)
 	}
 	errs = append(errs, notYet("policies", len(c.Policies)), notYet("tasks", len(c.Tasks)))
 	errs = append(errs, between("limits::memory_mib", c.Limits.MemoryMiB, minMemoryMiB, maxMemoryMiB))
