@@ -50,6 +50,7 @@ type TargetsConfig struct {
 type ObserveConfig struct {
 	OnCPU  configoptional.Optional[OnCPUConfig]  `mapstructure:"on_cpu"`
 	OffCPU configoptional.Optional[OffCPUConfig] `mapstructure:"off_cpu"`
+	Memory configoptional.Optional[MemoryConfig] `mapstructure:"memory"`
 }
 
 // LimitsConfig bounds the receiver's own cost.
@@ -78,9 +79,13 @@ func createDefaultConfig() component.Config {
 	return &Config{
 		RootPath: "/",
 		Targets:  TargetsConfig{ScanInterval: 10 * time.Second},
-		Observe:  ObserveConfig{OnCPU: configoptional.Some(defaultOnCPU())},
-		Symbols:  SymbolsConfig{CacheMiB: 256},
-		Limits:   LimitsConfig{MemoryMiB: 256, CPUPercent: 2},
+		Observe: ObserveConfig{
+			OnCPU:  configoptional.Some(defaultOnCPU()),
+			OffCPU: configoptional.Default(defaultOffCPU()),
+			Memory: configoptional.Default(defaultMemory()),
+		},
+		Symbols: SymbolsConfig{CacheMiB: 256},
+		Limits:  LimitsConfig{MemoryMiB: 256, CPUPercent: 2},
 	}
 }
 
@@ -95,6 +100,7 @@ func (c *Config) Unmarshal(conf *confmap.Conf) error {
 		c.Observe = ObserveConfig{
 			OnCPU:  configoptional.Default(defaultOnCPU()),
 			OffCPU: configoptional.Default(defaultOffCPU()),
+			Memory: configoptional.Default(defaultMemory()),
 		}
 	}
 	if err := conf.Unmarshal(c); err != nil {
@@ -121,6 +127,9 @@ func (c *Config) problems() []error {
 	}
 	if offCPU := c.Observe.OffCPU.Get(); offCPU != nil {
 		errs = append(errs, offCPU.validate("observe::off_cpu")...)
+	}
+	if memory := c.Observe.Memory.Get(); memory != nil {
+		errs = append(errs, memory.validate("observe::memory")...)
 	}
 	errs = append(errs, notYet("policies", len(c.Policies)), notYet("tasks", len(c.Tasks)))
 	errs = append(errs, c.Symbols.validate("symbols")...)

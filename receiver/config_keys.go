@@ -25,7 +25,7 @@ var later = map[string]string{
 
 // laterKinds are kinds of observation that this version does not have.
 var laterKinds = []string{
-	"memory", "network", "trace", "threads", "tcp", "sockets", "io",
+	"network", "trace", "threads", "tcp", "sockets", "io",
 	"process", "sli", "jvm", "redis", "postgres", "proxy", "hardware",
 }
 

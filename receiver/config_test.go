@@ -44,7 +44,10 @@ func TestConfig(t *testing.T) {
 	for name, want := range map[string]*Config{
 		"": defaults(func(*Config) {}),
 		"nothing": defaults(func(c *Config) {
-			c.Observe = ObserveConfig{OnCPU: configoptional.Default(defaultOnCPU()), OffCPU: configoptional.Default(defaultOffCPU())}
+			c.Observe = ObserveConfig{
+				OnCPU: configoptional.Default(defaultOnCPU()), OffCPU: configoptional.Default(defaultOffCPU()),
+				Memory: configoptional.Default(defaultMemory()),
+			}
 		}),
 		"listed": defaults(func(c *Config) { c.Observe.OffCPU = configoptional.Default(defaultOffCPU()) }),
 		"some": defaults(func(c *Config) {
@@ -52,6 +55,18 @@ func TestConfig(t *testing.T) {
 			onCPU.Period = 50 * time.Millisecond
 			c.Observe.OnCPU = configoptional.Some(onCPU)
 			c.Observe.OffCPU = configoptional.Default(defaultOffCPU())
+		}),
+		"faults": defaults(func(c *Config) {
+			c.Observe.OnCPU, c.Observe.OffCPU = configoptional.Default(defaultOnCPU()), configoptional.Default(defaultOffCPU())
+			c.Observe.Memory = configoptional.Some(MemoryConfig{
+				ReportInterval: 5 * time.Second, Source: "page_faults", SampleBytes: 512 << 10, Live: true,
+			})
+		}),
+		"malloc": defaults(func(c *Config) {
+			memory := defaultMemory()
+			memory.Source = "malloc"
+			c.Observe.OnCPU, c.Observe.OffCPU = configoptional.Default(defaultOnCPU()), configoptional.Default(defaultOffCPU())
+			c.Observe.Memory = configoptional.Some(memory)
 		}),
 		"all": {
 			RootPath: "/proc/self/root",
@@ -69,6 +84,8 @@ func TestConfig(t *testing.T) {
 			}), OffCPU: configoptional.Some(OffCPUConfig{
 				Targets: []SelectorConfig{{Comm: "redis"}}, MaxBlock: 24 * time.Hour, ReportInterval: time.Second,
 				KernelStacks: true, MaxDepth: 64,
+			}), Memory: configoptional.Some(MemoryConfig{
+				Targets: []SelectorConfig{{Comm: "redis"}}, ReportInterval: time.Second, Source: "malloc", SampleBytes: 64 << 20,
 			})},
 			Policies: []any{}, Tasks: []any{},
 			Symbols: SymbolsConfig{CacheDir: "/var/cache/ebpf", CacheMiB: 64, Debuginfod: []string{"https://debuginfod.example.com/x"}},
@@ -113,9 +130,9 @@ func TestInvalid(t *testing.T) {
 		"unknown_key_in_narrowing": "observe::on_cpu::targets[0]::image: no such key; allowed here are " + selectorKeys,
 		"unknown_key_in_kind":      "observe::on_cpu::periode: no such key; allowed here are " + kindKeys,
 		"enabled":                  "observe::on_cpu::enabled: no such key; allowed here are " + kindKeys,
-		"unknown_kind":             "observe::oncpu: no such key; allowed here are off_cpu, on_cpu",
+		"unknown_kind":             "observe::oncpu: no such key; allowed here are memory, off_cpu, on_cpu",
 
-		"later_kind":       "observe::network: this version does not have this kind of observation; it has off_cpu, on_cpu",
+		"later_kind":       "observe::network: this version does not have this kind of observation; it has memory, off_cpu, on_cpu",
 		"later_control":    "control: this version has no control API",
 		"later_kubernetes": "kubernetes: " + later,
 		"later_pod":        "targets::include[1]::pod: " + later,
@@ -163,6 +180,15 @@ func TestInvalid(t *testing.T) {
 		"selector_service_name": "targets::include[0]::set: service.name is empty",
 		"selector_two": "targets::include[0]::comm: compiling the RE2 pattern: error parsing regexp: missing closing ): `(`\n" +
 			`targets::include[0]::container_id: "xyz" is not 12 to 64 hexadecimal digits`,
+
+		"memory_source":       `observe::memory::source: "frees" is not allowed: it must be page_faults or malloc`,
+		"memory_distance_low": "observe::memory::sample_bytes: 1023B is not allowed: it must lie between 1KiB and 64MiB",
+		"memory_distance":     "observe::memory::sample_bytes: 65MiB is not allowed: it must lie between 1KiB and 64MiB",
+		"memory_distance_no":  `observe::memory::sample_bytes: "512KB" is not allowed: it must be a size in bytes, such as 512KiB`,
+		"memory_live":         `observe::memory::live: "frees" is not allowed: it must be true or false`,
+		"memory_report":       "observe::memory::report_interval: 10ms is not allowed: it must lie between 1s and 10m0s",
+		"memory_targets":      "observe::memory::targets[0]::set: only selectors of targets::include set attributes",
+		"memory_key":          "observe::memory::period: no such key; allowed here are live, report_interval, sample_bytes, source, targets",
 
 		"range_period_low":  "observe::on_cpu::period: 999µs is not allowed: it must lie between 1ms and 1s",
 		"range_period_high": "observe::on_cpu::period: 1.001s is not allowed: it must lie between 1ms and 1s",
@@ -256,6 +282,7 @@ func TestEngineConfig(t *testing.T) {
 			Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second, MaxBlock: 24 * time.Hour,
 			KernelStacks: true, MaxDepth: 64,
 		},
+		Memory:      &engine.Memory{Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second, Distance: 64 << 20},
 		Symbols:     engine.Symbols{CacheDir: "/var/cache/ebpf", CacheBytes: 64 << 20, Debuginfod: []string{"https://debuginfod.example.com/x"}},
 		MemoryBytes: 32 << 20, CPUPercent: 0.5,
 	}, got)
@@ -265,4 +292,10 @@ func TestEngineConfig(t *testing.T) {
 	require.NoError(t, err)
 	idle := engineConfig(nothing, true)
 	require.False(t, idle.Observes())
+	faults, err := load(t, "config.yaml", "ebpf/faults")
+	require.NoError(t, err)
+	require.Equal(t, &engine.Memory{ReportInterval: 5 * time.Second}, engineConfig(faults, true).Memory)
+	malloc, err := load(t, "config.yaml", "ebpf/malloc")
+	require.NoError(t, err)
+	require.Equal(t, &engine.Memory{ReportInterval: 5 * time.Second, Distance: 512 << 10, Live: true}, engineConfig(malloc, true).Memory)
 }

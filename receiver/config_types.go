@@ -21,6 +21,8 @@ func wrongValue(path string, value any, t reflect.Type) error {
 	case value == nil || t.Kind() == reflect.String || t.Kind() == reflect.Interface:
 	case t == reflect.TypeFor[time.Duration]():
 		wanted = wrongDuration(value)
+	case t == reflect.TypeFor[ByteSize]():
+		wanted = wrongByteSize(value)
 	case t.Kind() == reflect.Bool:
 		wanted = wrongBool(value)
 	case t.Kind() == reflect.Float64:
@@ -45,6 +47,18 @@ func wrongDuration(value any) string {
 		}
 	}
 	return "a duration with its unit, such as 9ms"
+}
+
+func wrongByteSize(value any) string {
+	if text, ok := value.(string); ok {
+		if new(ByteSize).UnmarshalText([]byte(text)) == nil {
+			return ""
+		}
+	}
+	if reflect.ValueOf(value).CanInt() {
+		return ""
+	}
+	return "a size in bytes, such as 512KiB"
 }
 
 func wrongBool(value any) string {

@@ -40,5 +40,8 @@ func engineConfig(c *Config, profiles bool) engine.Config {
 			MaxDepth:       offCPU.MaxDepth,
 		}
 	}
+	if memory := c.Observe.Memory.Get(); memory != nil && profiles {
+		config.Memory = memory.engine()
+	}
 	return config
 }

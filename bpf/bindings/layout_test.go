@@ -33,6 +33,8 @@ var shared = []struct {
 	{"oncpu", "unwind_mapping", 24, OnCPUUnwindMapping{}},
 	{"oncpu", "unwind_space", 8, OnCPUUnwindSpace{}},
 	{"process", "process_event", 40, ProcessProcessEvent{}},
+	{"memorymalloc", "live_key", 16, MemoryMallocLiveKey{}},
+	{"memorymalloc", "live_allocation", 40, MemoryMallocLiveAllocation{}},
 }
 
 // objects reads the compiled objects of every architecture, by file name.
@@ -56,7 +58,9 @@ func objects(t *testing.T, room string) map[string]*ebpf.CollectionSpec {
 
 func embedded(t *testing.T, room string) *ebpf.CollectionSpec {
 	t.Helper()
-	load := map[string]func() (*ebpf.CollectionSpec, error){"oncpu": LoadOnCPU, "offcpu": LoadOffCPU, "process": LoadProcess}
+	load := map[string]func() (*ebpf.CollectionSpec, error){
+		"oncpu": LoadOnCPU, "offcpu": LoadOffCPU, "process": LoadProcess, "memoryfaults": LoadMemoryFaults, "memorymalloc": LoadMemoryMalloc,
+	}
 	spec, err := load[room]()
 	require.NoError(t, err)
 	return spec
@@ -134,6 +138,7 @@ func TestEnums(t *testing.T) {
 			"SCOPE_ASKED":   uint64(ProcessScopeBitSCOPE_ASKED),
 			"SCOPE_ON_CPU":  uint64(ProcessScopeBitSCOPE_ON_CPU),
 			"SCOPE_OFF_CPU": uint64(ProcessScopeBitSCOPE_OFF_CPU),
+			"SCOPE_MEMORY":  uint64(ProcessScopeBitSCOPE_MEMORY),
 			"SCOPE_DECIDED": uint64(ProcessScopeBitSCOPE_DECIDED),
 		}},
 		{"process_loss", map[string]uint64{

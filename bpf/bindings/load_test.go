@@ -24,7 +24,7 @@ func TestVerifier(t *testing.T) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		t.Logf("RLIMIT_MEMLOCK stays as it is: %v", err)
 	}
-	for _, room := range []string{"process", "oncpu", "offcpu"} {
+	for _, room := range []string{"process", "oncpu", "offcpu", "memorymalloc"} {
 		t.Run(room, func(t *testing.T) {
 			spec := embedded(t, room)
 			withoutWhatIsMissing(t, spec)
@@ -33,6 +33,9 @@ func TestVerifier(t *testing.T) {
 				var arena uint32
 				require.NoError(t, spec.Variables[OnCPUVarArenaBytes].Get(&arena))
 				tables.InnerMap.ValueSize += arena
+				if room == "memorymalloc" { // which has nothing to do with the kernel
+					require.NoError(t, spec.Variables[OnCPUVarKernelStacks].Set(false))
+				}
 			}
 			coll, err := ebpf.NewCollection(spec)
 			var refused *ebpf.VerifierError

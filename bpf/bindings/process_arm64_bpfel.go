@@ -46,6 +46,7 @@ const (
 	ProcessScopeBitSCOPE_ASKED   ProcessScopeBit = 0
 	ProcessScopeBitSCOPE_ON_CPU  ProcessScopeBit = 1
 	ProcessScopeBitSCOPE_OFF_CPU ProcessScopeBit = 2
+	ProcessScopeBitSCOPE_MEMORY  ProcessScopeBit = 4
 	ProcessScopeBitSCOPE_DECIDED ProcessScopeBit = 1073741824
 )
 

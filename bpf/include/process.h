@@ -21,6 +21,7 @@ enum scope_bit {
 	SCOPE_ASKED = 0,
 	SCOPE_ON_CPU = 1 << 0,
 	SCOPE_OFF_CPU = 1 << 1,
+	SCOPE_MEMORY = 1 << 2,
 	SCOPE_DECIDED = 1 << 30,
 };
 

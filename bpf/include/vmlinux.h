@@ -36,6 +36,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
@@ -100,13 +101,24 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
+/* A return that a uprobe waits for (include/linux/uprobes.h); the next one is first. */
+struct return_instance {
+	unsigned long func;  /* the function that was entered */
+	unsigned long stack; /* the stack pointer then */
+};
+
+struct uprobe_task {
+	struct return_instance *return_instances;
+};
+
 struct task_struct {
+	struct uprobe_task *utask;
 	s32 pid;
 	s32 tgid;
 	unsigned int flags;
 	unsigned int __state;
 	unsigned in_iowait : 1;
-	void *stack;
+	int pagefault_disabled;
 	u64 start_boottime;
 	u64 self_exec_id;
 	struct task_struct *group_leader;

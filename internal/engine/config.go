@@ -22,6 +22,8 @@ type Config struct {
 	OnCPU *OnCPU
 	// OffCPU likewise.
 	OffCPU *OffCPU
+	// Memory is nil when that kind does not run.
+	Memory *Memory
 	// Symbols says where names come from beside the binaries.
 	Symbols Symbols
 	// MemoryBytes and CPUPercent (of one core) bound the engine's own cost.
@@ -32,7 +34,7 @@ type Config struct {
 // kinds is how many kinds of observation are asked for.
 func (c *Config) kinds() int {
 	n := 0
-	for _, asked := range []bool{c.OnCPU != nil, c.OffCPU != nil} {
+	for _, asked := range []bool{c.OnCPU != nil, c.OffCPU != nil, c.Memory != nil} {
 		if asked {
 			n++
 		}
@@ -45,7 +47,7 @@ func (c *Config) Observes() bool { return c.kinds() > 0 }
 
 // userStacks tells whether any kind takes user stacks.
 func (c *Config) userStacks() bool {
-	return c.OnCPU != nil && c.OnCPU.UserStacks || c.OffCPU != nil && c.OffCPU.UserStacks
+	return c.OnCPU != nil && c.OnCPU.UserStacks || c.OffCPU != nil && c.OffCPU.UserStacks || c.Memory != nil
 }
 
 // Symbols configures where names and lines come from, beside the binaries themselves.
@@ -79,6 +81,20 @@ type OffCPU struct {
 	MinBlock, MaxBlock       time.Duration
 	KernelStacks, UserStacks bool
 	MaxDepth                 int
+}
+
+// Memory configures the kind memory.
+type Memory struct {
+	// Targets narrows the engine's own; empty does not.
+	Targets        []process.Selector
+	ReportInterval time.Duration
+	// Distance is the mean number of bytes between two sampled allocations; 0 counts
+	// page faults instead.
+	Distance uint64
+	// Live matches frees of sampled allocations.
+	Live bool
+	// plain does without what only some kernels have, for tests.
+	plain bool
 }
 
 // Hooks are what the engine calls. Each must return soon.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -196,7 +197,7 @@ func (e *Engine) prepareProcesses() error {
 		Exclude:  e.config.Exclude,
 		SelfPID:  self,
 		Logger:   e.logger,
-		OnChange: e.subjects.changed,
+		OnChange: e.changed,
 	})
 	if err != nil {
 		return fmt.Errorf("preparing the process table: %w", err)
@@ -310,9 +311,11 @@ func (e *Engine) handle(event lifecycle.Event) {
 		if e.mappings != nil {
 			e.foresight.execed(e.subjects, subjectOf(event), event.Comm)
 		}
+		e.over(id, event.ExecID)
 	case lifecycle.Exit:
 		e.table.Exit(id)
 		e.subjects.ended(id, func(observe.SubjectKey) bool { return false })
+		e.over(id, math.MaxUint32)
 	case lifecycle.Ask:
 		e.subjects.asked(subjectOf(event), event.Comm)
 	}

@@ -24,6 +24,7 @@ import (
 var catalogue = []kindOf{
 	{observe.OnCPU, lifecycle.ScopeOnCPU, (*Engine).startOnCPU},
 	{observe.OffCPU, lifecycle.ScopeOffCPU, (*Engine).startOffCPU},
+	{observe.Memory, lifecycle.ScopeMemory, (*Engine).startMemory},
 }
 
 // kindOf is a kind of observation. start returns nil where the configuration

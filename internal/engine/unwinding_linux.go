@@ -103,7 +103,7 @@ func (e *Engine) followCPUsMappings() {
 	if err != nil {
 		e.logger.Error("Following mappings of code on CPUs that came or went", zap.Error(err))
 	}
-	e.unwinding.mappedAll() // nobody told of what they did meanwhile
+	e.mappedAll() // nobody told of what they did meanwhile
 }
 
 // followMappings hears of mappings until the watch is closed.
@@ -112,7 +112,7 @@ func (e *Engine) followMappings() {
 	for {
 		strangers := false
 		err := e.mappings.Read(func(pid uint32) {
-			if !e.unwinding.mapped(pid) {
+			if !e.mapped(pid) {
 				strangers = true
 			}
 		})
@@ -128,7 +128,7 @@ func (e *Engine) followMappings() {
 		}
 		if now := e.mappings.Lost(); now != lost {
 			lost = now
-			e.unwinding.mappedAll()
+			e.mappedAll()
 		}
 	}
 }

@@ -28,6 +28,8 @@ const (
 	CPUClock PerfSource = iota
 	// Cycles is the hardware's counter of CPU cycles.
 	Cycles
+	// PageFaults are the kernel's: the event fires at each, whatever the period.
+	PageFaults
 )
 
 // OpenPerfEvent attaches program to an event on a CPU that fires once each
@@ -53,20 +55,26 @@ func perfAttr(source PerfSource, period time.Duration) unix.PerfEventAttr {
 		Sample: source.rate(period),
 		Bits:   unix.PerfBitDisabled | unix.PerfBitExcludeIdle,
 	}
-	if source == Cycles {
+	switch source {
+	case Cycles:
 		attr.Type = unix.PERF_TYPE_HARDWARE
 		attr.Config = unix.PERF_COUNT_HW_CPU_CYCLES
 		attr.Bits |= unix.PerfBitFreq
+	case PageFaults:
+		attr.Config = unix.PERF_COUNT_SW_PAGE_FAULTS
 	}
 	attr.Size = uint32(unsafe.Sizeof(attr))
 	return attr
 }
 
 // rate is what the kernel calls the sample period of a source: nanoseconds of the
-// timer, or how often a second the counter is to fire.
+// timer, how often a second the counter is to fire, or every how many faults.
 func (s PerfSource) rate(period time.Duration) uint64 {
-	if s == Cycles {
+	switch s {
+	case Cycles:
 		return uint64(max(time.Second/period, 1))
+	case PageFaults:
+		return 1
 	}
 	return uint64(period.Nanoseconds())
 }

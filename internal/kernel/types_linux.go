@@ -5,6 +5,7 @@ package kernel
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cilium/ebpf/btf"
 )
@@ -44,4 +45,14 @@ func (l *Loader) has(name string, target any) (bool, error) {
 		return false, fmt.Errorf("looking for %s in the kernel's types: %w", name, err)
 	}
 	return true, nil
+}
+
+// HasUprobeSession tells whether the running kernel has [UprobeSession] (Linux
+// 6.13).
+func (l *Loader) HasUprobeSession() (bool, error) {
+	var kinds *btf.Enum
+	if has, err := l.has("bpf_attach_type", &kinds); !has || err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(kinds.Values, func(v btf.EnumValue) bool { return v.Name == "BPF_TRACE_UPROBE_SESSION" }), nil
 }

@@ -30,6 +30,7 @@ var testedPackages = []string{
 	"internal/process/lifecycle",
 	"internal/symbol",
 	"internal/observe/offcpu",
+	"internal/observe/memory",
 	"internal/observe/oncpu",
 	"internal/engine",
 	"receiver",

@@ -18,6 +18,7 @@ type Kind string
 const (
 	OnCPU  Kind = "on_cpu"
 	OffCPU Kind = "off_cpu"
+	Memory Kind = "memory"
 )
 
 // Observation is one running kind. Its methods are called from one goroutine,
@@ -59,6 +60,19 @@ type Observation interface {
 	HeldBytes() uint64
 	// Close detaches and unloads everything.
 	Close() error
+}
+
+// Follower is an observation that attaches to processes one by one. Its methods
+// return at once and may be called from any goroutine.
+type Follower interface {
+	// Look tells that a process may have appeared, come into scope or left it, run
+	// another program, or mapped code.
+	Look(pid uint32)
+	// LookAll tells that processes have, and that nobody knows which.
+	LookAll()
+	// Over tells that the programs that a process ran before the exec id now have
+	// ended; math.MaxUint32: that the process has.
+	Over(id model.ProcessID, now uint32)
 }
 
 // Loss is a count of events that were lost, or cut, for one reason.

@@ -124,6 +124,7 @@ const (
 	ScopeNone   Scope = 0
 	ScopeOnCPU        = Scope(bindings.ProcessScopeBitSCOPE_ON_CPU)
 	ScopeOffCPU       = Scope(bindings.ProcessScopeBitSCOPE_OFF_CPU)
+	ScopeMemory       = Scope(bindings.ProcessScopeBitSCOPE_MEMORY)
 )
 
 // Decide writes into the kernel which observations a process is in scope of.

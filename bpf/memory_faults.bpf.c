@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/*
+ * Page faults of processes in scope, by stack. Those of user code and those that
+ * the kernel takes on a process's pages, as read(2) does.
+ *
+ * Hooks: tp_btf page_fault_user and page_fault_kernel where the kernel has them
+ * (amd64); else a perf event of PERF_COUNT_SW_PAGE_FAULTS that fires at each fault.
+ * Kernels: 5.10 and newer.
+ */
+#include "include/process.h"
+#include "include/stack_table.h"
+
+#include <bpf/bpf_tracing.h>
+
+/* One fault in fault_mask + 1 is taken and stands for all of them. 2^n - 1. */
+volatile u32 fault_mask;
+
+/* Keep these types in the BTF, from which the Go types are made. */
+const struct unwind_state *unused_unwind_state __attribute__((unused));
+
+/* Tells whether this fault is to be looked at, and of whom. */
+static __always_inline bool fault_wanted(struct stack_subject *who)
+{
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+	struct scope_entry *known;
+	struct task_struct *task;
+
+	who->pid = pid_tgid >> 32;
+	who->tid = pid_tgid;
+	who->space = 0;
+	known = bpf_map_lookup_elem(&scope, &who->pid);
+	if (scope_excludes(known, SCOPE_MEMORY))
+		return false;
+	if (fault_mask && (bpf_get_prandom_u32() & fault_mask))
+		return false;
+	task = (struct task_struct *)bpf_get_current_task();
+	who->start_boottime = process_start(task);
+	who->exec_id = process_exec_id(task);
+	if (known)
+		who->space = known->space;
+	else
+		scope_ask(who->pid, who->start_boottime, who->exec_id);
+	return true;
+}
+
+/* Counts a fault with the user stack that begins at walk's registers. */
+static __always_inline void fault_count(void *ctx, struct stack_table *table, struct unwind_state *walk,
+					const struct stack_subject *who)
+{
+	struct stack_entry *entry = stack_begin(table, who, fault_mask + 1);
+
+	if (entry)
+		stack_end(table, entry, stack_take(ctx, walk, table, entry, who->space, 0));
+}
+
+SEC("tp_btf/page_fault_user")
+int BPF_PROG(page_fault_user, unsigned long address, struct pt_regs *regs, unsigned long error_code)
+{
+	struct stack_subject who;
+	struct unwind_state *walk;
+	struct stack_table *table;
+
+	if (!fault_wanted(&who))
+		return 0;
+	table = stack_table();
+	if (!table || !stack_table_enter(table))
+		return 0;
+	walk = unwind_walk();
+	if (walk && IS_USER_MODE(regs))
+		TAKE_REGISTERS(walk, regs);
+	else
+		walk = 0;
+	fault_count(ctx, table, walk, &who);
+	stack_table_leave(table);
+	return 0;
+}
+
+/*
+ * Faults on a process's pages while the kernel works for it. Not those of code that
+ * is ready to do without the page, as BPF programs and futexes: the kernel fails
+ * such an access at once and counts no fault.
+ */
+SEC("tp_btf/page_fault_kernel")
+int BPF_PROG(page_fault_kernel, unsigned long address, struct pt_regs *regs, unsigned long error_code)
+{
+	struct stack_subject who;
+	struct stack_table *table;
+
+	if ((s64)address < 0) /* the kernel's own memory */
+		return 0;
+	/* 1 of it is the reading's own (mm/maccess.c, copy_from_kernel_nofault). */
+	if (BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), pagefault_disabled) > 1)
+		return 0;
+	if (!fault_wanted(&who))
+		return 0;
+	table = stack_table();
+	if (!table || !stack_table_enter(table))
+		return 0;
+	fault_count(ctx, table, saved_registers(), &who);
+	stack_table_leave(table);
+	return 0;
+}
+
+SEC("perf_event")
+int page_fault_event(struct bpf_perf_event_data *ctx)
+{
+	struct stack_subject who;
+	struct stack_table *table;
+
+	if (!fault_wanted(&who))
+		return 0;
+	table = stack_table();
+	if (!table || !stack_table_enter(table))
+		return 0;
+	fault_count(ctx, table, user_registers(ctx), &who);
+	stack_table_leave(table);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

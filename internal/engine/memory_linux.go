@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/memory"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
+)
+
+func (e *Engine) startMemory(loader *kernel.Loader, host host) (*running, []process.Selector, error) {
+	c := e.config.Memory
+	if c == nil {
+		return nil, nil, nil
+	}
+	config := memory.Config{
+		MapBytes: e.share(mapShare), SampleBytes: e.share(sampleShare),
+		SysRoot: e.sysRoot(), ProcRoot: e.procRoot(), Plain: c.plain,
+	}
+	if c.Distance == 0 {
+		faults, err := memory.StartFaults(config, loader, e.sharedMaps(), host)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &running{Observation: faults, reportInterval: c.ReportInterval, starts: "counting page faults"}, c.Targets, nil
+	}
+	malloc, err := memory.StartMalloc(memory.MallocConfig{
+		Config: config, Distance: c.Distance, Live: c.Live,
+		Decide: e.decideMemory, Open: e.symbols.Open, Charge: e.work.run, Logger: e.logger,
+	}, loader, e.sharedMaps(), host)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &running{
+		Observation: malloc, reportInterval: c.ReportInterval,
+		starts: fmt.Sprintf("sampling allocations every %d bytes", c.Distance),
+		fields: []zap.Field{zap.Uint64("sample_bytes", c.Distance), zap.Bool("live", c.Live)},
+	}, c.Targets, nil
+}
+
+// decideMemory says who has a pid now and whether its allocations are observed.
+func (e *Engine) decideMemory(pid uint32) (model.ProcessID, bool) {
+	p, inScope, err := e.table.LookupPID(pid)
+	if err != nil || !inScope || p == nil {
+		if err != nil && !errors.Is(err, process.ErrGone) {
+			e.logger.Debug("Looking up a process", zap.Uint32("pid", pid), zap.Error(err))
+		}
+		return model.ProcessID{}, false
+	}
+	return p.ID, e.subjects.scopeOf(p)&lifecycle.ScopeMemory != 0
+}
+
+// follow calls tell with every observation that attaches to processes.
+func (e *Engine) follow(tell func(observe.Follower)) {
+	for _, o := range e.running {
+		if follower, ok := o.Observation.(observe.Follower); ok {
+			tell(follower)
+		}
+	}
+}
+
+// changed is told who came into scope, left it, or runs another program.
+func (e *Engine) changed(changes []process.Change) {
+	e.subjects.changed(changes)
+	e.follow(func(f observe.Follower) {
+		for _, change := range changes {
+			f.Look(change.ID.PID)
+		}
+	})
+}
+
+// over is told that what a process ran before an exec id is over.
+func (e *Engine) over(id model.ProcessID, now uint32) {
+	e.follow(func(f observe.Follower) { f.Over(id, now) })
+}
+
+// mapped is told that a process has mapped code, and says whether its mappings are
+// followed.
+func (e *Engine) mapped(pid uint32) bool {
+	e.follow(func(f observe.Follower) { f.Look(pid) })
+	return e.unwinding.mapped(pid)
+}
+
+// mappedAll is told that processes have mapped code, and not which.
+func (e *Engine) mappedAll() {
+	e.unwinding.mappedAll()
+	e.follow(observe.Follower.LookAll)
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+)
+
+// remembering is an engine that observes memory alone: page faults where distance is 0. plain is for kernels that have less
+// than the one at hand.
+func remembering(t *testing.T, distance uint64, plain bool, include ...process.Selector) *observed {
+	t.Helper()
+	config := configuration(0, include...)
+	config.OnCPU = nil
+	config.Memory = &Memory{ReportInterval: 200 * time.Millisecond, Distance: distance, Live: true, plain: plain}
+	return begin(t, config)
+}
+
+// stepper is a helper program that goes on at each line that it is given.
+type stepper struct {
+	*exec.Cmd
+	t   *testing.T
+	in  io.WriteCloser
+	out *bufio.Scanner
+}
+
+// steps starts a helper program with more environment.
+func steps(t *testing.T, path string, environment ...string) *stepper {
+	t.Helper()
+	s := &stepper{Cmd: exec.Command(path), t: t}
+	s.Env = append(os.Environ(), environment...)
+	var err error
+	s.in, err = s.StdinPipe()
+	require.NoError(t, err)
+	out, err := s.StdoutPipe()
+	require.NoError(t, err)
+	s.out = bufio.NewScanner(out)
+	require.NoError(t, s.Start())
+	t.Cleanup(func() {
+		_ = s.Process.Kill() // it may have ended
+		_ = s.Wait()
+	})
+	return s
+}
+
+// step lets it go on until it prints a line that begins with end, and returns the numbers of each line by its first word.
+func (s *stepper) step(end string) map[string][]int64 {
+	s.t.Helper()
+	_, err := io.WriteString(s.in, "\n")
+	require.NoError(s.t, err)
+	lines := map[string][]int64{}
+	for s.out.Scan() {
+		words := strings.Fields(s.out.Text())
+		if words[0] == end {
+			return lines
+		}
+		for _, word := range words[1:] {
+			n, err := strconv.ParseInt(word, 10, 64)
+			require.NoError(s.t, err)
+			lines[words[0]] = append(lines[words[0]], n)
+		}
+	}
+	require.NoError(s.t, s.out.Err())
+	require.FailNow(s.t, "the program ended before it printed "+end)
+	return nil
+}
+
+// attached waits until functions of a program are looked at.
+func (o *observed) attached() {
+	o.t.Helper()
+	require.Eventually(o.t, func() bool { return o.Stats().Attached["memory"] > 2 }, 10*time.Second, 10*time.Millisecond)
+	time.Sleep(50 * time.Millisecond) // for what is attached one by one
+}
+
+// uses sums values by the function in which a stack is, of those that are asked for.
+func uses(profiles []*model.Profile, sampleType string, functions map[string][]int64) map[string][2]int64 {
+	sums := map[string][2]int64{}
+	for _, p := range profiles {
+		if p.SampleTypes[0].Type != sampleType {
+			continue
+		}
+		for _, one := range p.Samples {
+			for name := range functions {
+				if strings.Contains(" "+names(one.Frames)+" ", " "+name+" ") {
+					sum := sums[name]
+					for i := range sum {
+						sum[i] += one.Values[i]
+					}
+					sums[name] = sum
+				}
+			}
+		}
+	}
+	return sums
+}
+
+// inUse is what is in use of a program now; nothing where no profile says so.
+func (o *observed) inUse(path string, functions map[string][]int64) map[string][2]int64 {
+	now := time.Now()
+	time.Sleep(time.Second) // three reports
+	var last []*model.Profile
+	for _, p := range o.of(runs(path)) {
+		if p.SampleTypes[0].Type == "inuse_space" && p.Start.Add(p.Duration).After(now) && (len(last) == 0 || !p.Start.Before(last[0].Start)) {
+			last = []*model.Profile{p}
+		}
+	}
+	return uses(last, "inuse_space", functions)
+}
+
+// TestAllocators samples every call of each function of the malloc family, of every library: each call is counted once,
+// though one is built on the other, and what was not freed is in use.
+func TestAllocators(t *testing.T) {
+	needRoot(t)
+	allocs := testbin.C(t, "testdata/allocs.c")
+	for name, c := range map[string]struct {
+		compiler, preload string
+		plain             bool
+		least             int
+	}{
+		"glibc":                 {"", "", false, 12}, // static in the guests, without some of them
+		"glibc static":          {"gcc", "", false, 12},
+		"musl":                  {"musl-gcc", "", false, 10},
+		"jemalloc":              {"", "libjemalloc.so.2", false, 14},
+		"tcmalloc":              {"", "libtcmalloc_minimal.so.4", false, 14},
+		"glibc, no sessions":    {"", "", true, 12},
+		"musl, no sessions":     {"musl-gcc", "", true, 10},
+		"jemalloc, no sessions": {"", "libjemalloc.so.2", true, 14},
+		"tcmalloc, no sessions": {"", "libtcmalloc_minimal.so.4", true, 14},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := copyFile(t, allocs, filepath.Join(t.TempDir(), "allocs"))
+			if c.compiler != "" {
+				needCompiler(t, c.compiler)
+				flags := []string{"-static", "-O2", "-g", "-fno-builtin", "-fno-optimize-sibling-calls", "-fomit-frame-pointer"}
+				out, err := exec.Command(c.compiler, append(flags, "-o", path, "testdata/allocs.c")...).CombinedOutput()
+				require.NoError(t, err, string(out))
+			}
+			var environment []string
+			if c.preload != "" {
+				environment = append(environment, "NO_PVALLOC=1", "LD_PRELOAD="+preloadable(t, c.preload))
+			}
+			e := remembering(t, 1, c.plain, process.Selector{Exe: path})
+			p := steps(t, path, environment...)
+			e.attached()
+			p.step("warm")
+			time.Sleep(time.Second) // unwind tables are made
+			truth := p.step("done")
+			inUse := e.inUse(path, truth)
+			p.step("freed")
+			freed := e.inUse(path, truth)
+			e.end()
+			allocated := uses(e.of(runs(path)), "alloc_space", truth)
+			require.GreaterOrEqual(t, len(truth), c.least)
+			for function, want := range truth {
+				require.Equal(t, [2]int64{want[1], want[0]}, allocated[function], "%s allocates", function)
+				require.Equal(t, [2]int64{want[3], want[2]}, inUse[function], "%s has in use", function)
+				require.Zero(t, freed[function], "%s has in use when all was freed", function)
+			}
+			t.Logf("%d functions, lost %v", len(truth), e.Stats().Lost)
+		})
+	}
+}
+
+func needCompiler(t *testing.T, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		t.Skipf("no compiler: %v", err)
+	}
+}
+
+// preloadable finds a library where Debian puts it.
+func preloadable(t *testing.T, name string) string {
+	t.Helper()
+	found, err := filepath.Glob("/usr/lib/*/" + name)
+	require.NoError(t, err)
+	if len(found) == 0 {
+		t.Skipf("%s is not installed", name)
+	}
+	return found[0]
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocator
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
+)
+
+const (
+	// symbolBytes is the size of Elf64_Sym.
+	symbolBytes = 24
+	// maxTableBytes bounds a table of symbols: some 11 million of them.
+	maxTableBytes = 256 << 20
+	// windowBytes is how much of a table of names is in memory at once.
+	windowBytes = 64 << 10
+	// maxName is longer than every name that is looked for.
+	maxName = 64
+)
+
+var le = binary.LittleEndian
+
+// eachFunction calls visit with each function that tables of one kind define, and
+// its virtual address. Names longer than maxName are left out.
+func eachFunction(file *elfimage.File, sections []elfimage.Section, kind elf.SectionType, buf []byte, visit func([]byte, uint64)) error {
+	for i := range sections {
+		table := &sections[i]
+		if table.Type != kind || int(table.Link) >= len(sections) {
+			continue
+		}
+		names := window{file: file, start: sections[table.Link].Off, size: sections[table.Link].Size}
+		err := file.Chunks(buf, table.Off, min(table.Size, maxTableBytes), symbolBytes, func(_ uint64, b []byte) bool {
+			for ; len(b) >= symbolBytes; b = b[symbolBytes:] {
+				if b[4]&0xf != byte(elf.STT_FUNC) || le.Uint16(b[6:]) == uint16(elf.SHN_UNDEF) {
+					continue
+				}
+				if name := names.text(uint64(le.Uint32(b))); len(name) > 0 {
+					visit(name, le.Uint64(b[8:]))
+				}
+			}
+			return true
+		})
+		if err != nil {
+			return fmt.Errorf("symbols: %w", err)
+		}
+	}
+	return nil
+}
+
+// window is a piece of a table of names. Symbols that follow each other mostly
+// have names that do.
+type window struct {
+	file        *elfimage.File
+	start, size uint64 // of the table, in the file
+	held        []byte
+	at          uint64 // of held, in the table
+}
+
+// text returns the name at an offset of the table, without its end, valid until
+// the next call; nothing when it is too long or cannot be read.
+func (w *window) text(off uint64) []byte {
+	if off >= w.size {
+		return nil
+	}
+	if off < w.at || off-w.at+min(maxName, w.size-off) > uint64(len(w.held)) {
+		if !w.read(off) {
+			return nil
+		}
+	}
+	b := w.held[off-w.at:]
+	end := bytes.IndexByte(b[:min(len(b), maxName)], 0)
+	return b[:max(end, 0)]
+}
+
+// read moves the window, so that names before off are in it, too.
+func (w *window) read(off uint64) bool {
+	if w.held == nil {
+		w.held = make([]byte, windowBytes)
+	}
+	from := off - min(off, windowBytes/4)
+	w.held = w.held[:min(windowBytes, w.size-from)]
+	if w.file.Read(w.held, w.start+from) != nil {
+		w.held = w.held[:0]
+		return false
+	}
+	w.at = from
+	return true
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
+)
+
+// drainInterval is short enough for stacks that are hardly ever equal: a table
+// takes a few hundred of the deepest.
+const drainInterval = 250 * time.Millisecond
+
+// Faults is the running observation of page faults.
+type Faults struct {
+	stacks.Record
+	config Config
+	coll   *ebpf.Collection
+	// links are to the tracepoints; where the kernel has none, events are on each
+	// CPU instead.
+	links  []link.Link
+	events map[int]*kernel.PerfEvent
+}
+
+var _ observe.Observation = (*Faults)(nil)
+
+// tracepoints are the kernel's for page faults, by program.
+var tracepoints = []string{bindings.MemoryFaultsProgPageFaultUser, bindings.MemoryFaultsProgPageFaultKernel}
+
+// StartFaults loads the programs and counts page faults from then on. shared are
+// the maps of process.bpf.c and of unwind tables.
+func StartFaults(config Config, loader *kernel.Loader, shared map[string]*ebpf.Map, host observe.Host) (_ *Faults, err error) {
+	traced := !config.Plain
+	for _, name := range tracepoints {
+		has, err := loader.HasTracepoint(name)
+		if err != nil {
+			return nil, err
+		}
+		traced = traced && has
+	}
+	spec, err := bindings.LoadMemoryFaults()
+	if err != nil {
+		return nil, fmt.Errorf("reading the page fault programs: %w", err)
+	}
+	if traced {
+		delete(spec.Programs, bindings.MemoryFaultsProgPageFaultEvent)
+	} else {
+		for _, name := range tracepoints {
+			delete(spec.Programs, name)
+		}
+	}
+	f := &Faults{config: config, events: map[int]*kernel.PerfEvent{}}
+	if f.coll, f.Record, err = load(config, loader, shared, host, "the page fault programs", spec, faultShape); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	if err := f.CPUsChanged(); err != nil {
+		return nil, err
+	}
+	if !traced {
+		return f, nil
+	}
+	for _, name := range tracepoints {
+		attached, err := link.AttachTracing(link.TracingOptions{Program: f.coll.Programs[name]})
+		if err != nil {
+			return nil, fmt.Errorf("attaching to the tracepoint %s: %w", name, err)
+		}
+		f.links = append(f.links, attached)
+	}
+	return f, nil
+}
+
+var faultShape = stacks.Shape{
+	Kind: observe.Memory,
+	Sums: []stacks.Sum{{ValueType: model.ValueType{Type: "page_faults", Unit: "count"}, Of: stacks.Count}},
+}
+
+// load verifies an object that takes user stacks and makes its tables.
+func load(config Config, loader *kernel.Loader, shared map[string]*ebpf.Map, host observe.Host, what string,
+	spec *ebpf.CollectionSpec, shape stacks.Shape,
+) (*ebpf.Collection, stacks.Record, error) {
+	online, err := kernel.OnlineCPUs(config.SysRoot)
+	if err != nil {
+		return nil, stacks.Record{}, err
+	}
+	depth, err := stacks.DepthOf(stacks.MaxDepth, config.ProcRoot)
+	if err != nil {
+		return nil, stacks.Record{}, err
+	}
+	arena := stacks.ArenaShare(stacks.MaxArenaBytes, config.MapBytes, len(online))
+	if err := (stacks.Plan{ArenaBytes: arena, Depth: depth, UserStacks: true}).Apply(spec); err != nil {
+		return nil, stacks.Record{}, fmt.Errorf("preparing %s: %w", what, err)
+	}
+	coll, err := loader.Load(what, spec, shared)
+	if err != nil {
+		return nil, stacks.Record{}, err
+	}
+	return coll, stacks.Record{
+		Tables:    stacks.NewTables(observe.Memory, coll, spec),
+		Collector: stacks.NewCollector(host, shape, depth, config.SampleBytes),
+	}, nil
+}
+
+// DrainInterval is how often the tables are emptied.
+func (f *Faults) DrainInterval() time.Duration { return drainInterval }
+
+// SetLevel looks at one fault in 2^level, which stands for all of them.
+func (f *Faults) SetLevel(level int) error {
+	if err := f.coll.Variables[bindings.MemoryFaultsVarFaultMask].Set(uint32(1)<<level - 1); err != nil {
+		return fmt.Errorf("setting how many page faults are looked at: %w", err)
+	}
+	return nil
+}
+
+// CPUsChanged makes tables for CPUs that came, and events where there are no
+// tracepoints.
+func (f *Faults) CPUsChanged() error {
+	online, err := kernel.OnlineCPUs(f.config.SysRoot)
+	if err != nil {
+		return err
+	}
+	if err := f.AddCPUs(online); err != nil {
+		return err
+	}
+	program := f.coll.Programs[bindings.MemoryFaultsProgPageFaultEvent]
+	if program == nil {
+		return nil
+	}
+	return f.follow(online, program)
+}
+
+// follow opens events on all CPUs that are online anew: one that was away has lost
+// its event.
+func (f *Faults) follow(online []int, program *ebpf.Program) error {
+	errs := []error{f.closeEvents()}
+	for _, cpu := range online {
+		event, err := kernel.OpenPerfEvent(kernel.PageFaults, cpu, 0, program)
+		if errors.Is(err, unix.ENODEV) {
+			continue // it went away meanwhile
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		f.events[cpu] = event
+	}
+	return errors.Join(errs...)
+}
+
+// Attached is the number of tracepoints, or of CPUs that are watched instead.
+func (f *Faults) Attached() int { return len(f.links) + len(f.events) }
+
+// Costs reads the kernel's run-time statistics of the programs.
+func (f *Faults) Costs() ([]observe.ProgramCost, error) { return costs(f.coll) }
+
+// costs reads the kernel's run-time statistics of all programs of an object.
+func costs(coll *ebpf.Collection) ([]observe.ProgramCost, error) {
+	all := make([]observe.ProgramCost, 0, len(coll.Programs))
+	for name, program := range coll.Programs {
+		cost, err := kernel.Cost(program)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, observe.ProgramCost{Program: name, Runs: cost.Runs, Time: cost.Time})
+	}
+	return all, nil
+}
+
+func (f *Faults) closeEvents() error {
+	var errs []error
+	for cpu, event := range f.events {
+		errs = append(errs, event.Close())
+		delete(f.events, cpu)
+	}
+	return errors.Join(errs...)
+}
+
+// Close stops counting and frees everything.
+func (f *Faults) Close() error {
+	errs := []error{f.closeEvents()}
+	for _, l := range f.links {
+		errs = append(errs, l.Close())
+	}
+	errs = append(errs, f.Tables.Close())
+	f.coll.Close()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
+)
+
+const (
+	// liveBytes is what an entry of the map costs the kernel.
+	liveBytes = 128
+	// minLive and maxLive bound the entries: at the usual distance as many stand for
+	// 2 and 128 GiB.
+	minLive, maxLive = 4096, 262144
+	// liveBatch is how many entries are read by one system call.
+	liveBatch = 1024
+	// placeBytes is the memory of a place without its frames.
+	placeBytes = 250
+	// placeReports is how many reports a place is kept of which nothing is in use: a
+	// call may be told before the address that it returns.
+	placeReports = 2
+)
+
+// liveEntries is how many allocations are tracked in so much memory.
+func liveEntries(bytes uint64) uint32 { return uint32(min(max(bytes/liveBytes, minLive), maxLive)) }
+
+// liveSet knows which sampled allocations were not freed. The kernel keeps them by
+// address; where each was made is remembered here, by the hash of its stack.
+type liveSet struct {
+	host    observe.Host
+	kernel  *ebpf.Map
+	entries uint32
+	// places is used by the goroutine that drains and reports alone.
+	places   map[placeKey]*place
+	maxBytes uint64
+
+	held, unknown atomic.Uint64
+
+	mu    sync.Mutex
+	ended map[model.ProcessID]uint32 // programs that are over: the exec id that is not
+}
+
+// placeKey names a place in a program.
+type placeKey struct {
+	program observe.SubjectKey
+	hash    uint64
+}
+
+// place is where memory was allocated: a stack, and whose.
+type place struct {
+	subject observe.Subject
+	sample  model.Sample // without values
+	unused  int          // reports in a row without anything in use
+}
+
+func newLiveSet(host observe.Host, maxBytes uint64) *liveSet {
+	return &liveSet{host: host, maxBytes: maxBytes, places: map[placeKey]*place{}, ended: map[model.ProcessID]uint32{}}
+}
+
+func (l *liveSet) open(kernel *ebpf.Map, entries uint32) { l.kernel, l.entries = kernel, entries }
+
+func (l *liveSet) mapBytes() uint64 { return uint64(l.entries) * liveBytes }
+
+// remember keeps the place of a sample that was drained.
+func (l *liveSet) remember(e *stacks.Entry, sample *model.Sample) {
+	key := placeKey{observe.SubjectKey{PID: e.Pid, StartBoottime: e.StartBoottime, ExecID: e.ExecId}, e.Hash}
+	size := placeBytes + 8*uint64(len(sample.Frames))
+	if _, ok := l.places[key]; ok || l.held.Load()+size > l.maxBytes {
+		return
+	}
+	subject := l.host.Subject(key.program, sample.ThreadName)
+	if subject == nil {
+		return
+	}
+	kept := *sample
+	kept.Frames = slices.Clone(sample.Frames) // the interval's own memory goes with it
+	kept.Values = nil
+	l.places[key] = &place{subject: subject, sample: kept}
+	l.held.Add(size)
+}
+
+// over is told that what a process ran before the exec id now is over.
+func (l *liveSet) over(id model.ProcessID, now uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended[id] = max(l.ended[id], now)
+}
+
+// sum is what is in use of one place, with the estimator's binary places.
+type sum struct{ bytes, objects uint64 }
+
+// report returns what is in use now, one profile for each program.
+func (l *liveSet) report(since, until time.Time, distance int64) ([]*model.Profile, error) {
+	sums, err := l.read()
+	profiles := map[observe.SubjectKey]*model.Profile{}
+	for key, inUse := range sums {
+		at := l.places[key]
+		if at == nil {
+			l.unknown.Add(1)
+			continue
+		}
+		at.unused = 0
+		p := profiles[key.program]
+		if p == nil {
+			p = &model.Profile{
+				Process: at.subject.Process(), Kind: string(observe.Memory),
+				SampleTypes: []model.ValueType{{Type: "inuse_space", Unit: "bytes"}, {Type: "inuse_objects", Unit: "count"}},
+				PeriodType:  periodType, Period: distance,
+				Start: since, Duration: max(until.Sub(since), 0),
+			}
+			profiles[key.program] = p
+		}
+		sample := at.sample
+		sample.Values = []int64{
+			int64(whole(inUse.bytes, bytesBits, rand.Uint32())), int64(whole(inUse.objects, weightBits, rand.Uint32())),
+		}
+		p.Samples = append(p.Samples, sample)
+	}
+	l.forget(sums)
+	all := make([]*model.Profile, 0, len(profiles))
+	for _, p := range profiles {
+		if p.Process != nil {
+			all = append(all, p)
+		}
+	}
+	return all, err
+}
+
+// forget drops the places of which nothing has been in use for some time.
+func (l *liveSet) forget(sums map[placeKey]sum) {
+	for key, at := range l.places {
+		if _, used := sums[key]; used {
+			continue
+		}
+		if at.unused++; at.unused >= placeReports {
+			l.held.Add(-(placeBytes + 8*uint64(len(at.sample.Frames))))
+			delete(l.places, key)
+		}
+	}
+}
+
+// read sums the kernel's map by place, and removes what programs left behind that
+// are over.
+func (l *liveSet) read() (map[placeKey]sum, error) {
+	l.mu.Lock()
+	ended := l.ended
+	l.ended = map[model.ProcessID]uint32{}
+	l.mu.Unlock()
+	sums := map[placeKey]sum{}
+	var left []bindings.MemoryMallocLiveKey
+	err := l.each(func(key bindings.MemoryMallocLiveKey, made bindings.MemoryMallocLiveAllocation) {
+		program := observe.SubjectKey{PID: key.Pid, StartBoottime: made.StartBoottime, ExecID: made.ExecId}
+		if now, over := ended[program.ID()]; over && made.ExecId < now {
+			left = append(left, key)
+			return
+		}
+		at := placeKey{program, made.Hash}
+		total := sums[at]
+		total.bytes += weighted(made.Size, made.Weight)
+		total.objects += made.Weight
+		sums[at] = total
+	})
+	return sums, errors.Join(err, l.remove(left))
+}
+
+// each calls visit with every entry of the kernel's map. One that is freed
+// meanwhile may be among them or not.
+func (l *liveSet) each(visit func(bindings.MemoryMallocLiveKey, bindings.MemoryMallocLiveAllocation)) error {
+	keys := make([]bindings.MemoryMallocLiveKey, liveBatch)
+	values := make([]bindings.MemoryMallocLiveAllocation, liveBatch)
+	var cursor ebpf.MapBatchCursor
+	for {
+		n, err := l.kernel.BatchLookup(&cursor, keys, values, nil)
+		for i := range n {
+			visit(keys[i], values[i])
+		}
+		if errors.Is(err, ebpf.ErrKeyNotExist) {
+			return nil // that was all
+		}
+		if err != nil {
+			return fmt.Errorf("reading the map of what is in use: %w", err)
+		}
+	}
+}
+
+func (l *liveSet) remove(keys []bindings.MemoryMallocLiveKey) error {
+	for _, key := range keys {
+		if err := l.kernel.Delete(key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("clearing the map of what is in use: %w", err)
+		}
+	}
+	return nil
+}
+
+// clear forgets everything.
+func (l *liveSet) clear() error {
+	clear(l.places)
+	l.held.Store(0)
+	var all []bindings.MemoryMallocLiveKey
+	err := l.each(func(key bindings.MemoryMallocLiveKey, _ bindings.MemoryMallocLiveAllocation) { all = append(all, key) })
+	return errors.Join(err, l.remove(all))
+}
+
+// idle forgets which programs are over, when nothing is told.
+func (l *liveSet) idle() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.ended)
+}

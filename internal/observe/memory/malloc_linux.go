@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/memory/allocator"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
+)
+
+// pausedLevel is the level at which nothing is attached any more: what breakpoints
+// cost a program cannot be made less by sampling less.
+const pausedLevel = 6
+
+// Malloc is the running observation of allocators.
+type Malloc struct {
+	stacks.Record
+	config   MallocConfig
+	coll     *ebpf.Collection
+	attacher *attacher
+	live     *liveSet
+	distance uint64 // at the present level
+	paused   bool
+	since    time.Time // of the interval
+}
+
+var (
+	_ observe.Observation = (*Malloc)(nil)
+	_ observe.Follower    = (*Malloc)(nil)
+)
+
+// entryPrograms has the program for each way to call an allocator.
+var entryPrograms = [allocator.Calls]string{
+	allocator.First:             bindings.MemoryMallocProgAllocateFirst,
+	allocator.FirstOuter:        bindings.MemoryMallocProgAllocateFirstOuter,
+	allocator.FirstThrows:       bindings.MemoryMallocProgAllocateFirstThrows,
+	allocator.Product:           bindings.MemoryMallocProgAllocateProduct,
+	allocator.Second:            bindings.MemoryMallocProgAllocateSecond,
+	allocator.Third:             bindings.MemoryMallocProgAllocateThird,
+	allocator.Reallocate:        bindings.MemoryMallocProgReallocateSecond,
+	allocator.ReallocateProduct: bindings.MemoryMallocProgReallocateProduct,
+	allocator.Release:           bindings.MemoryMallocProgRelease,
+	allocator.Go:                bindings.MemoryMallocProgAllocateGo,
+}
+
+// StartMalloc loads the programs. Processes are attached to as [Malloc.Look] tells
+// of them. shared are the maps of process.bpf.c and of unwind tables.
+func StartMalloc(config MallocConfig, loader *kernel.Loader, shared map[string]*ebpf.Map, host observe.Host) (_ *Malloc, err error) {
+	probes, err := kernel.NewUprobes(config.SysRoot)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := bindings.LoadMemoryMalloc()
+	if err != nil {
+		return nil, fmt.Errorf("reading the allocator programs: %w", err)
+	}
+	session := false
+	if !config.Plain {
+		if session, err = loader.HasUprobeSession(); err != nil {
+			return nil, err
+		}
+	}
+	tracked := liveEntries(config.MapBytes / 2)
+	spec.Maps[bindings.MemoryMallocMapLive].MaxEntries = tracked
+	if err := set(spec, map[string]any{
+		bindings.MemoryMallocVarSession: session, bindings.MemoryMallocVarTrackLive: config.Live,
+		bindings.MemoryMallocVarSampleBytes: config.Distance,
+	}); err != nil {
+		return nil, err
+	}
+	if session {
+		for _, name := range entryPrograms {
+			spec.Programs[name].AttachType = kernel.AttachUprobeSession
+		}
+	}
+	m := &Malloc{config: config, distance: config.Distance, since: time.Now()}
+	m.live = newLiveSet(host, config.SampleBytes/2)
+	tables := config.Config
+	tables.MapBytes, tables.SampleBytes = config.MapBytes/2, config.SampleBytes/2
+	if m.coll, m.Record, err = load(tables, loader, shared, host, "the allocator programs", spec, m.shape()); err != nil {
+		return nil, err
+	}
+	m.live.open(m.coll.Maps[bindings.MemoryMallocMapLive], tracked)
+	if err := m.CPUsChanged(); err != nil {
+		return nil, errors.Join(err, m.Tables.Close(), closeCollection(m.coll))
+	}
+	m.attacher = startAttacher(config, probes, m.coll, session)
+	return m, nil
+}
+
+func closeCollection(coll *ebpf.Collection) error {
+	coll.Close()
+	return nil
+}
+
+func set(spec *ebpf.CollectionSpec, values map[string]any) error {
+	for name, value := range values {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return fmt.Errorf("setting %s of the allocator programs: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// periodType is what the distance between samples is told as.
+var periodType = model.ValueType{Type: "space", Unit: "bytes"}
+
+func (m *Malloc) shape() stacks.Shape {
+	shape := stacks.Shape{
+		Kind: observe.Memory,
+		Sums: []stacks.Sum{
+			{ValueType: model.ValueType{Type: "alloc_space", Unit: "bytes"}, Of: func(e *stacks.Entry) uint64 {
+				return whole(stacks.First(e), bytesBits, rand.Uint32())
+			}},
+			{ValueType: model.ValueType{Type: "alloc_objects", Unit: "count"}, Of: func(e *stacks.Entry) uint64 {
+				return whole(stacks.Second(e), weightBits, rand.Uint32())
+			}},
+		},
+		PeriodType: periodType,
+		Period:     time.Duration(m.distance), // a number of bytes
+	}
+	if m.config.Live {
+		shape.Describe = m.live.remember
+	}
+	return shape
+}
+
+// DrainInterval is how often the tables are emptied.
+func (m *Malloc) DrainInterval() time.Duration { return drainInterval }
+
+// Report returns the interval's allocations, and what is in use at its end.
+func (m *Malloc) Report(until time.Time) []*model.Profile {
+	since := m.since
+	m.since = until
+	profiles := m.Record.Report(until)
+	if !m.config.Live || m.paused {
+		m.live.idle()
+		return profiles
+	}
+	inUse, err := m.live.report(since, until, int64(m.distance))
+	if err != nil {
+		m.config.Logger.Error("Reading which allocations are in use", zap.Error(err))
+	}
+	return append(profiles, inUse...)
+}
+
+// SetLevel doubles the distance between samples with each level. At the last one
+// nothing is attached: allocations are neither seen nor told, and what is in use
+// begins from nothing when they are seen again.
+func (m *Malloc) SetLevel(level int) error {
+	if paused := level >= pausedLevel; paused != m.paused {
+		m.paused = paused
+		m.attacher.pause(paused)
+		if paused {
+			return m.live.clear()
+		}
+	}
+	distance := m.config.Distance << min(level, pausedLevel-1)
+	if distance == m.distance {
+		return nil
+	}
+	m.distance = distance
+	// Each sample carries its own weight: those taken before count as they should.
+	m.SetPeriod(time.Duration(distance))
+	if err := m.coll.Variables[bindings.MemoryMallocVarSampleBytes].Set(distance); err != nil {
+		return fmt.Errorf("setting the distance between sampled allocations: %w", err)
+	}
+	return nil
+}
+
+// CPUsChanged makes tables for CPUs that came.
+func (m *Malloc) CPUsChanged() error {
+	online, err := kernel.OnlineCPUs(m.config.SysRoot)
+	if err != nil {
+		return err
+	}
+	return m.AddCPUs(online)
+}
+
+// Attached is the number of functions that are looked at, over all processes.
+func (m *Malloc) Attached() int { return int(m.attacher.functions.Load()) }
+
+// Look implements observe.Follower.
+func (m *Malloc) Look(pid uint32) { m.attacher.look(pid) }
+
+// LookAll implements observe.Follower.
+func (m *Malloc) LookAll() { m.attacher.lookAll() }
+
+// Over implements observe.Follower.
+func (m *Malloc) Over(id model.ProcessID, now uint32) {
+	m.live.over(id, now)
+	m.attacher.look(id.PID)
+}
+
+// Losses counts what could not be kept, or not whole.
+func (m *Malloc) Losses() []observe.Loss {
+	probe := string(observe.Memory)
+	return append(m.Record.Losses(),
+		observe.Loss{Probe: probe, Reason: "live_full", Count: m.count(bindings.MemoryMallocAllocationCountALLOCATION_LIVE_FULL), Told: true},
+		observe.Loss{Probe: probe, Reason: "untracked", Count: m.count(bindings.MemoryMallocAllocationCountALLOCATION_UNTRACKED), Told: true},
+		observe.Loss{Probe: probe, Reason: "live_unknown", Count: m.live.unknown.Load(), Told: true},
+		observe.Loss{Probe: probe, Reason: "not_attached", Count: m.attacher.failed.Load()},
+	)
+}
+
+// Calls is how often functions that allocate, and functions that free, were met.
+func (m *Malloc) Calls() (allocating, freeing uint64) {
+	return m.count(bindings.MemoryMallocAllocationCountALLOCATION_CALLS), m.count(bindings.MemoryMallocAllocationCountALLOCATION_RELEASES)
+}
+
+// count sums one of the kernel's counters over all CPUs.
+func (m *Malloc) count(what bindings.MemoryMallocAllocationCount) uint64 {
+	var perCPU []uint64
+	if err := m.coll.Maps[bindings.MemoryMallocMapAllocationCounts].Lookup(uint32(what), &perCPU); err != nil {
+		return 0 // an array has every element
+	}
+	sum := uint64(0)
+	for _, n := range perCPU {
+		sum += n
+	}
+	return sum
+}
+
+// Costs reads the kernel's run-time statistics of the programs. What a breakpoint
+// costs a program is not in them.
+func (m *Malloc) Costs() ([]observe.ProgramCost, error) { return costs(m.coll) }
+
+// MapBytes is the memory of the tables and of the map of what is in use.
+func (m *Malloc) MapBytes() uint64 { return m.Tables.MapBytes() + m.live.mapBytes() }
+
+// HeldBytes is the memory of the interval's samples and of the stacks of what is in
+// use.
+func (m *Malloc) HeldBytes() uint64 { return m.Collector.HeldBytes() + m.live.held.Load() }
+
+// Close detaches and frees everything.
+func (m *Malloc) Close() error {
+	err := errors.Join(m.attacher.close(), m.Tables.Close())
+	m.coll.Close()
+	return err
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package memory
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/observetest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
+)
+
+// steady is a helper program that allocates and an observation of it alone.
+type steady struct {
+	*Malloc
+	t   *testing.T
+	pid uint32
+	in  io.Writer
+	out *bufio.Reader
+	// left says that the program is not in scope any more.
+	left atomic.Bool
+}
+
+func observeSteady(t *testing.T, distance uint64) *steady {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("loading BPF programs needs root")
+	}
+	cmd := exec.Command(testbin.C(t, "testdata/steady.c"))
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = in.Close(); require.NoError(t, cmd.Wait()) })
+
+	loader := kernel.NewLoader()
+	tracker, err := lifecycle.Start(loader, 4096)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, tracker.Close()) })
+	symbols, err := symbol.New(symbol.Config{RootPath: "/", MemoryBytes: 32 << 20, Logger: zap.NewNop()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, symbols.Close()) })
+	s := &steady{t: t, pid: uint32(cmd.Process.Pid), in: in, out: bufio.NewReader(out)}
+	s.exchange() // it has mapped what it needs
+	id := model.ProcessID{PID: s.pid, StartTicks: startTicks(t, s.pid)}
+	host := observetest.NewHost()
+	host.Everybody = true
+	s.Malloc, err = StartMalloc(MallocConfig{
+		Config:   Config{MapBytes: 16 << 20, SampleBytes: 16 << 20, SysRoot: "/sys", ProcRoot: "/proc"},
+		Distance: distance, Live: true, Open: symbols.Open, Logger: zap.NewNop(),
+		Decide: func(pid uint32) (model.ProcessID, bool) { return id, pid == id.PID && !s.left.Load() },
+		Charge: func(work func()) { work() },
+	}, loader, tracker.SharedMaps(), host)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	s.Look(s.pid)
+	s.attached(true)
+	return s
+}
+
+func startTicks(t *testing.T, pid uint32) uint64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(string(text), ") ")
+	ticks, err := strconv.ParseUint(strings.Fields(rest)[19], 10, 64)
+	require.NoError(t, err)
+	return ticks
+}
+
+func (s *steady) attached(yes bool) {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool { return s.Attached() > 0 == yes }, 10*time.Second, time.Millisecond)
+	time.Sleep(50 * time.Millisecond) // for all of it
+}
+
+// exchange lets the program allocate and returns how often it did and the CPU time that it took.
+func (s *steady) exchange() (n int64, took time.Duration) {
+	s.t.Helper()
+	_, err := io.WriteString(s.in, "\n")
+	require.NoError(s.t, err)
+	line, err := s.out.ReadString('\n')
+	require.NoError(s.t, err)
+	_, err = fmt.Sscan(line, &n, &took)
+	require.NoError(s.t, err)
+	return n, took
+}
+
+// totals are the sums of the values of what is reported, by sample type, and the period.
+func (s *steady) totals() (sums map[string]int64, period int64) {
+	s.t.Helper()
+	require.NoError(s.t, s.Drain())
+	sums = map[string]int64{}
+	for _, p := range s.Report(time.Now()) {
+		period = p.Period
+		require.Equal(s.t, model.ValueType{Type: "space", Unit: "bytes"}, p.PeriodType)
+		for _, one := range p.Samples {
+			for i, of := range p.SampleTypes {
+				sums[of.Type] += one.Values[i]
+			}
+		}
+	}
+	return sums, period
+}
+
+// TestLevels holds that a level doubles the distance and changes no sum, that at the last nothing is attached, and that all
+// is seen again afterwards.
+func TestLevels(t *testing.T) {
+	s := observeSteady(t, 1000)
+	n, _ := s.exchange()
+	sums, period := s.totals()
+	require.Equal(t, map[string]int64{"alloc_space": 1000 * n, "alloc_objects": n, "inuse_space": 100_000, "inuse_objects": 100}, sums)
+	require.Equal(t, int64(1000), period)
+
+	require.NoError(t, s.SetLevel(2))
+	n, _ = s.exchange()
+	sums, period = s.totals()
+	require.InDelta(t, n, sums["alloc_objects"], 4*math.Sqrt(float64(n)*3), "a fourth is sampled")
+	require.InDelta(t, 100, sums["inuse_objects"], 4*math.Sqrt(100*3))
+	require.Equal(t, int64(4000), period)
+
+	require.NoError(t, s.SetLevel(pausedLevel))
+	s.attached(false)
+	s.exchange()
+	sums, _ = s.totals()
+	require.Empty(t, sums, "nothing is seen, nothing is told")
+
+	require.NoError(t, s.SetLevel(0))
+	s.attached(true)
+	n, _ = s.exchange()
+	sums, _ = s.totals()
+	require.Equal(t, map[string]int64{"alloc_space": 1000 * n, "alloc_objects": n, "inuse_space": 100_000, "inuse_objects": 100}, sums)
+	for _, l := range s.Losses() {
+		if !l.Told {
+			require.Zero(t, l.Count, "%s %s", l.Probe, l.Reason)
+		}
+	}
+	allocating, freeing := s.Calls()
+	require.EqualValues(t, 3*1000, allocating)
+	require.InDelta(t, 3*1000, freeing, 200)
+	require.Len(t, must(t, s.Costs), 11)
+}
+
+func must(t *testing.T, costs func() ([]observe.ProgramCost, error)) []observe.ProgramCost {
+	t.Helper()
+	all, err := costs()
+	require.NoError(t, err)
+	return all
+}
+
+// TestGone holds that a process that goes out of scope is detached from.
+func TestGone(t *testing.T) {
+	s := observeSteady(t, 1000)
+	s.left.Store(true)
+	s.LookAll()
+	s.attached(false)
+	s.exchange()
+	sums, _ := s.totals()
+	require.Zero(t, sums["alloc_objects"])
+}
+
+// TestCost prints what a pair of malloc and free costs a program, by who observes it. Breakpoints are dear in virtual
+// machines, most of all in nested ones.
+func TestCost(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		distance uint64
+	}{{"not sampled", MaxDistance}, {"each sampled", 1}} {
+		s := observeSteady(t, c.distance)
+		pair := func() time.Duration {
+			best := time.Hour
+			for range 5 {
+				n, took := s.exchange()
+				best = min(best, took/time.Duration(n))
+			}
+			return best
+		}
+		observed := pair()
+		require.NoError(t, s.SetLevel(pausedLevel))
+		s.attached(false)
+		alone := pair()
+		t.Logf("%s: %s for a pair of malloc and free, %s when nobody observes", c.name, observed, alone)
+		require.Less(t, alone, observed)
+	}
+}
