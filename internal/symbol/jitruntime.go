@@ -86,7 +86,7 @@ var advice = map[model.FrameType]string{
 	model.FrameDotnet:  "set DOTNET_PerfMapEnabled=1 in its environment",
 	model.FrameV8:      "start node with --perf-basic-prof; with --interpreted-frames-native-stack functions that are interpreted have names too",
 	model.FrameBEAM:    "start erl with +JPperf true",
-	model.FrameCPython: "start python with -X perf (3.12 and newer); before that interpreter frames have no names",
+	model.FrameCPython: "start python with -X perf (3.12 and newer) where it was built with -fno-omit-frame-pointer: without frame pointers stacks then end at the innermost Python function",
 	model.FrameRuby:    "start ruby with --yjit-perf (3.3 and newer); interpreter frames have no names",
 	model.FramePHP:     "set opcache.jit_debug to write a perf map; interpreter frames have no names",
 	model.FramePerl:    "interpreter frames have no names",

@@ -13,9 +13,14 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// rereadInterval is the least time between two reads of one process's memory
-// map that a stack without a mapping causes.
-const rereadInterval = time.Second
+// rereadInterval is the least time between two reads of one process's memory map
+// that a stack without a mapping causes, when those before found nothing;
+// rereadSoon is that of the first, since a program that was read as it began maps
+// more right after that.
+const (
+	rereadInterval = time.Second
+	rereadSoon     = 50 * time.Millisecond
+)
 
 const regionBytes = int64(unsafe.Sizeof(region{})) + 16 // few have a path of their own
 
@@ -31,6 +36,7 @@ type AddressSpace struct {
 	nowhere region // stands for addresses without a mapping
 	last    int    // index of the region that was hit last
 	read    time.Time
+	pause   time.Duration // before it is read again for a stack without a mapping
 	closed  bool
 	frozen  bool
 }
@@ -197,7 +203,7 @@ func (a *AddressSpace) find(pc uint64) *region {
 // gives the region of an address, or the one for addresses without a mapping.
 // It lets go of the mutex while it reads.
 func (a *AddressSpace) searchAgain(pc uint64) *region {
-	if a.s.now().Sub(a.read) < rereadInterval || a.closed || a.frozen || a.s.closed || a.nowhere.bin.cause == processExited {
+	if a.s.now().Sub(a.read) < max(a.pause, rereadSoon) || a.closed || a.frozen || a.s.closed || a.nowhere.bin.cause == processExited {
 		return &a.nowhere
 	}
 	a.read = a.s.now() // also when it goes wrong
@@ -206,9 +212,11 @@ func (a *AddressSpace) searchAgain(pc uint64) *region {
 	a.s.mu.Lock()
 	if err == nil {
 		if r := a.find(pc); r != nil {
+			a.pause = 0
 			return r
 		}
 	}
+	a.pause = min(max(2*a.pause, rereadSoon), rereadInterval)
 	return &a.nowhere
 }
 
