@@ -118,6 +118,7 @@ struct task_struct {
 	unsigned int flags;
 	unsigned int __state;
 	unsigned in_iowait : 1;
+	void *stack;
 	int pagefault_disabled;
 	u64 start_boottime;
 	u64 self_exec_id;
