@@ -37,6 +37,12 @@ func whole() *Report {
 			{Program: Ours, Period: 10 * time.Millisecond, Rounds: rounds(2*time.Microsecond, 9*time.Microsecond, 2400*time.Nanosecond)},
 			{Program: Reference, Period: 10 * time.Millisecond, KernelStacks: true, Rounds: rounds(12600 * time.Nanosecond)},
 		},
+		Switches: []Switch{
+			{State: SwitchBare, Turns: []time.Duration{3000, 3900, 3100}},
+			{State: SwitchEmpty, Turns: []time.Duration{3175, 4075, 3270}},
+			{State: SwitchOutside, Turns: []time.Duration{3230, 4120, 3330}},
+			{State: SwitchInside, Turns: []time.Duration{3390, 4310, 3480}},
+		},
 	}
 }
 
@@ -53,6 +59,9 @@ func TestFigures(t *testing.T) {
 	require.Equal(t, "-", r.ratio(r.Web[1]))
 	require.Zero(t, (&Busy{}).KernelPerSample(), "nothing is divided by zero")
 	require.Zero(t, Web{}.Median())
+	require.EqualValues(t, 390, over(r.switchOf(SwitchInside), r.switchOf(SwitchBare)), "of each turn, not of the medians")
+	require.EqualValues(t, 55, over(r.switchOf(SwitchOutside), r.switchOf(SwitchEmpty)))
+	require.Zero(t, over(r.switchOf(SwitchEmptyBoth), r.switchOf(SwitchBare)), "not measured")
 }
 
 func TestTargetsKept(t *testing.T) {
@@ -62,7 +71,7 @@ func TestTargetsKept(t *testing.T) {
 		require.Equal(t, "PASS", target.Verdict(), target.Name)
 	}
 	require.True(t, r.Passed())
-	require.Len(t, r.Targets, 9)
+	require.Len(t, r.Targets, 11)
 }
 
 func TestTargetsMissed(t *testing.T) {
