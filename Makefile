@@ -101,6 +101,14 @@ bench: build ## benchmarks of the hot paths, then of the whole process under a f
 	@$(GO) test -run '^$$' -bench . -benchmem ./internal/...
 	@$(GO) run ./internal/bench
 
+.PHONY: accuracy
+accuracy: build ## stacks and names of nginx, PostgreSQL, redis, MariaDB, python3, node, java and a Go program under load
+	@$(ENSURE) "the programs that are judged are those of Debian packages, and so is what loads them" \
+	  nginx-light:nginx wrk:wrk postgresql:/usr/lib/postgresql redis-server:redis-server redis-tools:redis-benchmark \
+	  mariadb-server-core:mariadbd mariadb-client:mariadb-slap python3:/usr/bin/python3 nodejs:/usr/bin/node \
+	  default-jdk-headless:jcmd gojq:gojq
+	@$(GO) run ./internal/accuracy $(ACCURACY_FLAGS)
+
 .PHONY: lint
 lint: ## gofmt, go vet and staticcheck
 	@unformatted="$$(gofmt -l bpf internal receiver)"; \

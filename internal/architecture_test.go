@@ -49,6 +49,7 @@ var imports = map[string][]string{
 	// Not part of the receiver: programs and what is only tested or built with.
 	"cmd":          {"flamegraph", "model", "pdata"},
 	"flamegraph":   {"model", "pdata"},
+	"accuracy":     nil,
 	"bench":        nil,
 	"demo":         {},
 	"distribution": nil,

@@ -26,11 +26,26 @@ type Receiver struct {
 	KernelStacks bool
 	// CPUPercent is limits::cpu_percent; 0: the default.
 	CPUPercent int
+	// Include are selectors of targets::include; none: every process.
+	Include []Selector
+}
+
+// Selector names processes.
+type Selector struct {
+	Exe string // a glob on the path of the executable
+	PID int    // 0: any
 }
 
 var configTemplate = template.Must(template.New("").Parse(`receivers:
 {{- with .Receiver}}
   ebpf:
+{{- with .Include}}
+    targets:
+      include:
+{{- range .}}
+        - {exe: {{printf "%q" .Exe}}{{with .PID}}, pid: {{.}}{{end}}}
+{{- end}}
+{{- end}}
     observe:
       on_cpu: {period: {{.Period}}, kernel_stacks: {{.KernelStacks}}}
 {{- if .CPUPercent}}

@@ -36,6 +36,11 @@ type Command struct {
 	// group, of its own; the group gets the level too (sched(7), autogroup).
 	Nice   int
 	Output io.Writer // stdout and stderr
+	// User is whom the program runs as; nil: as we do.
+	User *syscall.Credential
+	// Dir is its working directory, Env its environment; empty: ours.
+	Dir string
+	Env []string
 }
 
 // Process is a program that was started.
@@ -51,7 +56,8 @@ type Process struct {
 func Start(ctx context.Context, c Command) (*Process, error) {
 	cmd := exec.CommandContext(ctx, c.Path, c.Args...)
 	cmd.Stdout, cmd.Stderr = c.Output, c.Output
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Dir, cmd.Env = c.Dir, c.Env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: c.User}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopTimeout
 	p := &Process{name: c.Name, cmd: cmd, ended: make(chan struct{})}
