@@ -68,7 +68,7 @@ test: lint cross test-unit check-generate e2e test-kernels ## everything that CI
 .PHONY: test-unit
 test-unit: ## all Go tests under the race detector; as root the privileged ones too
 	@$(ENSURE) "the race detector and the programs that the tests watch are C, C++ and Rust" \
-	  gcc:gcc g++:g++ libc6-dev:/usr/include/stdio.h rustc:rustc
+	  gcc:gcc g++:g++ libc6-dev:/usr/include/stdio.h rustc:rustc clang-19:clang-19
 	@if [ "$$(id -u)" != 0 ]; then echo "make: not root: tests that load BPF programs will be skipped"; fi
 	@internal/tools/progress.sh "compiling all tests for the race detector" $(GO) test -race -run '^$$' ./... >/dev/null
 	@# One package at a time: tests that compare CPU times need a machine that is not busy with the next package.

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/accuracy/judge"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/pdata"
+)
+
+// always are programs that every Debian has, as it packages them: stripped, without frame pointers.
+var always = map[string][]string{
+	"bash": {"-c", `f() { local i; for ((i = 0; i < 200; i++)); do a[i]=$((i * 7919 % 211)); done; [[ "${a[*]}" =~ (1+)\ (2+) ]]; printf -v x '%s' "${a[@]}"; }
+		while :; do f; y=$(f); done`},
+	"perl": {"-e", `sub f { my $n = shift; $n < 2 ? $n : f($n - 1) + f($n - 2) }
+		while (1) { f(12); my @a = sort { $a <=> $b } map { $_ * 7919 % 1009 } 1 .. 500; my $s = "@a"; $s =~ s/(\d+) (\d+)/$2 $1/g; my %h = map { $_ => 1 } @a }`},
+}
+
+// TestAlwaysWhole is `make accuracy` in short, on programs that are there in every Debian.
+func TestAlwaysWhole(t *testing.T) {
+	for name, args := range always {
+		t.Run(name, func(t *testing.T) {
+			path, err := filepath.EvalSymlinks("/usr/bin/" + name)
+			if err != nil {
+				t.Skipf("not a Debian: %v", err)
+			}
+			o := observe(t, onCPU(path))
+			program := exec.Command(path, args...)
+			require.NoError(t, program.Start())
+			defer func() {
+				require.NoError(t, program.Process.Kill())
+				require.Error(t, program.Wait(), "it was killed")
+			}()
+			time.Sleep(1500 * time.Millisecond)
+			first := judged(t, o.take(), program.Process.Pid)
+			time.Sleep(3 * time.Second)
+			r := judged(t, o.end(), program.Process.Pid)
+			t.Logf("at first: %d samples, %d to the entry; then: %d, %d, %d of %d frames without a name where symbols exist; ends %v", first.Samples, first.Whole,
+				r.Samples, r.Whole, r.Frames.UnnamedWithSymbols, r.Frames.WithSymbols, r.Ends)
+			require.Greater(t, r.Samples, int64(500))
+			require.GreaterOrEqual(t, float64(r.Whole)/float64(r.Samples), 0.99, "ends: %v", r.Ends)
+			require.LessOrEqual(t, float64(r.Contradicted)/float64(r.Samples), 0.01)
+			require.LessOrEqual(t, float64(r.FalseCallers)/float64(r.Callers), 0.005, "%v", r.FalseEnds)
+		})
+	}
+}
+
+// judged judges the profiles of one process.
+func judged(t *testing.T, profiles []*model.Profile, pid int) judge.Result {
+	t.Helper()
+	j := judge.New()
+	fold(t, profiles, func(s pdata.FoldedSample) {
+		if id, _ := s.Resource.Get(pdata.KeyProcessPID); id.Int() == int64(pid) {
+			j.Add(s)
+		}
+	})
+	require.NoError(t, j.Close())
+	return j.Result()
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package main
+
+import (
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/pdata"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// observed is an engine and what it told.
+type observed struct {
+	t      *testing.T
+	engine *engine.Engine
+
+	mu       sync.Mutex
+	profiles []*model.Profile
+}
+
+// onCPU samples programs of these paths every millisecond.
+func onCPU(paths ...string) engine.Config {
+	config := engine.Config{
+		RootPath: "/", ScanInterval: 10 * time.Second, MemoryBytes: 256 << 20, CPUPercent: 100,
+		OnCPU: &engine.OnCPU{Period: time.Millisecond, ReportInterval: time.Second, KernelStacks: true, UserStacks: true, MaxDepth: 127},
+	}
+	for _, path := range paths {
+		config.Include = append(config.Include, process.Selector{Exe: path})
+	}
+	return config
+}
+
+// observe starts an engine that the test's end stops.
+func observe(t *testing.T, config engine.Config) *observed {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("loading BPF programs needs root")
+	}
+	o := &observed{t: t}
+	e, err := engine.Start(config, engine.Hooks{Profiles: o.put, Level: func(int, string) {}}, zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)))
+	require.NoError(t, err)
+	o.engine = e
+	t.Cleanup(func() { o.end() })
+	return o
+}
+
+func (o *observed) put(profiles []*model.Profile) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.profiles = append(o.profiles, profiles...)
+}
+
+// end stops the engine and returns all that it told.
+func (o *observed) end() []*model.Profile {
+	if o.engine != nil {
+		require.NoError(o.t, o.engine.Shutdown())
+		o.engine = nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.profiles
+}
+
+// take returns what was told so far and forgets it.
+func (o *observed) take() []*model.Profile {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	profiles := o.profiles
+	o.profiles = nil
+	return profiles
+}
+
+// fold passes profiles as OTLP carries them.
+func fold(t *testing.T, profiles []*model.Profile, yield func(pdata.FoldedSample)) {
+	t.Helper()
+	message := pdata.NewBuilder("test", "").Profiles(profiles)
+	require.NoError(t, pdata.Fold(message, func(s pdata.FoldedSample) error { yield(s); return nil }))
+}
