@@ -126,6 +126,23 @@ func chain(stack []pdata.FoldedFrame) string {
 	return strings.Join(names, " ")
 }
 
+// TestKnownAccounts holds what the programs say of themselves to what they are made for.
+func TestKnownAccounts(t *testing.T) {
+	paths := knownPrograms(t)
+	for mode, want := range map[string]map[string]float64{
+		"blocked": {"blocked_a": 0.6, "blocked_b": 0.4},
+		"alloc":   {"alloc_a": 0.7, "alloc_b": 0.3},
+	} {
+		for name, amounts := range runAll(t, paths, mode, 200) {
+			got := shares(amounts)
+			require.Len(t, got, len(want))
+			for function, share := range want {
+				require.InDelta(t, share, got[function], 0.05, "%s of %s", function, name)
+			}
+		}
+	}
+}
+
 // TestKnownShares holds that functions of optimized programs without frame pointers have the shares of samples, with their
 // callers, that the programs themselves know.
 func TestKnownShares(t *testing.T) {
