@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/accuracy/judge"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/accuracy/programs"
@@ -42,7 +43,7 @@ func judgeOne(ctx context.Context, o options, dir string, program programs.Progr
 	}
 	row.Result, err = judgeFile(file)
 	if err == nil && o.keep != "" {
-		err = keep(o.keep, program.Name, file, programs.PerfMap(int64(running.PID())))
+		err = keep(o.keep, program.Name, file, filepath.Join(filepath.Dir(file), "collector.log"), programs.PerfMap(int64(running.PID())))
 	}
 	return row, err
 }
@@ -67,7 +68,9 @@ func profile(ctx context.Context, o options, dir, name string, running *programs
 	if err != nil {
 		return "", err
 	}
-	err = running.Load(ctx, o.seconds)
+	if err = running.Load(ctx, o.seconds); err == nil {
+		err = subject.Sleep(ctx, time.Millisecond) // has it ended meanwhile?
+	}
 	return file, errors.Join(err, subject.Stop())
 }
 

@@ -50,7 +50,15 @@ func judgeAll(ctx context.Context, o options) (r report.Report, err error) {
 	if err != nil {
 		return r, fmt.Errorf("creating a folder for the programs: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() {
+		if err == nil {
+			err = os.RemoveAll(dir)
+		} else if ctx.Err() == nil {
+			err = fmt.Errorf("%w (the logs are left in %s)", err, dir)
+		} else {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+	}()
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return r, fmt.Errorf("opening the folder of the programs to their user: %w", err)
 	}

@@ -33,7 +33,7 @@ func parseOptions(args, known []string) (options, error) {
 	flags.DurationVar(&o.seconds, "seconds", 10*time.Second, "length of the load of each program, 2s to 10m")
 	flags.DurationVar(&o.period, "period", 3*time.Millisecond, "time between two samples on each CPU, 1ms to 100ms")
 	flags.StringVar(&o.json, "json", "", "write the figures to this file")
-	flags.StringVar(&o.keep, "keep", "", "keep the profiles as OTLP JSON lines, and perf maps, in this folder")
+	flags.StringVar(&o.keep, "keep", "", "keep the profiles as OTLP JSON lines, perf maps and the log of the Collector in this folder")
 	flags.BoolVar(&o.required, "required", false, "exit with status 1 also when a program is not installed")
 	if err := flags.Parse(args); err != nil {
 		return o, err

@@ -67,7 +67,7 @@ func (j *Judge) image(path string) *image {
 // Add judges one sample, which stands for its value of equal ones.
 func (j *Judge) Add(s pdata.FoldedSample) {
 	r, n := &j.result, s.Value
-	if withoutMemory(s.Stack) {
+	if exiting(s.Stack) {
 		r.Exiting += n
 		return
 	}
@@ -93,10 +93,10 @@ func (j *Judge) Add(s pdata.FoldedSample) {
 	j.frames(s.Stack, n, pid.Int())
 }
 
-// withoutMemory says that the kernel was taking the address space of an exiting process apart: there is no stack to unwind.
-func withoutMemory(stack []pdata.FoldedFrame) bool {
+// exiting says that the kernel was ending the task: it takes the address space apart then, and with it the stack.
+func exiting(stack []pdata.FoldedFrame) bool {
 	return slices.ContainsFunc(stack, func(f pdata.FoldedFrame) bool {
-		return f.Type == string(model.FrameKernel) && slices.Contains([]string{"exit_mm", "exit_mmap"}, f.Function)
+		return f.Type == string(model.FrameKernel) && f.Function == "do_exit"
 	})
 }
 

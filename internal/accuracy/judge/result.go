@@ -11,7 +11,7 @@ import (
 // Result is what was found of one program. Counts are samples, or frames of samples.
 type Result struct {
 	Samples int64 // all but those of Exiting
-	// Exiting are samples of processes whose memory the kernel was taking apart, not counted anywhere else.
+	// Exiting are samples of tasks that the kernel was ending, not counted anywhere else.
 	Exiting int64
 	Whole   int64 // whose stack reaches the entry of its thread
 	Entries map[Entry]int64

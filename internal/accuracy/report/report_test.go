@@ -60,7 +60,7 @@ func TestPrint(t *testing.T) {
 	require.Equal(t, []string{"nginx", "nginx", "1.22", "2000", "95.00", "%", "40.00", "%", "2.00", "%", "4.00", "%", "1.00", "%", "1.00", "%", "MISSED"}, strings.Fields(lines[4]))
 	require.Contains(t, text.String(), `
 nginx: entries: program 99.00 %
-  7 samples more while the kernel took the memory of exiting processes apart: no stack was left
+  7 samples more of tasks that the kernel was ending: no stack is left then
   the receiver says: no_register 4.00 %
   stacks that end too early: 100 (5.00 %) at /lib/x.so!0x10 [no_register]
   callers that follow no call: 1 (1.00 %) at /bin/x!0x20

@@ -54,7 +54,7 @@ func (p Program) details(w io.Writer) {
 	r := p.Result
 	fmt.Fprintf(w, "\n%s: %s\n", p.Name, tally(r.Entries, r.Samples, "entries"))
 	if r.Exiting > 0 {
-		fmt.Fprintf(w, "  %d samples more while the kernel took the memory of exiting processes apart: no stack was left\n", r.Exiting)
+		fmt.Fprintf(w, "  %d samples more of tasks that the kernel was ending: no stack is left then\n", r.Exiting)
 	}
 	if len(r.Errors) > 0 {
 		fmt.Fprintf(w, "  %s\n", tally(r.Errors, r.Samples, "the receiver says"))
