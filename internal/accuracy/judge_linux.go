@@ -24,6 +24,9 @@ import (
 // unlimited is limits::cpu_percent: sampling every few milliseconds must not be reduced.
 const unlimited = 100
 
+// reportInterval tells the samples of the first second from later ones.
+const reportInterval = time.Second
+
 // judgeOne runs one program under load and the Collector beside it, and judges what was written.
 func judgeOne(ctx context.Context, o options, dir string, program programs.Program) (row report.Program, err error) {
 	place, err := programs.NewPlace(dir, program.Name)
@@ -62,7 +65,8 @@ func profile(ctx context.Context, o options, dir, name string, running *programs
 	subject, err := collector.Start(ctx, o.binary, own, collector.Config{
 		File: file,
 		Receiver: &collector.Receiver{
-			Period: o.period, KernelStacks: true, CPUPercent: unlimited, Include: []collector.Selector{selector},
+			Period: o.period, KernelStacks: true, CPUPercent: unlimited, ReportInterval: reportInterval,
+			Include: []collector.Selector{selector},
 		},
 	}, 0)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/pdata"
@@ -21,6 +22,7 @@ type Judge struct {
 	PerfMap func(pid int64) bool
 
 	images map[string]*image
+	first  time.Time // start of the first interval
 	result Result
 }
 
@@ -80,9 +82,16 @@ func (j *Judge) Add(s pdata.FoldedSample) {
 	if len(s.Stack) > 0 {
 		entry = j.entry(s.Stack[0])
 	}
+	later := j.later(s.Profile)
+	if later {
+		r.Later += n
+	}
 	if entry != NoEntry {
 		r.Entries[entry] += n
 		r.Whole += n
+		if later {
+			r.LaterWhole += n
+		}
 	} else {
 		r.addEnd(j.end(s, said), n)
 	}
@@ -91,6 +100,14 @@ func (j *Judge) Add(s pdata.FoldedSample) {
 	}
 	pid, _ := s.Resource.Get(pdata.KeyProcessPID)
 	j.frames(s.Stack, n, pid.Int())
+}
+
+// later says that a profile is not of the first interval. Profiles come in the order of their intervals.
+func (j *Judge) later(p *pdata.FoldedProfile) bool {
+	if j.first.IsZero() {
+		j.first = p.Start
+	}
+	return p.Start.After(j.first)
 }
 
 // exiting says that the kernel was ending the task: it takes the address space apart then, and with it the stack.

@@ -5,6 +5,7 @@ package judge
 import (
 	"os/exec"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -16,12 +17,25 @@ import (
 
 // sample is a sample of process 7, root first.
 func sample(value int64, why model.StackError, stack ...pdata.FoldedFrame) pdata.FoldedSample {
-	s := pdata.FoldedSample{Resource: pcommon.NewMap(), Attributes: pcommon.NewMap(), Stack: stack, Value: value}
+	s := pdata.FoldedSample{Resource: pcommon.NewMap(), Attributes: pcommon.NewMap(), Stack: stack, Value: value, Profile: &pdata.FoldedProfile{Start: time.Unix(100, 0)}}
 	s.Resource.PutInt(pdata.KeyProcessPID, 7)
 	if why != model.StackWhole {
 		s.Attributes.PutStr(pdata.KeyStackError, string(why))
 	}
 	return s
+}
+
+func TestLater(t *testing.T) {
+	j := newJudge(t)
+	for i, value := range []int64{5, 3, 4} {
+		whole, broken := sample(value, model.StackWhole, kernelFrame("ret_from_fork")), sample(1, model.StackNoTable)
+		whole.Profile.Start = time.Unix(100+int64(i), 0)
+		broken.Profile = whole.Profile
+		j.Add(whole)
+		j.Add(broken)
+	}
+	r := j.Result()
+	require.Equal(t, []int64{15, 12, 9, 7}, []int64{r.Samples, r.Whole, r.Later, r.LaterWhole})
 }
 
 func kernelFrame(function string) pdata.FoldedFrame {

@@ -14,8 +14,10 @@ type Result struct {
 	// Exiting are samples of tasks that the kernel was ending, not counted anywhere else.
 	Exiting int64
 	Whole   int64 // whose stack reaches the entry of its thread
-	Entries map[Entry]int64
-	Errors  map[string]int64 // by what the receiver says of the stack, whole ones left out
+	// Later and LaterWhole are the same without the first interval, in which the receiver meets the program.
+	Later, LaterWhole int64
+	Entries           map[Entry]int64
+	Errors            map[string]int64 // by what the receiver says of the stack, whole ones left out
 	// Contradicted are the samples that the receiver calls whole and that are not, or the other way round.
 	Contradicted int64
 	// Ends are the root-most frames of stacks that do not reach an entry.

@@ -39,6 +39,9 @@ type Program struct {
 // WholeShare is the share of samples that reach the entry of their thread.
 func (p Program) WholeShare() float64 { return share(p.Result.Whole, p.Result.Samples) }
 
+// LaterShare is the same without the first second.
+func (p Program) LaterShare() float64 { return share(p.Result.LaterWhole, p.Result.Later) }
+
 // Unnamed is the share of frames without a name where symbols exist.
 func (p Program) Unnamed() float64 {
 	return share(p.Result.Frames.UnnamedWithSymbols, p.Result.Frames.WithSymbols)

@@ -15,7 +15,7 @@ import (
 
 func program(change func(*judge.Result)) Program {
 	p := Program{Name: "nginx", Version: "nginx 1.22", Result: judge.Result{
-		Samples: 2000, Whole: 1980, Entries: map[judge.Entry]int64{judge.ProgramEntry: 1980},
+		Samples: 2000, Whole: 1980, Later: 1000, LaterWhole: 997, Entries: map[judge.Entry]int64{judge.ProgramEntry: 1980},
 		Frames:  judge.Frames{All: 20000, Unnamed: 8000, WithSymbols: 10000, UnnamedWithSymbols: 200},
 		Callers: 100, FalseCallers: 1,
 	}}
@@ -56,8 +56,8 @@ func TestPrint(t *testing.T) {
 	require.NoError(t, r.Print(&text))
 	lines := strings.Split(text.String(), "\n")
 	require.Equal(t, "10s of load for each program, a sample every 3ms on each CPU", lines[0])
-	require.Equal(t, []string{"nginx", "nginx", "1.22", "2000", "99.00", "%", "40.00", "%", "2.00", "%", "0.00", "%", "0.00", "%", "1.00", "%", "met"}, strings.Fields(lines[3]))
-	require.Equal(t, []string{"nginx", "nginx", "1.22", "2000", "95.00", "%", "40.00", "%", "2.00", "%", "4.00", "%", "1.00", "%", "1.00", "%", "MISSED"}, strings.Fields(lines[4]))
+	require.Equal(t, []string{"nginx", "nginx", "1.22", "2000", "99.00", "%", "99.70", "%", "40.00", "%", "2.00", "%", "0.00", "%", "0.00", "%", "1.00", "%", "met"}, strings.Fields(lines[3]))
+	require.Equal(t, []string{"nginx", "nginx", "1.22", "2000", "95.00", "%", "99.70", "%", "40.00", "%", "2.00", "%", "4.00", "%", "1.00", "%", "1.00", "%", "MISSED"}, strings.Fields(lines[4]))
 	require.Contains(t, text.String(), `
 nginx: entries: program 99.00 %
   7 samples more of tasks that the kernel was ending: no stack is left then

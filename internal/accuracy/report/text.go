@@ -21,14 +21,14 @@ const commonEnds = 5
 func (r Report) Print(to io.Writer) error {
 	w := tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(w, "%s of load for each program, a sample every %s on each CPU\n\n", r.Load, r.Period)
-	fmt.Fprintf(w, "program\tpackage\tsamples\tto the entry\tunnamed\twhere symbols exist\tcalled broken\tcontradicted\tfalse callers\t\n")
+	fmt.Fprintf(w, "program\tpackage\tsamples\tto the entry\tafter 1 s\tunnamed\twhere symbols exist\tcalled broken\tcontradicted\tfalse callers\t\n")
 	for _, p := range r.Programs {
 		verdict := "met"
 		if p.Missed() != nil {
 			verdict = "MISSED"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, cmp.Or(p.Version, "-"), p.Result.Samples, percent(p.WholeShare()),
-			percent(p.UnnamedOfAll()), percent(p.Unnamed()), percent(share(sum(p.Result.Errors), p.Result.Samples)),
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Name, cmp.Or(p.Version, "-"), p.Result.Samples, percent(p.WholeShare()),
+			percent(p.LaterShare()), percent(p.UnnamedOfAll()), percent(p.Unnamed()), percent(share(sum(p.Result.Errors), p.Result.Samples)),
 			percent(share(p.Result.Contradicted, p.Result.Samples)), percent(share(p.Result.FalseCallers, p.Result.Callers)), verdict)
 	}
 	if err := w.Flush(); err != nil {

@@ -26,6 +26,8 @@ type Receiver struct {
 	KernelStacks bool
 	// CPUPercent is limits::cpu_percent; 0: the default.
 	CPUPercent int
+	// ReportInterval is that of on_cpu; 0: the default.
+	ReportInterval time.Duration
 	// Include are selectors of targets::include; none: every process.
 	Include []Selector
 }
@@ -47,7 +49,7 @@ var configTemplate = template.Must(template.New("").Parse(`receivers:
 {{- end}}
 {{- end}}
     observe:
-      on_cpu: {period: {{.Period}}, kernel_stacks: {{.KernelStacks}}}
+      on_cpu: {period: {{.Period}}, kernel_stacks: {{.KernelStacks}}{{with .ReportInterval}}, report_interval: {{.}}{{end}}}
 {{- if .CPUPercent}}
     limits: {cpu_percent: {{.CPUPercent}}}
 {{- end}}

@@ -11,7 +11,7 @@ import (
 
 func TestYAMLWithReceiver(t *testing.T) {
 	text, err := Config{
-		Receiver:    &Receiver{Period: 2 * time.Millisecond, KernelStacks: true, CPUPercent: 100, Include: []Selector{{Exe: "/usr/bin/a*"}, {Exe: "/b", PID: 77}}},
+		Receiver:    &Receiver{Period: 2 * time.Millisecond, KernelStacks: true, CPUPercent: 100, ReportInterval: time.Second, Include: []Selector{{Exe: "/usr/bin/a*"}, {Exe: "/b", PID: 77}}},
 		File:        `/tmp/a "b".json`,
 		MetricsPort: 1234,
 		PprofPort:   1235,
@@ -24,7 +24,7 @@ func TestYAMLWithReceiver(t *testing.T) {
         - {exe: "/usr/bin/a*"}
         - {exe: "/b", pid: 77}
     observe:
-      on_cpu: {period: 2ms, kernel_stacks: true}
+      on_cpu: {period: 2ms, kernel_stacks: true, report_interval: 1s}
     limits: {cpu_percent: 100}
 exporters:
   nop:
