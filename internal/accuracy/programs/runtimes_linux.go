@@ -80,13 +80,19 @@ func startJava(ctx context.Context, p *Place) (*Running, error) {
 		return nil, err
 	}
 	r := alone(paths[0], main)
+	mapped := func(ctx context.Context, d time.Duration) error {
+		if err := wait(ctx, main, d); err != nil {
+			return err
+		}
+		return p.run(ctx, paths[2], pidText(main), "Compiler.perfmap")
+	}
+	if err := mapped(ctx, mapInterval); err != nil {
+		return nil, joinStop(err, r)
+	}
 	r.load = func(ctx context.Context, d time.Duration) error {
 		end := time.Now().Add(d)
 		for left := d; left > 0; left = time.Until(end) {
-			if err := wait(ctx, main, min(left, mapInterval)); err != nil {
-				return err
-			}
-			if err := p.run(ctx, paths[2], pidText(main), "Compiler.perfmap"); err != nil {
+			if err := mapped(ctx, min(left, mapInterval)); err != nil {
 				return err
 			}
 		}
