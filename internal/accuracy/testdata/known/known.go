@@ -91,6 +91,12 @@ func hot(total uint64) {
 	fmt.Printf("hot_a %d\nhot_b %d\nhot_c %d\n", spent[0], spent[1], spent[2])
 }
 
+// kept is something to do after a call.
+func kept(value uint64) uint64 {
+	sink = value
+	return value
+}
+
 //go:noinline
 func rest(d time.Duration) uint64 {
 	before := time.Now()
@@ -102,10 +108,10 @@ func rest(d time.Duration) uint64 {
 }
 
 //go:noinline
-func blocked_a() uint64 { return rest(30*time.Millisecond) + sink&0 }
+func blocked_a() uint64 { return kept(rest(30 * time.Millisecond)) }
 
 //go:noinline
-func blocked_b() uint64 { return rest(20*time.Millisecond) + sink&0 }
+func blocked_b() uint64 { return kept(rest(20 * time.Millisecond)) }
 
 func blocked(total uint64) {
 	var a, b uint64
@@ -123,10 +129,10 @@ func take(size uint64) uint64 {
 }
 
 //go:noinline
-func alloc_a() uint64 { return take(7168) + sink&0 }
+func alloc_a() uint64 { return kept(take(7168)) }
 
 //go:noinline
-func alloc_b() uint64 { return take(1024) + take(2048) + sink&0 }
+func alloc_b() uint64 { return kept(take(1024) + take(2048)) }
 
 func alloc(total uint64) {
 	var a, b uint64

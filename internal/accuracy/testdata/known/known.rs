@@ -93,6 +93,12 @@ fn hot(total: u64) {
     println!("hot_a {}\nhot_b {}\nhot_c {}", a, b, c);
 }
 
+// Something to do after a call, or the call becomes a jump and its caller is not on the stack.
+fn kept(value: u64) -> u64 {
+    sink_in(value);
+    value
+}
+
 #[inline(never)]
 fn rest(milliseconds: u64) -> u64 {
     let before = Instant::now();
@@ -102,12 +108,12 @@ fn rest(milliseconds: u64) -> u64 {
 
 #[inline(never)]
 fn blocked_a() -> u64 {
-    rest(30) + (sink() & 0)
+    kept(rest(30))
 }
 
 #[inline(never)]
 fn blocked_b() -> u64 {
-    rest(20) + (sink() & 0)
+    kept(rest(20))
 }
 
 fn blocked(total: u64) {
@@ -128,12 +134,12 @@ fn take(size: usize) -> u64 {
 
 #[inline(never)]
 fn alloc_a() -> u64 {
-    take(7000) + (sink() & 0)
+    kept(take(7000))
 }
 
 #[inline(never)]
 fn alloc_b() -> u64 {
-    take(1000) + take(2000) + (sink() & 0)
+    kept(take(1000) + take(2000))
 }
 
 fn alloc(total: u64) {
