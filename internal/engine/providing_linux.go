@@ -26,7 +26,7 @@ const (
 	pauseMin, pauseMax = 2 * time.Millisecond, 50 * time.Millisecond
 	// lookShare is how many times as long as a look took the next one waits at least,
 	// up to lookMax.
-	lookShare, lookMax = 200, 10 * time.Second
+	lookShare, lookMax = 50, 10 * time.Second
 	// largeBytes is the size of files whose tables nobody else waits for. A table
 	// takes some 4 ms per MiB of the file at most.
 	largeBytes = 4 << 20
@@ -55,9 +55,7 @@ func (u *unwinding) run(ctx context.Context, charge func(func())) {
 			if !ok {
 				break
 			}
-			began := time.Now()
 			charge(func() { u.provide(w) })
-			u.slowDown(w, time.Since(began))
 		}
 	}
 }
@@ -104,16 +102,19 @@ func (u *unwinding) next(now time.Time) (w wanted, later time.Duration, ok bool)
 	return wanted{}, later, false
 }
 
-// slowDown keeps a program whose mappings are many, and change all the time, from
-// costing more than a part of a CPU.
-func (u *unwinding) slowDown(w wanted, took time.Duration) {
+// lookAgain reads a program's mappings again; false when it runs no more. One whose
+// mappings are many, and change all the time, shall not cost more than a part of a CPU.
+func (u *unwinding) lookAgain(w wanted) bool {
+	began := time.Now()
+	runs := u.refresh(w.key, w.subject)
+	pause := min(time.Since(began)*lookShare, lookMax)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	known, ok := u.running[w.key.PID]
-	if pause := min(took*lookShare, lookMax); ok && known.subject == w.subject && pause > known.pause {
+	if known, ok := u.running[w.key.PID]; ok && known.subject == w.subject && pause > known.pause {
 		known.pause = pause
 		u.running[w.key.PID] = known
 	}
+	return runs
 }
 
 // nextPause is longer when looks follow each other at once.
@@ -128,7 +129,7 @@ func nextPause(pause, since time.Duration) time.Duration {
 // is known already is told first, then what is made at once; large binaries are
 // made beside that.
 func (u *unwinding) provide(w wanted) {
-	if w.again && !u.refresh(w.key, w.subject) {
+	if w.again && !u.lookAgain(w) {
 		return
 	}
 	space := w.subject.space.Load()
