@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/unwind"
@@ -24,8 +25,8 @@ const (
 	// pauseMin and pauseMax bound the time between two looks at one program's
 	// mappings: the first changes are looked at soon, many in a row less often.
 	pauseMin, pauseMax = 2 * time.Millisecond, 50 * time.Millisecond
-	// lookShare is how many times as long as a look took the next one waits at least,
-	// up to lookMax.
+	// lookShare is how many times the CPU time of a look the next one waits at least,
+	// up to lookMax, after many in a row.
 	lookShare, lookMax = 50, 10 * time.Second
 	// largeBytes is the size of files whose tables nobody else waits for. A table
 	// takes some 4 ms per MiB of the file at most.
@@ -105,12 +106,17 @@ func (u *unwinding) next(now time.Time) (w wanted, later time.Duration, ok bool)
 // lookAgain reads a program's mappings again; false when it runs no more. One whose
 // mappings are many, and change all the time, shall not cost more than a part of a CPU.
 func (u *unwinding) lookAgain(w wanted) bool {
-	began := time.Now()
+	before, errBefore := kernel.ThreadCPUTime()
 	runs := u.refresh(w.key, w.subject)
-	pause := min(time.Since(began)*lookShare, lookMax)
+	after, err := kernel.ThreadCPUTime()
+	if err != nil || errBefore != nil {
+		return runs // the clock is always there on Linux
+	}
+	pause := min((after-before)*lookShare, lookMax)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if known, ok := u.running[w.key.PID]; ok && known.subject == w.subject && pause > known.pause {
+	known, ok := u.running[w.key.PID]
+	if ok && known.subject == w.subject && known.pause >= pauseMax && pause > known.pause {
 		known.pause = pause
 		u.running[w.key.PID] = known
 	}
