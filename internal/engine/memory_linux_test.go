@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -97,7 +98,7 @@ func uses(profiles []*model.Profile, sampleType string, functions map[string][]i
 		}
 		for _, one := range p.Samples {
 			for name := range functions {
-				if strings.Contains(" "+names(one.Frames)+" ", " "+name+" ") {
+				if passes(one.Frames, name) {
 					sum := sums[name]
 					for i := range sum {
 						sum[i] += one.Values[i]
@@ -108,6 +109,13 @@ func uses(profiles []*model.Profile, sampleType string, functions map[string][]i
 		}
 	}
 	return sums
+}
+
+// passes tells whether a stack has a function in it, inlined or not.
+func passes(frames []*model.Frame, function string) bool {
+	return slices.ContainsFunc(frames, func(f *model.Frame) bool {
+		return slices.ContainsFunc(f.Lines, func(l model.Line) bool { return l.Function.Name == function })
+	})
 }
 
 // inUse is what is in use of a program now; nothing where no profile says so.
