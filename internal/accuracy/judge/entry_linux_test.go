@@ -3,6 +3,7 @@
 package judge
 
 import (
+	"bytes"
 	"debug/elf"
 	"fmt"
 	"os"
@@ -95,6 +96,27 @@ func TestExportedFunctionsStartNoThread(t *testing.T) {
 	require.True(t, starts["clone"], "%v", starts)
 	for name := range starts {
 		require.Contains(t, []string{"clone", "__clone", "vfork", "__vfork", "_exit", "_Exit"}, name)
+	}
+}
+
+// TestSignalReturn holds that the code around rt_sigreturn(2), which libc does not export, is found once.
+func TestSignalReturn(t *testing.T) {
+	j := newJudge(t)
+	libc, err := filepath.EvalSymlinks("/lib/" + map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH] + "-linux-gnu/libc.so.6")
+	if err != nil {
+		t.Skipf("not a Debian: %v", err)
+	}
+	m := j.image(libc)
+	require.NotNil(t, m)
+	wanted := signalReturns[m.machine]
+	text := m.file.Section(".text")
+	code := m.code(text.Addr, int(text.Size))
+	require.Equal(t, 1, bytes.Count(code, wanted))
+	start := text.Addr + uint64(bytes.Index(code, wanted))
+	for address, want := range map[uint64]bool{
+		start - 20: false, start - 1: true, start: true, start + uint64(len(wanted)): true, start + 30: false,
+	} {
+		require.Equal(t, want, m.returnsFromSignal(address), "%#x of code at %#x", address, start)
 	}
 }
 

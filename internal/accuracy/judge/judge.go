@@ -150,16 +150,25 @@ func (j *Judge) frames(stack []pdata.FoldedFrame, n, pid int64) {
 		mapping := j.result.Mappings[place(f)]
 		mapping.add(count)
 		j.result.Mappings[place(f)] = mapping
-		if caller(stack, i) {
-			j.caller(f, stack[i+1], n)
+		if callee := calleeOf(stack, i); callee > 0 {
+			j.caller(f, stack[callee], n)
 		}
 	}
 }
 
-// caller says that a frame of user space has called the next one: it is not the innermost, and no inlined function.
-func caller(stack []pdata.FoldedFrame, i int) bool {
+// calleeOf is the frame that a frame of user space has called; 0: it is the innermost, or an inlined function. The functions
+// inlined into a frame follow it and are no calls.
+func calleeOf(stack []pdata.FoldedFrame, i int) int {
 	kernel := string(model.FrameKernel)
-	return i+1 < len(stack) && !stack[i].Inlined && stack[i].Type != kernel && stack[i+1].Type != kernel
+	if stack[i].Inlined || stack[i].Type == kernel {
+		return 0
+	}
+	for next := i + 1; next < len(stack) && stack[next].Type != kernel; next++ {
+		if !stack[next].Inlined {
+			return next
+		}
+	}
+	return 0
 }
 
 // caller holds a caller's address against the code there. What starts threads and returns from signals was called by nobody.

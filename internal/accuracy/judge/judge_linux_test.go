@@ -82,6 +82,14 @@ func TestFalseCallers(t *testing.T) {
 	require.EqualValues(t, 3, r.Callers)
 	require.EqualValues(t, 3, r.FalseCallers)
 	require.Equal(t, map[End]int64{{Mapping: path, Address: entry + 3}: 3}, r.FalseEnds)
+
+	inlined := frame(path, entry+8)
+	inlined.Inlined = true
+	j.Add(sample(2, model.StackWhole, frame(path, entry+8), inlined, inlined))
+	j.Add(sample(2, model.StackWhole, frame(path, entry+8), inlined, kernelFrame("asm_exc_page_fault")))
+	require.EqualValues(t, 3, j.Result().Callers, "what is inlined into the innermost frame was not called by it")
+	j.Add(sample(2, model.StackWhole, frame(path, entry+8), inlined, frame(path, entry+3)))
+	require.EqualValues(t, 5, j.Result().Callers)
 }
 
 // TestSymbolsExist tells a binary with a symbol table from one that exports a few functions.

@@ -2,10 +2,7 @@
 
 package judge
 
-import (
-	"bytes"
-	"debug/elf"
-)
+import "debug/elf"
 
 // signalReturns is the code that a signal handler returns to: it calls rt_sigreturn(2).
 var signalReturns = map[elf.Machine][]byte{
@@ -13,8 +10,12 @@ var signalReturns = map[elf.Machine][]byte{
 	elf.EM_AARCH64: {0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4},    // mov x8,#139; svc #0
 }
 
-// returnsFromSignal says that the code at an address, or one byte behind it as callers are given, returns from a signal.
+// returnsFromSignal says that an address is within the code that returns from a signal: one byte before it, as callers are
+// given, up to its end, where a task is that runs the system call.
 func (m *image) returnsFromSignal(address uint64) bool {
 	wanted, known := signalReturns[m.machine]
-	return known && (bytes.HasPrefix(m.code(address, len(wanted)), wanted) || bytes.HasPrefix(m.code(address+1, len(wanted)), wanted))
+	if !known || address < uint64(len(wanted)) {
+		return false
+	}
+	return m.has(address-uint64(len(wanted)), 2*len(wanted)+1, wanted)
 }
