@@ -72,7 +72,8 @@ test-unit: ## all Go tests under the race detector; as root the privileged ones 
 	@if [ "$$(id -u)" != 0 ]; then echo "make: not root: tests that load BPF programs will be skipped"; fi
 	@internal/tools/progress.sh "compiling all tests for the race detector" $(GO) test -race -run '^$$' ./... >/dev/null
 	@# One package at a time: tests that compare CPU times need a machine that is not busy with the next package.
-	@internal/tools/progress.sh "go test -race ./..." $(GO) test -race -p 1 -timeout 10m ./...
+	@internal/tools/progress.sh "go test -race ./..." $(GO) test -race -p 1 -timeout 15m ./...
+	@internal/tools/progress.sh "go test ./internal/accuracy, without the race detector, which would be most of the time" $(GO) test ./internal/accuracy
 
 .PHONY: test-long
 test-long: ## the longer form of tests that CI runs in short: 10,000 short-lived processes in 30 s

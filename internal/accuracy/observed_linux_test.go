@@ -50,6 +50,9 @@ func observe(t *testing.T, config engine.Config) *observed {
 	if os.Geteuid() != 0 {
 		t.Skip("loading BPF programs needs root")
 	}
+	if underRace {
+		t.Skip("is timed: make test-unit runs it without the race detector")
+	}
 	o := &observed{t: t}
 	e, err := engine.Start(config, engine.Hooks{Profiles: o.put, Level: func(int, string) {}}, zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)))
 	require.NoError(t, err)
