@@ -4,7 +4,6 @@ package symbol
 
 import (
 	"errors"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -64,20 +63,5 @@ func (d *procDir) regular(fd int, path string) (candidate, error) {
 
 // openPatiently opens a path below a folder. It does not wait for a file system that does not answer.
 func (p procfs) openPatiently(root int, path string) (int, error) {
-	again, err := unix.FcntlInt(uintptr(root), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
-	}
-	var taken atomic.Bool // by who closes it: the call, which may come late or never
-	fd, err := ask(p.files, anyDevice, func() (int, error) {
-		if !taken.CompareAndSwap(false, true) {
-			return -1, errNoAnswer
-		}
-		defer unix.Close(again) //nolint:errcheck // an O_PATH descriptor
-		return openBelow(again, path, 0)
-	}, closeLate)
-	if taken.CompareAndSwap(false, true) {
-		unix.Close(again) //nolint:errcheck // an O_PATH descriptor
-	}
-	return fd, err
+	return askOf(p.files, root, anyDevice, func(own int) (int, error) { return openBelow(own, path, 0) }, closeLate)
 }

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -87,13 +86,8 @@ func (d *procDir) openMap(path string, dev uint64) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	// The call outlives this one where there is no answer, and is not made where
-	// there was none before: the file is closed with the last who has it.
-	root := os.NewFile(uintptr(fd), "root")
-	return ask(d.files, dev, func() (int, error) {
-		defer root.Close() //nolint:errcheck // an O_PATH descriptor
-		return openBelow(fd, path, unix.O_NOFOLLOW)
-	}, closeLate)
+	defer unix.Close(fd) //nolint:errcheck // an O_PATH descriptor
+	return askOf(d.files, fd, dev, func(own int) (int, error) { return openBelow(own, path, unix.O_NOFOLLOW) }, closeLate)
 }
 
 // older reports whether a file was last written before a process began.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,15 +36,8 @@ func (l *located) close() error { return unix.Close(l.fd) }
 // open opens the file for reading through its descriptor, hence the very file
 // that was looked at.
 func (l *located) open() (source, error) {
-	// A descriptor of its own: l may be closed before there is an answer.
-	again, err := unix.FcntlInt(uintptr(l.fd), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return nil, &reasonError{noFile, fmt.Errorf("opening %s: %w", l.path, err)}
-	}
-	path := l.procfs.path("proc/self/fd", strconv.Itoa(again))
-	fd, err := ask(l.files, l.stat.Dev, func() (int, error) { //nolint:unconvert // differs by architecture
-		defer unix.Close(again) //nolint:errcheck // an O_PATH descriptor
-		return open(path, unix.O_RDONLY)
+	fd, err := askOf(l.files, l.fd, l.stat.Dev, func(own int) (int, error) { //nolint:unconvert // differs by architecture
+		return open(l.procfs.path("proc/self/fd", strconv.Itoa(own)), unix.O_RDONLY)
 	}, closeLate)
 	if err != nil {
 		return nil, &reasonError{noFile, fmt.Errorf("opening %s: %w", l.path, err)}
@@ -169,16 +163,33 @@ func (p *patience) stat(fd int, dev uint64) (stat unix.Stat_t, err error) {
 	if !mayHang(dev) {
 		return stat, unix.Fstat(fd, &stat)
 	}
-	again, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return stat, err
-	}
-	return ask(p, dev, func() (unix.Stat_t, error) {
-		defer unix.Close(again) //nolint:errcheck // an O_PATH descriptor
+	return askOf(p, fd, dev, func(own int) (unix.Stat_t, error) {
 		var stat unix.Stat_t
-		err := unix.Fstat(again, &stat)
+		err := unix.Fstat(own, &stat)
 		return stat, err
 	}, nil)
+}
+
+// askOf makes a call about an open file, with a descriptor of the call's own: fd may
+// be closed before there is an answer.
+func askOf[T any](p *patience, fd int, dev uint64, call func(own int) (T, error), late func(T)) (T, error) {
+	var none T
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return none, err
+	}
+	var taken atomic.Bool // by who closes it: the call, which may come late or never
+	result, err := ask(p, dev, func() (T, error) {
+		if !taken.CompareAndSwap(false, true) {
+			return none, errNoAnswer
+		}
+		defer unix.Close(own) //nolint:errcheck // an O_PATH descriptor
+		return call(own)
+	}, late)
+	if taken.CompareAndSwap(false, true) {
+		unix.Close(own) //nolint:errcheck // an O_PATH descriptor
+	}
+	return result, err
 }
 
 // matches compares a file that was found by name with the mapping. The device
