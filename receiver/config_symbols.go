@@ -10,6 +10,8 @@ import (
 
 // SymbolsConfig says where names and lines come from, beside the binaries themselves.
 type SymbolsConfig struct {
+	// DebugInfo has debug information and separate debug files read.
+	DebugInfo bool `mapstructure:"debug_info"`
 	// CacheDir is a folder of the Collector that keeps over restarts what was found out; none when empty.
 	CacheDir string `mapstructure:"cache_dir"`
 	// CacheMiB bounds the folder.
@@ -26,6 +28,9 @@ const (
 
 func (c *SymbolsConfig) validate(at string) []error {
 	errs := []error{between(at+"::cache_mib", c.CacheMiB, minCacheMiB, maxCacheMiB)}
+	if !c.DebugInfo && (c.CacheDir != "" || len(c.Debuginfod) > 0) {
+		errs = append(errs, fmt.Errorf("%s::debug_info: false is not allowed where cache_dir or debuginfod is given: there would be nothing to keep or to ask for", at))
+	}
 	if c.CacheDir != "" && !path.IsAbs(c.CacheDir) {
 		errs = append(errs, fmt.Errorf("%s::cache_dir: %q is not allowed: it must be absolute", at, c.CacheDir))
 	}

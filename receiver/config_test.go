@@ -88,7 +88,7 @@ func TestConfig(t *testing.T) {
 				Targets: []SelectorConfig{{Comm: "redis"}}, ReportInterval: time.Second, Source: "malloc", SampleBytes: 64 << 20,
 			})},
 			Policies: []any{}, Tasks: []any{},
-			Symbols: SymbolsConfig{CacheDir: "/var/cache/ebpf", CacheMiB: 64, Debuginfod: []string{"https://debuginfod.example.com/x"}},
+			Symbols: SymbolsConfig{DebugInfo: true, CacheDir: "/var/cache/ebpf", CacheMiB: 64, Debuginfod: []string{"https://debuginfod.example.com/x"}},
 			Limits:  LimitsConfig{MemoryMiB: 32, CPUPercent: 0.5},
 		},
 	} {
@@ -197,6 +197,7 @@ func TestInvalid(t *testing.T) {
 		"range_depth_zero":  "observe::on_cpu::max_depth: 0 is not allowed: it must lie between 1 and 127",
 		"range_scan":        "targets::scan_interval: 2h0m0s is not allowed: it must lie between 1s and 1h0m0s",
 		"symbols": `symbols::cache_mib: 0 is not allowed: it must lie between 1 and 1048576` + "\n" +
+			`symbols::debug_info: false is not allowed where cache_dir or debuginfod is given: there would be nothing to keep or to ask for` + "\n" +
 			`symbols::cache_dir: "cache" is not allowed: it must be absolute` + "\n" +
 			`symbols::debuginfod[1]: "http://x" is not allowed: it must be a URL as https://debuginfod.example.com`,
 		"range_memory":   "limits::memory_mib: 31 is not allowed: it must lie between 32 and 65536",
@@ -283,7 +284,7 @@ func TestEngineConfig(t *testing.T) {
 			KernelStacks: true, MaxDepth: 64,
 		},
 		Memory:      &engine.Memory{Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second, Distance: 64 << 20},
-		Symbols:     engine.Symbols{CacheDir: "/var/cache/ebpf", CacheBytes: 64 << 20, Debuginfod: []string{"https://debuginfod.example.com/x"}},
+		Symbols:     engine.Symbols{DebugInfo: true, CacheDir: "/var/cache/ebpf", CacheBytes: 64 << 20, Debuginfod: []string{"https://debuginfod.example.com/x"}},
 		MemoryBytes: 32 << 20, CPUPercent: 0.5,
 	}, got)
 	unheard := engineConfig(c, false)

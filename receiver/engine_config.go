@@ -13,7 +13,7 @@ func engineConfig(c *Config, profiles bool) engine.Config {
 		Exclude:      selectors(c.Targets.Exclude),
 		ScanInterval: c.Targets.ScanInterval,
 		Symbols: engine.Symbols{
-			CacheDir: c.Symbols.CacheDir, CacheBytes: int64(c.Symbols.CacheMiB) << 20, Debuginfod: c.Symbols.Debuginfod,
+			DebugInfo: c.Symbols.DebugInfo, CacheDir: c.Symbols.CacheDir, CacheBytes: int64(c.Symbols.CacheMiB) << 20, Debuginfod: c.Symbols.Debuginfod,
 		},
 		MemoryBytes: uint64(c.Limits.MemoryMiB) << 20,
 		CPUPercent:  c.Limits.CPUPercent,

@@ -52,6 +52,8 @@ func (c *Config) userStacks() bool {
 
 // Symbols configures where names and lines come from, beside the binaries themselves.
 type Symbols struct {
+	// DebugInfo has debug information read for lines, inlined functions and names.
+	DebugInfo bool
 	// CacheDir keeps what was found out below CacheBytes; none when empty.
 	CacheDir   string
 	CacheBytes int64

@@ -158,6 +158,7 @@ func (e *Engine) prepare() error {
 		RootPath:    e.config.RootPath,
 		MemoryBytes: int64(e.config.MemoryBytes / symbolShare),
 		Logger:      e.logger,
+		DebugInfo:   e.config.Symbols.DebugInfo,
 		CacheDir:    e.config.Symbols.CacheDir,
 		CacheBytes:  e.config.Symbols.CacheBytes,
 		Debuginfod:  e.config.Symbols.Debuginfod,

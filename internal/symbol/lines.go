@@ -127,6 +127,9 @@ func (s *Symbolizer) nameLines(b *binary, symbol *model.Function, e *entry) bool
 
 // linesOf gives the lines of an address, from the cache on disk or from debug information. They are valid until the next call.
 func (s *Symbolizer) linesOf(b *binary, addr uint64) []debuginfo.Line {
+	if !s.debugInfo {
+		return nil
+	}
 	if known := s.remembered(b); known != nil {
 		if lines, ok := known.Lines(addr); ok {
 			return lines

@@ -47,6 +47,7 @@ func openFiles() int {
 
 func newSymbolizer(t testing.TB, cfg Config) *Symbolizer {
 	t.Helper()
+	cfg.DebugInfo = true
 	s, err := New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {

@@ -50,7 +50,7 @@ func (s *Symbolizer) openFor(b *binary) func(path string) (debuginfo.File, error
 // search looks for the debug file of a binary, once.
 func (s *Symbolizer) search(b *binary) *separate {
 	p := &b.debug.separate
-	if p.searched {
+	if p.searched || !s.debugInfo {
 		return p
 	}
 	p.searched = true

@@ -39,6 +39,9 @@ type Config struct {
 	CacheBytes int64
 	// Debuginfod are servers that are asked for debug files; none when empty.
 	Debuginfod []string
+	// DebugInfo has debug information and separate debug files read. All that asks for
+	// names waits meanwhile.
+	DebugInfo bool
 	// Logger gets the rare warnings; none when nil.
 	Logger *zap.Logger
 }
@@ -74,6 +77,7 @@ type Symbolizer struct {
 
 	maxOpen   int // files held open
 	scratch   [scratchBytes]byte
+	debugInfo bool
 	workspace debuginfo.Workspace
 	cache     *debuginfo.Cache // nil when there is none
 	fetcher   *fetcher         // nil when there is none
@@ -105,7 +109,7 @@ func New(cfg Config) (*Symbolizer, error) {
 // assemble makes a Symbolizer that has no /proc yet.
 func assemble(cfg Config) *Symbolizer {
 	s := &Symbolizer{
-		memory: cfg.MemoryBytes, logger: cfg.Logger, now: time.Now, maxOpen: filesToHold(),
+		memory: cfg.MemoryBytes, logger: cfg.Logger, now: time.Now, maxOpen: filesToHold(), debugInfo: cfg.DebugInfo,
 		binaries: make(map[fileKey]*binary), byContent: make(map[model.BuildID]*binary), all: make(map[*binary]struct{}),
 	}
 	if s.memory <= 0 {
