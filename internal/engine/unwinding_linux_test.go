@@ -163,6 +163,9 @@ func TestLibraryOpened(t *testing.T) {
 			}
 		}
 		assert.Greater(t, got.within("main burn middle inner"), 0.7, "%v", got.stacks)
+		if underRace { // which makes the engine some ten times as slow
+			c.within, c.anywhere = 10*c.within+0.01, 10*c.anywhere
+		}
 		assert.LessOrEqual(t, float64(within), c.within*float64(all), c.name)
 		assert.LessOrEqual(t, float64(broken), c.anywhere*float64(all), c.name)
 	}
@@ -174,10 +177,7 @@ func TestLibraryOpened(t *testing.T) {
 func TestInTheKernel(t *testing.T) {
 	needRoot(t)
 	zeros := testbin.C(t, "testdata/zeros.c")
-	work := 500 * time.Millisecond
-	if emulated {
-		work *= 4
-	}
+	const work = 2 * time.Second
 	e := begin(t, configuration(2*time.Millisecond, process.Selector{Exe: zeros}))
 	p := launch(t, zeros, milliseconds(work))
 	require.Empty(t, p.end())
