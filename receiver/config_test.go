@@ -167,7 +167,7 @@ func TestInvalid(t *testing.T) {
 		"root_empty":    `root_path: "" is not allowed: it must be absolute`,
 		"no_stacks":     "observe::on_cpu::user_stacks: false is not allowed where kernel_stacks is false: samples would have no stacks",
 		"root_missing":  "root_path: the host's file system must be mounted there: stat /none/of/this: no such file or directory",
-		"root_other":    "root_path: /etc has no proc: the host's file system must be mounted there, its /proc included: stat /etc/proc/self: no such file or directory",
+		"root_other":    "root_path: /proc/sys has no proc: the host's file system must be mounted there, its /proc included: stat /proc/sys/proc/self: no such file or directory",
 		"root_file":     "root_path: /proc/version is not a directory: the host's file system must be mounted there",
 
 		"selector_empty":        "targets::include[0]::" + condition,

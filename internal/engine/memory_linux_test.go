@@ -135,6 +135,9 @@ func (o *observed) inUse(path string, functions map[string][]int64) map[string][
 // though one is built on the other, and what was not freed is in use.
 func TestAllocators(t *testing.T) {
 	needRoot(t)
+	if emulated {
+		t.Skip("takes minutes on emulated CPUs; what differs between kernels is tested by observe/memory")
+	}
 	allocs := testbin.C(t, "testdata/allocs.c")
 	for name, c := range map[string]struct {
 		compiler, preload string
