@@ -11,7 +11,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
@@ -32,7 +31,7 @@ type Faults struct {
 	// links are to the tracepoints; where the kernel has none, events are on each
 	// CPU instead.
 	links  []link.Link
-	events map[int]*kernel.PerfEvent
+	events kernel.PerfEvents
 }
 
 var _ observe.Observation = (*Faults)(nil)
@@ -62,7 +61,7 @@ func StartFaults(config Config, loader *kernel.Loader, shared map[string]*ebpf.M
 			delete(spec.Programs, name)
 		}
 	}
-	f := &Faults{config: config, events: map[int]*kernel.PerfEvent{}}
+	f := &Faults{config: config}
 	if f.coll, f.Record, err = load(config, loader, shared, host, "the page fault programs", spec, faultShape); err != nil {
 		return nil, err
 	}
@@ -71,6 +70,7 @@ func StartFaults(config Config, loader *kernel.Loader, shared map[string]*ebpf.M
 			err = errors.Join(err, f.Close())
 		}
 	}()
+	f.events.Source, f.events.Program = kernel.PageFaults, f.coll.Programs[bindings.MemoryFaultsProgPageFaultEvent]
 	if err := f.CPUsChanged(); err != nil {
 		return nil, err
 	}
@@ -139,62 +139,21 @@ func (f *Faults) CPUsChanged() error {
 	if err := f.AddCPUs(online); err != nil {
 		return err
 	}
-	program := f.coll.Programs[bindings.MemoryFaultsProgPageFaultEvent]
-	if program == nil {
+	if f.events.Program == nil {
 		return nil
 	}
-	return f.follow(online, program)
-}
-
-// follow opens events on all CPUs that are online anew: one that was away has lost
-// its event.
-func (f *Faults) follow(online []int, program *ebpf.Program) error {
-	errs := []error{f.closeEvents()}
-	for _, cpu := range online {
-		event, err := kernel.OpenPerfEvent(kernel.PageFaults, cpu, 0, program)
-		if errors.Is(err, unix.ENODEV) {
-			continue // it went away meanwhile
-		}
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		f.events[cpu] = event
-	}
-	return errors.Join(errs...)
+	return f.events.Follow(online, 0)
 }
 
 // Attached is the number of tracepoints, or of CPUs that are watched instead.
-func (f *Faults) Attached() int { return len(f.links) + len(f.events) }
+func (f *Faults) Attached() int { return len(f.links) + f.events.Len() }
 
 // Costs reads the kernel's run-time statistics of the programs.
-func (f *Faults) Costs() ([]observe.ProgramCost, error) { return costs(f.coll) }
-
-// costs reads the kernel's run-time statistics of all programs of an object.
-func costs(coll *ebpf.Collection) ([]observe.ProgramCost, error) {
-	all := make([]observe.ProgramCost, 0, len(coll.Programs))
-	for name, program := range coll.Programs {
-		cost, err := kernel.Cost(program)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, observe.ProgramCost{Program: name, Runs: cost.Runs, Time: cost.Time})
-	}
-	return all, nil
-}
-
-func (f *Faults) closeEvents() error {
-	var errs []error
-	for cpu, event := range f.events {
-		errs = append(errs, event.Close())
-		delete(f.events, cpu)
-	}
-	return errors.Join(errs...)
-}
+func (f *Faults) Costs() ([]observe.ProgramCost, error) { return stacks.Costs(f.coll) }
 
 // Close stops counting and frees everything.
 func (f *Faults) Close() error {
-	errs := []error{f.closeEvents()}
+	errs := []error{f.events.Close()}
 	for _, l := range f.links {
 		errs = append(errs, l.Close())
 	}

@@ -236,7 +236,7 @@ func (m *Malloc) count(what bindings.MemoryMallocAllocationCount) uint64 {
 
 // Costs reads the kernel's run-time statistics of the programs. What a breakpoint
 // costs a program is not in them.
-func (m *Malloc) Costs() ([]observe.ProgramCost, error) { return costs(m.coll) }
+func (m *Malloc) Costs() ([]observe.ProgramCost, error) { return stacks.Costs(m.coll) }
 
 // MapBytes is the memory of the tables and of the map of what is in use.
 func (m *Malloc) MapBytes() uint64 { return m.Tables.MapBytes() + m.live.mapBytes() }

@@ -176,17 +176,7 @@ func (o *Observer) Losses() []observe.Loss {
 }
 
 // Costs reads the kernel's run-time statistics of the programs.
-func (o *Observer) Costs() ([]observe.ProgramCost, error) {
-	costs := make([]observe.ProgramCost, 0, len(o.coll.Programs))
-	for name, program := range o.coll.Programs {
-		cost, err := kernel.Cost(program)
-		if err != nil {
-			return nil, err
-		}
-		costs = append(costs, observe.ProgramCost{Program: name, Runs: cost.Runs, Time: cost.Time})
-	}
-	return costs, nil
-}
+func (o *Observer) Costs() ([]observe.ProgramCost, error) { return stacks.Costs(o.coll) }
 
 // MapBytes is the memory of the tables, and of what is known of threads where
 // their number is bounded; task storage comes and goes with the threads.

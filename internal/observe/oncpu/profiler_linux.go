@@ -7,7 +7,6 @@ package oncpu
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -29,8 +28,6 @@ type Profiler struct {
 	layout layout
 	// Fallback is set when cycles were wanted and the timer had to do.
 	fallback error
-
-	attached atomic.Int64 // events
 }
 
 var _ observe.Observation = (*Profiler)(nil)
@@ -91,18 +88,15 @@ func (p *Profiler) load(loader *kernel.Loader, shared map[string]*ebpf.Map, dept
 // attach opens the perf events; where the machine has no cycle counter, the
 // timer takes its place.
 func (p *Profiler) attach(online []int) error {
-	p.events = events{
-		program: p.coll.Programs[bindings.OnCPUProgSample],
-		byCPU:   map[int]*kernel.PerfEvent{},
-	}
+	p.events.Program = p.coll.Programs[bindings.OnCPUProgSample]
 	if p.config.Cycles {
-		p.events.source = kernel.Cycles
+		p.events.Source = kernel.Cycles
 	}
 	err := errors.Join(p.events.setPeriod(p.config.Period), p.follow(online))
 	if p.config.Cycles && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP)) {
 		p.fallback = err
-		p.events.source = kernel.CPUClock
-		err = errors.Join(p.events.close(), p.follow(online))
+		p.events.Source = kernel.CPUClock
+		err = errors.Join(p.events.Close(), p.follow(online))
 	}
 	return err
 }
@@ -111,9 +105,7 @@ func (p *Profiler) follow(online []int) error {
 	if err := p.AddCPUs(online); err != nil {
 		return err
 	}
-	err := p.events.follow(online)
-	p.attached.Store(int64(len(p.events.byCPU)))
-	return err
+	return p.events.follow(online)
 }
 
 // Degraded says why the observation is less than what was configured, or nil.
@@ -140,9 +132,9 @@ func (p *Profiler) SetLevel(level int) error {
 	}
 	// What was counted at the old period must not be told with the new one. An
 	// error must not keep the events from firing again.
-	err := errors.Join(p.events.each((*kernel.PerfEvent).Pause), p.Drain())
+	err := errors.Join(p.events.Each((*kernel.PerfEvent).Pause), p.Drain())
 	p.SetPeriod(period)
-	return errors.Join(err, p.events.setPeriod(period), p.events.each((*kernel.PerfEvent).Resume))
+	return errors.Join(err, p.events.setPeriod(period), p.events.Each((*kernel.PerfEvent).Resume))
 }
 
 // CPUsChanged opens events on CPUs that came and closes those of CPUs that went.
@@ -155,20 +147,14 @@ func (p *Profiler) CPUsChanged() error {
 }
 
 // Attached is the number of CPUs that are sampled.
-func (p *Profiler) Attached() int { return int(p.attached.Load()) }
+func (p *Profiler) Attached() int { return p.events.Len() }
 
 // Costs reads the kernel's run-time statistics of the program.
-func (p *Profiler) Costs() ([]observe.ProgramCost, error) {
-	cost, err := kernel.Cost(p.events.program)
-	if err != nil {
-		return nil, err
-	}
-	return []observe.ProgramCost{{Program: bindings.OnCPUProgSample, Runs: cost.Runs, Time: cost.Time}}, nil
-}
+func (p *Profiler) Costs() ([]observe.ProgramCost, error) { return stacks.Costs(p.coll) }
 
 // Close stops sampling and frees everything.
 func (p *Profiler) Close() error {
-	err := errors.Join(p.events.close(), p.Tables.Close())
+	err := errors.Join(p.events.Close(), p.Tables.Close())
 	p.coll.Close()
 	return err
 }

@@ -140,7 +140,7 @@ func TestNothingIsLost(t *testing.T) {
 				time.Sleep(3 * time.Millisecond)
 			}
 			close(stop)
-			require.NoError(t, s.events.close())
+			require.NoError(t, s.events.Close())
 			s.drain()
 			fill := s.Fill()
 			s.drain() // both tables

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+// PerfEvents are the events of one program, one on each CPU. Its methods belong to
+// one goroutine, but for Len.
+type PerfEvents struct {
+	Program *ebpf.Program
+	Source  PerfSource
+
+	byCPU map[int]*PerfEvent
+	open  atomic.Int64
+}
+
+// Follow opens an event on each CPU of online in place of the one that was there: a
+// CPU that went offline has disabled its event for good, and nothing tells so when it
+// is back already. Where none can be opened the old one stays. A CPU that vanishes
+// between the list and the call is no error.
+func (e *PerfEvents) Follow(online []int, period time.Duration) error {
+	if e.byCPU == nil {
+		e.byCPU = map[int]*PerfEvent{}
+	}
+	defer e.counted()
+	there := map[int]bool{}
+	var errs []error
+	for _, cpu := range online {
+		event, err := OpenPerfEvent(e.Source, cpu, period, e.Program)
+		if errors.Is(err, unix.ENODEV) {
+			continue
+		}
+		there[cpu] = true
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if old, ok := e.byCPU[cpu]; ok {
+			errs = append(errs, old.Close())
+		}
+		e.byCPU[cpu] = event
+	}
+	for cpu, event := range e.byCPU {
+		if !there[cpu] {
+			errs = append(errs, event.Close())
+			delete(e.byCPU, cpu)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Each does something to every event.
+func (e *PerfEvents) Each(do func(*PerfEvent) error) error {
+	var errs []error
+	for _, event := range e.byCPU {
+		errs = append(errs, do(event))
+	}
+	return errors.Join(errs...)
+}
+
+// Len is the number of CPUs that have an event. It is safe from any goroutine.
+func (e *PerfEvents) Len() int { return int(e.open.Load()) }
+
+// Close ends all events; Follow may open them again.
+func (e *PerfEvents) Close() error {
+	err := e.Each((*PerfEvent).Close)
+	clear(e.byCPU)
+	e.counted()
+	return err
+}
+
+func (e *PerfEvents) counted() { e.open.Store(int64(len(e.byCPU))) }

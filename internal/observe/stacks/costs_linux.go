@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package stacks
+
+import (
+	"github.com/cilium/ebpf"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+)
+
+// Costs reads the kernel's run-time statistics of all programs of an object.
+func Costs(coll *ebpf.Collection) ([]observe.ProgramCost, error) {
+	costs := make([]observe.ProgramCost, 0, len(coll.Programs))
+	for name, program := range coll.Programs {
+		cost, err := kernel.Cost(program)
+		if err != nil {
+			return nil, err
+		}
+		costs = append(costs, observe.ProgramCost{Program: name, Runs: cost.Runs, Time: cost.Time})
+	}
+	return costs, nil
+}
