@@ -14,6 +14,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 )
 
 // shared are the structs that C writes and Go reads.
@@ -44,7 +46,7 @@ func objects(t *testing.T, room string) map[string]*ebpf.CollectionSpec {
 	for _, arch := range []string{"x86", "arm64"} {
 		name := room + "_" + arch + "_bpfel.o"
 		file, err := os.Open(filepath.Clean(name))
-		if os.IsNotExist(err) && os.Getenv("EBPFRECEIVER_KERNELTEST") != "" {
+		if os.IsNotExist(err) && guest.Running() {
 			continue // the guests have the test binary alone; the object in it is tested below
 		}
 		require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/pdata"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
@@ -50,7 +51,7 @@ func observe(t *testing.T, config engine.Config) *observed {
 	if os.Geteuid() != 0 {
 		t.Skip("loading BPF programs needs root")
 	}
-	if underRace {
+	if testbin.UnderRace {
 		t.Skip("is timed: make test-unit runs it without the race detector")
 	}
 	o := &observed{t: t}

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 )
 
 // place is a line as addr2line and llvm-symbolizer print it.
@@ -288,7 +289,7 @@ func TestTruth(t *testing.T) {
 // needCompiler skips a test that needs a compiler that is not there. Those of GNU must be: see also TestCommitted, which needs none.
 func needCompiler(t testing.TB, name string) {
 	t.Helper()
-	if _, err := exec.LookPath(name); err != nil && (strings.HasPrefix(name, "clang") || os.Getenv("EBPFRECEIVER_KERNELTEST") != "") {
+	if _, err := exec.LookPath(name); err != nil && (strings.HasPrefix(name, "clang") || guest.Running()) {
 		t.Skipf("no %s here", name)
 	}
 }

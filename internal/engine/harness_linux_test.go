@@ -19,12 +19,13 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
 // emulated says that the kernel runs on emulated CPUs, which are slow.
-var emulated = os.Getenv("EBPFRECEIVER_KERNELTEST") != ""
+var emulated = guest.Running()
 
 func needRoot(t *testing.T) {
 	t.Helper()

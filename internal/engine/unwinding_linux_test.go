@@ -163,7 +163,7 @@ func TestLibraryOpened(t *testing.T) {
 			}
 		}
 		assert.Greater(t, got.within("main burn middle inner"), 0.7, "%v", got.stacks)
-		if underRace { // which makes the engine some ten times as slow
+		if testbin.UnderRace { // which makes the engine some ten times as slow
 			c.within, c.anywhere = 10*c.within+0.01, 10*c.anywhere
 		}
 		assert.LessOrEqual(t, float64(within), c.within*float64(all), c.name)

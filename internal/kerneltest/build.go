@@ -112,7 +112,7 @@ func packShell(a *archive) error {
 func newManifest(o options) guest.Manifest {
 	m := guest.Manifest{
 		Args:    []string{"-test.v", "-test.count=1", "-test.timeout=" + testTimeout.String()},
-		Env:     []string{"EBPFRECEIVER_KERNELTEST=1", testbin.Env + "=" + guest.TestbinPath, "PATH=/bin", "LD_LIBRARY_PATH=/lib64", "HOME=/tmp", "TMPDIR=/tmp"},
+		Env:     []string{guest.Env + "=1", testbin.Env + "=" + guest.TestbinPath, "PATH=/bin", "LD_LIBRARY_PATH=/lib64", "HOME=/tmp", "TMPDIR=/tmp"},
 		Timeout: testTimeout,
 	}
 	if o.run != "" {

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
@@ -69,7 +70,7 @@ func openSpace(t testing.TB, s *Symbolizer, pid int) *AddressSpace {
 // the kernel's version and is tested on the host. Anywhere else a missing tool fails the test.
 func needTool(t testing.TB, name string) {
 	t.Helper()
-	if os.Getenv("EBPFRECEIVER_KERNELTEST") == "" {
+	if !guest.Running() {
 		return
 	}
 	if _, err := exec.LookPath(name); err != nil {

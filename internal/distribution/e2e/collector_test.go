@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 )
 
 // ready is the Collector's own line when all pipelines have started.
@@ -68,7 +70,7 @@ func start(t *testing.T, config string, args ...string) *collector {
 }
 
 // inGuest tells whether this is a virtual machine of the kernel matrix, which is emulated and slow.
-func inGuest() bool { return os.Getenv("EBPFRECEIVER_KERNELTEST") == "1" }
+func inGuest() bool { return guest.Running() }
 
 // signalDelay is how long a Collector that is ready may take until it handles SIGTERM.
 func signalDelay() time.Duration {

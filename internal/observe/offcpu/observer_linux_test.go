@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/observetest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
@@ -21,7 +22,7 @@ import (
 )
 
 // emulated says that the kernel runs on emulated CPUs, which are slow and stand still now and then.
-var emulated = os.Getenv("EBPFRECEIVER_KERNELTEST") != ""
+var emulated = guest.Running()
 
 // exactly is how far a time may be off.
 func exactly(part float64) float64 {

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
@@ -26,7 +27,7 @@ import (
 )
 
 // emulated says that the kernel runs on emulated CPUs, which are slow.
-var emulated = os.Getenv("EBPFRECEIVER_KERNELTEST") != ""
+var emulated = guest.Running()
 
 // sampling is a profiler that runs and what it found.
 type sampling struct {

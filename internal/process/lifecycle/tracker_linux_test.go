@@ -22,6 +22,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
@@ -208,7 +209,7 @@ func TestPrograms(t *testing.T) {
 
 // TestRingFull holds that an event that finds no place is counted.
 func TestRingFull(t *testing.T) {
-	if testing.Short() || os.Getenv("EBPFRECEIVER_KERNELTEST") != "" {
+	if testing.Short() || guest.Running() {
 		t.Skip("starts thousands of processes")
 	}
 	tracker := start(t, 64)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 )
 
 // find looks into a file.
@@ -33,7 +34,7 @@ func find(t testing.TB, path string) ([]Function, error) {
 // tool runs a tool of the machine and skips where there is none.
 func tool(t testing.TB, name string, args ...string) string {
 	t.Helper()
-	if os.Getenv("EBPFRECEIVER_KERNELTEST") != "" {
+	if guest.Running() {
 		t.Skip("the guests have no tools; what is tested does not depend on the kernel")
 	}
 	if _, err := exec.LookPath(name); err != nil {

@@ -1,9 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-
-//go:build race
-
-package main
-
-// underRace says that the race detector is on: making unwind tables takes ten times as long then, and stacks that are
-// taken meanwhile end early, as they say.
-const underRace = true
