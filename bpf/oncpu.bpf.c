@@ -27,13 +27,10 @@ int sample(struct bpf_perf_event_data *ctx)
 	struct scope_entry *known = bpf_map_lookup_elem(&scope, &who.pid);
 	struct stack_table *table;
 	struct stack_entry *entry;
-	struct task_struct *task;
 
 	if (scope_excludes(known, SCOPE_ON_CPU))
 		return 0;
-	task = (struct task_struct *)bpf_get_current_task();
-	who.start_boottime = process_start(task);
-	who.exec_id = process_exec_id(task);
+	process_current(&who.start_boottime, &who.exec_id);
 	if (known)
 		who.space = known->space;
 	else

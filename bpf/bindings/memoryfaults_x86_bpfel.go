@@ -53,6 +53,10 @@ type MemoryFaultsUnwindMemory struct {
 		Rule   MemoryFaultsUnwindRule
 		_      [4]byte
 	}
+	ByHash [1024]uint16
+	Next   uint32
+	Unused uint32
+	_      [24]byte
 }
 
 type MemoryFaultsUnwindRule struct {
@@ -85,14 +89,18 @@ type MemoryFaultsUnwindState struct {
 		Chunk  uint16
 		First  uint16
 	}
-	Space    uint32
-	Serial   uint32
-	Exact    uint16
-	Leaf     uint16
-	Changes  uint16
-	LeafByFp uint16
-	End      uint32
-	_        [4]byte
+	Space       uint32
+	Serial      uint32
+	Exact       uint16
+	Leaf        uint16
+	Changes     uint16
+	LeafByFp    uint16
+	End         uint32
+	Found       uint32
+	WindowBytes uint32
+	_           [4]byte
+	WindowAt    uint64
+	Window      [32]uint64
 }
 
 // Names of all BPF objects in the ELF.

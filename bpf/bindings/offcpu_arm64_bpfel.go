@@ -106,6 +106,10 @@ type OffCPUUnwindMemory struct {
 		Rule   OffCPUUnwindRule
 		_      [4]byte
 	}
+	ByHash [1024]uint16
+	Next   uint32
+	Unused uint32
+	_      [24]byte
 }
 
 type OffCPUUnwindRule struct {
@@ -138,14 +142,18 @@ type OffCPUUnwindState struct {
 		Chunk  uint16
 		First  uint16
 	}
-	Space    uint32
-	Serial   uint32
-	Exact    uint16
-	Leaf     uint16
-	Changes  uint16
-	LeafByFp uint16
-	End      uint32
-	_        [4]byte
+	Space       uint32
+	Serial      uint32
+	Exact       uint16
+	Leaf        uint16
+	Changes     uint16
+	LeafByFp    uint16
+	End         uint32
+	Found       uint32
+	WindowBytes uint32
+	_           [4]byte
+	WindowAt    uint64
+	Window      [32]uint64
 }
 
 // Names of all BPF objects in the ELF.

@@ -123,6 +123,10 @@ type OnCPUUnwindMemory struct {
 		Rule   OnCPUUnwindRule
 		_      [4]byte
 	}
+	ByHash [1024]uint16
+	Next   uint32
+	Unused uint32
+	_      [24]byte
 }
 
 type OnCPUUnwindPage struct {
@@ -164,22 +168,26 @@ type OnCPUUnwindSpace struct {
 }
 
 type OnCPUUnwindState struct {
-	_        structs.HostLayout
-	Pc       uint64
-	Sp       uint64
-	Fp       uint64
-	Lr       uint64
-	General  [16]uint64
-	BxAt     uint64
-	Mapping  OnCPUUnwindMapping
-	Space    uint32
-	Serial   uint32
-	Exact    uint16
-	Leaf     uint16
-	Changes  uint16
-	LeafByFp uint16
-	End      uint32
-	_        [4]byte
+	_           structs.HostLayout
+	Pc          uint64
+	Sp          uint64
+	Fp          uint64
+	Lr          uint64
+	General     [16]uint64
+	BxAt        uint64
+	Mapping     OnCPUUnwindMapping
+	Space       uint32
+	Serial      uint32
+	Exact       uint16
+	Leaf        uint16
+	Changes     uint16
+	LeafByFp    uint16
+	End         uint32
+	Found       uint32
+	WindowBytes uint32
+	_           [4]byte
+	WindowAt    uint64
+	Window      [32]uint64
 }
 
 // Names of all BPF objects in the ELF.

@@ -149,4 +149,20 @@ static __always_inline u32 process_exec_id(struct task_struct *task)
 	return BPF_CORE_READ(task, self_exec_id);
 }
 
+/* Both of the running thread's process; without a call for each word since bpf_get_current_task_btf (5.11). */
+static __always_inline void process_current(u64 *start_boottime, u32 *exec_id)
+{
+	struct task_struct *task;
+
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf)) {
+		task = bpf_get_current_task_btf();
+		*start_boottime = task->group_leader->start_boottime;
+		*exec_id = task->self_exec_id;
+	} else {
+		task = (struct task_struct *)bpf_get_current_task();
+		*start_boottime = process_start(task);
+		*exec_id = process_exec_id(task);
+	}
+}
+
 #endif

@@ -7,7 +7,7 @@
  * This file asks nothing of BPF: whoever includes it says how to read the
  * process's memory, where the tables are (unwind_read, unwind_chunk,
  * unwind_rule_of) and where to remember what was found in them
- * (unwind_found_at), so that it is tested in user space on recorded stacks.
+ * (unwind_memory), so that it is tested in user space on recorded stacks.
  *
  * Where things lie. Tables live in chunks of 64 KiB, each of which holds
  * structures of one sort and of one or more binaries or processes:
@@ -88,11 +88,7 @@ struct unwind_space {
 	struct unwind_mapping mappings[];
 };
 
-/*
- * What was found for an address before, by the list that has the serial. A look-up
- * in the tables touches some ten lines of memory, which are cold when a sample is
- * taken every now and then; this is one.
- */
+/* What was found for an address before, by the list that has the serial. */
 struct unwind_found {
 	u64 pc;
 	u32 serial;
@@ -101,6 +97,22 @@ struct unwind_found {
 
 /* How many are remembered, a power of two. */
 #define UNWIND_FOUND 1024
+
+/*
+ * What was found last. A look-up in the tables touches some ten lines of memory,
+ * which are cold when a sample is taken every now and then. Here the frames of a
+ * stack lie in the order in which they were met, so that the next is mostly the
+ * neighbour of the last: half a line for each frame, on one page.
+ */
+struct unwind_memory {
+	struct unwind_found found[UNWIND_FOUND]; /* in turns; the oldest gives way */
+	u16 by_hash[UNWIND_FOUND]; /* index of what was found last for an address with this hash */
+	u32 next;                  /* index, modulo UNWIND_FOUND, of the oldest */
+	u32 unused;
+};
+
+/* Bytes of the stack that are read at once: a call for each word costs more than they do. */
+#define UNWIND_WINDOW 256
 
 /* Why a walk has ended. */
 enum unwind_end {
@@ -125,6 +137,10 @@ struct unwind_state {
 	u16 changes; /* to another stack */
 	u16 leaf_by_fp; /* the leaf's caller was looked for by frame pointer */
 	u32 end;     /* enum unwind_end */
+	u32 found;   /* index of the last frame's rule in the memory */
+	u32 window_bytes;
+	u64 window_at; /* address of the first byte of window */
+	u64 window[UNWIND_WINDOW / 8];
 };
 
 /* Nothing is mapped below, and user space ends before, with 5-level tables too. */
@@ -134,6 +150,9 @@ struct unwind_state {
 #define UNWIND_FRAME_MAX (8ULL << 20)
 /* Changes to a lower stack that a walk may have: signals, Go's g0. */
 #define UNWIND_CHANGES_MAX 3
+
+/* The smallest page that a process's memory has: what lies on one can be read at once, or not at all. */
+#define UNWIND_HOST_PAGE 4096
 
 #define UNWIND_NOWHERE (~0ULL)
 
@@ -240,6 +259,30 @@ static __always_inline const struct unwind_rule *unwind_find_rule(const struct u
 	return unwind_rule_of(unwind_load32(chunk, first + found * sizeof(unwind_row)) & 0xffff);
 }
 
+/*
+ * Reads a word of the process's stack. What lies above it on the same page comes
+ * with it, since frames are met upwards.
+ */
+static __always_inline long unwind_word(struct unwind_state *state, u64 *to, u64 at)
+{
+	u64 offset = at - state->window_at;
+	u32 bytes;
+
+	if (offset >= state->window_bytes || at & 7) {
+		bytes = UNWIND_HOST_PAGE - (at & (UNWIND_HOST_PAGE - 8));
+		if (bytes > UNWIND_WINDOW)
+			bytes = UNWIND_WINDOW;
+		state->window_bytes = 0;
+		if (at & 7 || unwind_read(state->window, bytes, at))
+			return unwind_read(to, sizeof(*to), at);
+		state->window_at = at;
+		state->window_bytes = bytes;
+		offset = 0;
+	}
+	*to = state->window[(offset / 8) & (UNWIND_WINDOW / 8 - 1)];
+	return 0;
+}
+
 /* The general registers of x86-64 by DWARF numbers (System V ABI, AMD64, figure 3.36). */
 #define UNWIND_GENERAL_OF(state, r)             \
 	do {                                    \
@@ -289,8 +332,7 @@ static __always_inline u64 unwind_arrive(struct unwind_state *state, u64 pc, u64
  */
 static __always_inline u64 unwind_by_frame_pointer(struct unwind_state *state)
 {
-	struct { u64 fp, pc; } record;
-	u64 fp = state->fp;
+	u64 fp = state->fp, caller_fp, pc;
 
 	state->leaf_by_fp |= state->leaf;
 	/* The first frame is on the stack that the code runs on. */
@@ -301,12 +343,12 @@ static __always_inline u64 unwind_by_frame_pointer(struct unwind_state *state)
 		if (state->changes > UNWIND_CHANGES_MAX)
 			return unwind_stop(state, UNWIND_END_NO_TABLE);
 	}
-	if (unwind_read(&record, sizeof(record), fp))
+	if (unwind_word(state, &caller_fp, fp) || unwind_word(state, &pc, fp + 8))
 		return unwind_stop(state, UNWIND_END_UNREADABLE);
-	if (!unwind_is_code(unwind_strip(record.pc)) || record.fp == fp)
-		return unwind_stop(state, record.pc ? UNWIND_END_NO_TABLE : UNWIND_END_ROOT);
+	if (!unwind_is_code(unwind_strip(pc)) || caller_fp == fp)
+		return unwind_stop(state, pc ? UNWIND_END_NO_TABLE : UNWIND_END_ROOT);
 	state->bx_at = UNWIND_BX_LOST;
-	return unwind_arrive(state, record.pc, fp + sizeof(record), record.fp);
+	return unwind_arrive(state, pc, fp + 16, caller_fp);
 }
 
 /*
@@ -367,13 +409,13 @@ static __always_inline u64 unwind_cfa(struct unwind_state *state, const struct u
 	case UNWIND_CFA_FP_DEREF:
 	case UNWIND_CFA_SP_DEREF:
 		at = rule->cfa == UNWIND_CFA_FP_DEREF ? state->fp : state->sp;
-		if (!unwind_read(&at, sizeof(at), at + offset))
+		if (!unwind_word(state, &at, at + offset))
 			return at + rule->addend;
 		state->end = UNWIND_END_UNREADABLE;
 		return UNWIND_NOWHERE;
 	}
 	if (rule->cfa == UNWIND_CFA_REGISTER + UNWIND_BX && state->bx_at > UNWIND_BX_LOST) {
-		if (!unwind_read(&at, sizeof(at), state->bx_at))
+		if (!unwind_word(state, &at, state->bx_at))
 			return at + offset;
 		state->end = UNWIND_END_UNREADABLE;
 		return UNWIND_NOWHERE;
@@ -390,15 +432,18 @@ static __always_inline u64 unwind_cfa(struct unwind_state *state, const struct u
  * Compilers forget to say that it is restored where they say that it is saved at
  * the frame pointer itself: that must be in the frame.
  */
-static __always_inline long unwind_saved_fp(const struct unwind_state *state, const struct unwind_rule *rule, u64 cfa, u64 *fp)
+static __always_inline long unwind_saved_fp(struct unwind_state *state, const struct unwind_rule *rule, u64 cfa, u64 *fp)
 {
-	u64 at = state->fp + rule->fp_offset;
+	u64 at = cfa + rule->fp_offset;
 
-	if (rule->fp == UNWIND_SAVED)
-		return unwind_read(fp, sizeof(*fp), cfa + rule->fp_offset);
-	if (rule->fp == UNWIND_SAVED_AT_FP && at - state->sp < cfa - state->sp)
-		return unwind_read(fp, sizeof(*fp), at);
-	return 0;
+	if (rule->fp == UNWIND_SAVED_AT_FP) {
+		at = state->fp + rule->fp_offset;
+		if (at - state->sp >= cfa - state->sp)
+			return 0;
+	} else if (rule->fp != UNWIND_SAVED) {
+		return 0;
+	}
+	return unwind_word(state, fp, at);
 }
 
 /* A step by a rule that leads to a frame on the same stack. */
@@ -416,28 +461,20 @@ static __always_inline u64 unwind_by_rule(struct unwind_state *state, const stru
 		if (rule->cfa == UNWIND_CFA_SP || state->changes > UNWIND_CHANGES_MAX)
 			return unwind_stop(state, UNWIND_END_BAD_FRAME);
 	}
+	/* The lower one first: the other is read with it. */
+	if (unwind_saved_fp(state, rule, cfa, &fp))
+		return unwind_stop(state, UNWIND_END_UNREADABLE);
 #if defined(__TARGET_ARCH_arm64)
 	if (rule->ra == UNWIND_SAME) {
 		if (!state->leaf)
 			return unwind_stop(state, UNWIND_END_REGISTER);
 		pc = state->lr;
-	} else if (unwind_read(&pc, sizeof(pc), cfa + rule->ra_offset)) {
+	} else if (unwind_word(state, &pc, cfa + rule->ra_offset)) {
 		return unwind_stop(state, UNWIND_END_UNREADABLE);
 	}
-	if (unwind_saved_fp(state, rule, cfa, &fp))
-		return unwind_stop(state, UNWIND_END_UNREADABLE);
 #else
-	if (rule->fp == UNWIND_SAVED && rule->fp_offset == -16) {
-		u64 pair[2];
-
-		if (unwind_read(pair, sizeof(pair), cfa - 16))
-			return unwind_stop(state, UNWIND_END_UNREADABLE);
-		fp = pair[0];
-		pc = pair[1];
-	} else {
-		if (unwind_read(&pc, sizeof(pc), cfa - 8) || unwind_saved_fp(state, rule, cfa, &fp))
-			return unwind_stop(state, UNWIND_END_UNREADABLE);
-	}
+	if (unwind_word(state, &pc, cfa - 8))
+		return unwind_stop(state, UNWIND_END_UNREADABLE);
 	if (rule->bx == UNWIND_SAVED)
 		state->bx_at = cfa + rule->bx_offset;
 	else if (rule->bx != UNWIND_SAME)
@@ -454,22 +491,37 @@ static __always_inline u32 unwind_serial(const struct unwind_state *state)
 	return chunk ? unwind_load32(chunk, (state->space & 0xffff) * 8 + 4) : 0;
 }
 
-/* Where what is found for an address is remembered. */
-static __always_inline u32 unwind_found_index(u64 pc, u32 serial)
+static __always_inline bool unwind_remembers(const struct unwind_found *found, u64 pc, u32 serial)
 {
-	return ((pc ^ ((u64)serial << 32)) * 0x9e3779b97f4a7c15ULL) >> 54;
+	return found->pc == pc && found->serial == serial;
 }
 
 /* The rule for an address of a process that has a list; 0 when there is no room to remember it. */
 static __always_inline const struct unwind_rule *unwind_rule_at(struct unwind_state *state, u64 pc)
 {
-	struct unwind_found *found = unwind_found_at(unwind_found_index(pc, state->serial));
+	u32 hash = ((pc ^ ((u64)state->serial << 32)) * 0x9e3779b97f4a7c15ULL) >> 54;
+	u32 next = (state->found + 1) & (UNWIND_FOUND - 1);
+	struct unwind_memory *memory = unwind_memory();
 	const struct unwind_rule *rule = 0;
+	struct unwind_found *found;
 
-	if (!found)
+	if (!memory)
 		return 0;
-	if (found->pc == pc && found->serial == state->serial)
+	found = &memory->found[next];
+	if (!state->leaf && unwind_remembers(found, pc, state->serial)) {
+		state->found = next;
 		return &found->rule;
+	}
+	next = memory->by_hash[hash] & (UNWIND_FOUND - 1);
+	found = &memory->found[next];
+	if (unwind_remembers(found, pc, state->serial)) {
+		state->found = next;
+		return &found->rule;
+	}
+	next = memory->next & (UNWIND_FOUND - 1);
+	found = &memory->found[next];
+	memory->next = next + 1;
+	memory->by_hash[hash] = next;
 	if (unwind_find_mapping(state, pc))
 		rule = unwind_find_rule(state, pc);
 	if (rule)
@@ -478,6 +530,7 @@ static __always_inline const struct unwind_rule *unwind_rule_at(struct unwind_st
 		found->rule.cfa = UNWIND_CFA_NONE;
 	found->pc = pc;
 	found->serial = state->serial;
+	state->found = next;
 	return &found->rule;
 }
 
@@ -492,6 +545,7 @@ static __always_inline void unwind_begin(struct unwind_state *state, u32 space)
 	state->changes = 0;
 	state->leaf_by_fp = 0;
 	state->bx_at = UNWIND_BX_HERE;
+	state->window_bytes = 0;
 	state->end = UNWIND_END_ROOT;
 }
 

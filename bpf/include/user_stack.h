@@ -15,7 +15,7 @@
 
 static __always_inline const u8 *unwind_chunk(u32 id);
 static __always_inline const struct unwind_rule *unwind_rule_of(u32 index);
-static __always_inline struct unwind_found *unwind_found_at(u32 index);
+static __always_inline struct unwind_memory *unwind_memory(void);
 
 #include "unwind.h"
 
@@ -61,15 +61,14 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* one for each CPU, set by the loader */
 	__type(key, u32);
-	__type(value, struct unwind_memory { struct unwind_found found[UNWIND_FOUND]; });
+	__type(value, struct unwind_memory);
 } unwind_memories SEC(".maps");
 
-static __always_inline struct unwind_found *unwind_found_at(u32 index)
+static __always_inline struct unwind_memory *unwind_memory(void)
 {
 	u32 cpu = bpf_get_smp_processor_id();
-	struct unwind_memory *memory = bpf_map_lookup_elem(&unwind_memories, &cpu);
 
-	return memory ? &memory->found[index & (UNWIND_FOUND - 1)] : 0;
+	return bpf_map_lookup_elem(&unwind_memories, &cpu);
 }
 
 static __always_inline const u8 *unwind_chunk(u32 id)

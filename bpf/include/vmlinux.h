@@ -148,6 +148,7 @@ struct pt_regs {
 
 /* Helpers that not every kernel has: their presence is asked of its BTF. */
 enum bpf_func_id {
+	BPF_FUNC_get_current_task_btf = 158,
 	BPF_FUNC_task_pt_regs = 175,
 };
 

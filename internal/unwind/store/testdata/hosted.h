@@ -29,7 +29,7 @@ typedef uint64_t u64;
 #define __always_inline inline __attribute__((always_inline))
 
 struct unwind_rule;
-struct unwind_found;
+struct unwind_memory;
 
 static long unwind_read(void *to, u32 size, u64 from);
 
@@ -41,7 +41,7 @@ static u64 chunks;       /* of these */
 
 static const u8 *unwind_chunk(u32 id);
 static const struct unwind_rule *unwind_rule_of(u32 index);
-static struct unwind_found *unwind_found_at(u32 index);
+static struct unwind_memory *unwind_memory(void);
 
 #include "../../../../bpf/include/unwind.h"
 
@@ -57,11 +57,11 @@ static const struct unwind_rule *unwind_rule_of(u32 index)
 	return (const void *)(tables + chunks * UNWIND_CHUNK_BYTES + index * RULE_DISTANCE);
 }
 
-static struct unwind_found *unwind_found_at(u32 index)
+static struct unwind_memory *unwind_memory(void)
 {
-	static struct unwind_found found[UNWIND_FOUND];
+	static struct unwind_memory memory;
 
-	return index < UNWIND_FOUND ? &found[index] : 0;
+	return &memory;
 }
 
 static void fail(const char *what)
