@@ -35,16 +35,17 @@ func (s *Store) packages(ctx context.Context) ([]string, error) {
 
 // refresh sets apt's private state up and downloads the indexes unless that was done lately.
 func (s *Store) refresh(ctx context.Context) error {
-	stamp := filepath.Join(s.aptDir(), "updated")
-	if info, err := os.Stat(stamp); err == nil && time.Since(info.ModTime()) < indexAge {
-		return nil
-	}
 	archive, security := Mirrors(machineSources())
 	if archive == "" {
 		return errors.New("reading /etc/apt/sources.list and sources.list.d: no Debian mirror with the component main in them")
 	}
+	// Written each time: it names this folder, which may have been moved or copied.
 	if err := s.configure(archive, security); err != nil {
 		return fmt.Errorf("setting up a private apt in %s: %w", s.aptDir(), err)
+	}
+	stamp := filepath.Join(s.aptDir(), "updated")
+	if info, err := os.Stat(stamp); err == nil && time.Since(info.ModTime()) < indexAge {
+		return nil
 	}
 	s.Log("kernels: downloading the indexes of %s", strings.Join(append(archiveSuites, securitySuites...), ", "))
 	if err := s.run(ctx, s.Dir, "apt-get", "update", "-q", "-o", "APT::Update::Error-Mode=any"); err != nil {
