@@ -44,19 +44,51 @@ type MemoryFaultsScopeEntry struct {
 	Space uint32
 }
 
-type MemoryFaultsUnwindMemory struct {
-	_     structs.HostLayout
-	Found [1024]struct {
-		_      structs.HostLayout
-		Pc     uint64
-		Serial uint32
-		Rule   MemoryFaultsUnwindRule
-		_      [4]byte
+type MemoryFaultsUnwindCpu struct {
+	_    structs.HostLayout
+	Walk struct {
+		_       structs.HostLayout
+		Pc      uint64
+		Sp      uint64
+		Fp      uint64
+		Lr      uint64
+		General [16]uint64
+		BxAt    uint64
+		Mapping struct {
+			_      structs.HostLayout
+			Start  uint64
+			Base   uint64
+			Length uint32
+			Chunk  uint16
+			First  uint16
+		}
+		Space       uint32
+		Serial      uint32
+		Exact       uint16
+		Leaf        uint16
+		Changes     uint16
+		LeafByFp    uint16
+		End         uint32
+		Found       uint32
+		WindowBytes uint32
+		_           [4]byte
+		WindowAt    uint64
+		Window      [32]uint64
 	}
-	ByHash [1024]uint16
-	Next   uint32
-	Unused uint32
 	_      [24]byte
+	Memory struct {
+		_      structs.HostLayout
+		Next   uint32
+		ByHash [1024]uint16
+		_      [28]byte
+		Found  [1024]struct {
+			_      structs.HostLayout
+			Pc     uint64
+			Serial uint32
+			Rule   MemoryFaultsUnwindRule
+			_      [4]byte
+		}
+	}
 }
 
 type MemoryFaultsUnwindRule struct {
@@ -73,36 +105,6 @@ type MemoryFaultsUnwindRule struct {
 	Unused    uint8
 }
 
-type MemoryFaultsUnwindState struct {
-	_       structs.HostLayout
-	Pc      uint64
-	Sp      uint64
-	Fp      uint64
-	Lr      uint64
-	General [16]uint64
-	BxAt    uint64
-	Mapping struct {
-		_      structs.HostLayout
-		Start  uint64
-		Base   uint64
-		Length uint32
-		Chunk  uint16
-		First  uint16
-	}
-	Space       uint32
-	Serial      uint32
-	Exact       uint16
-	Leaf        uint16
-	Changes     uint16
-	LeafByFp    uint16
-	End         uint32
-	Found       uint32
-	WindowBytes uint32
-	_           [4]byte
-	WindowAt    uint64
-	Window      [32]uint64
-}
-
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -112,10 +114,9 @@ const (
 	MemoryFaultsMapScope             = "scope"
 	MemoryFaultsMapStackTables       = "stack_tables"
 	MemoryFaultsMapUnwindChunks      = "unwind_chunks"
-	MemoryFaultsMapUnwindMemories    = "unwind_memories"
+	MemoryFaultsMapUnwindCpus        = "unwind_cpus"
 	MemoryFaultsMapUnwindRules       = "unwind_rules"
 	MemoryFaultsMapUnwindSaved       = "unwind_saved"
-	MemoryFaultsMapUnwindWalks       = "unwind_walks"
 	MemoryFaultsProgPageFaultEvent   = "page_fault_event"
 	MemoryFaultsProgPageFaultKernel  = "page_fault_kernel"
 	MemoryFaultsProgPageFaultUser    = "page_fault_user"
@@ -183,15 +184,14 @@ type MemoryFaultsProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type MemoryFaultsMapSpecs struct {
-	ProcessEvents  *ebpf.MapSpec `ebpf:"process_events"`
-	ProcessLosses  *ebpf.MapSpec `ebpf:"process_losses"`
-	Scope          *ebpf.MapSpec `ebpf:"scope"`
-	StackTables    *ebpf.MapSpec `ebpf:"stack_tables"`
-	UnwindChunks   *ebpf.MapSpec `ebpf:"unwind_chunks"`
-	UnwindMemories *ebpf.MapSpec `ebpf:"unwind_memories"`
-	UnwindRules    *ebpf.MapSpec `ebpf:"unwind_rules"`
-	UnwindSaved    *ebpf.MapSpec `ebpf:"unwind_saved"`
-	UnwindWalks    *ebpf.MapSpec `ebpf:"unwind_walks"`
+	ProcessEvents *ebpf.MapSpec `ebpf:"process_events"`
+	ProcessLosses *ebpf.MapSpec `ebpf:"process_losses"`
+	Scope         *ebpf.MapSpec `ebpf:"scope"`
+	StackTables   *ebpf.MapSpec `ebpf:"stack_tables"`
+	UnwindChunks  *ebpf.MapSpec `ebpf:"unwind_chunks"`
+	UnwindCpus    *ebpf.MapSpec `ebpf:"unwind_cpus"`
+	UnwindRules   *ebpf.MapSpec `ebpf:"unwind_rules"`
+	UnwindSaved   *ebpf.MapSpec `ebpf:"unwind_saved"`
 }
 
 // MemoryFaultsVariableSpecs contains global variables before they are loaded into the kernel.
@@ -231,15 +231,14 @@ func (o *MemoryFaultsObjects) Close() error {
 //
 // It can be passed to LoadMemoryFaultsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type MemoryFaultsMaps struct {
-	ProcessEvents  *ebpf.Map `ebpf:"process_events"`
-	ProcessLosses  *ebpf.Map `ebpf:"process_losses"`
-	Scope          *ebpf.Map `ebpf:"scope"`
-	StackTables    *ebpf.Map `ebpf:"stack_tables"`
-	UnwindChunks   *ebpf.Map `ebpf:"unwind_chunks"`
-	UnwindMemories *ebpf.Map `ebpf:"unwind_memories"`
-	UnwindRules    *ebpf.Map `ebpf:"unwind_rules"`
-	UnwindSaved    *ebpf.Map `ebpf:"unwind_saved"`
-	UnwindWalks    *ebpf.Map `ebpf:"unwind_walks"`
+	ProcessEvents *ebpf.Map `ebpf:"process_events"`
+	ProcessLosses *ebpf.Map `ebpf:"process_losses"`
+	Scope         *ebpf.Map `ebpf:"scope"`
+	StackTables   *ebpf.Map `ebpf:"stack_tables"`
+	UnwindChunks  *ebpf.Map `ebpf:"unwind_chunks"`
+	UnwindCpus    *ebpf.Map `ebpf:"unwind_cpus"`
+	UnwindRules   *ebpf.Map `ebpf:"unwind_rules"`
+	UnwindSaved   *ebpf.Map `ebpf:"unwind_saved"`
 }
 
 func (m *MemoryFaultsMaps) Close() error {
@@ -249,10 +248,9 @@ func (m *MemoryFaultsMaps) Close() error {
 		m.Scope,
 		m.StackTables,
 		m.UnwindChunks,
-		m.UnwindMemories,
+		m.UnwindCpus,
 		m.UnwindRules,
 		m.UnwindSaved,
-		m.UnwindWalks,
 	)
 }
 

@@ -77,19 +77,51 @@ type MemoryMallocScopeEntry struct {
 	Space uint32
 }
 
-type MemoryMallocUnwindMemory struct {
-	_     structs.HostLayout
-	Found [1024]struct {
-		_      structs.HostLayout
-		Pc     uint64
-		Serial uint32
-		Rule   MemoryMallocUnwindRule
-		_      [4]byte
+type MemoryMallocUnwindCpu struct {
+	_    structs.HostLayout
+	Walk struct {
+		_       structs.HostLayout
+		Pc      uint64
+		Sp      uint64
+		Fp      uint64
+		Lr      uint64
+		General [16]uint64
+		BxAt    uint64
+		Mapping struct {
+			_      structs.HostLayout
+			Start  uint64
+			Base   uint64
+			Length uint32
+			Chunk  uint16
+			First  uint16
+		}
+		Space       uint32
+		Serial      uint32
+		Exact       uint16
+		Leaf        uint16
+		Changes     uint16
+		LeafByFp    uint16
+		End         uint32
+		Found       uint32
+		WindowBytes uint32
+		_           [4]byte
+		WindowAt    uint64
+		Window      [32]uint64
 	}
-	ByHash [1024]uint16
-	Next   uint32
-	Unused uint32
 	_      [24]byte
+	Memory struct {
+		_      structs.HostLayout
+		Next   uint32
+		ByHash [1024]uint16
+		_      [28]byte
+		Found  [1024]struct {
+			_      structs.HostLayout
+			Pc     uint64
+			Serial uint32
+			Rule   MemoryMallocUnwindRule
+			_      [4]byte
+		}
+	}
 }
 
 type MemoryMallocUnwindRule struct {
@@ -106,36 +138,6 @@ type MemoryMallocUnwindRule struct {
 	Unused    uint8
 }
 
-type MemoryMallocUnwindState struct {
-	_       structs.HostLayout
-	Pc      uint64
-	Sp      uint64
-	Fp      uint64
-	Lr      uint64
-	General [16]uint64
-	BxAt    uint64
-	Mapping struct {
-		_      structs.HostLayout
-		Start  uint64
-		Base   uint64
-		Length uint32
-		Chunk  uint16
-		First  uint16
-	}
-	Space       uint32
-	Serial      uint32
-	Exact       uint16
-	Leaf        uint16
-	Changes     uint16
-	LeafByFp    uint16
-	End         uint32
-	Found       uint32
-	WindowBytes uint32
-	_           [4]byte
-	WindowAt    uint64
-	Window      [32]uint64
-}
-
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -149,10 +151,9 @@ const (
 	MemoryMallocMapScope                 = "scope"
 	MemoryMallocMapStackTables           = "stack_tables"
 	MemoryMallocMapUnwindChunks          = "unwind_chunks"
-	MemoryMallocMapUnwindMemories        = "unwind_memories"
+	MemoryMallocMapUnwindCpus            = "unwind_cpus"
 	MemoryMallocMapUnwindRules           = "unwind_rules"
 	MemoryMallocMapUnwindSaved           = "unwind_saved"
-	MemoryMallocMapUnwindWalks           = "unwind_walks"
 	MemoryMallocProgAllocateFirst        = "allocate_first"
 	MemoryMallocProgAllocateFirstOuter   = "allocate_first_outer"
 	MemoryMallocProgAllocateFirstThrows  = "allocate_first_throws"
@@ -249,10 +250,9 @@ type MemoryMallocMapSpecs struct {
 	Scope            *ebpf.MapSpec `ebpf:"scope"`
 	StackTables      *ebpf.MapSpec `ebpf:"stack_tables"`
 	UnwindChunks     *ebpf.MapSpec `ebpf:"unwind_chunks"`
-	UnwindMemories   *ebpf.MapSpec `ebpf:"unwind_memories"`
+	UnwindCpus       *ebpf.MapSpec `ebpf:"unwind_cpus"`
 	UnwindRules      *ebpf.MapSpec `ebpf:"unwind_rules"`
 	UnwindSaved      *ebpf.MapSpec `ebpf:"unwind_saved"`
-	UnwindWalks      *ebpf.MapSpec `ebpf:"unwind_walks"`
 }
 
 // MemoryMallocVariableSpecs contains global variables before they are loaded into the kernel.
@@ -305,10 +305,9 @@ type MemoryMallocMaps struct {
 	Scope            *ebpf.Map `ebpf:"scope"`
 	StackTables      *ebpf.Map `ebpf:"stack_tables"`
 	UnwindChunks     *ebpf.Map `ebpf:"unwind_chunks"`
-	UnwindMemories   *ebpf.Map `ebpf:"unwind_memories"`
+	UnwindCpus       *ebpf.Map `ebpf:"unwind_cpus"`
 	UnwindRules      *ebpf.Map `ebpf:"unwind_rules"`
 	UnwindSaved      *ebpf.Map `ebpf:"unwind_saved"`
-	UnwindWalks      *ebpf.Map `ebpf:"unwind_walks"`
 }
 
 func (m *MemoryMallocMaps) Close() error {
@@ -322,10 +321,9 @@ func (m *MemoryMallocMaps) Close() error {
 		m.Scope,
 		m.StackTables,
 		m.UnwindChunks,
-		m.UnwindMemories,
+		m.UnwindCpus,
 		m.UnwindRules,
 		m.UnwindSaved,
-		m.UnwindWalks,
 	)
 }
 

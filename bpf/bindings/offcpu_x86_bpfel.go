@@ -110,23 +110,55 @@ type OffCPUStackTable struct {
 	FirstNs    uint64
 	Busy       uint32
 	Unused     uint32
-	Slots      [1024]uint32
+	Slots      [1024]uint16
 	Arena      [0]uint8
 }
 
-type OffCPUUnwindMemory struct {
-	_     structs.HostLayout
-	Found [1024]struct {
-		_      structs.HostLayout
-		Pc     uint64
-		Serial uint32
-		Rule   OffCPUUnwindRule
-		_      [4]byte
+type OffCPUUnwindCpu struct {
+	_    structs.HostLayout
+	Walk struct {
+		_       structs.HostLayout
+		Pc      uint64
+		Sp      uint64
+		Fp      uint64
+		Lr      uint64
+		General [16]uint64
+		BxAt    uint64
+		Mapping struct {
+			_      structs.HostLayout
+			Start  uint64
+			Base   uint64
+			Length uint32
+			Chunk  uint16
+			First  uint16
+		}
+		Space       uint32
+		Serial      uint32
+		Exact       uint16
+		Leaf        uint16
+		Changes     uint16
+		LeafByFp    uint16
+		End         uint32
+		Found       uint32
+		WindowBytes uint32
+		_           [4]byte
+		WindowAt    uint64
+		Window      [32]uint64
 	}
-	ByHash [1024]uint16
-	Next   uint32
-	Unused uint32
 	_      [24]byte
+	Memory struct {
+		_      structs.HostLayout
+		Next   uint32
+		ByHash [1024]uint16
+		_      [28]byte
+		Found  [1024]struct {
+			_      structs.HostLayout
+			Pc     uint64
+			Serial uint32
+			Rule   OffCPUUnwindRule
+			_      [4]byte
+		}
+	}
 }
 
 type OffCPUUnwindRule struct {
@@ -143,36 +175,6 @@ type OffCPUUnwindRule struct {
 	Unused    uint8
 }
 
-type OffCPUUnwindState struct {
-	_       structs.HostLayout
-	Pc      uint64
-	Sp      uint64
-	Fp      uint64
-	Lr      uint64
-	General [16]uint64
-	BxAt    uint64
-	Mapping struct {
-		_      structs.HostLayout
-		Start  uint64
-		Base   uint64
-		Length uint32
-		Chunk  uint16
-		First  uint16
-	}
-	Space       uint32
-	Serial      uint32
-	Exact       uint16
-	Leaf        uint16
-	Changes     uint16
-	LeafByFp    uint16
-	End         uint32
-	Found       uint32
-	WindowBytes uint32
-	_           [4]byte
-	WindowAt    uint64
-	Window      [32]uint64
-}
-
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
@@ -185,10 +187,9 @@ const (
 	OffCPUMapScope              = "scope"
 	OffCPUMapStackTables        = "stack_tables"
 	OffCPUMapUnwindChunks       = "unwind_chunks"
-	OffCPUMapUnwindMemories     = "unwind_memories"
+	OffCPUMapUnwindCpus         = "unwind_cpus"
 	OffCPUMapUnwindRules        = "unwind_rules"
 	OffCPUMapUnwindSaved        = "unwind_saved"
-	OffCPUMapUnwindWalks        = "unwind_walks"
 	OffCPUProgResumedAtExit     = "resumed_at_exit"
 	OffCPUProgResumedAtFinish   = "resumed_at_finish"
 	OffCPUProgSwitched          = "switched"
@@ -270,10 +271,9 @@ type OffCPUMapSpecs struct {
 	Scope           *ebpf.MapSpec `ebpf:"scope"`
 	StackTables     *ebpf.MapSpec `ebpf:"stack_tables"`
 	UnwindChunks    *ebpf.MapSpec `ebpf:"unwind_chunks"`
-	UnwindMemories  *ebpf.MapSpec `ebpf:"unwind_memories"`
+	UnwindCpus      *ebpf.MapSpec `ebpf:"unwind_cpus"`
 	UnwindRules     *ebpf.MapSpec `ebpf:"unwind_rules"`
 	UnwindSaved     *ebpf.MapSpec `ebpf:"unwind_saved"`
-	UnwindWalks     *ebpf.MapSpec `ebpf:"unwind_walks"`
 }
 
 // OffCPUVariableSpecs contains global variables before they are loaded into the kernel.
@@ -327,10 +327,9 @@ type OffCPUMaps struct {
 	Scope           *ebpf.Map `ebpf:"scope"`
 	StackTables     *ebpf.Map `ebpf:"stack_tables"`
 	UnwindChunks    *ebpf.Map `ebpf:"unwind_chunks"`
-	UnwindMemories  *ebpf.Map `ebpf:"unwind_memories"`
+	UnwindCpus      *ebpf.Map `ebpf:"unwind_cpus"`
 	UnwindRules     *ebpf.Map `ebpf:"unwind_rules"`
 	UnwindSaved     *ebpf.Map `ebpf:"unwind_saved"`
-	UnwindWalks     *ebpf.Map `ebpf:"unwind_walks"`
 }
 
 func (m *OffCPUMaps) Close() error {
@@ -343,10 +342,9 @@ func (m *OffCPUMaps) Close() error {
 		m.Scope,
 		m.StackTables,
 		m.UnwindChunks,
-		m.UnwindMemories,
+		m.UnwindCpus,
 		m.UnwindRules,
 		m.UnwindSaved,
-		m.UnwindWalks,
 	)
 }
 

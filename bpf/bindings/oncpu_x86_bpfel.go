@@ -76,7 +76,7 @@ type OnCPUStackTable struct {
 	FirstNs    uint64
 	Busy       uint32
 	Unused     uint32
-	Slots      [1024]uint32
+	Slots      [1024]uint16
 	Arena      [0]uint8
 }
 
@@ -93,6 +93,25 @@ const (
 	OnCPUUnwindCfaUNWIND_CFA_REGISTER OnCPUUnwindCfa = 7
 	OnCPUUnwindCfaUNWIND_CFA_SP_DEREF OnCPUUnwindCfa = 64
 )
+
+type OnCPUUnwindCpu struct {
+	_      structs.HostLayout
+	Walk   OnCPUUnwindState
+	_      [24]byte
+	Memory struct {
+		_      structs.HostLayout
+		Next   uint32
+		ByHash [1024]uint16
+		_      [28]byte
+		Found  [1024]struct {
+			_      structs.HostLayout
+			Pc     uint64
+			Serial uint32
+			Rule   OnCPUUnwindRule
+			_      [4]byte
+		}
+	}
+}
 
 type OnCPUUnwindEnd uint32
 
@@ -112,21 +131,6 @@ type OnCPUUnwindMapping struct {
 	Length uint32
 	Chunk  uint16
 	First  uint16
-}
-
-type OnCPUUnwindMemory struct {
-	_     structs.HostLayout
-	Found [1024]struct {
-		_      structs.HostLayout
-		Pc     uint64
-		Serial uint32
-		Rule   OnCPUUnwindRule
-		_      [4]byte
-	}
-	ByHash [1024]uint16
-	Next   uint32
-	Unused uint32
-	_      [24]byte
 }
 
 type OnCPUUnwindPage struct {
@@ -199,10 +203,9 @@ const (
 	OnCPUMapScope             = "scope"
 	OnCPUMapStackTables       = "stack_tables"
 	OnCPUMapUnwindChunks      = "unwind_chunks"
-	OnCPUMapUnwindMemories    = "unwind_memories"
+	OnCPUMapUnwindCpus        = "unwind_cpus"
 	OnCPUMapUnwindRules       = "unwind_rules"
 	OnCPUMapUnwindSaved       = "unwind_saved"
-	OnCPUMapUnwindWalks       = "unwind_walks"
 	OnCPUProgSample           = "sample"
 	OnCPUVarArenaBytes        = "arena_bytes"
 	OnCPUVarGeneration        = "generation"
@@ -269,15 +272,14 @@ type OnCPUProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type OnCPUMapSpecs struct {
-	ProcessEvents  *ebpf.MapSpec `ebpf:"process_events"`
-	ProcessLosses  *ebpf.MapSpec `ebpf:"process_losses"`
-	Scope          *ebpf.MapSpec `ebpf:"scope"`
-	StackTables    *ebpf.MapSpec `ebpf:"stack_tables"`
-	UnwindChunks   *ebpf.MapSpec `ebpf:"unwind_chunks"`
-	UnwindMemories *ebpf.MapSpec `ebpf:"unwind_memories"`
-	UnwindRules    *ebpf.MapSpec `ebpf:"unwind_rules"`
-	UnwindSaved    *ebpf.MapSpec `ebpf:"unwind_saved"`
-	UnwindWalks    *ebpf.MapSpec `ebpf:"unwind_walks"`
+	ProcessEvents *ebpf.MapSpec `ebpf:"process_events"`
+	ProcessLosses *ebpf.MapSpec `ebpf:"process_losses"`
+	Scope         *ebpf.MapSpec `ebpf:"scope"`
+	StackTables   *ebpf.MapSpec `ebpf:"stack_tables"`
+	UnwindChunks  *ebpf.MapSpec `ebpf:"unwind_chunks"`
+	UnwindCpus    *ebpf.MapSpec `ebpf:"unwind_cpus"`
+	UnwindRules   *ebpf.MapSpec `ebpf:"unwind_rules"`
+	UnwindSaved   *ebpf.MapSpec `ebpf:"unwind_saved"`
 }
 
 // OnCPUVariableSpecs contains global variables before they are loaded into the kernel.
@@ -320,15 +322,14 @@ func (o *OnCPUObjects) Close() error {
 //
 // It can be passed to LoadOnCPUObjects or ebpf.CollectionSpec.LoadAndAssign.
 type OnCPUMaps struct {
-	ProcessEvents  *ebpf.Map `ebpf:"process_events"`
-	ProcessLosses  *ebpf.Map `ebpf:"process_losses"`
-	Scope          *ebpf.Map `ebpf:"scope"`
-	StackTables    *ebpf.Map `ebpf:"stack_tables"`
-	UnwindChunks   *ebpf.Map `ebpf:"unwind_chunks"`
-	UnwindMemories *ebpf.Map `ebpf:"unwind_memories"`
-	UnwindRules    *ebpf.Map `ebpf:"unwind_rules"`
-	UnwindSaved    *ebpf.Map `ebpf:"unwind_saved"`
-	UnwindWalks    *ebpf.Map `ebpf:"unwind_walks"`
+	ProcessEvents *ebpf.Map `ebpf:"process_events"`
+	ProcessLosses *ebpf.Map `ebpf:"process_losses"`
+	Scope         *ebpf.Map `ebpf:"scope"`
+	StackTables   *ebpf.Map `ebpf:"stack_tables"`
+	UnwindChunks  *ebpf.Map `ebpf:"unwind_chunks"`
+	UnwindCpus    *ebpf.Map `ebpf:"unwind_cpus"`
+	UnwindRules   *ebpf.Map `ebpf:"unwind_rules"`
+	UnwindSaved   *ebpf.Map `ebpf:"unwind_saved"`
 }
 
 func (m *OnCPUMaps) Close() error {
@@ -338,10 +339,9 @@ func (m *OnCPUMaps) Close() error {
 		m.Scope,
 		m.StackTables,
 		m.UnwindChunks,
-		m.UnwindMemories,
+		m.UnwindCpus,
 		m.UnwindRules,
 		m.UnwindSaved,
-		m.UnwindWalks,
 	)
 }
 

@@ -68,7 +68,7 @@ struct stack_table {
 	u64 first_ns;     /* CLOCK_MONOTONIC of the first observation */
 	u32 busy;         /* programs between stack_table_enter and _leave */
 	u32 unused;
-	u32 slots[SLOTS]; /* offset into the arena plus 1, or 0 */
+	u16 slots[SLOTS]; /* offset into the arena in words plus 1, or 0; small, to be on the page of the head */
 	u8 arena[];
 };
 
@@ -230,10 +230,10 @@ static __always_inline bool stack_merge(struct stack_table *table, struct stack_
 		struct stack_entry *other;
 
 		if (!at) {
-			table->slots[slot] = offset + 1;
+			table->slots[slot] = offset / sizeof(u64) + 1;
 			return false;
 		}
-		at -= 1;
+		at = (at - 1) * sizeof(u64);
 		if (at > arena_bytes - ENTRY_BYTES_MAX)
 			return false; /* cannot be: tells the verifier so */
 		other = (void *)table->arena + at;

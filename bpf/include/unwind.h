@@ -105,10 +105,9 @@ struct unwind_found {
  * neighbour of the last: half a line for each frame, on one page.
  */
 struct unwind_memory {
-	struct unwind_found found[UNWIND_FOUND]; /* in turns; the oldest gives way */
-	u16 by_hash[UNWIND_FOUND]; /* index of what was found last for an address with this hash */
 	u32 next;                  /* index, modulo UNWIND_FOUND, of the oldest */
-	u32 unused;
+	u16 by_hash[UNWIND_FOUND]; /* index of what was found last for an address with this hash */
+	struct unwind_found found[UNWIND_FOUND]; /* in turns; the oldest gives way */
 };
 
 /* Bytes of the stack that are read at once: a call for each word costs more than they do. */

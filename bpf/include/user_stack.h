@@ -48,27 +48,34 @@ struct {
 	__type(value, struct unwind_rule);
 } unwind_rules SEC(".maps");
 
-/* The walk that runs on this CPU. An object's own: its programs do not nest. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct unwind_state);
-} unwind_walks SEC(".maps");
+/*
+ * What unwinds on one CPU, and what it remembers of the tables. Of an object's own:
+ * its programs do not nest. In one piece, for fewer pages to be met cold.
+ */
+struct unwind_cpu {
+	struct unwind_state walk;
+	struct unwind_memory memory;
+};
 
-/* What each CPU remembers of the tables. An object's own: its programs do not nest. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* one for each CPU, set by the loader */
 	__type(key, u32);
-	__type(value, struct unwind_memory);
-} unwind_memories SEC(".maps");
+	__type(value, struct unwind_cpu);
+} unwind_cpus SEC(".maps");
 
-static __always_inline struct unwind_memory *unwind_memory(void)
+static __always_inline struct unwind_cpu *unwind_cpu(void)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 
-	return bpf_map_lookup_elem(&unwind_memories, &cpu);
+	return bpf_map_lookup_elem(&unwind_cpus, &cpu);
+}
+
+static __always_inline struct unwind_memory *unwind_memory(void)
+{
+	struct unwind_cpu *here = unwind_cpu();
+
+	return here ? &here->memory : 0;
 }
 
 static __always_inline const u8 *unwind_chunk(u32 id)
@@ -86,9 +93,9 @@ static __always_inline const struct unwind_rule *unwind_rule_of(u32 index)
 
 static __always_inline struct unwind_state *unwind_walk(void)
 {
-	u32 zero = 0;
+	struct unwind_cpu *here = unwind_cpu();
 
-	return bpf_map_lookup_elem(&unwind_walks, &zero);
+	return here ? &here->walk : 0;
 }
 
 /* One step of this CPU's walk: the address in the caller, or 0 at the end. */

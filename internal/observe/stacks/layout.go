@@ -13,7 +13,7 @@ const (
 	// unless this much of the arena is free, however deep the stacks may be.
 	EntryBytesMax = EntryHeadBytes + 2*8*MaxDepth
 	// tableHeadBytes is the size of struct stack_table without its arena.
-	tableHeadBytes = 72 + 4*1024
+	tableHeadBytes = 72 + 2*1024
 
 	// MinArenaBytes and MaxArenaBytes bound the memory for entries in one table.
 	MinArenaBytes = 32 << 10

@@ -29,7 +29,7 @@ func (p Plan) Apply(spec *ebpf.CollectionSpec) error {
 	}
 	outer := spec.Maps[bindings.OnCPUMapStackTables]
 	outer.MaxEntries = uint32(2 * possible)
-	spec.Maps[bindings.OnCPUMapUnwindMemories].MaxEntries = uint32(possible)
+	spec.Maps[bindings.OnCPUMapUnwindCpus].MaxEntries = uint32(possible)
 	outer.InnerMap.ValueSize = tableHeadBytes + p.ArenaBytes
 	for name, value := range map[string]any{
 		bindings.OnCPUVarArenaBytes:   p.ArenaBytes,

@@ -34,7 +34,7 @@ type Tables struct {
 // NewTables returns the tables of a loaded object, none yet. spec is what it was
 // loaded from, with its [Plan]; probe names the kind in losses.
 func NewTables(probe observe.Kind, coll *ebpf.Collection, spec *ebpf.CollectionSpec) *Tables {
-	memories := spec.Maps[bindings.OnCPUMapUnwindMemories]
+	unwinders := spec.Maps[bindings.OnCPUMapUnwindCpus]
 	t := &Tables{
 		probe:      string(probe),
 		outer:      coll.Maps[bindings.OnCPUMapStackTables],
@@ -43,7 +43,7 @@ func NewTables(probe observe.Kind, coll *ebpf.Collection, spec *ebpf.CollectionS
 		spec:       spec.Maps[bindings.OnCPUMapStackTables].InnerMap,
 		byCPU:      map[int][2]*table{},
 	}
-	t.bytes.Store(uint64(memories.MaxEntries) * uint64(memories.ValueSize))
+	t.bytes.Store(uint64(unwinders.MaxEntries) * uint64(unwinders.ValueSize))
 	return t
 }
 
