@@ -49,15 +49,8 @@ func Start(config Config, loader *kernel.Loader, shared map[string]*ebpf.Map, ho
 	if err != nil {
 		return nil, err
 	}
-	if !has.exitTracepoint {
-		return nil, errNoExit
-	}
 	return start(config, has, loader, shared, host)
 }
-
-// errNoExit is why older kernels are refused: with a kprobe of finish_task_switch in
-// place of the tracepoint, 6.1 stood still in a test.
-var errNoExit = errors.New("the kernel has no tracepoint sched_exit_tp, which off_cpu needs; remove observe::off_cpu, or run a newer kernel")
 
 func start(config Config, has features, loader *kernel.Loader, shared map[string]*ebpf.Map, host observe.Host) (_ *Observer, err error) {
 	online, err := kernel.OnlineCPUs(config.SysRoot)
