@@ -4,6 +4,7 @@ package receiver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -59,6 +60,8 @@ type ebpfReceiver struct {
 	mu     sync.Mutex
 	hosts  []component.Host
 	status *componentstatus.Event // what was last reported, if anything
+	// missing says which kinds cannot run here, and why; nil where all do.
+	missing error
 
 	engine    runner
 	sink      *profileSink
@@ -99,7 +102,33 @@ func (r *ebpfReceiver) start() error {
 	if r.sink != nil {
 		r.sink.start(r.engine.Charge)
 	}
+	r.reportMissing(r.engine.Stats())
 	return r.observeSelf()
+}
+
+// reportMissing tells of kinds that cannot run where others do.
+func (r *ebpfReceiver) reportMissing(stats engine.Stats) {
+	var errs []error
+	for _, kind := range stats.Missing {
+		errs = append(errs, errors.New(stats.Degraded[kind]))
+	}
+	if len(errs) == 0 {
+		return
+	}
+	r.mu.Lock()
+	r.missing = errors.Join(errs...)
+	r.mu.Unlock()
+	r.report(r.asStarted())
+}
+
+// asStarted is the status while no sampling is reduced.
+func (r *ebpfReceiver) asStarted() *componentstatus.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.missing != nil {
+		return componentstatus.NewRecoverableErrorEvent(r.missing)
+	}
+	return componentstatus.NewEvent(componentstatus.StatusOK)
 }
 
 // Shutdown stops the engine, delivers the last interval and returns when nothing
@@ -150,7 +179,7 @@ func (r *ebpfReceiver) report(event *componentstatus.Event) {
 func (r *ebpfReceiver) levelChanged(level int, cause string) {
 	if level == 0 {
 		r.settings.Logger.Info("Sampling is as configured again", zap.String("cause", cause))
-		r.report(componentstatus.NewEvent(componentstatus.StatusOK))
+		r.report(r.asStarted())
 		return
 	}
 	r.settings.Logger.Warn("Sampling is reduced to keep to the limits",

@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/collector/receiver/receivertest"
 	"go.opentelemetry.io/collector/receiver/xreceiver"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
 	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
 )
 
@@ -68,6 +69,25 @@ func TestLevelsAreStatus(t *testing.T) {
 	}
 	require.Equal(t, want, first.seen())
 	require.Equal(t, want, second.seen())
+}
+
+// TestMissingKindIsStatus holds that a kind that cannot run is told, also when sampling is as configured again.
+func TestMissingKindIsStatus(t *testing.T) {
+	r := newProfiles(t, createDefaultConfig()).(*ebpfReceiver)
+	host := &statusHost{}
+	r.join(host)
+	r.reportMissing(engine.Stats{Degraded: map[string]string{"cpu_hotplug": "no netlink"}})
+	require.Empty(t, host.events)
+	r.reportMissing(engine.Stats{
+		Degraded: map[string]string{"cpu_hotplug": "no netlink", "off_cpu": "starting off_cpu: no hook"}, Missing: []string{"off_cpu"},
+	})
+	r.levelChanged(1, "it is dear")
+	r.levelChanged(0, "there is room")
+	require.Equal(t, []string{
+		"StatusRecoverableError: starting off_cpu: no hook",
+		"StatusRecoverableError: sampling is reduced by 1 steps: it is dear",
+		"StatusRecoverableError: starting off_cpu: no hook",
+	}, host.seen())
 }
 
 // unprivileged is the environment variable that tells the test binary, started once more, to be the one without privileges.

@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,6 +55,7 @@ type Engine struct {
 	mappings  *kernel.MappingWatch
 	subjects  *subjects
 	running   []*running
+	missing   []observe.Kind // configured, and cannot run here
 	governor  governor
 	degraded  map[string]string
 	// cpusDue is when to follow the CPUs again after it failed; zero while all is well.
@@ -108,14 +110,20 @@ func Start(config Config, hooks Hooks, logger *zap.Logger) (_ *Engine, err error
 	}()
 	var startErr error
 	e.work.run(func() { startErr = e.prepare() })
-	if errors.Is(startErr, unix.EMFILE) {
-		return nil, fmt.Errorf("%w; raise the limit of open files (ulimit -n, or LimitNOFILE of systemd)", startErr)
-	}
 	if startErr != nil {
-		return nil, startErr
+		return nil, withAdvice(startErr)
 	}
 	e.launch()
 	return e, nil
+}
+
+// withAdvice adds what to do where the error itself does not say.
+func withAdvice(err error) error {
+	const advice = "raise the limit of open files (ulimit -n, or LimitNOFILE of systemd)"
+	if errors.Is(err, unix.EMFILE) && !strings.Contains(err.Error(), advice) {
+		return fmt.Errorf("%w; %s", err, advice)
+	}
+	return err
 }
 
 // checkHost finds out what is missing before anything is loaded.

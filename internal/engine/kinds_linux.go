@@ -5,6 +5,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -35,11 +36,16 @@ type kindOf struct {
 	start func(*Engine, *kernel.Loader, host) (*running, []process.Selector, error)
 }
 
+// startKinds starts what the configuration asks for. A kind that cannot run here
+// keeps no other from running; the error is that none can.
 func (e *Engine) startKinds(loader *kernel.Loader) error {
+	var errs []error
 	for _, k := range catalogue {
 		started, targets, err := k.start(e, loader, host{subjects: e.subjects, scope: k.scope})
 		if err != nil {
-			return fmt.Errorf("starting %s: %w", k.kind, err)
+			e.missing = append(e.missing, k.kind)
+			errs = append(errs, fmt.Errorf("starting %s: %w", k.kind, withAdvice(err)))
+			continue
 		}
 		if started == nil {
 			continue
@@ -54,6 +60,12 @@ func (e *Engine) startKinds(loader *kernel.Loader) error {
 			return fmt.Errorf("starting %s: %w", k.kind, err)
 		}
 		e.subjects.kinds = append(e.subjects.kinds, kindTargets{scope: k.scope, targets: narrowed})
+	}
+	if len(e.running) == 0 {
+		return errors.Join(errs...)
+	}
+	for i, kind := range e.missing {
+		e.degrade(string(kind), errs[i])
 	}
 	return nil
 }

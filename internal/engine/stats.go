@@ -43,6 +43,9 @@ type Stats struct {
 	// Degraded names capabilities that are missing or less than was configured;
 	// the value says why and what to do.
 	Degraded map[string]string
+	// Missing are those of them that are kinds of observation: what was configured
+	// and does not run.
+	Missing []string
 	// Level is the step by which sampling is reduced; 0 is as configured.
 	Level int
 }

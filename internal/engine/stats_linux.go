@@ -34,6 +34,10 @@ func (e *Engine) Stats() Stats {
 	maps.Copy(stats.Incomplete, e.last.incomplete)
 	stats.MapBytes = e.last.mapBytes
 	stats.MapFill = e.mapFill()
+	for _, kind := range e.missing {
+		stats.Attached[string(kind)] = 0
+		stats.Missing = append(stats.Missing, string(kind))
+	}
 	for _, o := range e.running {
 		stats.Events[string(o.kind)] = o.Samples()
 		stats.Unmerged[string(o.kind)] = o.Unmerged()

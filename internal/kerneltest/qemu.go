@@ -21,9 +21,14 @@ import (
 // qemuArgs boots a kernel in software emulation: hardware virtualization is not to be had on many build machines, and
 // where a machine is virtual itself asking for it can hang. no_timer_check: on a busy host the emulated timer is late, the
 // kernel's check of it fails ("8254 timer not connected to IO-APIC"), and the boot hangs, one time in ten or so.
+//
+// thread=single emulates both CPUs in turns. With a thread for each, QEMU before 8.1 may go on with an instruction that the
+// other CPU has just replaced (fixed by its commits deba78709ae8 and cb62bd15e14e), which ends in an int3 or a call of
+// nothing wherever the kernel patches its code: attaching an empty program to sched_exit_tp or finish_task_switch again and
+// again does within seconds.
 func qemuArgs(kernel, initrd string) []string {
 	return []string{
-		"-accel", "tcg,thread=multi", "-cpu", "max", "-m", "1G", "-smp", "2",
+		"-accel", "tcg,thread=single", "-cpu", "max", "-m", "1G", "-smp", "2",
 		"-nographic", "-no-reboot", "-nodefaults", "-serial", "stdio", "-nic", "none",
 		"-kernel", kernel, "-initrd", initrd, "-append", "console=ttyS0 quiet panic=-1 no_timer_check",
 	}

@@ -5,8 +5,12 @@
 //   mixed MS      two threads compute, sleep briefly and long; prints id, wall clock and CPU time of each
 //   shares MS     long_wait and brief_wait in turns of 7 and 3 ms; prints what each took off the CPU
 //   crowd MS      two threads compute on one CPU; prints id and time in the run queue of each
+//   disk DIR      writes a file in DIR to its device and reads it back, past the page cache; prints what each took off the CPU
+//   fault         touches two pages that come 60 ms later; prints what each took off the CPU, then the time before they came
 //   reasons       waits 60 ms for each thing; prints what main waited for, in the order of the calls
 #define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -14,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -213,6 +219,79 @@ static void reasons(void) {
 	took();
 }
 
+#define BLOCK (64 << 10)
+#define BLOCKS 64
+
+static void must(int ok, const char *what) {
+	if (!ok) {
+		perror(what);
+		exit(1);
+	}
+}
+
+static void disk(const char *dir) {
+	char path[4096];
+	void *block;
+	snprintf(path, sizeof(path), "%s/blocked.XXXXXX", dir);
+	int fd = mkostemp(path, O_DIRECT);
+	must(fd >= 0, path);
+	must(!unlink(path), "unlink");
+	must(!posix_memalign(&block, 4096, BLOCK), "posix_memalign");
+	memset(block, 1, BLOCK);
+	before = off_cpu();
+	for (int i = 0; i < BLOCKS; i++)
+		must(pwrite(fd, block, BLOCK, (off_t)i * BLOCK) == BLOCK, "pwrite");
+	must(!fsync(fd), "fsync");
+	took();
+	for (int i = 0; i < BLOCKS; i++)
+		must(pread(fd, block, BLOCK, (off_t)i * BLOCK) == BLOCK, "pread");
+	took();
+}
+
+#define PAGE 4096
+#define PAGES 2
+
+static char *absent;
+static long held[PAGES];
+
+// Answers page faults late.
+static void *serve(void *arg) {
+	for (int i = 0; i < PAGES; i++) {
+		struct uffd_msg fault;
+		must(read((int)(long)arg, &fault, sizeof(fault)) == sizeof(fault), "reading a page fault");
+		long met = clock_ns(CLOCK_MONOTONIC);
+		nap(WAIT);
+		held[i] = clock_ns(CLOCK_MONOTONIC) - met;
+		struct uffdio_zeropage zero = {.range = {fault.arg.pagefault.address & ~(PAGE - 1UL), PAGE}};
+		must(!ioctl((int)(long)arg, UFFDIO_ZEROPAGE, &zero), "UFFDIO_ZEROPAGE");
+	}
+	return NULL;
+}
+
+__attribute__((noinline)) static void touch(long page) {
+	*(volatile char *)(absent + page * PAGE) = 1;
+	took();
+}
+
+static void fault(void) {
+	pthread_t t;
+	long fd = syscall(SYS_userfaultfd, O_CLOEXEC);
+	must(fd >= 0, "userfaultfd");
+	struct uffdio_api api = {.api = UFFD_API};
+	must(!ioctl(fd, UFFDIO_API, &api), "UFFDIO_API");
+	absent = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	must(absent != MAP_FAILED, "mmap");
+	struct uffdio_register wanted = {.range = {(unsigned long)absent, PAGES * PAGE}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+	must(!ioctl(fd, UFFDIO_REGISTER, &wanted), "UFFDIO_REGISTER");
+	must(!pthread_create(&t, NULL, serve, (void *)fd), "pthread_create");
+	before = off_cpu();
+	for (long page = 0; page < PAGES; page++)
+		touch(page);
+	pthread_join(t, NULL);
+	for (int i = 0; i < PAGES; i++)
+		printf("%ld\n", held[i]);
+}
+
 int main(int argc, char **argv) {
 	if (argc < 2)
 		return 2;
@@ -225,6 +304,10 @@ int main(int argc, char **argv) {
 		pair_up(compete);
 	else if (!strcmp(argv[1], "shares"))
 		shares();
+	else if (!strcmp(argv[1], "disk") && argc > 2)
+		disk(argv[2]);
+	else if (!strcmp(argv[1], "fault"))
+		fault();
 	else
 		reasons();
 	return 0;

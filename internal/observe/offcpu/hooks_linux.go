@@ -80,7 +80,7 @@ func (f features) attach(coll *ebpf.Collection, procRoot string) (_ []link.Link,
 		resumed, err = attachFinish(coll.Programs[bindings.OffCPUProgResumedAtFinish], procRoot)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("attaching to where a thread runs again: %w", err)
+		return nil, fmt.Errorf("attaching to where a thread runs again: %w; that needs the tracepoint sched_exit_tp, or kprobes (CONFIG_KPROBES)", err)
 	}
 	links = append(links, resumed)
 	switched, err := link.AttachTracing(link.TracingOptions{Program: coll.Programs[bindings.OffCPUProgSwitched]})
@@ -109,7 +109,7 @@ func attachFinish(program *ebpf.Program, procRoot string) (link.Link, error) {
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", file.Name(), err)
 	}
-	return nil, fmt.Errorf("the kernel has neither the tracepoint sched_exit_tp nor, in %s, the function finish_task_switch", file.Name())
+	return nil, fmt.Errorf("the kernel has neither the tracepoint nor, in %s, the function finish_task_switch", file.Name())
 }
 
 func closeLinks(links []link.Link) error {

@@ -49,32 +49,24 @@ func Start(config Config, loader *kernel.Loader, shared map[string]*ebpf.Map, ho
 	if err != nil {
 		return nil, err
 	}
-	if !has.exitTracepoint {
-		return nil, errNoExit
-	}
 	return start(config, has, loader, shared, host)
 }
 
-// errNoExit is why older kernels are refused: with a kprobe of finish_task_switch in
-// place of the tracepoint, 6.1 stood still in a test.
-var errNoExit = errors.New("the kernel has no tracepoint sched_exit_tp, which off_cpu needs; remove observe::off_cpu, or run a newer kernel")
-
 func start(config Config, has features, loader *kernel.Loader, shared map[string]*ebpf.Map, host observe.Host) (_ *Observer, err error) {
-	online, err := kernel.OnlineCPUs(config.SysRoot)
+	spec, err := bindings.LoadOffCPU()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading the off-CPU programs: %w", err)
 	}
-	depth, err := stacks.DepthOf(config.MaxDepth, config.ProcRoot)
-	if err != nil {
-		return nil, err
+	if err := has.trim(spec, threadsByID); err != nil {
+		return nil, fmt.Errorf("preparing the off-CPU programs: %w", err)
 	}
 	o := &Observer{config: config, features: has, pace: stacks.NewPace(), epoch: 1}
-	o.Collector = stacks.NewCollector(host, shape, depth, config.SampleBytes)
-	plan := stacks.Plan{
-		ArenaBytes: stacks.ArenaShare(stacks.MaxArenaBytes, config.MapBytes, len(online)),
-		Depth:      depth, KernelStacks: config.KernelStacks, UserStacks: config.UserStacks,
-	}
-	if err := o.load(loader, shared, plan); err != nil {
+	o.coll, o.Record, err = stacks.Object{
+		What: "the off-CPU programs", Spec: spec, Shape: shape,
+		KernelStacks: config.KernelStacks, UserStacks: config.UserStacks, MaxDepth: config.MaxDepth,
+		MapBytes: config.MapBytes, SampleBytes: config.SampleBytes, SysRoot: config.SysRoot, ProcRoot: config.ProcRoot,
+	}.Load(loader, shared, host)
+	if err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -82,31 +74,12 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 			err = errors.Join(err, o.Close())
 		}
 	}()
-	if err := o.AddCPUs(online); err != nil {
-		return nil, err
-	}
 	if err := o.SetLevel(0); err != nil {
 		return nil, err
 	}
 	o.links, err = o.features.attach(o.coll, config.ProcRoot)
 	o.attached.Store(int64(len(o.links)))
 	return o, err
-}
-
-// load verifies the programs and prepares the maps.
-func (o *Observer) load(loader *kernel.Loader, shared map[string]*ebpf.Map, plan stacks.Plan) error {
-	spec, err := bindings.LoadOffCPU()
-	if err != nil {
-		return fmt.Errorf("reading the off-CPU programs: %w", err)
-	}
-	if err := errors.Join(plan.Apply(spec), o.features.trim(spec, threadsByID)); err != nil {
-		return fmt.Errorf("preparing the off-CPU programs: %w", err)
-	}
-	if o.coll, err = loader.Load("the off-CPU programs", spec, shared); err != nil {
-		return err
-	}
-	o.Tables = stacks.NewTables(observe.OffCPU, o.coll, spec)
-	return nil
 }
 
 // DrainInterval is as short as the tables fill.
@@ -151,15 +124,6 @@ func (o *Observer) set(name string, value time.Duration) error {
 		return fmt.Errorf("setting %s of the off-CPU programs to %s: %w", name, value, err)
 	}
 	return nil
-}
-
-// CPUsChanged makes tables for CPUs that came.
-func (o *Observer) CPUsChanged() error {
-	online, err := kernel.OnlineCPUs(o.config.SysRoot)
-	if err != nil {
-		return err
-	}
-	return o.AddCPUs(online)
 }
 
 // Attached is the number of hooks.

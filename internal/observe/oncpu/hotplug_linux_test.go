@@ -68,7 +68,7 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	for i := range online {
 		online[i] = i
 	}
-	require.ErrorIs(t, s.follow(online), unix.EMFILE)
+	require.ErrorIs(t, s.events.follow(online), unix.EMFILE)
 	require.Equal(t, cpus, s.Attached(), "the old events stay")
 	require.NoError(t, s.SetLevel(1))
 	s.drain()
@@ -81,6 +81,6 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	require.Greater(t, s.Samples()-before, uint64(30), "one CPU for 300 ms at 2 ms")
 
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
-	require.NoError(t, s.follow(online))
+	require.NoError(t, s.events.follow(online))
 	require.Equal(t, cpus, s.Attached())
 }

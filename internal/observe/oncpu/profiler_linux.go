@@ -35,17 +35,21 @@ var _ observe.Observation = (*Profiler)(nil)
 // Start loads the program and samples from then on. shared are the maps of
 // process.bpf.c.
 func Start(config Config, loader *kernel.Loader, shared map[string]*ebpf.Map, host observe.Host) (_ *Profiler, err error) {
-	online, err := kernel.OnlineCPUs(config.SysRoot)
+	spec, err := bindings.LoadOnCPU()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading the on-CPU program: %w", err)
 	}
-	depth, err := stacks.DepthOf(config.MaxDepth, config.ProcRoot)
+	p := &Profiler{config: config}
+	p.coll, p.Record, err = stacks.Object{
+		What: "the on-CPU program", Spec: spec, Shape: shape(config.Period),
+		KernelStacks: config.KernelStacks, UserStacks: config.UserStacks, MaxDepth: config.MaxDepth,
+		SampleBytes: config.SampleBytes, SysRoot: config.SysRoot, ProcRoot: config.ProcRoot,
+		Arena: func(cpus int, depth stacks.Depth) uint32 {
+			p.layout = planLayout(config.Period, depth.Asked, cpus, config.MapBytes)
+			return p.layout.arenaBytes
+		},
+	}.Load(loader, shared, host)
 	if err != nil {
-		return nil, err
-	}
-	p := &Profiler{config: config, layout: planLayout(config.Period, depth.Asked, len(online), config.MapBytes)}
-	p.Collector = stacks.NewCollector(host, shape(config.Period), depth, config.SampleBytes)
-	if err := p.load(loader, shared, depth); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -53,7 +57,7 @@ func Start(config Config, loader *kernel.Loader, shared map[string]*ebpf.Map, ho
 			err = errors.Join(err, p.Close())
 		}
 	}()
-	return p, p.attach(online)
+	return p, p.attach()
 }
 
 // shape is what a sample says.
@@ -66,46 +70,20 @@ func shape(period time.Duration) stacks.Shape {
 	}
 }
 
-// load verifies the program and prepares the maps.
-func (p *Profiler) load(loader *kernel.Loader, shared map[string]*ebpf.Map, depth stacks.Depth) error {
-	spec, err := bindings.LoadOnCPU()
-	if err != nil {
-		return fmt.Errorf("reading the on-CPU program: %w", err)
-	}
-	plan := stacks.Plan{
-		ArenaBytes: p.layout.arenaBytes, Depth: depth, KernelStacks: p.config.KernelStacks, UserStacks: p.config.UserStacks,
-	}
-	if err := plan.Apply(spec); err != nil {
-		return fmt.Errorf("preparing the on-CPU program: %w", err)
-	}
-	if p.coll, err = loader.Load("the on-CPU program", spec, shared); err != nil {
-		return err
-	}
-	p.Tables = stacks.NewTables(observe.OnCPU, p.coll, spec)
-	return nil
-}
-
 // attach opens the perf events; where the machine has no cycle counter, the
 // timer takes its place.
-func (p *Profiler) attach(online []int) error {
+func (p *Profiler) attach() error {
 	p.events.Program = p.coll.Programs[bindings.OnCPUProgSample]
 	if p.config.Cycles {
 		p.events.Source = kernel.Cycles
 	}
-	err := errors.Join(p.events.setPeriod(p.config.Period), p.follow(online))
+	err := errors.Join(p.events.setPeriod(p.config.Period), p.CPUsChanged())
 	if p.config.Cycles && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP)) {
 		p.fallback = err
 		p.events.Source = kernel.CPUClock
-		err = errors.Join(p.events.Close(), p.follow(online))
+		err = errors.Join(p.events.Close(), p.CPUsChanged())
 	}
 	return err
-}
-
-func (p *Profiler) follow(online []int) error {
-	if err := p.AddCPUs(online); err != nil {
-		return err
-	}
-	return p.events.follow(online)
 }
 
 // Degraded says why the observation is less than what was configured, or nil.
@@ -139,11 +117,11 @@ func (p *Profiler) SetLevel(level int) error {
 
 // CPUsChanged opens events on CPUs that came and closes those of CPUs that went.
 func (p *Profiler) CPUsChanged() error {
-	online, err := kernel.OnlineCPUs(p.config.SysRoot)
+	online, err := p.FollowCPUs()
 	if err != nil {
 		return err
 	}
-	return p.follow(online)
+	return p.events.follow(online)
 }
 
 // Attached is the number of CPUs that are sampled.

@@ -4,13 +4,33 @@
 
 package stacks
 
-import "github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+import (
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+)
 
 // Record is the whole way of a kind's observations, from the kernel's tables to
 // profiles. A kind embeds it for what all observations must tell.
 type Record struct {
 	*Tables
 	*Collector
+
+	sysRoot string // where the host's sysfs is mounted
+}
+
+// CPUsChanged makes tables for CPUs that came.
+func (r Record) CPUsChanged() error {
+	_, err := r.FollowCPUs()
+	return err
+}
+
+// FollowCPUs makes tables for CPUs that came, and returns those that are online.
+func (r Record) FollowCPUs() ([]int, error) {
+	online, err := kernel.OnlineCPUs(r.sysRoot)
+	if err != nil {
+		return nil, err
+	}
+	return online, r.AddCPUs(online)
 }
 
 // Drain reads and clears the tables that the kernel has written.
