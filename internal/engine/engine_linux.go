@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -99,7 +100,7 @@ func Start(config Config, hooks Hooks, logger *zap.Logger) (_ *Engine, err error
 		return e, nil
 	}
 	if err := e.checkHost(); err != nil {
-		return nil, err
+		return nil, whatToDo(err)
 	}
 	defer func() {
 		if err != nil {
@@ -108,14 +109,28 @@ func Start(config Config, hooks Hooks, logger *zap.Logger) (_ *Engine, err error
 	}()
 	var startErr error
 	e.work.run(func() { startErr = e.prepare() })
-	if errors.Is(startErr, unix.EMFILE) {
-		return nil, fmt.Errorf("%w; raise the limit of open files (ulimit -n, or LimitNOFILE of systemd)", startErr)
-	}
 	if startErr != nil {
-		return nil, startErr
+		return nil, whatToDo(startErr)
 	}
 	e.launch()
 	return e, nil
+}
+
+// whatToDo adds to an error what its reader can do about it.
+func whatToDo(err error) error {
+	switch {
+	case isErrno(err, unix.EMFILE):
+		return fmt.Errorf("%w; raise the limit of open files (ulimit -n, or LimitNOFILE of systemd)", err)
+	case isErrno(err, unix.ENFILE):
+		return fmt.Errorf("%w; raise the host's limit of open files (sysctl fs.file-max)", err)
+	}
+	return err
+}
+
+// isErrno looks at the text, too: the library that loads programs does not wrap all
+// that the kernel answers.
+func isErrno(err error, errno unix.Errno) bool {
+	return errors.Is(err, errno) || strings.Contains(err.Error(), errno.Error())
 }
 
 // checkHost finds out what is missing before anything is loaded.

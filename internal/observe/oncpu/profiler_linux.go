@@ -30,7 +30,10 @@ type Profiler struct {
 	fallback error
 }
 
-var _ observe.Observation = (*Profiler)(nil)
+var (
+	_ observe.Observation = (*Profiler)(nil)
+	_ observe.Partial     = (*Profiler)(nil)
+)
 
 // Start loads the program and samples from then on. shared are the maps of
 // process.bpf.c.
@@ -98,7 +101,7 @@ func (p *Profiler) attach(online []int) error {
 		p.events.Source = kernel.CPUClock
 		err = errors.Join(p.events.Close(), p.follow(online))
 	}
-	return err
+	return p.events.Partly(err)
 }
 
 func (p *Profiler) follow(online []int) error {
@@ -115,6 +118,9 @@ func (p *Profiler) Degraded() error {
 	}
 	return fmt.Errorf("event cycles is not available, cpu_clock is used: %w", p.fallback)
 }
+
+// LeftOut says why CPUs are not sampled since the start, or nil.
+func (p *Profiler) LeftOut() error { return p.events.LeftOut() }
 
 // DrainInterval is short enough that no table can fill.
 func (p *Profiler) DrainInterval() time.Duration { return p.layout.drainInterval }
