@@ -5,10 +5,12 @@ package e2e
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -92,4 +94,39 @@ service:
 	require.Equal(t, http.StatusOK, answer.StatusCode, "%s", text)
 	c.stop()
 	require.NotContains(t, c.log.String(), "panic")
+}
+
+// TestSelectorsThatMatchNothing holds that they are warned about once, by path, however often the processes are scanned, and counted
+// until they match.
+func TestSelectorsThatMatchNothing(t *testing.T) {
+	needRoot(t)
+	metrics := endpoint(t)
+	host, port, err := net.SplitHostPort(metrics)
+	require.NoError(t, err)
+	c := start(t, distribution(t), fmt.Sprintf(`
+receivers:
+  ebpf:
+    targets:
+      include: [{exe: /none/of/this}, {comm: otelcol, pid: 1}, {pid: %d}]
+      exclude: [{comm: "^nobody$"}]
+      scan_interval: 1s
+    observe: {on_cpu: {report_interval: 1s, targets: [{service: "^none$"}]}}
+exporters: {nop: }
+service:
+  telemetry: {metrics: {readers: [{pull: {exporter: {prometheus: {host: %s, port: %s}}}}]}}
+  pipelines: {profiles: {receivers: [ebpf], exporters: [nop]}}
+`, os.Getpid(), host, port), nil)
+	const warning = "selectors match no process so far"
+	c.eventually(warning)
+	require.Contains(t, c.log.String(),
+		`"selectors": ["targets::include[0]", "targets::include[1]", "targets::exclude[0]", "observe::on_cpu::targets[0]"]`)
+	time.Sleep(2500 * time.Millisecond) // two scans more
+	require.Equal(t, 1, strings.Count(c.log.String(), warning), "%s", &c.log)
+	answer, err := http.Get("http://" + metrics + "/metrics")
+	require.NoError(t, err)
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Contains(t, string(text), `otelcol_ebpf_selectors_unmatched{receiver="ebpf"} 4`)
+	c.stop()
 }
