@@ -205,6 +205,8 @@ static __always_inline bool is_nested(const struct outer *outer, const struct ou
 	if (outer->sp == now->sp)
 		return false; /* from the same place again */
 	for (i = 1; i <= NESTING_MAX; i++) {
+		if (i == 1 && outer->returns_to == now->returns_to)
+			continue; /* from the same place again, and deeper: there this call itself returns to */
 		if (i < count && frames[i] == outer->returns_to)
 			return true;
 	}

@@ -52,7 +52,7 @@ var imports = map[string][]string{
 	"accuracy":     nil,
 	"bench":        nil,
 	"demo":         {},
-	"distribution": nil,
+	"distribution": {"receiver"},
 	"kerneltest":   {},
 }
 
@@ -170,8 +170,8 @@ func TestRulesSeeViolations(t *testing.T) {
 		{"engine", module + "/internal/observe/oncpu", false},
 		{"observe", module + "/bpf/bindings", false},
 		{"engine", module + "/receiver", true},
-		{"distribution", module + "/receiver", true},
-		{"distribution", module + "/internal/model", false},
+		{"bench", module + "/receiver", true},
+		{"bench", module + "/internal/model", false},
 		{"model", module + "/internal/process", true},
 		{"symbol", module + "/internal/process", true},
 		{"observe", module + "/internal/engine", true},

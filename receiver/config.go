@@ -14,8 +14,6 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/confmap"
-
-	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
 )
 
 // Config is the configuration of the receiver, see docs/configuration.md.
@@ -90,11 +88,11 @@ func createDefaultConfig() component.Config {
 }
 
 // Unmarshal reads the configuration. Where observe is given, only what it lists
-// runs.
+// runs. Errors are as those of Validate.
 func (c *Config) Unmarshal(conf *confmap.Conf) error {
 	values := conf.ToStringMap()
 	if err := checkKeys(values); err != nil {
-		return withFullPaths(err)
+		return err
 	}
 	if conf.IsSet("observe") {
 		c.Observe = ObserveConfig{
@@ -104,19 +102,14 @@ func (c *Config) Unmarshal(conf *confmap.Conf) error {
 		}
 	}
 	if err := conf.Unmarshal(c); err != nil {
-		return withFullPaths(textInstead(values, err))
+		return textInstead(values, err)
 	}
 	return nil
 }
 
-// Validate checks every value. Errors begin with the full path of the key.
+// Validate checks every value. Each of the joined errors begins with the path of the
+// key below the receiver, whose name the Collector knows and a configuration does not.
 func (c *Config) Validate() error {
-	return withFullPaths(errors.Join(c.problems()...))
-}
-
-// problems are what is wrong, each beginning with the path of the key below the
-// receiver.
-func (c *Config) problems() []error {
 	errs := []error{c.validateRoot()}
 	errs = append(errs, validateSelectors("targets::include", c.Targets.Include)...)
 	errs = append(errs, validateSelectors("targets::exclude", c.Targets.Exclude)...)
@@ -136,17 +129,6 @@ func (c *Config) problems() []error {
 	errs = append(errs, between("limits::memory_mib", c.Limits.MemoryMiB, minMemoryMiB, maxMemoryMiB))
 	if c.Limits.CPUPercent <= 0 || c.Limits.CPUPercent > 100 || math.IsNaN(c.Limits.CPUPercent) {
 		errs = append(errs, fmt.Errorf("limits::cpu_percent: %v is not allowed: it is per cent of one core, above 0 and at most 100", c.Limits.CPUPercent))
-	}
-	return errs
-}
-
-// withFullPaths puts the path of the receiver before each of the joined errors,
-// since the Collector writes it before the first of them only. The name of the
-// receiver, which nobody tells a configuration, stands in the Collector's text.
-func withFullPaths(err error) error {
-	var errs []error
-	for _, one := range split(err) {
-		errs = append(errs, fmt.Errorf("receivers::%s::%w", metadata.Type, one))
 	}
 	return errors.Join(errs...)
 }

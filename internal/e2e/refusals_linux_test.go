@@ -5,10 +5,12 @@ package e2e
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -16,31 +18,32 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBadConfiguration holds that the Collector does not start and names the key.
+// TestBadConfiguration holds that the Collector does not start and names the keys by their full paths, whatever the receivers
+// are called.
 func TestBadConfiguration(t *testing.T) {
 	binary := distribution(t)
-	for name, c := range map[string]struct {
-		config string
-		want   []string
-	}{
-		"range": {"{observe: {on_cpu: {period: 1h}}}", []string{
-			"receivers::ebpf::observe::on_cpu::period: 1h0m0s is not allowed: it must lie between 1ms and 1s",
-		}},
-		"key":   {"{observe: {on_cpu: {peroid: 9ms}}}", []string{"'receivers'", "ebpf", "receivers::ebpf::observe::on_cpu::peroid: no such key"}},
-		"value": {`{targets: {include: [{exe: a}, {exe: "["}]}}`, []string{"receivers::ebpf::targets::include[1]::exe: compiling the glob"}},
-		"type":  {"{limits: {memory_mib: plenty}}", []string{`receivers::ebpf::limits::memory_mib: "plenty" is not allowed: it must be a whole number`}},
+	for name, c := range map[string]struct{ first, second, want string }{
+		"range": {"{observe: {on_cpu: {period: 1h}}}", "{limits: {cpu_percent: 0}}",
+			"receivers::ebpf::observe::on_cpu::period: 1h0m0s is not allowed: it must lie between 1ms and 1s\n" +
+				"receivers::ebpf/x::limits::cpu_percent: 0 is not allowed: it is per cent of one core, above 0 and at most 100\n"},
+		"key": {"", "{observe: {memory: {period: 9ms}}}",
+			"receivers::ebpf/x::observe::memory::period: no such key; allowed here are live, report_interval, sample_bytes, source, targets\n"},
+		"value": {`{targets: {include: [{exe: /a}, {exe: "["}]}}`, `{targets: {exclude: [{comm: "("}]}}`,
+			`receivers::ebpf::targets::include[1]::exe: compiling the glob "[": at byte 1: [ without ], or nothing between them` + "\n" +
+				"receivers::ebpf/x::targets::exclude[0]::comm: compiling the RE2 pattern: error parsing regexp: missing closing ): `(`\n"},
+		"type": {"{limits: {memory_mib: plenty}}", "",
+			`receivers::ebpf::limits::memory_mib: "plenty" is not allowed: it must be a whole number` + "\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config, want := c.config, c.want
-			c := launch(t, binary, `
-receivers: {ebpf: `+config+`}
+			launched := launch(t, binary, fmt.Sprintf(`
+receivers: {ebpf: %s, ebpf/x: %s}
 exporters: {nop: }
-service: {pipelines: {profiles: {receivers: [ebpf], exporters: [nop]}}}
-`, nil)
-			require.NotZero(t, c.exit())
-			for _, text := range want {
-				require.Contains(t, c.log.String(), text)
-			}
+service: {pipelines: {profiles: {receivers: [ebpf, ebpf/x], exporters: [nop]}}}
+`, c.first, c.second), nil)
+			require.NotZero(t, launched.exit())
+			_, text, found := strings.Cut(launched.log.String(), "cannot convert the confmap.Conf: ")
+			require.True(t, found, "%s", &launched.log)
+			require.Equal(t, c.want, text)
 		})
 	}
 }
@@ -92,4 +95,39 @@ service:
 	require.Equal(t, http.StatusOK, answer.StatusCode, "%s", text)
 	c.stop()
 	require.NotContains(t, c.log.String(), "panic")
+}
+
+// TestSelectorsThatMatchNothing holds that they are warned about once, by path, however often the processes are scanned, and counted
+// until they match.
+func TestSelectorsThatMatchNothing(t *testing.T) {
+	needRoot(t)
+	metrics := endpoint(t)
+	host, port, err := net.SplitHostPort(metrics)
+	require.NoError(t, err)
+	c := start(t, distribution(t), fmt.Sprintf(`
+receivers:
+  ebpf:
+    targets:
+      include: [{exe: /none/of/this}, {comm: otelcol, pid: 1}, {pid: %d}]
+      exclude: [{comm: "^nobody$"}]
+      scan_interval: 1s
+    observe: {on_cpu: {report_interval: 1s, targets: [{service: "^none$"}]}}
+exporters: {nop: }
+service:
+  telemetry: {metrics: {readers: [{pull: {exporter: {prometheus: {host: %s, port: %s}}}}]}}
+  pipelines: {profiles: {receivers: [ebpf], exporters: [nop]}}
+`, os.Getpid(), host, port), nil)
+	const warning = "selectors match no process so far"
+	c.eventually(warning)
+	require.Contains(t, c.log.String(),
+		`"selectors": ["targets::include[0]", "targets::include[1]", "targets::exclude[0]", "observe::on_cpu::targets[0]"]`)
+	time.Sleep(2500 * time.Millisecond) // two scans more
+	require.Equal(t, 1, strings.Count(c.log.String(), warning), "%s", &c.log)
+	answer, err := http.Get("http://" + metrics + "/metrics")
+	require.NoError(t, err)
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	require.Contains(t, string(text), `otelcol_ebpf_selectors_unmatched{receiver="ebpf"} 4`)
+	c.stop()
 }

@@ -101,7 +101,7 @@ func Start(config Config, hooks Hooks, logger *zap.Logger) (_ *Engine, err error
 		return e, nil
 	}
 	if err := e.checkHost(); err != nil {
-		return nil, err
+		return nil, whatToDo(err)
 	}
 	defer func() {
 		if err != nil {
@@ -111,19 +111,32 @@ func Start(config Config, hooks Hooks, logger *zap.Logger) (_ *Engine, err error
 	var startErr error
 	e.work.run(func() { startErr = e.prepare() })
 	if startErr != nil {
-		return nil, withAdvice(startErr)
+		return nil, whatToDo(startErr)
 	}
 	e.launch()
 	return e, nil
 }
 
-// withAdvice adds what to do where the error itself does not say.
-func withAdvice(err error) error {
-	const advice = "raise the limit of open files (ulimit -n, or LimitNOFILE of systemd)"
-	if errors.Is(err, unix.EMFILE) && !strings.Contains(err.Error(), advice) {
-		return fmt.Errorf("%w; %s", err, advice)
+// whatToDo adds to an error what its reader can do about it, unless it says so already.
+func whatToDo(err error) error {
+	for _, limit := range []struct {
+		reached unix.Errno
+		advice  string
+	}{
+		{unix.EMFILE, "raise the limit of open files (ulimit -n, or LimitNOFILE of systemd)"},
+		{unix.ENFILE, "raise the host's limit of open files (sysctl fs.file-max)"},
+	} {
+		if isErrno(err, limit.reached) && !strings.Contains(err.Error(), limit.advice) {
+			return fmt.Errorf("%w; %s", err, limit.advice)
+		}
 	}
 	return err
+}
+
+// isErrno looks at the text, too: the library that loads programs does not wrap all
+// that the kernel answers.
+func isErrno(err error, errno unix.Errno) bool {
+	return errors.Is(err, errno) || strings.Contains(err.Error(), errno.Error())
 }
 
 // checkHost finds out what is missing before anything is loaded.

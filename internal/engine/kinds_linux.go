@@ -44,7 +44,7 @@ func (e *Engine) startKinds(loader *kernel.Loader) error {
 		started, targets, err := k.start(e, loader, host{subjects: e.subjects, scope: k.scope})
 		if err != nil {
 			e.missing = append(e.missing, k.kind)
-			errs = append(errs, fmt.Errorf("starting %s: %w", k.kind, withAdvice(err)))
+			errs = append(errs, fmt.Errorf("starting %s: %w", k.kind, whatToDo(err)))
 			continue
 		}
 		if started == nil {
@@ -55,6 +55,9 @@ func (e *Engine) startKinds(loader *kernel.Loader) error {
 		started.drainDue = now.Add(started.DrainInterval())
 		started.reportDue = now.Add(started.reportInterval)
 		e.running = append(e.running, started)
+		if p, ok := started.Observation.(observe.Partial); ok && p.LeftOut() != nil {
+			e.noteCPUs(fmt.Errorf("%s: %w", k.kind, p.LeftOut()))
+		}
 		narrowed, err := e.table.Narrow(fmt.Sprintf("observe::%s::targets", k.kind), targets)
 		if err != nil {
 			return fmt.Errorf("starting %s: %w", k.kind, err)

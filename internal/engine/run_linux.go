@@ -144,10 +144,15 @@ func (e *Engine) followCPUs() {
 			errs = append(errs, fmt.Errorf("%s: %w", o.kind, err))
 		}
 	}
-	err := errors.Join(errs...)
+	e.noteCPUs(errors.Join(errs...))
+}
+
+// noteCPUs remembers whether some CPUs are not observed, and when to try again.
+func (e *Engine) noteCPUs(err error) {
 	e.cpusDue = time.Time{}
 	if err != nil {
 		e.cpusDue = time.Now().Add(e.config.ScanInterval)
+		err = whatToDo(err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

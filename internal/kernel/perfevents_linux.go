@@ -17,8 +17,9 @@ type PerfEvents struct {
 	Program *ebpf.Program
 	Source  PerfSource
 
-	byCPU map[int]*PerfEvent
-	open  atomic.Int64
+	byCPU   map[int]*PerfEvent
+	open    atomic.Int64
+	leftOut error
 }
 
 // Follow opens an event on each CPU of online in place of the one that was there: a
@@ -55,6 +56,20 @@ func (e *PerfEvents) Follow(online []int, period time.Duration) error {
 	}
 	return errors.Join(errs...)
 }
+
+// Partly returns what the first Follow returned, but nil where some CPUs have an
+// event and for the others no file descriptors were left: LeftOut tells of that, and
+// the next Follow tries again.
+func (e *PerfEvents) Partly(err error) error {
+	if e.Len() == 0 || !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE) {
+		return err
+	}
+	e.leftOut = err
+	return nil
+}
+
+// LeftOut says why CPUs are without an event since the start, or nil.
+func (e *PerfEvents) LeftOut() error { return e.leftOut }
 
 // Each does something to every event.
 func (e *PerfEvents) Each(do func(*PerfEvent) error) error {

@@ -75,6 +75,13 @@ type Follower interface {
 	Over(id model.ProcessID, now uint32)
 }
 
+// Partial is an observation that may start on some of the CPUs alone.
+type Partial interface {
+	// LeftOut says why CPUs are not observed since the start, or nil. CPUsChanged
+	// tries them again.
+	LeftOut() error
+}
+
 // Loss is a count of events that were lost, or cut, for one reason.
 type Loss struct {
 	Probe, Reason string

@@ -55,6 +55,25 @@ __attribute__((noinline)) static void *grow_too_far(void)
 	return q ? q : p;
 }
 
+/* As programs have one of their own: all calls are from the same place, at different depths. */
+__attribute__((noipa)) static void *use_wrapper(size_t size)
+{
+	void *volatile p = calloc(1, size);
+	return p;
+}
+
+__attribute__((noinline)) static void *deeper(size_t size)
+{
+	void *volatile room[8] = { use_wrapper(size) };
+	return room[size & 0];
+}
+
+__attribute__((noinline)) static void *wrapped(void)
+{
+	free(use_wrapper(S));
+	return deeper(S);
+}
+
 struct use {
 	const char *name;
 	void *(*allocate)(void);
@@ -68,6 +87,7 @@ static struct use uses[] = {
 #define USE(name, function, calls, bytes, kept) { #name, name, (void *)function, calls, bytes, 1, kept, free }
 	USE(use_malloc, malloc, 1, S, S),
 	USE(use_calloc, calloc, 1, S, S),
+	{ "use_wrapper", wrapped, (void *)calloc, 2, 2 * S, 1, S, free },
 	USE(use_realloc_null, realloc, 1, S, S),
 	USE(use_realloc_grow, realloc, 2, 3000, 2000),
 	USE(use_reallocarray, reallocarray, 1, S, S),

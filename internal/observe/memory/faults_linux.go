@@ -34,7 +34,10 @@ type Faults struct {
 	events kernel.PerfEvents
 }
 
-var _ observe.Observation = (*Faults)(nil)
+var (
+	_ observe.Observation = (*Faults)(nil)
+	_ observe.Partial     = (*Faults)(nil)
+)
 
 // tracepoints are the kernel's for page faults, by program.
 var tracepoints = []string{bindings.MemoryFaultsProgPageFaultUser, bindings.MemoryFaultsProgPageFaultKernel}
@@ -71,7 +74,7 @@ func StartFaults(config Config, loader *kernel.Loader, shared map[string]*ebpf.M
 		}
 	}()
 	f.events.Source, f.events.Program = kernel.PageFaults, f.coll.Programs[bindings.MemoryFaultsProgPageFaultEvent]
-	if err := f.CPUsChanged(); err != nil {
+	if err := f.events.Partly(f.CPUsChanged()); err != nil {
 		return nil, err
 	}
 	if !traced {
@@ -144,6 +147,9 @@ func (f *Faults) CPUsChanged() error {
 	}
 	return f.events.Follow(online, 0)
 }
+
+// LeftOut says why CPUs are not watched since the start, or nil.
+func (f *Faults) LeftOut() error { return f.events.LeftOut() }
 
 // Attached is the number of tracepoints, or of CPUs that are watched instead.
 func (f *Faults) Attached() int { return len(f.links) + f.events.Len() }

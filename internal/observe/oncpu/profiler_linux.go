@@ -30,7 +30,10 @@ type Profiler struct {
 	fallback error
 }
 
-var _ observe.Observation = (*Profiler)(nil)
+var (
+	_ observe.Observation = (*Profiler)(nil)
+	_ observe.Partial     = (*Profiler)(nil)
+)
 
 // Start loads the program and samples from then on. shared are the maps of
 // process.bpf.c.
@@ -83,7 +86,7 @@ func (p *Profiler) attach() error {
 		p.events.Source = kernel.CPUClock
 		err = errors.Join(p.events.Close(), p.CPUsChanged())
 	}
-	return err
+	return p.events.Partly(err)
 }
 
 // Degraded says why the observation is less than what was configured, or nil.
@@ -93,6 +96,9 @@ func (p *Profiler) Degraded() error {
 	}
 	return fmt.Errorf("event cycles is not available, cpu_clock is used: %w", p.fallback)
 }
+
+// LeftOut says why CPUs are not sampled since the start, or nil.
+func (p *Profiler) LeftOut() error { return p.events.LeftOut() }
 
 // DrainInterval is short enough that no table can fill.
 func (p *Profiler) DrainInterval() time.Duration { return p.layout.drainInterval }

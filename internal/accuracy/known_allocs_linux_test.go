@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/pdata"
+)
+
+// TestKnownAllocs holds that functions have the shares of allocated bytes, and of allocations, that the programs themselves know.
+func TestKnownAllocs(t *testing.T) {
+	paths := knownPrograms(t)
+	config := onCPU(slices.Collect(maps.Values(paths))...)
+	config.OnCPU = nil
+	config.Memory = &engine.Memory{ReportInterval: time.Second, Distance: 16 << 10}
+	o := observe(t, config)
+	truth := runAll(t, paths, "alloc", 3000)
+	require.Zero(t, o.engine.Stats().Level, "sampling was not reduced")
+	profiles := o.end()
+	for name, path := range paths {
+		t.Run(name, func(t *testing.T) {
+			require.Len(t, truth[name], 2)
+			bytes, objects := map[string]float64{}, map[string]float64{}
+			samples := 0
+			fold(t, of(profiles, path), func(s pdata.FoldedSample) {
+				sums := bytes
+				switch kind := s.Profile.Type.Type + " " + s.Profile.Type.Unit; kind {
+				case "alloc_space bytes":
+					samples++
+				case "alloc_objects count":
+					sums = objects
+				default:
+					require.Fail(t, "another type of profile", kind)
+				}
+				found := ""
+				for function := range truth[name] {
+					if strings.Contains(chain(s.Stack), function+" take ") {
+						found = function
+					}
+				}
+				sums[found] += float64(s.Value)
+			})
+			elsewhere, known := bytes[""], truth[name]["alloc_a"]+truth[name]["alloc_b"]
+			delete(bytes, "")
+			delete(objects, "")
+			told := bytes["alloc_a"] + bytes["alloc_b"]
+			// It runs many times faster before it is attached to, so that it knows of more than was seen.
+			t.Logf("%d distinct samples, %.0f MB of %.0f, elsewhere %.1f", samples, told/1e6, known/1e6, elsewhere/1e6)
+			require.Positive(t, told)
+			require.Less(t, told+elsewhere, 1.05*known)
+			// Stacks of the first moment, before the unwind tables of the program are there.
+			require.Less(t, elsewhere/(told+elsewhere), 0.1)
+			wantObjects := map[string]float64{"alloc_a": 1.0 / 3, "alloc_b": 2.0 / 3}
+			for function, share := range shares(truth[name]) {
+				t.Logf("%s: %.4f of the bytes by its own account, %.4f by ours, %.4f of the allocations", function, share,
+					shares(bytes)[function], shares(objects)[function])
+				require.InDelta(t, share, shares(bytes)[function], 0.03, function)
+				require.InDelta(t, wantObjects[function], shares(objects)[function], 0.03, function)
+			}
+		})
+	}
+}

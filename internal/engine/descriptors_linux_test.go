@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"math"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+)
+
+// TestFewDescriptors holds that the engine observes a part of the CPUs where the file descriptors do not suffice for all, that it
+// says so, and that it takes the others when there are more descriptors.
+func TestFewDescriptors(t *testing.T) {
+	needRoot(t)
+	online, err := kernel.OnlineCPUs("/sys")
+	require.NoError(t, err)
+	if len(online) < 2 {
+		t.Skip("needs two CPUs: of one, none can be left out")
+	}
+	var before unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &before))
+	allow := func(files uint64) {
+		t.Helper()
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: files, Max: before.Max}))
+	}
+	t.Cleanup(func() { allow(before.Cur) })
+	config := configuration(9*time.Millisecond, process.Selector{PID: math.MaxInt32})
+	config.ScanInterval = time.Second
+	begin := func() *Engine {
+		e, err := Start(config, none(), zap.NewNop())
+		require.NoError(t, err)
+		return e
+	}
+
+	e := begin()
+	files := highestEvent(t) + 1
+	// From above: with much fewer the library that loads programs would remember for good that the kernel lacks what it has.
+	for e.Stats().Attached["on_cpu"] == len(online) {
+		require.NoError(t, e.Shutdown())
+		files--
+		allow(files)
+		e = begin()
+	}
+	defer func() { require.NoError(t, e.Shutdown()) }()
+	stats := e.Stats()
+	require.Equal(t, len(online)-1, stats.Attached["on_cpu"])
+	require.Contains(t, stats.Degraded["cpus"], "on_cpu: opening a perf event on CPU ")
+	require.Contains(t, stats.Degraded["cpus"], "too many open files; raise the limit of open files (ulimit -n, ")
+
+	allow(before.Cur)
+	require.Eventually(t, func() bool {
+		stats = e.Stats()
+		return stats.Attached["on_cpu"] == len(online) && stats.Degraded["cpus"] == ""
+	}, 5*time.Second, 20*time.Millisecond)
+}
+
+// highestEvent is the highest file descriptor of a perf event of this process.
+func highestEvent(t *testing.T) (highest uint64) {
+	t.Helper()
+	files, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	for _, file := range files {
+		target, err := os.Readlink("/proc/self/fd/" + file.Name())
+		if err != nil || target != "anon_inode:[perf_event]" {
+			continue // that of the folder itself is closed by now
+		}
+		fd, err := strconv.ParseUint(file.Name(), 10, 64)
+		require.NoError(t, err)
+		highest = max(highest, fd)
+	}
+	require.NotZero(t, highest)
+	return highest
+}
