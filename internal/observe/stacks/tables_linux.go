@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 )
 
@@ -19,7 +20,8 @@ import (
 // Fill and Close belong to one goroutine; what only tells is safe from any.
 type Tables struct {
 	probe      string
-	outer      *ebpf.Map      // index: 2*CPU + generation
+	outer      *ebpf.Map // index: 2*CPU + generation
+	offering   *kernel.Offering
 	generation *ebpf.Variable // which of the two the kernel writes
 	lostNoTab  *ebpf.Variable
 	current    uint32
@@ -38,6 +40,7 @@ func NewTables(probe observe.Kind, coll *ebpf.Collection, spec *ebpf.CollectionS
 	t := &Tables{
 		probe:      string(probe),
 		outer:      coll.Maps[bindings.OnCPUMapStackTables],
+		offering:   kernel.NewOffering(),
 		generation: coll.Variables[bindings.OnCPUVarGeneration],
 		lostNoTab:  coll.Variables[bindings.OnCPUVarLostNoTable],
 		spec:       spec.Maps[bindings.OnCPUMapStackTables].InnerMap,
@@ -68,7 +71,8 @@ func (t *Tables) add(cpu int) error {
 			return errors.Join(fmt.Errorf("CPU %d: %w", cpu, err), closeTables(pair))
 		}
 		pair[i] = created
-		if err := t.outer.Put(uint32(2*cpu+i), created.kernelMap); err != nil {
+		if err := t.offering.Put(t.outer, uint32(2*cpu+i), created.kernelMap); err != nil {
+			t.offering.Wait()
 			return errors.Join(fmt.Errorf("CPU %d: offering a sample table: %w", cpu, err), closeTables(pair))
 		}
 	}
@@ -167,6 +171,7 @@ func (t *Tables) Losses() []observe.Loss {
 
 // Close frees the tables; no program may run any more.
 func (t *Tables) Close() error {
+	t.offering.Wait()
 	var errs []error
 	for _, pair := range t.byCPU {
 		errs = append(errs, closeTables(pair))

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernel
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// TestOffering holds that maps are found where they were put when Put returns, more of them than may wait at a time, and that it
+// takes less than waiting for each.
+func TestOffering(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("creating BPF maps needs root")
+	}
+	const maps = 3 * offeringWaits
+	inner := &ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1}
+	outer, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ArrayOfMaps, KeySize: 4, ValueSize: 4, MaxEntries: maps, InnerMap: inner})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, outer.Close()) }()
+	offering := NewOffering()
+	defer offering.Wait()
+	var offered [maps]*ebpf.Map
+	for i := range offered {
+		offered[i], err = ebpf.NewMap(inner)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, offered[i].Close()) }()
+		require.NoError(t, offered[i].Put(uint32(0), uint64(i)))
+	}
+	began := time.Now()
+	for i, m := range offered {
+		require.NoError(t, offering.Put(outer, uint32(i), m))
+		var found *ebpf.Map
+		require.NoError(t, outer.Lookup(uint32(i), &found))
+		var value uint64
+		require.NoError(t, found.Lookup(uint32(0), &value))
+		require.EqualValues(t, i, value)
+		require.NoError(t, found.Close())
+	}
+	beside := time.Since(began)
+	offering.Wait()
+	began = time.Now()
+	for i, m := range offered {
+		require.NoError(t, outer.Put(uint32(i), m))
+	}
+	require.Less(t, beside, time.Since(began), "the same with a wait for each")
+	require.ErrorIs(t, offering.Put(outer, maps, offered[0]), unix.E2BIG, "no such index")
+}
