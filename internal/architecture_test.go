@@ -34,7 +34,7 @@ var imports = map[string][]string{
 	"engine":     {"observe", "policy", "task", "kernel", "process", "unwind", "symbol", "l7", "tls", "warn", "model"},
 	"policy":     {"process", "model"},
 	"task":       {"process", "model"},
-	"observe":    {"bpf", "kernel", "process", "unwind", "symbol", "l7", "tls", "elfimage", "model"},
+	"observe":    {"bpf", "kernel", "process", "unwind", "symbol", "l7", "tls", "elfimage", "warn", "model"},
 	"process":    {"bpf", "kernel", "model"}, // its life is followed by a BPF program, which kernel loads
 	"unwind":     {"bpf", "kernel", "symbol", "debuginfo", "elfimage", "model"},
 	"tls":        {"bpf", "kernel", "symbol", "model"},

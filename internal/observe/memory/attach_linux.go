@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 
-	"go.uber.org/zap"
-
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/memory/allocator"
@@ -75,9 +73,14 @@ func (a *attacher) attach(t *target, r symbol.Region) *attachment {
 	return made
 }
 
+// fail counts what could not be attached to, and tells of it now and then.
 func (a *attacher) fail(t *target, r symbol.Region, err error) {
+	a.lose(fmt.Errorf("attaching to the allocator in %s of process %d: %w", r.Path(), t.id.PID, err))
+}
+
+func (a *attacher) lose(err error) {
 	a.failed.Add(1)
-	a.config.Logger.Debug("Attaching to an allocator", zap.Uint32("pid", t.id.PID), zap.String("file", r.Path()), zap.Error(err))
+	a.warnings.Warn(err)
 }
 
 // attachCall attaches to the functions of one kind. Where not all of them can be
