@@ -228,3 +228,16 @@ func TestNotAttached(t *testing.T) {
 	require.EqualValues(t, 1, e.Stats().Lost[LossKey{"memory", "not_attached"}])
 	require.Equal(t, 1, e.logs.FilterMessage(warning).Len(), "once for all that the file says")
 }
+
+// TestNobodyToAttachTo holds that programs that end before they are attached to are no failures.
+func TestNobodyToAttachTo(t *testing.T) {
+	needRoot(t)
+	needPromptness(t)
+	path := copyFile(t, "/bin/true", filepath.Join(t.TempDir(), "moment"))
+	e := remembering(t, 1<<20, false, process.Selector{Exe: path})
+	for range 200 {
+		require.NoError(t, exec.Command(path).Run())
+	}
+	require.Zero(t, e.Stats().Lost[LossKey{"memory", "not_attached"}])
+	require.Zero(t, e.logs.FilterMessage("Some allocations are not seen").Len(), "%v", e.logs.All())
+}

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/memory/allocator"
@@ -73,8 +75,12 @@ func (a *attacher) attach(t *target, r symbol.Region) *attachment {
 	return made
 }
 
-// fail counts what could not be attached to, and tells of it now and then.
+// fail counts what could not be attached to, and tells of it now and then. A
+// process that has ended meanwhile is no failure.
 func (a *attacher) fail(t *target, r symbol.Region, err error) {
+	if errors.Is(err, unix.ESRCH) {
+		return
+	}
 	a.lose(fmt.Errorf("attaching to the allocator in %s of process %d: %w", r.Path(), t.id.PID, err))
 }
 
