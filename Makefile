@@ -29,13 +29,18 @@ help: ## list the targets
 .PHONY: build
 build: bin/otelcol-ebpf bin/ebpf-top ## build the Collector with the receiver: bin/otelcol-ebpf, and bin/ebpf-top
 
-$(OCB):
+# sudo has a PATH of its own, in which a Go from go.dev is not.
+.PHONY: go-check
+go-check:
+	@command -v $(GO) >/dev/null || { echo 'make: there is no "$(GO)" in PATH: install Go 1.25 or newer (https://go.dev/dl), or under sudo keep your PATH: sudo env "PATH=$$PATH" make …' >&2; exit 1; }
+
+$(OCB): | go-check
 	@echo "make: installing the Collector builder $(OCB_VERSION), which writes the distribution's main"
 	@mkdir -p $(dir $@)
 	@GOBIN=$(abspath _build/tools) $(GO) install go.opentelemetry.io/collector/cmd/builder@$(OCB_VERSION)
 	@mv _build/tools/builder $@
 
-$(DIST)/main.go: builder-config.yaml go.mod $(OCB)
+$(DIST)/main.go: builder-config.yaml go.mod $(OCB) | go-check
 	@echo "make: generating the distribution's sources and resolving its modules (a minute when the module cache is empty)"
 	@$(OCB) --config builder-config.yaml --skip-compilation
 	@touch $@
@@ -53,7 +58,7 @@ bin/demo-load:
 	@CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./internal/demo
 
 .PHONY: run
-run: run-check build bin/demo-load ## start the Collector on this host, show its hottest functions, write flame graphs; Ctrl-C ends (RUN_SECONDS=N: by itself)
+run: run-check go-check build bin/demo-load ## start the Collector on this host, show its hottest functions, write flame graphs; Ctrl-C ends (RUN_SECONDS=N: by itself)
 	@RUN_SECONDS=$(RUN_SECONDS) OUT="$(OUT)" internal/tools/run.sh
 
 .PHONY: run-check

@@ -31,19 +31,20 @@ var imports = map[string][]string{
 	"control":    {"engine", "observe", "policy", "task", "process", "pdata", "kernel", "model"},
 	"skywalking": {"engine", "observe", "policy", "task", "process", "pdata", "model"},
 	"pdata":      {"model"},
-	"engine":     {"observe", "policy", "task", "kernel", "process", "unwind", "symbol", "l7", "tls", "model"},
+	"engine":     {"observe", "policy", "task", "kernel", "process", "unwind", "symbol", "l7", "tls", "warn", "model"},
 	"policy":     {"process", "model"},
 	"task":       {"process", "model"},
-	"observe":    {"bpf", "kernel", "process", "unwind", "symbol", "l7", "tls", "elfimage", "model"},
+	"observe":    {"bpf", "kernel", "process", "unwind", "symbol", "l7", "tls", "elfimage", "warn", "model"},
 	"process":    {"bpf", "kernel", "model"}, // its life is followed by a BPF program, which kernel loads
 	"unwind":     {"bpf", "kernel", "symbol", "debuginfo", "elfimage", "model"},
 	"tls":        {"bpf", "kernel", "symbol", "model"},
 	"kernel":     {"bpf", "model"},
-	"symbol":     {"debuginfo", "elfimage", "model"},
+	"symbol":     {"debuginfo", "elfimage", "warn", "model"},
 	"debuginfo":  {"elfimage"},
 	"l7":         {"model"},
 	"bpf":        {},
 	"elfimage":   {},
+	"warn":       {},
 	"model":      {},
 
 	// Not part of the receiver: programs and what is only tested or built with.

@@ -16,12 +16,13 @@ import (
 // later lists keys that belong to the receiver's contract and that this version
 // does not have; the value says what to do.
 var later = map[string]string{
-	"control":                       "this version has no control API",
-	"kubernetes":                    "this version does not ask the API server; select by pod_uid or container_id",
-	"targets::include::pod":         "this version does not ask the API server; select by pod_uid or container_id",
-	"targets::exclude::pod":         "this version does not ask the API server; select by pod_uid or container_id",
-	"observe::on_cpu::targets::pod": "this version does not ask the API server; select by pod_uid or container_id",
+	"control":               "this version has no control API",
+	"kubernetes":            laterPod,
+	"targets::include::pod": laterPod,
+	"targets::exclude::pod": laterPod,
 }
+
+const laterPod = "this version does not ask the API server; select by pod_uid or container_id"
 
 // laterKinds are kinds of observation that this version does not have.
 var laterKinds = []string{
@@ -30,9 +31,12 @@ var laterKinds = []string{
 }
 
 func init() {
-	has := strings.Join(slices.Sorted(maps.Keys(keysOf(reflect.TypeFor[ObserveConfig]()))), ", ")
+	has := slices.Sorted(maps.Keys(keysOf(reflect.TypeFor[ObserveConfig]())))
+	for _, kind := range has {
+		later["observe::"+kind+"::targets::pod"] = laterPod
+	}
 	for _, kind := range laterKinds {
-		later["observe::"+kind] = "this version does not have this kind of observation; it has " + has
+		later["observe::"+kind] = "this version does not have this kind of observation; it has " + strings.Join(has, ", ")
 	}
 }
 
@@ -107,11 +111,15 @@ func plain(t reflect.Type) reflect.Type {
 	return t
 }
 
+// keysOf are the keys of a struct, those of embedded ones included.
 func keysOf(t reflect.Type) map[string]reflect.Type {
 	keys := map[string]reflect.Type{}
 	for i := range t.NumField() {
 		field := t.Field(i)
-		if name, ok := field.Tag.Lookup(confmap.MapstructureTag); ok {
+		switch name, ok := field.Tag.Lookup(confmap.MapstructureTag); {
+		case name == ",squash":
+			maps.Copy(keys, keysOf(field.Type))
+		case ok:
 			keys[name] = field.Type
 		}
 	}

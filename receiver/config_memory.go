@@ -4,17 +4,13 @@ package receiver
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
 )
 
 // MemoryConfig is the kind memory: page faults, or sampled allocations.
 type MemoryConfig struct {
-	// Targets narrows the receiver's own targets.
-	Targets []SelectorConfig `mapstructure:"targets"`
-	// ReportInterval is the time between two profiles.
-	ReportInterval time.Duration `mapstructure:"report_interval"`
+	KindConfig `mapstructure:",squash"`
 	// Source is page_faults or malloc.
 	Source string `mapstructure:"source"`
 	// SampleBytes is the mean distance between two sampled allocations, of malloc.
@@ -36,23 +32,19 @@ const (
 
 func defaultMemory() MemoryConfig {
 	return MemoryConfig{
-		ReportInterval: 5 * time.Second,
-		Source:         sourcePageFaults,
-		SampleBytes:    512 << 10,
-		Live:           true,
+		KindConfig:  defaultKind(),
+		Source:      sourcePageFaults,
+		SampleBytes: 512 << 10,
+		Live:        true,
 	}
 }
 
 func (c *MemoryConfig) validate(path string) []error {
-	errs := []error{
-		between(path+"::report_interval", c.ReportInterval, minReportInterval, maxReportInterval),
-		between(path+"::sample_bytes", c.SampleBytes, minSampleBytes, maxSampleBytes),
-	}
+	errs := []error{between(path+"::sample_bytes", c.SampleBytes, minSampleBytes, maxSampleBytes)}
 	if c.Source != sourcePageFaults && c.Source != sourceMalloc {
 		errs = append(errs, fmt.Errorf("%s::source: %q is not allowed: it must be %s or %s", path, c.Source, sourcePageFaults, sourceMalloc))
 	}
-	errs = append(errs, validateSelectors(path+"::targets", c.Targets)...)
-	return append(errs, withoutSet(path+"::targets", c.Targets)...)
+	return append(errs, c.KindConfig.validate(path)...)
 }
 
 // engine says what the engine must do.

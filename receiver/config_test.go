@@ -59,7 +59,7 @@ func TestConfig(t *testing.T) {
 		"faults": defaults(func(c *Config) {
 			c.Observe.OnCPU, c.Observe.OffCPU = configoptional.Default(defaultOnCPU()), configoptional.Default(defaultOffCPU())
 			c.Observe.Memory = configoptional.Some(MemoryConfig{
-				ReportInterval: 5 * time.Second, Source: "page_faults", SampleBytes: 512 << 10, Live: true,
+				KindConfig: KindConfig{ReportInterval: 5 * time.Second}, Source: "page_faults", SampleBytes: 512 << 10, Live: true,
 			})
 		}),
 		"malloc": defaults(func(c *Config) {
@@ -79,13 +79,16 @@ func TestConfig(t *testing.T) {
 				ScanInterval: time.Minute,
 			},
 			Observe: ObserveConfig{OnCPU: configoptional.Some(OnCPUConfig{
-				Targets: []SelectorConfig{{Port: 65535}}, Period: time.Second, ReportInterval: 10 * time.Minute,
-				Event: "cycles", UserStacks: true, MaxDepth: 1,
+				KindConfig:   KindConfig{Targets: []SelectorConfig{{Port: 65535}}, ReportInterval: 10 * time.Minute},
+				StacksConfig: StacksConfig{UserStacks: true, MaxDepth: 1},
+				Period:       time.Second, Event: "cycles",
 			}), OffCPU: configoptional.Some(OffCPUConfig{
-				Targets: []SelectorConfig{{Comm: "redis"}}, MaxBlock: 24 * time.Hour, ReportInterval: time.Second,
-				KernelStacks: true, MaxDepth: 64,
+				KindConfig:   KindConfig{Targets: []SelectorConfig{{Comm: "redis"}}, ReportInterval: time.Second},
+				StacksConfig: StacksConfig{KernelStacks: true, MaxDepth: 64},
+				MaxBlock:     24 * time.Hour,
 			}), Memory: configoptional.Some(MemoryConfig{
-				Targets: []SelectorConfig{{Comm: "redis"}}, ReportInterval: time.Second, Source: "malloc", SampleBytes: 64 << 20,
+				KindConfig: KindConfig{Targets: []SelectorConfig{{Comm: "redis"}}, ReportInterval: time.Second},
+				Source:     "malloc", SampleBytes: 64 << 20,
 			})},
 			Policies: []any{}, Tasks: []any{},
 			Symbols: SymbolsConfig{DebugInfo: true, CacheDir: "/var/cache/ebpf", CacheMiB: 64, Debuginfod: []string{"https://debuginfod.example.com/x"}},
@@ -107,13 +110,13 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, LimitsConfig{MemoryMiB: 256, CPUPercent: 2}, c.Limits)
 	require.Equal(t, SymbolsConfig{CacheMiB: 256}, c.Symbols)
 	require.Equal(t, 10*time.Second, c.Targets.ScanInterval)
+	kind, stacks := KindConfig{ReportInterval: 5 * time.Second}, StacksConfig{KernelStacks: true, UserStacks: true, MaxDepth: 127}
 	require.Equal(t, OnCPUConfig{
-		Period: 9 * time.Millisecond, ReportInterval: 5 * time.Second, Event: "cpu_clock",
-		KernelStacks: true, UserStacks: true, MaxDepth: 127,
+		KindConfig: kind, StacksConfig: stacks, Period: 9 * time.Millisecond, Event: "cpu_clock",
 	}, *c.Observe.OnCPU.Get())
 	require.Nil(t, c.Observe.OffCPU.Get(), "only where it is listed")
 	require.Equal(t, OffCPUConfig{
-		MinBlock: time.Millisecond, ReportInterval: 5 * time.Second, KernelStacks: true, UserStacks: true, MaxDepth: 127,
+		KindConfig: kind, StacksConfig: stacks, MinBlock: time.Millisecond,
 	}, defaultOffCPU())
 }
 
@@ -136,6 +139,7 @@ func TestInvalid(t *testing.T) {
 		"later_control":    "control: this version has no control API",
 		"later_kubernetes": "kubernetes: " + later,
 		"later_pod":        "targets::include[1]::pod: " + later,
+		"later_pod_kind":   "observe::memory::targets[0]::pod: " + later,
 		"later_policies":   "policies: this version of the receiver has none; remove the 1 entries",
 		"later_tasks":      "tasks: this version of the receiver has none; remove the 2 entries",
 
@@ -208,9 +212,9 @@ func TestInvalid(t *testing.T) {
 		"off_cpu": "observe::off_cpu::min_block: -1ns is not allowed: it must lie between 0s and 1m0s\n" +
 			"observe::off_cpu::max_block: 25h0m0s is not allowed: it must lie between 0s and 24h0m0s\n" +
 			"observe::off_cpu::report_interval: 1ms is not allowed: it must lie between 1s and 10m0s\n" +
+			"observe::off_cpu::targets[0]::" + condition + "\n" +
 			"observe::off_cpu::max_depth: 0 is not allowed: it must lie between 1 and 127\n" +
-			"observe::off_cpu::user_stacks: false is not allowed where kernel_stacks is false: samples would have no stacks\n" +
-			"observe::off_cpu::targets[0]::" + condition,
+			"observe::off_cpu::user_stacks: false is not allowed where kernel_stacks is false: samples would have no stacks",
 		"off_cpu_max_block": "observe::off_cpu::max_block: 4ms is not allowed: it must be 0 (no maximum) or at least min_block, which is 5ms",
 		"many": "targets::scan_interval: 0s is not allowed: it must lie between 1s and 1h0m0s\n" +
 			"observe::on_cpu::period: 0s is not allowed: it must lie between 1ms and 1s\n" +

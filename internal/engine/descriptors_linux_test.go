@@ -5,6 +5,8 @@
 package engine
 
 import (
+	"errors"
+	"fmt"
 	"math"
 	"os"
 	"strconv"
@@ -81,4 +83,21 @@ func highestEvent(t *testing.T) (highest uint64) {
 	}
 	require.NotZero(t, highest)
 	return highest
+}
+
+// TestWhatToDo holds that the advice is of the limit that was reached, and given once.
+func TestWhatToDo(t *testing.T) {
+	const process = "too many open files; raise the limit of open files (ulimit -n, or LimitNOFILE of systemd)"
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{fmt.Errorf("opening it: %w", unix.EMFILE), "opening it: " + process},
+		{errors.New("can't dup fd: " + unix.EMFILE.Error()), "can't dup fd: " + process},
+		{fmt.Errorf("opening it: %w", unix.ENFILE), "opening it: too many open files in system; raise the host's limit of open files (sysctl fs.file-max)"},
+		{fmt.Errorf("opening it: %w", unix.EPERM), "opening it: operation not permitted"},
+	} {
+		require.EqualError(t, whatToDo(tt.err), tt.want)
+		require.EqualError(t, whatToDo(whatToDo(tt.err)), tt.want)
+	}
 }

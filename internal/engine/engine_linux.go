@@ -119,16 +119,21 @@ func Start(config Config, hooks Hooks, logger *zap.Logger) (_ *Engine, err error
 
 // whatToDo adds to an error what its reader can do about it, unless it says so already.
 func whatToDo(err error) error {
+	// The text of EMFILE is a part of that of ENFILE: the latter is looked for first.
 	for _, limit := range []struct {
 		reached unix.Errno
 		advice  string
 	}{
-		{unix.EMFILE, "raise the limit of open files (ulimit -n, or LimitNOFILE of systemd)"},
 		{unix.ENFILE, "raise the host's limit of open files (sysctl fs.file-max)"},
+		{unix.EMFILE, "raise the limit of open files (ulimit -n, or LimitNOFILE of systemd)"},
 	} {
-		if isErrno(err, limit.reached) && !strings.Contains(err.Error(), limit.advice) {
-			return fmt.Errorf("%w; %s", err, limit.advice)
+		switch {
+		case !isErrno(err, limit.reached):
+			continue
+		case strings.Contains(err.Error(), limit.advice):
+			return err
 		}
+		return fmt.Errorf("%w; %s", err, limit.advice)
 	}
 	return err
 }

@@ -6,6 +6,7 @@ package engine
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -204,4 +206,38 @@ func preloadable(t *testing.T, name string) string {
 		t.Skipf("%s is not installed", name)
 	}
 	return found[0]
+}
+
+// TestNotAttached holds that a file that cannot be attached to is counted, and named with its process in a warning.
+func TestNotAttached(t *testing.T) {
+	needRoot(t)
+	dependsOnKernel(t, false)
+	mapper := testbin.C(t, "testdata/mapper.c")
+	whole, err := os.ReadFile(mapper)
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "half.so")
+	require.NoError(t, os.WriteFile(file, whole[:len(whole)/2], 0o755))
+	e := remembering(t, 1<<20, false, process.Selector{Exe: mapper})
+	p := launch(t, mapper, file, "1500")
+	const warning = "Some allocations are not seen"
+	require.Eventually(t, func() bool { return e.logs.FilterMessage(warning).Len() > 0 }, 5*time.Second, 10*time.Millisecond)
+	told := e.logs.FilterMessage(warning).All()[0]
+	require.Equal(t, zap.WarnLevel, told.Level)
+	require.Contains(t, told.ContextMap()["error"], fmt.Sprintf("attaching to the allocator in %s of process %d: ", file, p.Process.Pid))
+	p.end()
+	require.EqualValues(t, 1, e.Stats().Lost[LossKey{"memory", "not_attached"}])
+	require.Equal(t, 1, e.logs.FilterMessage(warning).Len(), "once for all that the file says")
+}
+
+// TestNobodyToAttachTo holds that programs that end before they are attached to are no failures.
+func TestNobodyToAttachTo(t *testing.T) {
+	needRoot(t)
+	needPromptness(t)
+	path := copyFile(t, "/bin/true", filepath.Join(t.TempDir(), "moment"))
+	e := remembering(t, 1<<20, false, process.Selector{Exe: path})
+	for range 200 {
+		require.NoError(t, exec.Command(path).Run())
+	}
+	require.Zero(t, e.Stats().Lost[LossKey{"memory", "not_attached"}])
+	require.Zero(t, e.logs.FilterMessage("Some allocations are not seen").Len(), "%v", e.logs.All())
 }

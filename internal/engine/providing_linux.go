@@ -12,8 +12,6 @@ import (
 	"slices"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
@@ -229,15 +227,7 @@ func (u *unwinding) fail(err error) {
 		return
 	}
 	u.failed.Add(1)
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	now := time.Now()
-	if now.Sub(u.warned) < warnPause {
-		u.muted++
-		return
-	}
-	u.logger.Warn("Some stacks will be unwound by frame pointers alone", zap.Error(err), zap.Int("similar_warnings_held_back", u.muted))
-	u.warned, u.muted = now, 0
+	u.warnings.Warn(err)
 }
 
 // waitFor has the table of a large binary made. There is one entry for each

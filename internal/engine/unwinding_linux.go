@@ -17,6 +17,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/unwind/store"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
 )
 
 const (
@@ -26,16 +27,14 @@ const (
 	// maxCompiled bounds the pieces of compiled code in a list, which shall not
 	// take the place of binaries; those beyond are unwound the same way.
 	maxCompiled = 256
-	// warnPause is the time between two warnings of failures at least.
-	warnPause = 10 * time.Second
 )
 
 // unwinding gives the programs in scope unwind tables. It works beside those who
 // ask for it: a stack that is taken before its tables are there is unwound by
 // frame pointers.
 type unwinding struct {
-	store  *store.Kernel
-	logger *zap.Logger
+	store    *store.Kernel
+	warnings *warn.Rarely
 	// refresh reads a subject's mappings again; false when it runs no more.
 	refresh func(observe.SubjectKey, *subject) bool
 	// publish tells the kernel where the tables of a subject are, if it runs still.
@@ -47,8 +46,6 @@ type unwinding struct {
 	due     map[observe.SubjectKey]wanted
 	running map[uint32]wanted // by pid: whose mappings are followed
 	retired []retired
-	warned  time.Time // of a failure
-	muted   int       // failures since then
 	// large are the binaries that take long, by content, and who waits for them.
 	large map[string]map[observe.SubjectKey]place
 
@@ -139,7 +136,7 @@ func newUnwinding(maxBytes uint64, logger *zap.Logger) (*unwinding, error) {
 		return nil, err
 	}
 	return &unwinding{
-		store: tables, logger: logger, wake: make(chan struct{}, 1), wakeLarge: make(chan struct{}, 1),
+		store: tables, warnings: warn.NewRarely(logger, "Some stacks will be unwound by frame pointers alone", nil), wake: make(chan struct{}, 1), wakeLarge: make(chan struct{}, 1),
 		due: map[observe.SubjectKey]wanted{}, running: map[uint32]wanted{},
 		large: map[string]map[observe.SubjectKey]place{},
 	}, nil

@@ -184,7 +184,7 @@ func (s *Symbolizer) failed(err error) cause {
 	case notELF, notRegular: // part of any host's life
 		s.logger.Debug("Addresses of a file will have no name", zap.Error(err))
 	default:
-		s.warn(err)
+		s.warnings.Warn(err)
 	}
 	return why
 }

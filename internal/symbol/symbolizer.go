@@ -11,6 +11,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/debuginfo"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
 )
 
 // defaultMemory is the bound when none is configured, 64 MiB.
@@ -70,8 +71,7 @@ type Symbolizer struct {
 	jitted    jitted
 	openKsyms func() (*ksyms, error) // nil: the kernel is not asked
 	count     counters
-	warned    time.Time
-	muted     int // warnings held back since then
+	warnings  *warn.Rarely
 
 	tableBytes, frameBytes, regionBytes int64
 
@@ -118,6 +118,7 @@ func assemble(cfg Config) *Symbolizer {
 	if s.logger == nil {
 		s.logger = zap.NewNop()
 	}
+	s.warnings = warn.NewRarely(s.logger, "Some addresses will have no name", func() time.Time { return s.now() })
 	s.pages = newPageCache(s.memory)
 	s.found = newFindings(s.memory)
 	s.kernel.init(s)
@@ -168,16 +169,6 @@ func (s *Symbolizer) Stats() Stats {
 		}
 	}
 	return out
-}
-
-// warn logs at most one error in ten seconds and how many were held back.
-func (s *Symbolizer) warn(err error) {
-	if t := s.now(); s.warned.IsZero() || t.Sub(s.warned) >= 10*time.Second {
-		s.logger.Warn("Some addresses will have no name", zap.Error(err), zap.Int("similar_warnings_held_back", s.muted))
-		s.warned, s.muted = t, 0
-		return
-	}
-	s.muted++
 }
 
 // returned counts a frame that is handed out.

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
@@ -75,9 +75,18 @@ func (a *attacher) attach(t *target, r symbol.Region) *attachment {
 	return made
 }
 
+// fail counts what could not be attached to, and tells of it now and then. A
+// process that has ended meanwhile is no failure.
 func (a *attacher) fail(t *target, r symbol.Region, err error) {
+	if errors.Is(err, unix.ESRCH) {
+		return
+	}
+	a.lose(fmt.Errorf("attaching to the allocator in %s of process %d: %w", r.Path(), t.id.PID, err))
+}
+
+func (a *attacher) lose(err error) {
 	a.failed.Add(1)
-	a.config.Logger.Debug("Attaching to an allocator", zap.Uint32("pid", t.id.PID), zap.String("file", r.Path()), zap.Error(err))
+	a.warnings.Warn(err)
 }
 
 // attachCall attaches to the functions of one kind. Where not all of them can be

@@ -7,6 +7,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
 )
 
 const (
@@ -35,6 +37,7 @@ type attacher struct {
 	coll     *ebpf.Collection
 	session  bool
 	binaries binaries
+	warnings *warn.Rarely
 
 	wake   chan struct{}
 	cancel context.CancelFunc
@@ -71,7 +74,8 @@ func startAttacher(config MallocConfig, probes *kernel.Uprobes, coll *ebpf.Colle
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &attacher{
 		config: config, probes: probes, coll: coll, session: session,
-		wake: make(chan struct{}, 1), cancel: cancel,
+		warnings: warn.NewRarely(config.Logger, "Some allocations are not seen", nil),
+		wake:     make(chan struct{}, 1), cancel: cancel,
 		attached: map[uint32]*target{}, due: map[uint32]struct{}{},
 	}
 	a.ended.Go(func() { a.run(ctx) })
@@ -170,7 +174,7 @@ func (a *attacher) visit(pid uint32, paused bool) {
 	}
 	if t == nil {
 		if len(a.attached) >= maxAttached {
-			a.failed.Add(1)
+			a.lose(fmt.Errorf("process %d: %d are attached to, which is the most: narrow observe::memory::targets", pid, maxAttached))
 			return
 		}
 		t = &target{id: id, files: map[symbol.FileKey]*attachment{}}
@@ -179,8 +183,7 @@ func (a *attacher) visit(pid uint32, paused bool) {
 	if err := a.update(t, paused); err != nil {
 		a.leave(pid)
 		if !errors.Is(err, symbol.ErrProcessExited) {
-			a.failed.Add(1)
-			a.config.Logger.Debug("Reading what a process has mapped", zap.Uint32("pid", pid), zap.Error(err))
+			a.lose(fmt.Errorf("reading what process %d has mapped: %w", pid, err))
 		}
 	}
 }

@@ -26,8 +26,7 @@ const drainInterval = 250 * time.Millisecond
 // Faults is the running observation of page faults.
 type Faults struct {
 	stacks.Record
-	config Config
-	coll   *ebpf.Collection
+	coll *ebpf.Collection
 	// links are to the tracepoints; where the kernel has none, events are on each
 	// CPU instead.
 	links  []link.Link
@@ -64,8 +63,8 @@ func StartFaults(config Config, loader *kernel.Loader, shared map[string]*ebpf.M
 			delete(spec.Programs, name)
 		}
 	}
-	f := &Faults{config: config}
-	if f.coll, f.Record, err = load(config, loader, shared, host, "the page fault programs", spec, faultShape); err != nil {
+	f := &Faults{}
+	if f.coll, f.Record, err = object(config, "the page fault programs", spec, faultShape).Load(loader, shared, host); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -95,30 +94,12 @@ var faultShape = stacks.Shape{
 	Sums: []stacks.Sum{{ValueType: model.ValueType{Type: "page_faults", Unit: "count"}, Of: stacks.Count}},
 }
 
-// load verifies an object that takes user stacks and makes its tables.
-func load(config Config, loader *kernel.Loader, shared map[string]*ebpf.Map, host observe.Host, what string,
-	spec *ebpf.CollectionSpec, shape stacks.Shape,
-) (*ebpf.Collection, stacks.Record, error) {
-	online, err := kernel.OnlineCPUs(config.SysRoot)
-	if err != nil {
-		return nil, stacks.Record{}, err
+// object is an object of this kind, which takes user stacks alone.
+func object(config Config, what string, spec *ebpf.CollectionSpec, shape stacks.Shape) stacks.Object {
+	return stacks.Object{
+		What: what, Spec: spec, Shape: shape, UserStacks: true, MaxDepth: stacks.MaxDepth,
+		MapBytes: config.MapBytes, SampleBytes: config.SampleBytes, SysRoot: config.SysRoot, ProcRoot: config.ProcRoot,
 	}
-	depth, err := stacks.DepthOf(stacks.MaxDepth, config.ProcRoot)
-	if err != nil {
-		return nil, stacks.Record{}, err
-	}
-	arena := stacks.ArenaShare(stacks.MaxArenaBytes, config.MapBytes, len(online))
-	if err := (stacks.Plan{ArenaBytes: arena, Depth: depth, UserStacks: true}).Apply(spec); err != nil {
-		return nil, stacks.Record{}, fmt.Errorf("preparing %s: %w", what, err)
-	}
-	coll, err := loader.Load(what, spec, shared)
-	if err != nil {
-		return nil, stacks.Record{}, err
-	}
-	return coll, stacks.Record{
-		Tables:    stacks.NewTables(observe.Memory, coll, spec),
-		Collector: stacks.NewCollector(host, shape, depth, config.SampleBytes),
-	}, nil
 }
 
 // DrainInterval is how often the tables are emptied.
@@ -135,15 +116,9 @@ func (f *Faults) SetLevel(level int) error {
 // CPUsChanged makes tables for CPUs that came, and events where there are no
 // tracepoints.
 func (f *Faults) CPUsChanged() error {
-	online, err := kernel.OnlineCPUs(f.config.SysRoot)
-	if err != nil {
+	online, err := f.FollowCPUs()
+	if err != nil || f.events.Program == nil {
 		return err
-	}
-	if err := f.AddCPUs(online); err != nil {
-		return err
-	}
-	if f.events.Program == nil {
-		return nil
 	}
 	return f.events.Follow(online, 0)
 }

@@ -90,20 +90,12 @@ func StartMalloc(config MallocConfig, loader *kernel.Loader, shared map[string]*
 	m.live = newLiveSet(host, config.SampleBytes/2)
 	tables := config.Config
 	tables.MapBytes, tables.SampleBytes = config.MapBytes/2, config.SampleBytes/2
-	if m.coll, m.Record, err = load(tables, loader, shared, host, "the allocator programs", spec, m.shape()); err != nil {
+	if m.coll, m.Record, err = object(tables, "the allocator programs", spec, m.shape()).Load(loader, shared, host); err != nil {
 		return nil, err
 	}
 	m.live.open(m.coll.Maps[bindings.MemoryMallocMapLive], tracked)
-	if err := m.CPUsChanged(); err != nil {
-		return nil, errors.Join(err, m.Tables.Close(), closeCollection(m.coll))
-	}
 	m.attacher = startAttacher(config, probes, m.coll, session)
 	return m, nil
-}
-
-func closeCollection(coll *ebpf.Collection) error {
-	coll.Close()
-	return nil
 }
 
 func set(spec *ebpf.CollectionSpec, values map[string]any) error {
@@ -179,15 +171,6 @@ func (m *Malloc) SetLevel(level int) error {
 		return fmt.Errorf("setting the distance between sampled allocations: %w", err)
 	}
 	return nil
-}
-
-// CPUsChanged makes tables for CPUs that came.
-func (m *Malloc) CPUsChanged() error {
-	online, err := kernel.OnlineCPUs(m.config.SysRoot)
-	if err != nil {
-		return err
-	}
-	return m.AddCPUs(online)
 }
 
 // Attached is the number of functions that are looked at, over all processes.
