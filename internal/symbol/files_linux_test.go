@@ -327,6 +327,7 @@ func TestHostileFiles(t *testing.T) {
 			if name == "empty" && os.Geteuid() != 0 {
 				c.want = ReasonNoFile // found by its path, it has not what is mapped
 			}
+			require.True(t, s.AwaitLines(20*time.Second))
 			require.Equal(t, map[Reason]uint64{c.want: 2}, s.Stats().Unnamed)
 			if c.want != ReasonNoSymbol {
 				require.ErrorContains(t, s.Stats().LastError, c.path)

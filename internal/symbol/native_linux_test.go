@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -87,6 +88,7 @@ func TestStripped(t *testing.T) {
 	require.Empty(t, f.Lines)
 	require.Equal(t, want["hidden"], f.Address)
 	require.NotNil(t, f.Mapping)
+	require.True(t, s.AwaitLines(20*time.Second))
 	require.Equal(t, map[Reason]uint64{ReasonNoSymbol: 1}, s.Stats().Unnamed)
 }
 

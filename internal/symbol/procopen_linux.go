@@ -90,6 +90,15 @@ func readAt(fd int, buf []byte, off int64) (int, error) {
 	return done, nil
 }
 
+// again opens the same file once more. No file system is asked for that.
+func (f *file) again() (source, error) {
+	fd, err := unix.FcntlInt(uintptr(f.fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &file{fd: fd, dev: f.dev, files: f.files}, nil
+}
+
 // Close implements io.Closer. A file system may have to be asked for that, too.
 func (f *file) Close() error {
 	return f.files.giveUp(f.dev, func() error { return unix.Close(f.fd) })
