@@ -278,6 +278,7 @@ func (s *Symbolizer) sameFile(regions []region, e *mapEntry) *binary {
 	if r.ino != e.ino || r.dev != e.dev || r.path != e.path {
 		return nil
 	}
+	e.whole = r.whole
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ref(r.bin)
