@@ -105,7 +105,7 @@ func TestDefaults(t *testing.T) {
 	c := createDefaultConfig().(*Config)
 	require.NoError(t, confmap.Validate(c))
 	require.Equal(t, LimitsConfig{MemoryMiB: 256, CPUPercent: 2}, c.Limits)
-	require.Equal(t, SymbolsConfig{CacheMiB: 256}, c.Symbols)
+	require.Equal(t, SymbolsConfig{DebugInfo: true, CacheMiB: 256}, c.Symbols)
 	require.Equal(t, 10*time.Second, c.Targets.ScanInterval)
 	require.Equal(t, OnCPUConfig{
 		Period: 9 * time.Millisecond, ReportInterval: 5 * time.Second, Event: "cpu_clock",
