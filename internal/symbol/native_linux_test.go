@@ -177,7 +177,7 @@ func Test32Bit(t *testing.T) {
 __attribute__((noinline)) int visible(int x) { asm volatile("" : "+r"(x)); return x * 3; }
 void _start(void) { volatile int x = visible(2); for (;;) x++; }
 `, "target", "-m32", "-nostdlib", "-static", "-fno-pie", "-no-pie")
-	s := newSymbolizer(t, Config{})
+	s := plainSymbolizer(t, Config{})
 	_, r := openFile(t, s, bin)
 	for _, name := range []string{"visible", "_start"} {
 		addr := symbolsOf(t, bin)[name]
