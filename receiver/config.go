@@ -82,7 +82,7 @@ func createDefaultConfig() component.Config {
 			OffCPU: configoptional.Default(defaultOffCPU()),
 			Memory: configoptional.Default(defaultMemory()),
 		},
-		Symbols: SymbolsConfig{CacheMiB: 256},
+		Symbols: SymbolsConfig{DebugInfo: true, CacheMiB: 256},
 		Limits:  LimitsConfig{MemoryMiB: 256, CPUPercent: 2},
 	}
 }

@@ -108,7 +108,7 @@ func TestDefaults(t *testing.T) {
 	c := createDefaultConfig().(*Config)
 	require.NoError(t, confmap.Validate(c))
 	require.Equal(t, LimitsConfig{MemoryMiB: 256, CPUPercent: 2}, c.Limits)
-	require.Equal(t, SymbolsConfig{CacheMiB: 256}, c.Symbols)
+	require.Equal(t, SymbolsConfig{DebugInfo: true, CacheMiB: 256}, c.Symbols)
 	require.Equal(t, 10*time.Second, c.Targets.ScanInterval)
 	kind, stacks := KindConfig{ReportInterval: 5 * time.Second}, StacksConfig{KernelStacks: true, UserStacks: true, MaxDepth: 127}
 	require.Equal(t, OnCPUConfig{

@@ -3,6 +3,7 @@
 package debuginfo
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -38,7 +39,7 @@ func newData(o *object, limit int64, space *Workspace) (*Data, error) {
 	var err error
 	d.index, err = makeIndex(o)
 	if len(d.index.ranges) == 0 {
-		return nil, errors.Join(ErrNone, err)
+		return nil, cmp.Or(err, ErrNone)
 	}
 	return d, err
 }

@@ -3,6 +3,7 @@
 package debuginfo
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 
@@ -43,7 +44,7 @@ func Open(m elfimage.Image, opt Options) (*Data, error) {
 	x := &inflater{dir: opt.TempDir}
 	o, err := readObject(f, sections, x, "")
 	if o == nil || o.info.Size == 0 {
-		return nil, errors.Join(ErrNone, err)
+		return nil, cmp.Or(err, ErrNone)
 	}
 	o.text = opt.Text
 	if o.text == (elfimage.Span{}) {

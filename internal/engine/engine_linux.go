@@ -38,6 +38,9 @@ const (
 	symbolShare, unwindShare, mapShare, sampleShare = 4, 4, 8, 8
 )
 
+// lastLines is how long the last report waits for lines that are being read.
+const lastLines = 500 * time.Millisecond
+
 // Engine runs observations for one receiver.
 type Engine struct {
 	config Config
@@ -180,11 +183,13 @@ func (e *Engine) prepare() error {
 	if e.tracker, err = lifecycle.Start(loader, trackedProcesses); err != nil {
 		return err
 	}
+	beside := newAllowance(e.config.CPUPercent, time.Now())
 	if e.symbols, err = symbol.New(symbol.Config{
 		RootPath:    e.config.RootPath,
 		MemoryBytes: int64(e.config.MemoryBytes / symbolShare),
 		Logger:      e.logger,
 		DebugInfo:   e.config.Symbols.DebugInfo,
+		Charge:      func(piece func()) time.Duration { return beside.spend(time.Now(), e.once.measure(piece)) },
 		CacheDir:    e.config.Symbols.CacheDir,
 		CacheBytes:  e.config.Symbols.CacheBytes,
 		Debuginfod:  e.config.Symbols.Debuginfod,
@@ -267,6 +272,13 @@ func (e *Engine) Shutdown() error {
 	e.work.run(func() {
 		for _, o := range e.running {
 			errs = append(errs, o.Drain())
+		}
+	})
+	if e.symbols != nil {
+		e.symbols.AwaitLines(lastLines)
+	}
+	e.work.run(func() {
+		for _, o := range e.running {
 			e.report(o, now)
 		}
 	})

@@ -18,7 +18,10 @@ type meter struct {
 }
 
 // run does the work and charges the CPU time of its thread.
-func (m *meter) run(work func()) {
+func (m *meter) run(work func()) { m.measure(work) }
+
+// measure is run, and says what was charged.
+func (m *meter) measure(work func()) (used time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	before, err := kernel.ThreadCPUTime()
@@ -26,8 +29,10 @@ func (m *meter) run(work func()) {
 	after, errAfter := kernel.ThreadCPUTime()
 	// The clock is always there on Linux; without it nothing can be charged.
 	if err == nil && errAfter == nil {
-		m.used.Add(int64(after - before))
+		used = after - before
 	}
+	m.used.Add(int64(used))
+	return used
 }
 
 func (m *meter) total() time.Duration { return time.Duration(m.used.Load()) }

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/unwind"
@@ -20,12 +19,6 @@ import (
 )
 
 const (
-	// pauseMin and pauseMax bound the time between two looks at one program's
-	// mappings: the first changes are looked at soon, many in a row less often.
-	pauseMin, pauseMax = 2 * time.Millisecond, 50 * time.Millisecond
-	// lookShare is how many times the CPU time of a look the next one waits at least,
-	// up to lookMax, after many in a row.
-	lookShare, lookMax = 50, 10 * time.Second
 	// largeBytes is the size of files whose tables nobody else waits for. A table
 	// takes some 4 ms per MiB of the file at most.
 	largeBytes = 4 << 20
@@ -47,7 +40,7 @@ func (u *unwinding) run(ctx context.Context, charge func(func())) {
 		case <-u.wake:
 		}
 		for ctx.Err() == nil {
-			w, later, ok := u.next(time.Now())
+			w, later, ok := u.next()
 			if !ok && later > 0 {
 				time.AfterFunc(later, func() { rouse(u.wake) })
 			}
@@ -78,62 +71,35 @@ func (u *unwinding) runLarge(ctx context.Context, charge func(func())) {
 }
 
 // next takes the next subject that is due; later is when one will be, 0 for never.
-func (u *unwinding) next(now time.Time) (w wanted, later time.Duration, ok bool) {
+func (u *unwinding) next() (w wanted, later time.Duration, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for key, w := range u.due {
-		known, follows := u.running[key.PID]
-		follows = follows && known.subject == w.subject
-		if wait := known.since.Add(known.pause).Sub(now); follows && w.again && wait > 0 {
+		if wait := w.wait(); w.again && wait > 0 {
 			if later == 0 || wait < later {
 				later = wait
 			}
 			continue
 		}
 		delete(u.due, key)
-		if follows {
-			known.pause = nextPause(known.pause, now.Sub(known.since))
-			known.since = now
-			u.running[key.PID] = known
-		}
 		return w, 0, true
 	}
 	return wanted{}, later, false
 }
 
-// lookAgain reads a program's mappings again; false when it runs no more. One whose
-// mappings are many, and change all the time, shall not cost more than a part of a CPU.
-func (u *unwinding) lookAgain(w wanted) bool {
-	before, errBefore := kernel.ThreadCPUTime()
-	runs := u.refresh(w.key, w.subject)
-	after, err := kernel.ThreadCPUTime()
-	if err != nil || errBefore != nil {
-		return runs // the clock is always there on Linux
+// wait is how long the mappings are not to be read again, because that costs too much.
+func (w *wanted) wait() time.Duration {
+	if space := w.subject.space.Load(); space != nil {
+		return space.RefreshIn()
 	}
-	pause := min((after-before)*lookShare, lookMax)
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	known, ok := u.running[w.key.PID]
-	if ok && known.subject == w.subject && known.pause >= pauseMax && pause > known.pause {
-		known.pause = pause
-		u.running[w.key.PID] = known
-	}
-	return runs
-}
-
-// nextPause is longer when looks follow each other at once.
-func nextPause(pause, since time.Duration) time.Duration {
-	if since > 4*max(pause, pauseMin) {
-		return pauseMin
-	}
-	return min(max(2*pause, pauseMin), pauseMax)
+	return 0
 }
 
 // provide makes a subject's list of mappings, with a table for each binary. What
 // is known already is told first, then what is made at once; large binaries are
 // made beside that.
 func (u *unwinding) provide(w wanted) {
-	if w.again && !u.lookAgain(w) {
+	if w.again && !u.refresh(w.key, w.subject) {
 		return
 	}
 	space := w.subject.space.Load()

@@ -64,8 +64,6 @@ type wanted struct {
 	subject *subject
 	// again says that its mappings have changed.
 	again bool
-	since time.Time     // of the last look
-	pause time.Duration // until the next one at the earliest
 }
 
 type retired struct {

@@ -42,6 +42,7 @@ var extras = map[string]struct {
 	tags  string   // build tags of the test binary
 	files []string // programs that make has built and other files; in the guest they are where they are here in the module
 }{
+	"internal/symbol":           {"", []string{"internal/debuginfo/testdata/bin/gcc-dwarf4", "internal/debuginfo/testdata/bin/clang-dwarf5"}},
 	"receiver":                  {"", []string{"receiver/metadata.yaml"}}, // read by mdatagen's test of the life cycle
 	"internal/distribution/e2e": {"e2e", []string{"bin/otelcol-ebpf", "bin/demo-load", "testdata/run.yaml"}},
 }

@@ -2,7 +2,10 @@
 
 package model
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // FrameType is a value of the attribute profile.frame.type.
 type FrameType string
@@ -86,6 +89,19 @@ type Frame struct {
 	// Lines has the innermost function first; it is empty when the address has
 	// no name.
 	Lines []Line
+	// Late is set where lines may come later: it has the same frame with them as soon as they are known. Read it by Settled.
+	Late *atomic.Pointer[Frame]
+}
+
+// Settled returns the frame with all that is known of it by now.
+func (f *Frame) Settled() *Frame {
+	if f.Late == nil {
+		return f
+	}
+	if settled := f.Late.Load(); settled != nil {
+		return settled
+	}
+	return f
 }
 
 // StackError says why a stack is not whole. It is the value of the sample

@@ -3,6 +3,7 @@
 package pdata
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,6 +106,20 @@ func TestProfilesContent(t *testing.T) {
 	}
 	require.Len(t, ids, 2)
 	require.Len(t, unique(d.StringTable().AsRaw()), d.StringTable().Len(), "no string twice")
+}
+
+// TestLateLines tells a frame that was taken before its lines were known with those lines.
+func TestLateLines(t *testing.T) {
+	p := full()
+	settled := p.Samples[0].Frames[1]
+	early := &model.Frame{
+		Type: settled.Type, Mapping: settled.Mapping, Address: settled.Address, Lines: settled.Lines[1:], Late: new(atomic.Pointer[model.Frame]),
+	}
+	early.Late.Store(settled)
+	p.Samples[0].Frames[1] = early
+	out := roundTrip(t, newTestBuilder().Profiles([]*model.Profile{p}))
+	requireValid(t, out)
+	requireFullStack(t, out.Dictionary(), out.ResourceProfiles().At(0).ScopeProfiles().At(0).Profiles().At(0).Samples().At(0).StackIndex())
 }
 
 // requireFullStack reads the stack of full back, leaf first.

@@ -32,7 +32,7 @@ func (d *dictionary) location(f *model.Frame) int32 {
 	if f == nil {
 		return 0
 	}
-	key := d.locationKey(f)
+	key := d.locationKey(f.Settled())
 	i, ok := d.locationValues[key]
 	if !ok || !sameLines(d.out.LocationTable().At(int(i)), d.lines) {
 		i = d.addLocation(key)

@@ -50,7 +50,7 @@ type binary struct {
 
 	golang  goTables
 	symbols symTables
-	debug   debugTables
+	lines   lineAsk
 	asked   time.Time // when servers were last asked for the debug file
 	frames  frameCache
 }
@@ -80,7 +80,7 @@ func (b *binary) tableBytes() int64 {
 	if b.symbols.table != nil {
 		n += b.symbols.table.bytes()
 	}
-	return n + b.debug.bytes()
+	return n
 }
 
 func (b *binary) image() elfimage.Image { return elfimage.Image{Src: b.file, Size: b.size} }

@@ -15,6 +15,10 @@ type entry struct {
 	function uint64   // key of the function, 0 when there is none
 	more     []uint64 // keys of the functions that the first was inlined into
 	cause    cause
+
+	pending   bool   // its lines, and where it has none its name, may come later
+	refused   bool   // they could not be asked for now
+	unsettled uint32 // how often it was given out, pending and without a name
 }
 
 // What one cached value is taken to cost: itself and its part of a map.
@@ -103,6 +107,17 @@ func (c *frameCache) promote(addr uint64) *entry {
 }
 
 func (c *frameCache) put(addr uint64, e *entry) { c.young.putFrame(addr, e) }
+
+// replace puts a frame in the place of another of the same address, if that is there still.
+func (c *frameCache) replace(old, e *entry) bool {
+	addr := old.frame.Address
+	if c.get(addr) != old {
+		return false
+	}
+	c.young.bytes -= old.bytes()
+	c.young.putFrame(addr, e)
+	return true
+}
 
 // functionFor finds a function by its key, nil when it is not known.
 func (c *frameCache) functionFor(key uint64) *model.Function {

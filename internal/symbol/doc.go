@@ -22,7 +22,11 @@
 // read with bounded preads and never mapped into memory (a file that is cut
 // short while mapped would kill the reader).
 //
-// Known limits: all tables are built under the lock of the Symbolizer; a read
+// Debug information is read by one goroutine beside all that: a frame that may get
+// lines tells where it will have them, see [model.Frame]. What that goroutine reads
+// belongs to it alone, so that it reads without the lock.
+//
+// Known limits: all symbol tables are built under the lock of the Symbolizer; a read
 // from a file system that hangs (FUSE, NFS) therefore holds up all naming. The
 // caller of a leaf without a frame is not found where the function has no
 // symbol, nor, but for Go, after it has moved the stack, even if moved back. Of compiled

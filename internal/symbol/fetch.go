@@ -52,16 +52,18 @@ func (f *fetcher) close() {
 	f.servers.Close()
 }
 
-// fetch asks for the debug file of a binary that has none on this host.
-func (s *Symbolizer) fetch(b *binary) {
+// fetch asks for the debug file of a binary that has none on this host. It reports false when it is to be asked for with a later address.
+func (s *Symbolizer) fetch(b *binary) bool {
 	now := s.now()
 	if s.fetcher == nil || b.id.GNU == "" || !b.asked.IsZero() && now.Sub(b.asked) < fetchAgainAfter {
-		return
+		return true
 	}
 	select {
 	case s.fetcher.queue <- b:
 		b.asked = now
-	default: // asked for with a later address
+		return true
+	default:
+		return false
 	}
 }
 
@@ -75,13 +77,13 @@ func (s *Symbolizer) fetched(b *binary, file debuginfo.File, err error) {
 		}
 		return
 	}
-	if _, here := s.all[b]; !here || s.closed {
+	if _, here := s.all[b]; !here || s.closed || s.lines.over || b.lines.arrived.Size > 0 {
 		if err := file.Close(); err != nil {
 			s.badDebug(b, err)
 		}
 		return
 	}
-	s.dropDebug(b)
-	b.debug.separate = separate{searched: true, fetched: true, file: file, path: b.path}
+	b.lines.arrived, b.lines.noLines, b.lines.noNames = file, false, false
+	s.lines.enqueue(b)
 	s.resetFrames(b)
 }

@@ -28,6 +28,34 @@ func TestDeletedFile(t *testing.T) {
 	require.Equal(t, bin, f.Mapping.Path, "without the kernel's remark")
 }
 
+// TestFileCalledDeleted runs a program whose name ends as the kernel's remark, before and after it is removed, and one that was removed
+// while another file has the name that the kernel shows.
+func TestFileCalledDeleted(t *testing.T) {
+	bin := compileC(t, programC, "target")
+	called := bin + deletedSuffix
+	run(t, "cp", bin, called)
+	p := start(t, called)
+	s := newSymbolizer(t, Config{})
+	a := openSpace(t, s, p.pid())
+	require.Equal(t, called, a.Frames(nil, []uint64{p.functions["hidden"]})[0].Mapping.Path)
+	require.NoError(t, os.Remove(called))
+	require.NoError(t, a.Refresh())
+	f := a.Frames(nil, []uint64{p.functions["visible"]})[0]
+	require.Equal(t, called, f.Mapping.Path, "without the kernel's remark, and that alone")
+	for _, r := range a.Regions() {
+		require.NotEqual(t, bin, r.Path())
+	}
+
+	other := newSymbolizer(t, Config{}) // one that has not met that content yet
+	gone := start(t, bin)
+	require.NoError(t, os.Remove(bin))
+	run(t, "cp", "/bin/true", called)
+	b := openSpace(t, other, gone.pid())
+	f = b.Frames(nil, []uint64{gone.functions["hidden"]})[0]
+	require.Equal(t, "hidden", functionOf(f))
+	require.Equal(t, bin, f.Mapping.Path)
+}
+
 // TestReplacedFile runs two builds from one path: each keeps its own names.
 func TestReplacedFile(t *testing.T) {
 	first := compileC(t, programC, "target")
@@ -327,6 +355,7 @@ func TestHostileFiles(t *testing.T) {
 			if name == "empty" && os.Geteuid() != 0 {
 				c.want = ReasonNoFile // found by its path, it has not what is mapped
 			}
+			require.True(t, s.AwaitLines(20*time.Second))
 			require.Equal(t, map[Reason]uint64{c.want: 2}, s.Stats().Unnamed)
 			if c.want != ReasonNoSymbol {
 				require.ErrorContains(t, s.Stats().LastError, c.path)

@@ -5,6 +5,7 @@ package symbol
 import (
 	"bytes"
 	"debug/elf"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -163,6 +164,39 @@ func FuzzELF(f *testing.F) {
 			require.Equal(t, e.cause == named, len(e.frame.Lines) == 1)
 		}
 		require.LessOrEqual(t, s.held(), s.memory+1<<20)
+	})
+}
+
+// FuzzLines takes a file through all that is done for the lines of frames.
+func FuzzLines(f *testing.F) {
+	f.Add(tinyELF(), uint64(0x204))
+	for _, name := range []string{"gcc-dwarf4", "clang-dwarf5"} {
+		img, err := os.ReadFile("../debuginfo/testdata/bin/" + name)
+		require.NoError(f, err)
+		parsed, err := elfimage.Parse(imageOf(img))
+		require.NoError(f, err)
+		sections, err := parsed.Sections()
+		require.NoError(f, err)
+		f.Add(img, parsed.SectionNamed(sections, ".text").Addr+0x100)
+	}
+	f.Fuzz(func(t *testing.T, img []byte, addr uint64) {
+		s := assemble(Config{MemoryBytes: 1 << 20, DebugInfo: true})
+		b, err := newBinary("fuzzed", fileKey{ino: 1, size: int64(len(img))}, memorySource{bytes.NewReader(img)})
+		if err != nil && b.cause != named {
+			return
+		}
+		b = s.register(b)
+		m := newLineTables(s, nil, 256<<10)
+		j := &lineJob{bin: b, file: b.file}
+		for _, symbol := range []*model.Function{nil, {SystemName: "main"}} {
+			e := &entry{frame: model.Frame{Address: addr}, line: [1]model.Line{{Function: symbol}}}
+			for _, l := range m.find(j, wantedLines{e, addr &^ 15}) {
+				require.LessOrEqual(t, len(l.name), max(len(l.system), 1<<maxDemangledPow+8))
+			}
+		}
+		m.rest(j)
+		require.LessOrEqual(t, m.bytes(), m.limit)
+		require.NoError(t, m.close())
 	})
 }
 

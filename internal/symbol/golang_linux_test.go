@@ -159,7 +159,7 @@ func TestCgo(t *testing.T) {
 // lines outside inlined calls with addr2line.
 func TestGoTool(t *testing.T) {
 	bin := goTool(t)
-	s := newSymbolizer(t, Config{})
+	s := plainSymbolizer(t, Config{})
 	b, r := openFile(t, s, bin)
 	var addrs []uint64
 	var names []string
@@ -251,7 +251,7 @@ func openFile(t testing.TB, s *Symbolizer, path string) (*binary, *region) {
 
 // TestGoInnermost compares addresses all over this very program with what the runtime says of them, which is the innermost function.
 func TestGoInnermost(t *testing.T) {
-	s := newSymbolizer(t, Config{})
+	s := plainSymbolizer(t, Config{})
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	b, r := openFile(t, s, exe)
@@ -287,7 +287,7 @@ func TestGoInlined(t *testing.T) {
 	for name, flags := range map[string][]string{"exe": nil, "pie": {"-buildmode=pie"}} {
 		t.Run(name, func(t *testing.T) {
 			bin := compileGo(t, programGo, flags...)
-			s := newSymbolizer(t, Config{})
+			s := plainSymbolizer(t, Config{})
 			b, r := openFile(t, s, bin)
 			require.NotNil(t, s.goTable(b))
 			debug, err := debuginfo.Open(b.image(), debuginfo.Options{})

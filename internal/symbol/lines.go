@@ -3,10 +3,9 @@
 package symbol
 
 import (
-	"errors"
 	"fmt"
 	"hash/maphash"
-	"io"
+	"sync/atomic"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/debuginfo"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -15,165 +14,124 @@ import (
 // keyLines marks the keys of functions that debug information names.
 const keyLines = 1 << 63
 
-// debugTables is the debug information of a binary.
-type debugTables struct {
-	loaded bool
-	data   *debuginfo.Data // nil when there is none
-	known  *debuginfo.Known
-	asker  model.ProcessID // the process whose frame is being named
-	separate
+// lineAsk is what is asked of the debug information of a binary. It is guarded by the mutex of the Symbolizer.
+type lineAsk struct {
+	wanted  []wantedLines // that the reader has not taken yet
+	file    source        // for the reader, as long as anything is wanted
+	asker   model.ProcessID
+	arrived debuginfo.File // the debug file that a server sent, until the reader takes it; no bytes when there is none
+	queued  bool
+	held    bool // the reader holds something of the binary
+	noLines bool // there is no debug information
+	noNames bool // there are no symbols beside those of the binary
+	told    bool // a failure was
 }
 
-// ask notes whose frame is being named, nil for none.
-func (d *debugTables) ask(a *AddressSpace) {
-	if d.asker = (model.ProcessID{}); a != nil {
-		d.asker = a.id
-	}
+// wantedLines is a frame whose lines are wanted.
+type wantedLines struct {
+	e     *entry
+	start uint64 // of its symbol, where it has one
 }
 
-func (d *debugTables) bytes() int64 {
-	n := d.separate.bytes()
-	if d.data != nil {
-		n += d.data.Bytes()
-	}
-	if d.known != nil {
-		n += d.known.Bytes()
-	}
-	return n
+// idle tells that nothing can be found out of a frame.
+func (l *lineAsk) idle(e *entry, debugInfo bool) bool {
+	return (l.noLines || !debugInfo) && (l.noNames || symbolOf(e) != nil)
 }
 
-// others reports whether files beside the binary are open.
-func (d *debugTables) others() bool {
-	return d.file.Size > 0 && !d.fetched || d.data != nil && d.data.Others()
+// symbolOf is the function that a symbol table gave a frame, nil when none did.
+func symbolOf(e *entry) *model.Function { return e.line[0].Function }
+
+// askLines has the lines of a frame read, if there may be any, and its name where it has none. Start is where its symbol does.
+func (s *Symbolizer) askLines(a *AddressSpace, b *binary, e *entry, start uint64) {
+	r, ask := s.lines, &b.lines
+	if r == nil || r.over || ask.idle(e, s.debugInfo) {
+		return
+	}
+	if r.waiting >= maxWantedLines {
+		e.refused = true
+		return
+	}
+	if len(ask.wanted) == 0 && !r.giveFile(b, e) {
+		return
+	}
+	if ask.asker = (model.ProcessID{}); a != nil {
+		ask.asker = a.id
+	}
+	e.pending, e.frame.Late = true, new(atomic.Pointer[model.Frame])
+	ask.wanted = append(ask.wanted, wantedLines{e, start})
+	r.waiting++
+	r.enqueue(b)
 }
 
-// close frees what is held.
-func (d *debugTables) close() error {
-	data, file := d.data, d.file
-	*d = debugTables{}
-	var errs []error
-	if data != nil {
-		errs = append(errs, data.Close())
+// giveFile opens the file of a binary once more, for the reader. It reports false when that cannot be.
+func (r *lineReader) giveFile(b *binary, e *entry) bool {
+	src, ok := b.file.(interface{ again() (source, error) })
+	if !ok {
+		return false // in memory
 	}
-	if file.Close != nil {
-		errs = append(errs, file.Close())
-	}
-	return errors.Join(errs...)
-}
-
-// currentFile reads a binary's file, whichever descriptor that has by now.
-type currentFile struct{ b *binary }
-
-// ReadAt implements io.ReaderAt.
-func (c currentFile) ReadAt(buf []byte, off int64) (int, error) {
-	if c.b.file == nil {
-		return 0, io.ErrClosedPipe
-	}
-	return c.b.file.ReadAt(buf, off)
-}
-
-// debugData gives the debug information of a binary, which must be open; nil when it has none.
-func (s *Symbolizer) debugData(b *binary) *debuginfo.Data {
-	if b.debug.loaded || b.pinned {
-		return b.debug.data
-	}
-	b.debug.loaded = true
-	img := b.image()
-	img.Src = currentFile{b}
-	options := debuginfo.Options{Memory: s.memory / 4 * 3, Workspace: &s.workspace, Open: s.openFor(b), Path: b.path}
-	data, err := debuginfo.Open(img, options)
-	if data == nil {
-		if p := s.search(b); p.file.Size > 0 {
-			options.Path, options.Binary = p.path, b.path
-			data, err = debuginfo.Open(p.file.Image, options)
-		}
-	}
-	if err != nil && !errors.Is(err, debuginfo.ErrNone) {
-		s.badDebug(b, err)
-	}
-	if data == nil {
-		s.fetch(b)
-		return nil
-	}
-	s.keep(b, func() { b.debug.data = data })
-	return data
-}
-
-// nameLines adds to a frame what debug information says of its address: functions, files and lines. The symbol is what the symbol
-// table says, nil when nothing.
-func (s *Symbolizer) nameLines(b *binary, symbol *model.Function, e *entry) bool {
-	lines := s.linesOf(b, e.frame.Address)
-	if n := len(lines); n == 0 || lines[n-1].Function == nil && symbol == nil {
+	if r.files >= min(maxLineFiles, r.s.maxOpen) {
+		e.refused = true
 		return false
 	}
+	var err error
+	if b.lines.file, err = src.again(); err != nil {
+		r.s.badDebug(b, err)
+		return false
+	}
+	r.files++
+	return true
+}
+
+// namedLine is a line whose function has its names.
+type namedLine struct {
+	system, name, file string
+	start, line        int64
+}
+
+// settle gives a frame the lines that were found, if any.
+func (s *Symbolizer) settle(b *binary, e *entry, lines []namedLine) {
+	e.pending = false
+	final := e
+	if _, known := s.all[b]; known && len(lines) > 0 {
+		final = s.withLines(b, e, lines)
+		e.frame.Late.Store(&final.frame)
+	}
+	s.count.frames[final.cause] += uint64(e.unsettled)
+	e.unsettled = 0
+}
+
+// withLines makes a frame anew. Frames are immutable: who has the old one may be reading it.
+func (s *Symbolizer) withLines(b *binary, old *entry, lines []namedLine) *entry {
+	e := &entry{cause: named}
+	e.frame = model.Frame{Type: old.frame.Type, Mapping: old.frame.Mapping, Address: old.frame.Address}
 	out := e.line[:0]
-	e.more = nil
 	for i, l := range lines {
-		var outer *model.Function
-		if i == len(lines)-1 {
-			outer = symbol
-		}
-		f, key := s.lineFunction(b, l, outer)
+		f, key := s.lineFunction(b, l)
 		if i == 0 {
 			e.function = key
 		} else {
 			e.more = append(e.more, key)
 		}
-		out = append(out, model.Line{Function: f, Line: int64(l.Line)})
+		out = append(out, model.Line{Function: f, Line: l.line})
 	}
 	e.frame.Lines = out
-	return true
+	if isRust(lines[len(lines)-1].system) {
+		e.frame.Type = model.FrameRust
+	}
+	if b.frames.replace(old, e) {
+		s.frameBytes += e.bytes() - old.bytes()
+	}
+	return e
 }
 
-// linesOf gives the lines of an address, from the cache on disk or from debug information. They are valid until the next call.
-func (s *Symbolizer) linesOf(b *binary, addr uint64) []debuginfo.Line {
-	if !s.debugInfo {
-		return nil
-	}
-	if known := s.remembered(b); known != nil {
-		if lines, ok := known.Lines(addr); ok {
-			return lines
-		}
-	}
-	data := s.debugData(b)
-	if data == nil {
-		return nil
-	}
-	before := data.Bytes()
-	lines, err := data.Lookup(addr, s.lines[:0])
-	s.tableBytes += data.Bytes() - before
-	s.lines = lines[:0]
-	if err != nil {
-		s.badDebug(b, err)
-	} else {
-		s.remember(b, addr, lines)
-	}
-	return lines
-}
-
-// lineFunction gives the function of a line. The symbol is that of the symbol table, which knows better where debug information has
-// no linkage name, nil for what was inlined.
-func (s *Symbolizer) lineFunction(b *binary, l debuginfo.Line, symbol *model.Function) (*model.Function, uint64) {
-	system, start := "", int64(0)
-	if l.Function != nil {
-		system = l.Function.Linkage
-		if l.Function.File == l.File {
-			start = int64(l.Function.Line)
-		}
-	}
-	if system == "" && symbol != nil {
-		system = symbol.SystemName
-	}
-	if system == "" && l.Function != nil {
-		system = l.Function.Name
-	}
-	key := keyOf(system, l.File, start)
-	if f := b.frames.functionFor(key); f != nil && f.SystemName == system {
+// lineFunction gives the function of a line.
+func (s *Symbolizer) lineFunction(b *binary, l namedLine) (*model.Function, uint64) {
+	key := keyOf(l.system, l.file, l.start)
+	if f := b.frames.functionFor(key); f != nil && f.SystemName == l.system {
 		return f, key
 	}
-	name, _ := demangled(system)
 	before := b.frames.bytes()
-	f := &model.Function{Name: name, SystemName: system, Filename: b.frames.fileName(l.File), StartLine: start}
+	f := &model.Function{Name: l.name, SystemName: l.system, Filename: b.frames.fileName(l.file), StartLine: l.start}
 	s.frameBytes += b.frames.bytes() - before
 	s.putFunction(b, key, f)
 	return f, key
@@ -194,6 +152,12 @@ func keyOf(system, file string, start int64) uint64 {
 	return h.Sum64() | keyLines
 }
 
+// badDebug counts what is wrong with the debug information of a binary, and tells of it once.
 func (s *Symbolizer) badDebug(b *binary, err error) {
-	s.failed(&reasonError{badDebug, fmt.Errorf("reading the debug information of %s: %w", b.path, err)})
+	err = fmt.Errorf("reading the debug information of %s: %w", b.path, err)
+	s.count.errors[badDebug]++
+	s.count.last = err
+	if !b.lines.told {
+		b.lines.told = s.warnings.Warn(err)
+	}
 }

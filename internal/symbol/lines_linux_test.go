@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -84,7 +85,7 @@ func TestLines(t *testing.T) {
 	seen := map[int]int{}
 	functions := map[string]*model.Function{}
 	for off := range uint64(24) {
-		f := a.Frames(nil, []uint64{p.functions["outer"] + off})[0]
+		f := settledFrame(t, a, p.functions["outer"]+off)
 		want := linesOf(t, bin, symbols["outer"]+off)
 		if strings.Contains(want[0], "??") {
 			continue
@@ -105,6 +106,27 @@ func TestLines(t *testing.T) {
 	require.EqualValues(t, 14, functions["outer"].StartLine)
 	require.Empty(t, s.Stats().Errors)
 	held := s.Stats()
+	forgetTables(t, s)
+	require.Positive(t, held.TableBytes)
+	require.Zero(t, s.Stats().FrameBytes)
+	f := settledFrame(t, a, p.functions["outer"]+8)
+	require.Equal(t, linesOf(t, bin, f.Address), linesOfFrame(f), "made again")
+}
+
+// settledFrame gives the frame of an address with its lines.
+func settledFrame(t testing.TB, a *AddressSpace, addr uint64) *model.Frame {
+	t.Helper()
+	f := a.Frames(nil, []uint64{addr})[0]
+	require.True(t, a.s.AwaitLines(20*time.Second), "%#x", addr)
+	if again := a.Frames(nil, []uint64{addr})[0]; again.Settled() != f.Settled() {
+		t.Errorf("%#x is another frame when it is asked for again", addr)
+	}
+	return f.Settled()
+}
+
+// forgetTables drops all tables and frames, as where memory is short.
+func forgetTables(t testing.TB, s *Symbolizer) {
+	t.Helper()
 	s.mu.Lock()
 	for b := range s.all {
 		if b.tableBytes() > 0 {
@@ -112,12 +134,14 @@ func TestLines(t *testing.T) {
 		}
 		s.resetFrames(b)
 	}
+	memory := s.memory
+	s.memory = 0
+	s.lines.giveWay()
 	s.mu.Unlock()
-	require.Positive(t, held.TableBytes)
-	require.Zero(t, s.Stats().TableBytes)
-	require.Zero(t, s.Stats().FrameBytes)
-	f := a.Frames(nil, []uint64{p.functions["outer"] + 8})[0]
-	require.Equal(t, linesOf(t, bin, f.Address), linesOfFrame(f), "made again")
+	require.Eventually(t, func() bool { return s.Stats().TableBytes == 0 }, 20*time.Second, time.Millisecond)
+	s.mu.Lock()
+	s.memory = memory
+	s.mu.Unlock()
 }
 
 // TestSeparateFiles strips a program: its debug file lies beside it, in a folder for build ids, or there is only .gnu_debugdata.
@@ -145,7 +169,7 @@ func TestSeparateFiles(t *testing.T) {
 			p := start(t, bin)
 			s := newSymbolizer(t, Config{})
 			a := openSpace(t, s, p.pid())
-			f := a.Frames(nil, []uint64{p.functions["outer"] + 4})[0]
+			f := settledFrame(t, a, p.functions["outer"]+4)
 			file, errDebug := a.OpenDebug(a.Regions()[0])
 			switch kind {
 			case "beside":
@@ -154,11 +178,12 @@ func TestSeparateFiles(t *testing.T) {
 				require.NoError(t, file.Close())
 				require.Equal(t, 2, openBelowDir(t, dir))
 				a.Close()
-				require.Zero(t, openBelowDir(t, dir), "neither the program nor its debug file is held open")
+				require.Eventually(t, func() bool { return openBelowDir(t, dir) == 0 }, 20*time.Second, time.Millisecond,
+					"neither the program nor its debug file is held open")
 				require.Empty(t, s.Stats().Errors)
 				b := openSpace(t, s, p.pid())
 				require.Same(t, f, b.Frames(nil, []uint64{p.functions["outer"] + 4})[0])
-				again := b.Frames(nil, []uint64{p.functions["outer"] + 5})[0]
+				again := settledFrame(t, b, p.functions["outer"]+5)
 				require.Equal(t, linesOf(t, whole, addr+5), linesOfFrame(again))
 			case "mini":
 				require.Equal(t, "outer", functionOf(f))
@@ -197,7 +222,7 @@ func TestLinesCache(t *testing.T) {
 	for _, when := range []string{"first", "cached"} {
 		s := newSymbolizer(t, Config{CacheDir: cache, CacheBytes: 1 << 20})
 		a := openSpace(t, s, p.pid())
-		f := a.Frames(nil, []uint64{p.functions["outer"] + 4})[0]
+		f := settledFrame(t, a, p.functions["outer"]+4)
 		require.Equal(t, want, linesOfFrame(f), when)
 		require.Empty(t, s.Stats().Errors)
 		require.NoError(t, s.Close())

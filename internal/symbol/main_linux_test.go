@@ -58,6 +58,16 @@ func newSymbolizer(t testing.TB, cfg Config) *Symbolizer {
 	return s
 }
 
+// plainSymbolizer makes one that names by symbols alone: nobody else works on it, so that a test may look into it.
+func plainSymbolizer(t testing.TB, cfg Config) *Symbolizer {
+	t.Helper()
+	s := newSymbolizer(t, cfg)
+	reader := s.lines
+	s.lines = nil
+	require.NoError(t, reader.close())
+	return s
+}
+
 func openSpace(t testing.TB, s *Symbolizer, pid int) *AddressSpace {
 	t.Helper()
 	a, err := s.Open(model.ProcessID{PID: uint32(pid)})

@@ -16,12 +16,18 @@ type mapEntry struct {
 	dev, ino   uint64 // dev as makedev(3) gives it; ino is 0 without a file
 	executable bool
 	path       string // unescaped; may end in " (deleted)"
+	whole      bool   // that is how the file is called, not what the kernel says of it
 }
 
 const deletedSuffix = " (deleted)"
 
 // name is the path without the kernel's remark that it was unlinked.
-func (e *mapEntry) name() string { return strings.TrimSuffix(e.path, deletedSuffix) }
+func (e *mapEntry) name() string {
+	if e.whole {
+		return e.path
+	}
+	return strings.TrimSuffix(e.path, deletedSuffix)
+}
 
 // parseMapLine parses one line without its newline. The path is only copied
 // from executable mappings, since no others are of use here.

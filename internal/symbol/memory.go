@@ -6,7 +6,9 @@ package symbol
 const maxIdle = 4096
 
 // held is what counts against the memory bound.
-func (s *Symbolizer) held() int64 { return s.tableBytes + s.frameBytes + s.otherBytes() }
+func (s *Symbolizer) held() int64 {
+	return s.tableBytes + s.frameBytes + s.otherBytes() + s.lines.bytesHeld()
+}
 
 func (s *Symbolizer) otherBytes() int64 {
 	return int64(len(s.binaries))*recordBytes + s.regionBytes + s.jitted.held() + s.pages.bytes() + s.found.bytes() + int64(len(s.kernel.images))*256
@@ -32,6 +34,7 @@ func (s *Symbolizer) makeRoom(need int64, working *binary) {
 			rotate()
 		case s.evictIdle():
 		default:
+			s.lines.giveWay()
 			return
 		}
 	}
@@ -95,6 +98,7 @@ func (s *Symbolizer) forget(b *binary) {
 	}
 	s.resetFrames(b)
 	s.closeFile(b) //nolint:errcheck // counted there
+	s.lines.leave(b)
 	s.pages.forget(b.serial)
 	for _, key := range append(b.aliases, b.key) {
 		if s.binaries[key] == b {

@@ -35,7 +35,7 @@ func bigProgram(t testing.TB, functions int, tag string) string {
 // TestMemoryBound goes round more binaries than fit.
 func TestMemoryBound(t *testing.T) {
 	const bound = 600 << 10
-	s := newSymbolizer(t, Config{MemoryBytes: bound})
+	s := plainSymbolizer(t, Config{MemoryBytes: bound})
 	var regions []*region
 	for i := range 4 {
 		_, r := openFile(t, s, bigProgram(t, 12000, fmt.Sprintf("f%c", 'a'+i)))
@@ -71,6 +71,8 @@ func TestMemoryBound(t *testing.T) {
 // checkAccounts counts anew what is held.
 func checkAccounts(t *testing.T, s *Symbolizer) {
 	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var tables, frames int64
 	for b := range s.all {
 		tables += b.tableBytes()
@@ -86,7 +88,7 @@ func checkAccounts(t *testing.T, s *Symbolizer) {
 }
 
 func TestTableTooLarge(t *testing.T) {
-	s := newSymbolizer(t, Config{MemoryBytes: 64 << 10})
+	s := plainSymbolizer(t, Config{MemoryBytes: 64 << 10})
 	bin := bigProgram(t, 8000, "big")
 	_, r := openFile(t, s, bin)
 	e := s.resolve(nil, r, r.mapping.Start+64)
@@ -99,7 +101,7 @@ func TestTableTooLarge(t *testing.T) {
 
 // TestMemoryReal compares the account of frames with the heap.
 func TestMemoryReal(t *testing.T) {
-	s := newSymbolizer(t, Config{MemoryBytes: 1 << 30})
+	s := plainSymbolizer(t, Config{MemoryBytes: 1 << 30})
 	b, r := openFile(t, s, goTool(t))
 	s.resolve(nil, r, r.mapping.Start+0x2000)
 	var before, after runtime.MemStats
@@ -119,7 +121,7 @@ func TestMemoryReal(t *testing.T) {
 }
 
 func TestSpacesGiveBack(t *testing.T) {
-	s := newSymbolizer(t, Config{})
+	s := plainSymbolizer(t, Config{})
 	p := start(t, compileC(t, programC, "target"))
 	for range 50 {
 		a, err := s.Open(model.ProcessID{PID: uint32(p.pid())})
@@ -169,7 +171,7 @@ func TestOpenFilesBound(t *testing.T) {
 
 func TestConcurrent(t *testing.T) {
 	s := newSymbolizer(t, Config{MemoryBytes: 512 << 10})
-	p := start(t, compileC(t, programC, "target"))
+	p := start(t, compileC(t, programC, "target", "-g"))
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -213,7 +215,7 @@ func TestClosed(t *testing.T) {
 
 // TestAccountsWithEviction builds tables that push frames of the same binary out.
 func TestAccountsWithEviction(t *testing.T) {
-	s := newSymbolizer(t, Config{MemoryBytes: 240 << 10})
+	s := plainSymbolizer(t, Config{MemoryBytes: 240 << 10})
 	_, big := openFile(t, s, bigProgram(t, 12000, "big"))
 	_, golang := openFile(t, s, compileGo(t, programGo))
 	for i := range uint64(3000) {

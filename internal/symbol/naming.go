@@ -16,7 +16,6 @@ import (
 const (
 	keySymbol = 1 << 33
 	keyGo     = 1 << 34
-	keyOther  = 1 << 35 // of the separate debug file
 )
 
 // resolve makes the frame of an address that is not in the cache.
@@ -39,6 +38,9 @@ func (s *Symbolizer) resolve(a *AddressSpace, r *region, addr uint64) *entry {
 	if s.closed || a != nil && a.closed {
 		return e // nobody would ever drop it
 	}
+	if e.refused {
+		return e // asked for again with the next sample
+	}
 	b.frames.put(addr, e)
 	s.frameBytes += e.bytes()
 	return e
@@ -55,15 +57,15 @@ func (s *Symbolizer) name(a *AddressSpace, r *region, e *entry) cause {
 		return s.nameGo(b, t, e)
 	}
 	t, why := s.symTable(b)
+	start := uint64(0)
 	if t != nil {
-		why = s.nameNative(b, t, s.reader(b), keySymbol, e)
+		if sym := t.find(e.frame.Address); sym != nil {
+			start = t.base + uint64(sym.addr)
+			why = s.nameNative(b, t, sym, e)
+		}
 	}
-	b.debug.ask(a)
-	if why == noSymbol {
-		why = s.nameByOther(b, e)
-	}
-	if s.nameLines(b, symbolOf(e), e) {
-		return named
+	if why == named || why == noSymbol {
+		s.askLines(a, b, e, start)
 	}
 	return why
 }
@@ -78,17 +80,13 @@ func (s *Symbolizer) reader(b *binary) elfimage.Reader {
 	return reader{cache: s.pages, owner: b.serial, image: b.image()}
 }
 
-// nameNative names a frame by a symbol table, whose names are read by r and whose functions have keys of the kind.
-func (s *Symbolizer) nameNative(b *binary, t *symTable, r elfimage.Reader, kind uint64, e *entry) cause {
-	sym := t.find(e.frame.Address)
-	if sym == nil {
-		return noSymbol
-	}
-	key := kind | uint64(sym.name)
+// nameNative names a frame by a symbol.
+func (s *Symbolizer) nameNative(b *binary, t *symTable, sym *symbol, e *entry) cause {
+	key := keySymbol | uint64(sym.name)
 	f := b.frames.functionFor(key)
 	if f == nil {
 		off, limit := t.nameAt(sym.name)
-		system, err := elfimage.ReadText(r, off, int(min(limit, maxName)))
+		system, err := elfimage.ReadText(s.reader(b), off, int(min(limit, maxName)))
 		if err != nil || system == "" {
 			return s.failed(&reasonError{badELF, fmt.Errorf("reading a symbol name of %s at %#x: %w", b.path, off, orTruncated(err))})
 		}

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -87,6 +88,7 @@ func TestStripped(t *testing.T) {
 	require.Empty(t, f.Lines)
 	require.Equal(t, want["hidden"], f.Address)
 	require.NotNil(t, f.Mapping)
+	require.True(t, s.AwaitLines(20*time.Second))
 	require.Equal(t, map[Reason]uint64{ReasonNoSymbol: 1}, s.Stats().Unnamed)
 }
 
@@ -175,7 +177,7 @@ func Test32Bit(t *testing.T) {
 __attribute__((noinline)) int visible(int x) { asm volatile("" : "+r"(x)); return x * 3; }
 void _start(void) { volatile int x = visible(2); for (;;) x++; }
 `, "target", "-m32", "-nostdlib", "-static", "-fno-pie", "-no-pie")
-	s := newSymbolizer(t, Config{})
+	s := plainSymbolizer(t, Config{})
 	_, r := openFile(t, s, bin)
 	for _, name := range []string{"visible", "_start"} {
 		addr := symbolsOf(t, bin)[name]

@@ -7,6 +7,7 @@ package symbol
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
@@ -27,7 +28,12 @@ func openKsyms() (*ksyms, error)                     { return nil, errors.ErrUns
 func (*ksyms) ask([]uint64, []kernelFunction) error  { return errors.ErrUnsupported }
 func (*ksyms) close() error                          { return nil }
 func (procfs) dir(model.ProcessID) (*procDir, error) { return nil, errors.ErrUnsupported }
-func filesToHold() int                               { return maxOpenFiles }
+func cpuTimeOf(work func()) time.Duration {
+	work()
+	return 0
+}
+
+func filesToHold() int { return maxOpenFiles }
 func (procfs) beside(model.ProcessID, string) (candidate, error) {
 	return nil, errors.ErrUnsupported
 }

@@ -41,16 +41,16 @@ func imageOf(b []byte) elfimage.Image {
 func TestParseMapLine(t *testing.T) {
 	for line, want := range map[string]mapEntry{
 		"55c694b83000-55c694b88000 r-xp 00002000 fe:00 247026                     /usr/bin/cat": {
-			0x55c694b83000, 0x55c694b88000, 0x2000, 0xfe00, 247026, true, "/usr/bin/cat"},
+			0x55c694b83000, 0x55c694b88000, 0x2000, 0xfe00, 247026, true, "/usr/bin/cat", false},
 		"7fe9963df000-7fe9963e1000 r-xp 00000000 00:00 0                          [vdso]": {
-			0x7fe9963df000, 0x7fe9963e1000, 0, 0, 0, true, "[vdso]"},
+			0x7fe9963df000, 0x7fe9963e1000, 0, 0, 0, true, "[vdso]", false},
 		"ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]": {
-			0xffffffffff600000, 0xffffffffff601000, 0, 0, 0, true, "[vsyscall]"},
-		"1000-2000 rwxp 00000000 00:00 0 ":                                      {0x1000, 0x2000, 0, 0, 0, true, ""},
-		"1000-2000 rwxp 00000000 00:00 0":                                       {0x1000, 0x2000, 0, 0, 0, true, ""},
-		"1000-2000 r--p 00000000 fe:00 7 /not/executable":                       {0x1000, 0x2000, 0, 0xfe00, 7, false, ""},
-		`1000-2000 r-xs 3000 103:12345 9 /a b\012c (deleted)`:                   {0x1000, 0x2000, 0x3000, 0x12310345, 9, true, "/a b\nc (deleted)"},
-		"1000-2000 r-xp 00000000 00:01 18446744073709551615 /memfd:x (deleted)": {0x1000, 0x2000, 0, 1, 1<<64 - 1, true, "/memfd:x (deleted)"},
+			0xffffffffff600000, 0xffffffffff601000, 0, 0, 0, true, "[vsyscall]", false},
+		"1000-2000 rwxp 00000000 00:00 0 ":                                      {0x1000, 0x2000, 0, 0, 0, true, "", false},
+		"1000-2000 rwxp 00000000 00:00 0":                                       {0x1000, 0x2000, 0, 0, 0, true, "", false},
+		"1000-2000 r--p 00000000 fe:00 7 /not/executable":                       {0x1000, 0x2000, 0, 0xfe00, 7, false, "", false},
+		`1000-2000 r-xs 3000 103:12345 9 /a b\012c (deleted)`:                   {0x1000, 0x2000, 0x3000, 0x12310345, 9, true, "/a b\nc (deleted)", false},
+		"1000-2000 r-xp 00000000 00:01 18446744073709551615 /memfd:x (deleted)": {0x1000, 0x2000, 0, 1, 1<<64 - 1, true, "/memfd:x (deleted)", false},
 	} {
 		got, err := parseMapLine([]byte(line))
 		require.NoError(t, err, line)
@@ -61,6 +61,7 @@ func TestParseMapLine(t *testing.T) {
 		require.ErrorContains(t, err, "parsing maps line", line)
 	}
 	require.Equal(t, "/x", (&mapEntry{path: "/x (deleted)"}).name())
+	require.Equal(t, "/x (deleted)", (&mapEntry{path: "/x (deleted)", whole: true}).name())
 }
 
 func TestPlace(t *testing.T) {

@@ -90,6 +90,15 @@ func readAt(fd int, buf []byte, off int64) (int, error) {
 	return done, nil
 }
 
+// again opens the same file once more. No file system is asked for that.
+func (f *file) again() (source, error) {
+	fd, err := unix.FcntlInt(uintptr(f.fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &file{fd: fd, dev: f.dev, files: f.files}, nil
+}
+
 // Close implements io.Closer. A file system may have to be asked for that, too.
 func (f *file) Close() error {
 	return f.files.giveUp(f.dev, func() error { return unix.Close(f.fd) })
@@ -100,14 +109,37 @@ func (f *file) Close() error {
 // the executable and the path in the process's root, checked against the
 // mapping.
 func (d *procDir) locate(e *mapEntry) (candidate, error) {
+	l, err := d.find(e)
+	if err != nil {
+		return nil, err
+	}
+	// What is called so now may be removed later: then its name does not change.
+	e.whole = e.whole || strings.HasSuffix(e.path, deletedSuffix) && d.isAt(l, e.path)
+	return l, nil
+}
+
+// isAt tells whether a file has a path, as the process sees it.
+func (d *procDir) isAt(l *located, path string) bool {
+	root, err := openat(d.fd, "root", unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(root) //nolint:errcheck // an O_PATH descriptor
+	fd, err := d.openPatiently(root, path)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd) //nolint:errcheck // an O_PATH descriptor
+	stat, err := d.files.stat(fd, anyDevice)
+	return err == nil && stat.Dev == l.stat.Dev && stat.Ino == l.stat.Ino
+}
+
+// find is locate without the file's name.
+func (d *procDir) find(e *mapEntry) (*located, error) {
 	where := fmt.Sprintf("%s of process %d", e.name(), d.pid)
 	fd, errLink := openat(d.fd, "map_files/"+strconv.FormatUint(e.start, 16)+"-"+strconv.FormatUint(e.end, 16), unix.O_PATH)
 	if errLink == nil {
-		l, err := d.look(fd, e.dev, where)
-		if err != nil {
-			return nil, err
-		}
-		return l, nil
+		return d.look(fd, e.dev, where)
 	}
 	tries := []func() (int, error){
 		func() (int, error) { return openat(d.fd, "exe", unix.O_PATH) },

@@ -109,8 +109,7 @@ func (a *AddressSpace) OpenDebug(r Region) (debuginfo.File, error) {
 		return debuginfo.File{}, err
 	}
 	defer closeFile() //nolint:errcheck // a file that was only read
-	asked := &binary{debug: debugTables{asker: a.id}}
-	file, _, err := debuginfo.Separate(image, r.Path(), a.s.openFor(asked))
+	file, _, err := debuginfo.Separate(image, r.Path(), func(path string) (debuginfo.File, error) { return a.s.openBeside(a.id, path) })
 	if err != nil {
 		return debuginfo.File{}, fmt.Errorf("debug file of %s of process %d: %w", r.Path(), a.id.PID, err)
 	}

@@ -171,7 +171,7 @@ func (s *Symbolizer) unref(b *binary) {
 	s.tick++
 	b.used = s.tick
 	s.idle++
-	s.store(b)
+	s.lines.leave(b)
 	if !b.pinned {
 		s.closeFile(b) //nolint:errcheck // counted there
 	}
@@ -200,9 +200,6 @@ func (s *Symbolizer) limitOpen(but *binary) {
 func (s *Symbolizer) closeFile(b *binary) error {
 	if b.file == nil {
 		return nil
-	}
-	if b.debug.others() { // these are not held open either
-		s.dropDebug(b)
 	}
 	err := b.file.Close()
 	b.file = nil

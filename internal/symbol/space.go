@@ -27,8 +27,9 @@ const regionBytes = int64(unsafe.Sizeof(region{})) + 16 // few have a path of th
 // AddressSpace is where one process mapped its binaries. It is safe for
 // concurrent use.
 type AddressSpace struct {
-	s  *Symbolizer
-	id model.ProcessID
+	s    *Symbolizer
+	id   model.ProcessID
+	pace pace
 
 	// Guarded by the mutex of the Symbolizer.
 	regions []region // sorted
@@ -47,7 +48,7 @@ type AddressSpace struct {
 func (s *Symbolizer) Open(id model.ProcessID) (*AddressSpace, error) {
 	a := &AddressSpace{s: s, id: id}
 	a.nowhere.bin = nameless("", noMapping)
-	regions, err := s.readRegions(id)
+	regions, err := a.readRegions()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil && s.closed {
@@ -66,10 +67,14 @@ func (s *Symbolizer) Open(id model.ProcessID) (*AddressSpace, error) {
 	return a, nil
 }
 
+// RefreshIn is how long a Refresh that can wait should wait, so that a process does not
+// cost too much whose mappings change all the time.
+func (a *AddressSpace) RefreshIn() time.Duration { return a.pace.wait(a.s.now()) }
+
 // Refresh reads the memory map again, as is due after an exec or dlopen. When
 // the process is gone the map stays what it was.
 func (a *AddressSpace) Refresh() error {
-	regions, err := a.s.readRegions(a.id)
+	regions, err := a.readRegions()
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	if err != nil {
@@ -236,6 +241,13 @@ func (s *Symbolizer) release(regions []region) {
 	}
 }
 
+// readRegions reads the memory map, and notes what that cost.
+func (a *AddressSpace) readRegions() (regions []region, err error) {
+	cost := cpuTimeOf(func() { regions, err = a.s.readRegions(a.id) })
+	a.pace.read(a.s.now(), cost)
+	return regions, err
+}
+
 // readRegions reads the executable mappings of a process and acquires their
 // binaries.
 func (s *Symbolizer) readRegions(id model.ProcessID) ([]region, error) {
@@ -278,6 +290,7 @@ func (s *Symbolizer) sameFile(regions []region, e *mapEntry) *binary {
 	if r.ino != e.ino || r.dev != e.dev || r.path != e.path {
 		return nil
 	}
+	e.whole = r.whole
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ref(r.bin)

@@ -40,9 +40,10 @@ type Config struct {
 	CacheBytes int64
 	// Debuginfod are servers that are asked for debug files; none when empty.
 	Debuginfod []string
-	// DebugInfo has debug information and separate debug files read. All that asks for
-	// names waits meanwhile.
+	// DebugInfo has debug information and separate debug files read, beside those who ask for names.
 	DebugInfo bool
+	// Charge does a piece of the work of reading them and says how long the next one has to wait; nil: none has.
+	Charge func(piece func()) (pause time.Duration)
 	// Logger gets the rare warnings; none when nil.
 	Logger *zap.Logger
 }
@@ -78,10 +79,8 @@ type Symbolizer struct {
 	maxOpen   int // files held open
 	scratch   [scratchBytes]byte
 	debugInfo bool
-	workspace debuginfo.Workspace
-	cache     *debuginfo.Cache // nil when there is none
-	fetcher   *fetcher         // nil when there is none
-	lines     []debuginfo.Line
+	lines     *lineReader // nil in tests that name by symbols alone
+	fetcher   *fetcher    // nil when there is none
 	goLines   []model.Line
 	goKeys    []uint64
 }
@@ -95,11 +94,13 @@ func New(cfg Config) (*Symbolizer, error) {
 	}
 	s := assemble(cfg)
 	s.proc, s.openKsyms = proc, openKsyms
+	var cache *debuginfo.Cache
 	if cfg.CacheDir != "" {
-		if s.cache, err = debuginfo.OpenCache(cfg.CacheDir, cfg.CacheBytes); err != nil {
+		if cache, err = debuginfo.OpenCache(cfg.CacheDir, cfg.CacheBytes); err != nil {
 			return nil, err
 		}
 	}
+	s.lines = startLineReader(s, cache, cfg.Charge)
 	if len(cfg.Debuginfod) > 0 {
 		s.fetcher = startFetcher(s, debuginfo.NewServers(cfg.Debuginfod, ""))
 	}
@@ -129,13 +130,12 @@ func assemble(cfg Config) *Symbolizer {
 // stay valid.
 func (s *Symbolizer) Close() error {
 	s.fetcher.close()
+	errs := []error{s.lines.close()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	var errs []error
 	for b := range s.all {
-		s.store(b)
-		errs = append(errs, s.closeFile(b), b.debug.close())
+		errs = append(errs, s.closeFile(b))
 		b.pinned = false
 	}
 	s.binaries, s.byContent, s.all = map[fileKey]*binary{}, map[model.BuildID]*binary{}, map[*binary]struct{}{}
@@ -156,8 +156,8 @@ func (s *Symbolizer) Stats() Stats {
 	defer s.mu.Unlock()
 	c := &s.count
 	out := Stats{
-		Spaces: s.spaces, Binaries: len(s.binaries), OpenFiles: s.open + s.jitted.open,
-		TableBytes: s.tableBytes, FrameBytes: s.frameBytes, OtherBytes: s.otherBytes(),
+		Spaces: s.spaces, Binaries: len(s.binaries), OpenFiles: s.open + s.jitted.open + s.lines.filesHeld(),
+		TableBytes: s.tableBytes + s.lines.bytesHeld(), FrameBytes: s.frameBytes, OtherBytes: s.otherBytes(),
 		TablesBuilt: c.tablesBuilt, TablesEvicted: c.tablesEvicted, FramesEvicted: c.framesEvicted,
 		CacheHits: c.hits, CacheMisses: c.misses,
 		Named: c.frames[named], Unnamed: byReason(&c.frames), Errors: byReason(&c.errors), LastError: c.last,
@@ -173,6 +173,10 @@ func (s *Symbolizer) Stats() Stats {
 
 // returned counts a frame that is handed out.
 func (s *Symbolizer) returned(e *entry) *model.Frame {
-	s.count.frames[e.cause]++
+	if e.pending && e.cause != named {
+		e.unsettled++
+	} else {
+		s.count.frames[e.cause]++
+	}
 	return &e.frame
 }

@@ -67,11 +67,11 @@ func (s *Symbolizer) symTable(b *binary) (*symTable, cause) {
 }
 
 func (s *Symbolizer) buildSymbols(b *binary) (*symTable, error) {
-	return s.buildSymbolsOf(b, b.image(), s.reader(b))
+	return buildSymbolsOf(b.image(), s.reader(b), s.scratch[:], s.reserverFor(b))
 }
 
-// buildSymbolsOf makes the symbol table of a file that belongs to a binary, itself or its debug file, whose names are read by r.
-func (s *Symbolizer) buildSymbolsOf(b *binary, m elfimage.Image, r elfimage.Reader) (*symTable, error) {
+// buildSymbolsOf makes the symbol table of a file, whose names are read by r.
+func buildSymbolsOf(m elfimage.Image, r elfimage.Reader, buf []byte, reserve elfimage.Reserver) (*symTable, error) {
 	f, sections, err := layout(m)
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (s *Symbolizer) buildSymbolsOf(b *binary, m elfimage.Image, r elfimage.Read
 		return nil, err
 	}
 	builder := builder{
-		f: f, text: f.Executable(sections), buf: s.scratch[:], names: r, reserve: s.reserverFor(b),
+		f: f, text: f.Executable(sections), buf: buf, names: r, reserve: reserve,
 	}
 	return builder.build(sources)
 }
@@ -119,20 +119,7 @@ func (s *Symbolizer) reserverFor(b *binary) elfimage.Reserver {
 
 // dropTables frees the tables of a binary; they are built anew when needed.
 func (s *Symbolizer) dropTables(b *binary) {
-	s.dropDebug(b)
 	s.tableBytes -= b.tableBytes()
 	s.count.tablesEvicted++
 	b.golang, b.symbols = goTables{}, symTables{}
-}
-
-// dropDebug frees what is known of a binary's debug information and closes the files that it came from.
-func (s *Symbolizer) dropDebug(b *binary) {
-	s.store(b)
-	s.tableBytes -= b.debug.bytes()
-	if b.debug.owner != 0 {
-		s.pages.forget(b.debug.owner)
-	}
-	if err := b.debug.close(); err != nil {
-		s.badDebug(b, err)
-	}
 }

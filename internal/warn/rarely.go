@@ -32,15 +32,16 @@ func NewRarely(logger *zap.Logger, text string, now func() time.Time) *Rarely {
 	return &Rarely{logger: logger, text: text, now: now}
 }
 
-// Warn tells of an error, or counts it.
-func (r *Rarely) Warn(err error) {
+// Warn tells of an error, or counts it: then it returns false.
+func (r *Rarely) Warn(err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
 	if !r.last.IsZero() && now.Sub(r.last) < pause {
 		r.held++
-		return
+		return false
 	}
 	r.logger.Warn(r.text, zap.Error(err), zap.Int("similar_warnings_held_back", r.held))
 	r.last, r.held = now, 0
+	return true
 }

@@ -18,7 +18,8 @@ func TestRarely(t *testing.T) {
 	now := time.Unix(0, 0)
 	r := NewRarely(zap.New(core), "It does not work", func() time.Time { return now })
 	told := func(err string) (last string, held int64) {
-		r.Warn(errors.New(err))
+		before := logs.Len()
+		require.Equal(t, r.Warn(errors.New(err)), logs.Len() > before)
 		entry := logs.All()[logs.Len()-1]
 		require.Equal(t, "It does not work", entry.Message)
 		fields := entry.ContextMap()

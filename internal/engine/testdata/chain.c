@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cflags: -O0 -fno-omit-frame-pointer
+// cflags: -O0 -g -fno-omit-frame-pointer
 //
 // chain MILLISECONDS PROGRAM [ARGUMENT]...: uses that much CPU time in prologue()
 // and becomes PROGRAM. With - for PROGRAM it ends there.

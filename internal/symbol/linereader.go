@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package symbol
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/debuginfo"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// Bounds of what is waited for. What they refuse is asked for again with a later sample.
+const (
+	maxWantedLines = 1 << 14 // frames, of all binaries
+	maxLineFiles   = 64      // binaries that are waited for, each with a file
+	linesAtOnce    = 64      // frames that are looked up in one piece of work
+	wantedBytes    = 32
+	// The reader holds at most this part of the memory, less where the symbolizer's own tables need it, but at least that part.
+	lineShareMost, lineShareLeast = 2, 8
+)
+
+// lineReader reads debug information beside those who ask for names: they get frames with what the symbol table says, which tell
+// later where the frames with lines are. One goroutine does it, to which what it reads belongs.
+type lineReader struct {
+	s      *Symbolizer
+	charge func(piece func()) time.Duration
+	tables lineTables
+	jobs   []*lineJob // that were begun, the next one in front
+
+	wake chan struct{}
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	// Guarded by the mutex of the Symbolizer.
+	queue   []*binary
+	waiting int // frames
+	files   int // open for frames that wait
+	held    int64
+	squeeze bool // the symbolizer needs memory
+	over    bool
+	settled []chan struct{} // closed when no frame waits
+}
+
+// lineJob is what was asked of one binary at a time.
+type lineJob struct {
+	bin     *binary
+	wanted  []wantedLines
+	file    source // nil when nothing is wanted
+	asker   model.ProcessID
+	arrived debuginfo.File
+}
+
+// startLineReader begins to read for a symbolizer.
+func startLineReader(s *Symbolizer, cache *debuginfo.Cache, charge func(func()) time.Duration) *lineReader {
+	if charge == nil {
+		charge = func(piece func()) time.Duration {
+			piece()
+			return 0
+		}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	r := &lineReader{s: s, charge: charge, wake: make(chan struct{}, 1), stop: stop}
+	r.tables = newLineTables(s, cache, s.memory/lineShareMost)
+	r.done.Go(func() { r.run(ctx) })
+	return r
+}
+
+// close stops what is under way and waits for its end. The symbolizer must not be locked.
+func (r *lineReader) close() error {
+	if r == nil {
+		return nil
+	}
+	r.stop()
+	r.done.Wait()
+	return r.end()
+}
+
+func (r *lineReader) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.wake:
+		}
+		for ctx.Err() == nil && r.next() {
+			rest(ctx, r.charge(r.work))
+		}
+	}
+}
+
+// rest waits for a time, or until the context ends.
+func rest(ctx context.Context, pause time.Duration) {
+	if pause <= 0 {
+		return
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// next takes what was asked since the last time, and tells whether there is work.
+func (r *lineReader) next() bool {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	for _, b := range r.queue {
+		ask := &b.lines
+		r.jobs = append(r.jobs, &lineJob{bin: b, wanted: ask.wanted, file: ask.file, asker: ask.asker, arrived: ask.arrived})
+		ask.wanted, ask.file, ask.arrived, ask.queued = nil, nil, debuginfo.File{}, false
+	}
+	r.queue = r.queue[:0]
+	s := r.s
+	r.tables.limit = min(max(s.memory-s.tableBytes-s.otherBytes(), s.memory/lineShareLeast), s.memory/lineShareMost)
+	squeeze := r.squeeze
+	r.squeeze = false
+	return len(r.jobs) > 0 || squeeze
+}
+
+// work does a piece of the first job, and puts what is left of it behind the others.
+func (r *lineReader) work() {
+	if len(r.jobs) == 0 {
+		r.tables.trim()
+		r.account(nil, nil)
+		return
+	}
+	j := r.jobs[0]
+	r.jobs = slices.Delete(r.jobs, 0, 1)
+	if len(j.wanted) == 0 {
+		r.tables.visit(j)
+		r.account(j, nil)
+		return
+	}
+	found := make([][]namedLine, min(len(j.wanted), linesAtOnce))
+	for i := range found {
+		found[i] = r.tables.find(j, j.wanted[i])
+	}
+	r.tables.rest(j)
+	r.account(j, found)
+	if len(j.wanted) > 0 {
+		r.jobs = append(r.jobs, j)
+	}
+}
+
+// account hands out what was found for the first frames of a job, if there is one, and says what is held now.
+func (r *lineReader) account(j *lineJob, found [][]namedLine) {
+	bytes := r.tables.bytes()
+	s := r.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.held = bytes
+	if j == nil {
+		return
+	}
+	for i, lines := range found {
+		s.settle(j.bin, j.wanted[i].e, lines)
+	}
+	j.wanted = j.wanted[len(found):]
+	r.given(len(found))
+	r.tables.tell(j.bin)
+	if len(j.wanted) == 0 && j.file != nil {
+		r.files--
+		s.counted(j.bin, j.file.Close()) //nolint:errcheck // counted there
+		j.file = nil
+	}
+	s.makeRoom(0, nil)
+}
+
+// given counts frames that wait no longer.
+func (r *lineReader) given(n int) {
+	r.waiting -= n
+	if r.waiting > 0 {
+		return
+	}
+	for _, c := range r.settled {
+		close(c)
+	}
+	r.settled = nil
+}
+
+// end settles what was asked in vain and frees everything. The goroutine has ended.
+func (r *lineReader) end() error {
+	r.next()
+	errs := []error{r.tables.close()}
+	s := r.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range r.jobs {
+		for _, w := range j.wanted {
+			s.settle(j.bin, w.e, nil)
+		}
+		if j.file != nil {
+			errs = append(errs, j.file.Close())
+			r.files--
+		}
+		if j.arrived.Close != nil {
+			errs = append(errs, j.arrived.Close())
+		}
+	}
+	r.given(r.waiting)
+	r.jobs, r.held, r.over = nil, 0, true
+	return errors.Join(errs...)
+}
+
+// The following are called with the mutex of the symbolizer held, of which there may be no reader.
+
+// enqueue has a binary looked at.
+func (r *lineReader) enqueue(b *binary) {
+	if b.lines.queued || r.over {
+		return
+	}
+	b.lines.queued = true
+	r.queue = append(r.queue, b)
+	r.rouse()
+}
+
+func (r *lineReader) rouse() {
+	select {
+	case r.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// leave is told that nobody runs a binary any more.
+func (r *lineReader) leave(b *binary) {
+	if r != nil && b.lines.held {
+		r.enqueue(b)
+	}
+}
+
+// bytesHeld is what is held for lines.
+func (r *lineReader) bytesHeld() int64 {
+	if r == nil {
+		return 0
+	}
+	return r.held + int64(r.waiting)*wantedBytes
+}
+
+// giveWay has the reader hold less: the symbolizer needs memory, and has nothing left to evict.
+func (r *lineReader) giveWay() {
+	if r == nil || r.held == 0 || r.over {
+		return
+	}
+	r.squeeze = true
+	r.rouse()
+}
+
+// filesHeld is how many files of processes are open for lines.
+func (r *lineReader) filesHeld() int {
+	if r == nil {
+		return 0
+	}
+	return r.files
+}
+
+// AwaitLines waits until the frames that were given out have their lines, at most for some time, and tells whether they have.
+func (s *Symbolizer) AwaitLines(limit time.Duration) bool {
+	s.mu.Lock()
+	if s.lines == nil || s.lines.waiting == 0 {
+		s.mu.Unlock()
+		return true
+	}
+	settled := make(chan struct{})
+	s.lines.settled = append(s.lines.settled, settled)
+	s.mu.Unlock()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-settled:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
