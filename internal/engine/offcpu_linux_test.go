@@ -240,10 +240,6 @@ func TestPageFaultWaits(t *testing.T) {
 		return s.BlockReason == model.BlockPageFault && below("main touch")(s)
 	})
 	t.Logf("kept waiting for %s, off the CPU %s, told %s", held, off, told)
-	tolerance := 0.02
-	if emulated {
-		tolerance = 0.2
-	}
-	require.InEpsilon(t, off.Seconds(), told.Seconds(), tolerance)
 	require.GreaterOrEqual(t, told, held-held/100)
+	require.LessOrEqual(t, told, off+off/50, "the kernel takes the switches themselves for the thread's own time")
 }
