@@ -9,7 +9,9 @@
  * where the kernel has it, else at a kprobe of finish_task_switch. Both run on the
  * same CPU as the switch before them, with preemption off in between, so that
  * what the one has measured waits for the other in memory of the CPU. Neither
- * nests. Kernels: 5.10 and newer.
+ * nests. Where there is no such hook sched_switch does it all (switched_alone): the
+ * stack is taken as the thread leaves, for each wait whether long or not, and so
+ * only so often. Kernels: 5.10 and newer.
  *
  * When a thread left is kept in its task storage where the kernel allocates it so
  * that sched_switch may ask for it; before (6.4) in a hash map by thread id.
@@ -26,7 +28,7 @@ struct offcpu_thread {
 	u64 short_ns;    /* waits below min_block that were not told yet */
 	u32 short_count;
 	u32 epoch;       /* when its scope was last looked at */
-	u32 state;       /* task_struct.__state when it left; 0: runnable */
+	u32 state;       /* task_struct.__state when it left, 0: runnable; in switched_alone enum block_reason */
 	u32 excluded;    /* 1: out of scope */
 };
 
@@ -36,9 +38,21 @@ struct offcpu_cpu {
 	u64 over_max;     /* waits that were longer than max_block */
 	u64 lost_thread;  /* times that there was no memory for a thread: its wait is lost */
 	u64 lost_untold;  /* waits whose end the second hook did not see */
-	u32 state;        /* of that thread */
-	u32 unused;
+	u64 stackless;    /* waits told without the stack, of which there was none left */
+	u64 window;       /* CLOCK_MONOTONIC, ns, when the stacks began to be counted that are taken of leaving threads */
+	u32 taken;        /* of them, since then */
+	u32 state;        /* of the thread that is being switched to */
 };
+
+/* What is kept of a thread that left, where no hook sees it run again. */
+struct offcpu_departure {
+	u64 bytes; /* of frames */
+	u8 entry[ENTRY_BYTES_MAX]; /* a struct stack_entry and its frames: what the wait is told by, if it is long */
+};
+
+/* So many stacks are taken of leaving threads, on each CPU: some 3 µs each. */
+#define DEPARTURES 256
+#define DEPARTURES_NS 100000000ULL
 
 volatile const bool task_storage = true;
 
@@ -78,6 +92,22 @@ struct {
 	__type(key, u32);
 	__type(value, struct offcpu_cpu);
 } offcpu_cpus SEC(".maps");
+
+/* By thread id, where stacks are taken of leaving threads. Sized by the loader. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct offcpu_departure);
+} offcpu_departures SEC(".maps");
+
+/* Where one of them is made. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct offcpu_departure);
+} offcpu_departing SEC(".maps");
 
 /* Keep these types in the BTF, from which the Go types are made. */
 const struct offcpu_thread *unused_offcpu_thread __attribute__((unused));
@@ -189,8 +219,96 @@ static __always_inline void exclude(struct offcpu_thread *thread)
 	thread->short_count = 0;
 }
 
-/* The running thread leaves the CPU. */
-static __always_inline void leave(struct task_struct *task, bool preempt, u64 now)
+/* True when a stack more may be taken of a thread that leaves this CPU. */
+static __always_inline bool may_take(u64 now)
+{
+	struct offcpu_cpu *cpu = this_cpu();
+
+	if (!cpu)
+		return false;
+	if (now - cpu->window >= DEPARTURES_NS) {
+		cpu->window = now;
+		cpu->taken = 0;
+	}
+	if (cpu->taken >= DEPARTURES)
+		return false;
+	cpu->taken += 1;
+	return true;
+}
+
+/* Keeps the stack of the running thread, which leaves, until it runs again. */
+static __always_inline void keep_departure(void *ctx, struct task_struct *task, u64 now)
+{
+	u32 tid = task->pid, pid = task->tgid, zero = 0;
+	struct offcpu_departure *departure;
+	struct scope_entry *known;
+	struct stack_entry *entry;
+	struct stack_table *table;
+
+	table = stack_table();
+	departure = bpf_map_lookup_elem(&offcpu_departing, &zero);
+	if (!table || !departure || !may_take(now)) {
+		bpf_map_delete_elem(&offcpu_departures, &tid); /* that of the wait before */
+		return;
+	}
+	known = bpf_map_lookup_elem(&scope, &pid);
+	entry = (struct stack_entry *)departure->entry;
+	entry->count = 0; /* nothing is told yet */
+	entry->user_end = 0;
+	entry->caller = 0;
+	entry->user_frames = 0;
+	entry->kernel_frames = 0;
+	departure->bytes = stack_take(ctx, saved_registers(), table, entry, known ? known->space : 0, 0);
+	bpf_map_update_elem(&offcpu_departures, &tid, departure, BPF_ANY);
+}
+
+/* Copies what was kept of a thread to the entry by which its wait is told; returns the number of bytes of frames. */
+static __always_inline u32 copy_departure(struct stack_entry *entry, struct offcpu_departure *departure)
+{
+	const struct stack_entry *kept = (const struct stack_entry *)departure->entry;
+	u64 bytes = departure->bytes;
+
+	if (bytes > 2 * FRAME_BYTES)
+		return 0; /* cannot be: tells the verifier so */
+	entry->user_end = kept->user_end;
+	entry->caller = kept->caller;
+	entry->user_frames = kept->user_frames;
+	entry->kernel_frames = kept->kernel_frames;
+	bpf_probe_read_kernel(entry->frames, bytes, kept->frames);
+	return bytes;
+}
+
+/* A thread that is about to run has waited, for long enough: tells so by what was kept of it. */
+static __always_inline void tell_departure(struct task_struct *task, const struct offcpu_thread *thread, u64 waited,
+					   struct offcpu_cpu *cpu)
+{
+	struct stack_subject who = {
+		.start_boottime = process_start(task), .pid = task->tgid, .tid = task->pid, .exec_id = process_exec_id(task),
+	};
+	struct offcpu_departure *departure;
+	struct stack_entry *entry;
+	struct stack_table *table;
+	u32 bytes = 0;
+
+	table = stack_table();
+	if (!table)
+		return;
+	entry = stack_begin(table, &who, 1);
+	if (!entry)
+		return;
+	entry->values[0] = waited;
+	entry->tag = thread->state;
+	departure = bpf_map_lookup_elem(&offcpu_departures, &who.tid);
+	if (departure)
+		bytes = copy_departure(entry, departure);
+	else
+		cpu->stackless += 1;
+	if (stack_keep(table, entry, bytes))
+		bpf_probe_read_kernel(entry->comm, sizeof(entry->comm), task->comm);
+}
+
+/* The running thread leaves the CPU. alone: no other hook sees it run again. */
+static __always_inline void leave(void *ctx, struct task_struct *task, bool preempt, u64 now, bool alone)
 {
 	struct offcpu_thread *thread = thread_of(task);
 	u32 state = task_state(task), tid = task->pid;
@@ -206,6 +324,8 @@ static __always_inline void leave(struct task_struct *task, bool preempt, u64 no
 		if (state & TASK_DEAD) {
 			if (!task_storage)
 				bpf_map_delete_elem(&offcpu_thread_ids, &tid);
+			if (alone)
+				bpf_map_delete_elem(&offcpu_departures, &tid);
 			return;
 		}
 		if (!wanted) {
@@ -227,10 +347,14 @@ static __always_inline void leave(struct task_struct *task, bool preempt, u64 no
 	}
 	thread->state = preempt ? 0 : state;
 	thread->since = now ? now : bpf_ktime_get_ns();
+	if (alone) {
+		thread->state = block_reason_of(task, thread->state);
+		keep_departure(ctx, task, thread->since);
+	}
 }
 
 /* A thread is about to run again, on this CPU. */
-static __always_inline u64 arrive(struct task_struct *task)
+static __always_inline u64 arrive(struct task_struct *task, bool alone)
 {
 	struct offcpu_thread *thread = thread_of(task);
 	struct offcpu_cpu *cpu;
@@ -253,6 +377,10 @@ static __always_inline u64 arrive(struct task_struct *task)
 		cpu->over_max += 1;
 		return now;
 	}
+	if (alone) {
+		tell_departure(task, thread, waited, cpu);
+		return now;
+	}
 	if (cpu->waited)
 		cpu->lost_untold += 1;
 	cpu->waited = waited;
@@ -260,17 +388,29 @@ static __always_inline u64 arrive(struct task_struct *task)
 	return now;
 }
 
-SEC("tp_btf/sched_switch")
-int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struct *next)
+static __always_inline int switches(void *ctx, bool preempt, struct task_struct *prev, struct task_struct *next, bool alone)
 {
 	u64 now = 0;
 
 	if (!is_kernel_thread(next) && !is_outside(next))
-		now = arrive(next);
+		now = arrive(next, alone);
 	/* What is kept of a thread must go with it. */
 	if (!is_kernel_thread(prev) && (!is_outside(prev) || task_state(prev) & TASK_DEAD))
-		leave(prev, preempt, now);
+		leave(ctx, prev, preempt, now, alone);
 	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	return switches(ctx, preempt, prev, next, false);
+}
+
+/* Where no other hook is to be had. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(switched_alone, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	return switches(ctx, preempt, prev, next, true);
 }
 
 /* The running thread has waited, for long enough: where and why. */

@@ -58,8 +58,16 @@ type OffCPUOffcpuCpu struct {
 	OverMax    uint64
 	LostThread uint64
 	LostUntold uint64
+	Stackless  uint64
+	Window     uint64
+	Taken      uint32
 	State      uint32
-	Unused     uint32
+}
+
+type OffCPUOffcpuDeparture struct {
+	_     structs.HostLayout
+	Bytes uint64
+	Entry [2120]uint8
 }
 
 type OffCPUOffcpuThread struct {
@@ -180,6 +188,8 @@ type OffCPUUnwindRule struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	OffCPUMapOffcpuCpus         = "offcpu_cpus"
+	OffCPUMapOffcpuDeparting    = "offcpu_departing"
+	OffCPUMapOffcpuDepartures   = "offcpu_departures"
 	OffCPUMapOffcpuThreadIds    = "offcpu_thread_ids"
 	OffCPUMapOffcpuThreads      = "offcpu_threads"
 	OffCPUMapProcessEvents      = "process_events"
@@ -193,6 +203,7 @@ const (
 	OffCPUProgResumedAtExit     = "resumed_at_exit"
 	OffCPUProgResumedAtFinish   = "resumed_at_finish"
 	OffCPUProgSwitched          = "switched"
+	OffCPUProgSwitchedAlone     = "switched_alone"
 	OffCPUVarArenaBytes         = "arena_bytes"
 	OffCPUVarBlockRules         = "block_rules"
 	OffCPUVarEpoch              = "epoch"
@@ -257,23 +268,26 @@ type OffCPUProgramSpecs struct {
 	ResumedAtExit   *ebpf.ProgramSpec `ebpf:"resumed_at_exit"`
 	ResumedAtFinish *ebpf.ProgramSpec `ebpf:"resumed_at_finish"`
 	Switched        *ebpf.ProgramSpec `ebpf:"switched"`
+	SwitchedAlone   *ebpf.ProgramSpec `ebpf:"switched_alone"`
 }
 
 // OffCPUMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type OffCPUMapSpecs struct {
-	OffcpuCpus      *ebpf.MapSpec `ebpf:"offcpu_cpus"`
-	OffcpuThreadIds *ebpf.MapSpec `ebpf:"offcpu_thread_ids"`
-	OffcpuThreads   *ebpf.MapSpec `ebpf:"offcpu_threads"`
-	ProcessEvents   *ebpf.MapSpec `ebpf:"process_events"`
-	ProcessLosses   *ebpf.MapSpec `ebpf:"process_losses"`
-	Scope           *ebpf.MapSpec `ebpf:"scope"`
-	StackTables     *ebpf.MapSpec `ebpf:"stack_tables"`
-	UnwindChunks    *ebpf.MapSpec `ebpf:"unwind_chunks"`
-	UnwindCpus      *ebpf.MapSpec `ebpf:"unwind_cpus"`
-	UnwindRules     *ebpf.MapSpec `ebpf:"unwind_rules"`
-	UnwindSaved     *ebpf.MapSpec `ebpf:"unwind_saved"`
+	OffcpuCpus       *ebpf.MapSpec `ebpf:"offcpu_cpus"`
+	OffcpuDeparting  *ebpf.MapSpec `ebpf:"offcpu_departing"`
+	OffcpuDepartures *ebpf.MapSpec `ebpf:"offcpu_departures"`
+	OffcpuThreadIds  *ebpf.MapSpec `ebpf:"offcpu_thread_ids"`
+	OffcpuThreads    *ebpf.MapSpec `ebpf:"offcpu_threads"`
+	ProcessEvents    *ebpf.MapSpec `ebpf:"process_events"`
+	ProcessLosses    *ebpf.MapSpec `ebpf:"process_losses"`
+	Scope            *ebpf.MapSpec `ebpf:"scope"`
+	StackTables      *ebpf.MapSpec `ebpf:"stack_tables"`
+	UnwindChunks     *ebpf.MapSpec `ebpf:"unwind_chunks"`
+	UnwindCpus       *ebpf.MapSpec `ebpf:"unwind_cpus"`
+	UnwindRules      *ebpf.MapSpec `ebpf:"unwind_rules"`
+	UnwindSaved      *ebpf.MapSpec `ebpf:"unwind_saved"`
 }
 
 // OffCPUVariableSpecs contains global variables before they are loaded into the kernel.
@@ -319,22 +333,26 @@ func (o *OffCPUObjects) Close() error {
 //
 // It can be passed to LoadOffCPUObjects or ebpf.CollectionSpec.LoadAndAssign.
 type OffCPUMaps struct {
-	OffcpuCpus      *ebpf.Map `ebpf:"offcpu_cpus"`
-	OffcpuThreadIds *ebpf.Map `ebpf:"offcpu_thread_ids"`
-	OffcpuThreads   *ebpf.Map `ebpf:"offcpu_threads"`
-	ProcessEvents   *ebpf.Map `ebpf:"process_events"`
-	ProcessLosses   *ebpf.Map `ebpf:"process_losses"`
-	Scope           *ebpf.Map `ebpf:"scope"`
-	StackTables     *ebpf.Map `ebpf:"stack_tables"`
-	UnwindChunks    *ebpf.Map `ebpf:"unwind_chunks"`
-	UnwindCpus      *ebpf.Map `ebpf:"unwind_cpus"`
-	UnwindRules     *ebpf.Map `ebpf:"unwind_rules"`
-	UnwindSaved     *ebpf.Map `ebpf:"unwind_saved"`
+	OffcpuCpus       *ebpf.Map `ebpf:"offcpu_cpus"`
+	OffcpuDeparting  *ebpf.Map `ebpf:"offcpu_departing"`
+	OffcpuDepartures *ebpf.Map `ebpf:"offcpu_departures"`
+	OffcpuThreadIds  *ebpf.Map `ebpf:"offcpu_thread_ids"`
+	OffcpuThreads    *ebpf.Map `ebpf:"offcpu_threads"`
+	ProcessEvents    *ebpf.Map `ebpf:"process_events"`
+	ProcessLosses    *ebpf.Map `ebpf:"process_losses"`
+	Scope            *ebpf.Map `ebpf:"scope"`
+	StackTables      *ebpf.Map `ebpf:"stack_tables"`
+	UnwindChunks     *ebpf.Map `ebpf:"unwind_chunks"`
+	UnwindCpus       *ebpf.Map `ebpf:"unwind_cpus"`
+	UnwindRules      *ebpf.Map `ebpf:"unwind_rules"`
+	UnwindSaved      *ebpf.Map `ebpf:"unwind_saved"`
 }
 
 func (m *OffCPUMaps) Close() error {
 	return _OffCPUClose(
 		m.OffcpuCpus,
+		m.OffcpuDeparting,
+		m.OffcpuDepartures,
 		m.OffcpuThreadIds,
 		m.OffcpuThreads,
 		m.ProcessEvents,
@@ -378,6 +396,7 @@ type OffCPUPrograms struct {
 	ResumedAtExit   *ebpf.Program `ebpf:"resumed_at_exit"`
 	ResumedAtFinish *ebpf.Program `ebpf:"resumed_at_finish"`
 	Switched        *ebpf.Program `ebpf:"switched"`
+	SwitchedAlone   *ebpf.Program `ebpf:"switched_alone"`
 }
 
 func (p *OffCPUPrograms) Close() error {
@@ -385,6 +404,7 @@ func (p *OffCPUPrograms) Close() error {
 		p.ResumedAtExit,
 		p.ResumedAtFinish,
 		p.Switched,
+		p.SwitchedAlone,
 	)
 }
 

@@ -303,17 +303,24 @@ static __always_inline u32 stack_take(void *ctx, struct unwind_state *walk, stru
 	return bytes;
 }
 
-/* Adds the entry to its twin, or keeps it. It has `bytes` of frames; comm is that of the running thread. */
-static __always_inline void stack_end(struct stack_table *table, struct stack_entry *entry, u32 bytes)
+/* Adds the entry, of `bytes` of frames, to its twin; else keeps it: true then, and its comm is still to be written. */
+static __always_inline bool stack_keep(struct stack_table *table, struct stack_entry *entry, u32 bytes)
 {
 	u32 offset = table->used;
 
 	entry->hash = stack_hash(entry, bytes);
 	if (stack_merge(table, entry, offset))
-		return;
-	bpf_get_current_comm(entry->comm, sizeof(entry->comm));
+		return false;
 	table->entries += 1;
 	table->used = offset + sizeof(*entry) + bytes;
+	return true;
+}
+
+/* Adds the entry to its twin, or keeps it. It has `bytes` of frames; comm is that of the running thread. */
+static __always_inline void stack_end(struct stack_table *table, struct stack_entry *entry, u32 bytes)
+{
+	if (stack_keep(table, entry, bytes))
+		bpf_get_current_comm(entry->comm, sizeof(entry->comm));
 }
 
 #endif

@@ -123,6 +123,7 @@ struct task_struct {
 	u64 start_boottime;
 	u64 self_exec_id;
 	struct task_struct *group_leader;
+	char comm[16]; /* TASK_COMM_LEN */
 	struct signal_struct *signal;
 	struct files_struct *files;
 };

@@ -121,6 +121,9 @@ func (e *Engine) startOffCPU(loader *kernel.Loader, host host) (*running, []proc
 	if err != nil {
 		return nil, nil, err
 	}
+	if why := observer.Degraded(); why != nil {
+		e.degrade("off_cpu.stacks", why)
+	}
 	return &running{
 		Observation: observer, reportInterval: c.ReportInterval,
 		starts: fmt.Sprintf("timing waits of %s and more", c.MinBlock),

@@ -8,8 +8,10 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -22,17 +24,33 @@ import (
 type features struct {
 	// exitTracepoint is sched_exit_tp, which a thread passes when it runs again.
 	exitTracepoint bool
+	// finish is the function that the scheduler ends a switch in, in the thread that
+	// runs again (finish_task_switch, kernel/sched/core.c), where there is no such
+	// tracepoint and the kernel has kprobes; else empty.
+	finish string
 	// taskStorage is storage for each task that may be asked for while the scheduler
 	// holds its locks: since 6.4 its memory comes from BPF's own allocator, before
 	// from the kernel's, which may wake another thread.
 	taskStorage bool
 }
 
-func featuresOf(loader *kernel.Loader) (features, error) {
+// errAlone says what is less where no hook sees a thread run again.
+var errAlone = errors.New("the kernel has neither the tracepoint sched_exit_tp nor kprobes (CONFIG_KPROBES): " +
+	"each wait's stack is taken before it is known to be long, at most 2,560 times a second on each CPU; what is beyond is told without a stack")
+
+// alone says that no hook sees a thread run again.
+func (f features) alone() bool { return !f.exitTracepoint && f.finish == "" }
+
+func featuresOf(loader *kernel.Loader, sysRoot, procRoot string) (features, error) {
 	var f features
 	var err error
 	if f.exitTracepoint, err = loader.HasTracepoint("sched_exit_tp"); err != nil {
 		return f, err
+	}
+	if !f.exitTracepoint {
+		if f.finish, err = finishOf(sysRoot, procRoot); err != nil {
+			return f, err
+		}
 	}
 	for _, member := range []string{"selem_ma", "use_kmalloc_nolock"} {
 		has, err := loader.HasField("bpf_local_storage_map", member)
@@ -44,12 +62,13 @@ func featuresOf(loader *kernel.Loader) (features, error) {
 	return f, nil
 }
 
-// trim takes out of an object what the kernel has not.
-func (f features) trim(spec *ebpf.CollectionSpec, threads uint32) error {
-	if f.exitTracepoint {
-		delete(spec.Programs, bindings.OffCPUProgResumedAtFinish)
-	} else {
-		delete(spec.Programs, bindings.OffCPUProgResumedAtExit)
+// trim takes out of an object what the kernel has not. threads and departures bound
+// what is kept of threads, where it is kept in maps.
+func (f features) trim(spec *ebpf.CollectionSpec, threads, departures uint32) error {
+	wanted := f.programs()
+	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return !slices.Contains(wanted, name) })
+	if f.alone() {
+		spec.Maps[bindings.OffCPUMapOffcpuDepartures].MaxEntries = departures
 	}
 	if !f.taskStorage {
 		spec.Maps[bindings.OffCPUMapOffcpuThreadIds].MaxEntries = threads
@@ -64,52 +83,63 @@ func (f features) trim(spec *ebpf.CollectionSpec, threads uint32) error {
 	return nil
 }
 
-// attach attaches what was loaded, the program that measures last: what it finds
-// is taken by the other one.
-func (f features) attach(coll *ebpf.Collection, procRoot string) (_ []link.Link, err error) {
-	var links []link.Link
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, closeLinks(links))
-		}
-	}()
-	var resumed link.Link
-	if f.exitTracepoint {
-		resumed, err = link.AttachTracing(link.TracingOptions{Program: coll.Programs[bindings.OffCPUProgResumedAtExit]})
-	} else {
-		resumed, err = attachFinish(coll.Programs[bindings.OffCPUProgResumedAtFinish], procRoot)
+// programs are those that are attached, the one that measures last: what it finds is
+// taken by the other one.
+func (f features) programs() []string {
+	switch {
+	case f.exitTracepoint:
+		return []string{bindings.OffCPUProgResumedAtExit, bindings.OffCPUProgSwitched}
+	case f.finish != "":
+		return []string{bindings.OffCPUProgResumedAtFinish, bindings.OffCPUProgSwitched}
+	default:
+		return []string{bindings.OffCPUProgSwitchedAlone}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("attaching to where a thread runs again: %w; that needs the tracepoint sched_exit_tp, or kprobes (CONFIG_KPROBES)", err)
-	}
-	links = append(links, resumed)
-	switched, err := link.AttachTracing(link.TracingOptions{Program: coll.Programs[bindings.OffCPUProgSwitched]})
-	if err != nil {
-		return nil, fmt.Errorf("attaching to sched_switch: %w", err)
-	}
-	return append(links, switched), nil
 }
 
-// finishTaskSwitch is the kernel's function that the scheduler ends a switch in, in
-// the thread that runs again (kernel/sched/core.c); compilers add a suffix.
+// attach attaches what was loaded.
+func (f features) attach(coll *ebpf.Collection) ([]link.Link, error) {
+	var links []link.Link
+	for _, name := range f.programs() {
+		attached, err := f.attachOne(name, coll.Programs[name])
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("attaching the program %s to the scheduler: %w", name, err), closeLinks(links))
+		}
+		links = append(links, attached)
+	}
+	return links, nil
+}
+
+func (f features) attachOne(name string, program *ebpf.Program) (link.Link, error) {
+	if name == bindings.OffCPUProgResumedAtFinish {
+		return link.Kprobe(f.finish, program, nil)
+	}
+	return link.AttachTracing(link.TracingOptions{Program: program})
+}
+
+// finishTaskSwitch is a line of kallsyms; compilers add a suffix to the name.
 var finishTaskSwitch = regexp.MustCompile(`^[0-9a-f]+ [tT] (finish_task_switch(?:\.isra\.\d+|\.constprop\.\d+)?)$`)
 
-func attachFinish(program *ebpf.Program, procRoot string) (link.Link, error) {
+// finishOf returns the name of finish_task_switch; it is empty where the kernel has no
+// kprobes, or has inlined the function.
+func finishOf(sysRoot, procRoot string) (string, error) {
+	if _, err := os.Stat(sysRoot + "/bus/event_source/devices/kprobe"); errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
 	file, err := os.Open(procRoot + "/kallsyms")
 	if err != nil {
-		return nil, err
+		return "", fmt.Errorf("looking for finish_task_switch: %w", err)
 	}
 	defer file.Close()
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		if match := finishTaskSwitch.FindSubmatch(lines.Bytes()); match != nil {
-			return link.Kprobe(string(match[1]), program, nil)
+			return string(match[1]), nil
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", file.Name(), err)
+		return "", fmt.Errorf("looking for finish_task_switch: reading %s: %w", file.Name(), err)
 	}
-	return nil, fmt.Errorf("the kernel has neither the tracepoint nor, in %s, the function finish_task_switch", file.Name())
+	return "", nil
 }
 
 func closeLinks(links []link.Link) error {

@@ -24,6 +24,10 @@ const (
 	// where task storage cannot be used; threadBytes is what each takes.
 	threadsByID = 32768
 	threadBytes = 96
+	// departureBytes is what the stack of a thread takes that has left, where stacks
+	// are taken then; maxDepartures bounds their number.
+	departureBytes = 2240
+	maxDepartures  = 8192
 )
 
 // Observer is the running off-CPU observation.
@@ -36,8 +40,10 @@ type Observer struct {
 	pace     stacks.Pace
 	epoch    uint32 // scopes are looked at again in each
 
-	overMax, lostThread, lostUntold atomic.Uint64
-	attached                        atomic.Int64
+	departures uint32 // the most threads of which a stack is kept; 0 where that is not needed
+
+	overMax, lostThread, lostUntold, stackless atomic.Uint64
+	attached                                   atomic.Int64
 }
 
 var _ observe.Observation = (*Observer)(nil)
@@ -45,7 +51,7 @@ var _ observe.Observation = (*Observer)(nil)
 // Start loads the programs and observes from then on. shared are the maps of
 // process.bpf.c and those of unwind tables.
 func Start(config Config, loader *kernel.Loader, shared map[string]*ebpf.Map, host observe.Host) (*Observer, error) {
-	has, err := featuresOf(loader)
+	has, err := featuresOf(loader, config.SysRoot, config.ProcRoot)
 	if err != nil {
 		return nil, err
 	}
@@ -57,14 +63,19 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 	if err != nil {
 		return nil, fmt.Errorf("reading the off-CPU programs: %w", err)
 	}
-	if err := has.trim(spec, threadsByID); err != nil {
+	o := &Observer{config: config, features: has, pace: stacks.NewPace(), epoch: 1}
+	tableBytes := config.MapBytes
+	if has.alone() {
+		tableBytes /= 2
+		o.departures = uint32(min(maxDepartures, tableBytes/departureBytes))
+	}
+	if err := has.trim(spec, threadsByID, o.departures); err != nil {
 		return nil, fmt.Errorf("preparing the off-CPU programs: %w", err)
 	}
-	o := &Observer{config: config, features: has, pace: stacks.NewPace(), epoch: 1}
 	o.coll, o.Record, err = stacks.Object{
 		What: "the off-CPU programs", Spec: spec, Shape: shape,
 		KernelStacks: config.KernelStacks, UserStacks: config.UserStacks, MaxDepth: config.MaxDepth,
-		MapBytes: config.MapBytes, SampleBytes: config.SampleBytes, SysRoot: config.SysRoot, ProcRoot: config.ProcRoot,
+		MapBytes: tableBytes, SampleBytes: config.SampleBytes, SysRoot: config.SysRoot, ProcRoot: config.ProcRoot,
 	}.Load(loader, shared, host)
 	if err != nil {
 		return nil, err
@@ -77,7 +88,7 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 	if err := o.SetLevel(0); err != nil {
 		return nil, err
 	}
-	o.links, err = o.features.attach(o.coll, config.ProcRoot)
+	o.links, err = o.features.attach(o.coll)
 	o.attached.Store(int64(len(o.links)))
 	return o, err
 }
@@ -100,15 +111,17 @@ func (o *Observer) count() error {
 	if err := o.coll.Maps[bindings.OffCPUMapOffcpuCpus].Lookup(uint32(0), &cpus); err != nil {
 		return fmt.Errorf("reading what the off-CPU programs count: %w", err)
 	}
-	var overMax, thread, untold uint64
+	var overMax, thread, untold, stackless uint64
 	for _, cpu := range cpus {
 		overMax += cpu.OverMax
 		thread += cpu.LostThread
 		untold += cpu.LostUntold
+		stackless += cpu.Stackless
 	}
 	o.overMax.Store(overMax)
 	o.lostThread.Store(thread)
 	o.lostUntold.Store(untold)
+	o.stackless.Store(stackless)
 	return nil
 }
 
@@ -126,6 +139,14 @@ func (o *Observer) set(name string, value time.Duration) error {
 	return nil
 }
 
+// Degraded says why the observation is less than it could be, or nil.
+func (o *Observer) Degraded() error {
+	if o.features.alone() {
+		return errAlone
+	}
+	return nil
+}
+
 // Attached is the number of hooks.
 func (o *Observer) Attached() int { return int(o.attached.Load()) }
 
@@ -136,20 +157,21 @@ func (o *Observer) Losses() []observe.Loss {
 		observe.Loss{Probe: probe, Reason: "over_max_block", Count: o.overMax.Load()},
 		observe.Loss{Probe: probe, Reason: "threads_full", Count: o.lostThread.Load()},
 		observe.Loss{Probe: probe, Reason: "untold", Count: o.lostUntold.Load()},
+		observe.Loss{Probe: probe, Reason: "stack_untaken", Count: o.stackless.Load(), Told: true},
 	)
 }
 
 // Costs reads the kernel's run-time statistics of the programs.
 func (o *Observer) Costs() ([]observe.ProgramCost, error) { return stacks.Costs(o.coll) }
 
-// MapBytes is the memory of the tables, and of what is known of threads where
-// their number is bounded; task storage comes and goes with the threads.
+// MapBytes is the memory of the tables, and of what is kept of threads where their
+// number is bounded; task storage comes and goes with the threads.
 func (o *Observer) MapBytes() uint64 {
 	bytes := o.Tables.MapBytes()
 	if !o.features.taskStorage {
 		bytes += threadsByID * threadBytes
 	}
-	return bytes
+	return bytes + uint64(o.departures)*departureBytes
 }
 
 // Close stops observing and frees everything.

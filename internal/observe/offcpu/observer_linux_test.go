@@ -7,6 +7,7 @@ package offcpu
 import (
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,7 +49,7 @@ func watch(t *testing.T, config Config, change func(*features)) *watching {
 	t.Cleanup(func() { require.NoError(t, tracker.Close()) })
 	host := observetest.NewHost()
 	host.Everybody = true
-	has, err := featuresOf(loader)
+	has, err := featuresOf(loader, config.SysRoot, config.ProcRoot)
 	require.NoError(t, err)
 	if change != nil {
 		change(&has)
@@ -56,7 +57,13 @@ func watch(t *testing.T, config Config, change func(*features)) *watching {
 	o, err := start(config, has, loader, tracker.SharedMaps(), host)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, o.Close()) })
-	require.Equal(t, 2, o.Attached())
+	if has.alone() {
+		require.Equal(t, 1, o.Attached())
+		require.Equal(t, errAlone, o.Degraded())
+	} else {
+		require.Equal(t, 2, o.Attached())
+		require.NoError(t, o.Degraded())
+	}
 	return &watching{Observer: o, t: t, tracker: tracker, seen: map[uint32][]model.Sample{}}
 }
 
@@ -127,38 +134,19 @@ func between(t *testing.T, asked, took, told time.Duration) {
 	require.LessOrEqual(t, told, took)
 }
 
-// kprobes is where the kernel shows that it has kprobes.
-const kprobes = "/sys/bus/event_source/devices/kprobe"
-
 // variants are the ways in which a thread's departure is kept and its return met.
 func variants(t *testing.T, test func(*testing.T, func(*features))) {
 	t.Run("as the kernel has it", func(t *testing.T) { test(t, nil) })
 	t.Run("threads by id", func(t *testing.T) { test(t, func(f *features) { f.taskStorage = false }) })
 	t.Run("at finish_task_switch", func(t *testing.T) {
-		if _, err := os.Stat(kprobes); err != nil {
-			t.Skipf("the kernel has no kprobes: %v", err)
+		finish, err := finishOf("/sys", "/proc")
+		require.NoError(t, err)
+		if finish == "" {
+			t.Skip("the kernel has no kprobes")
 		}
-		test(t, func(f *features) { f.exitTracepoint = false })
+		test(t, func(f *features) { f.exitTracepoint, f.finish = false, finish })
 	})
-}
-
-// TestNoHook holds that a kernel that has no hook where a thread returns is told what it lacks, and that nothing stays attached.
-func TestNoHook(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("loading BPF programs needs root")
-	}
-	if _, err := os.Stat(kprobes); err == nil {
-		t.Skip("the kernel has kprobes")
-	}
-	loader := kernel.NewLoader()
-	tracker, err := lifecycle.Start(loader, 4096)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, tracker.Close()) }()
-	has, err := featuresOf(loader)
-	require.NoError(t, err)
-	has.exitTracepoint = false
-	_, err = start(config(), has, loader, tracker.SharedMaps(), observetest.NewHost())
-	require.ErrorContains(t, err, "that needs the tracepoint sched_exit_tp, or kprobes (CONFIG_KPROBES)")
+	t.Run("as they leave", func(t *testing.T) { test(t, func(f *features) { f.exitTracepoint, f.finish = false, "" }) })
 }
 
 // TestWaits holds that long waits are told with their stacks, short ones together, and none at all that is out of scope.
@@ -182,7 +170,10 @@ func TestWaits(t *testing.T) {
 		between(t, 5*long, longest, w.told(tid, model.BlockSleep))
 		between(t, 5*short, whole-5*long, w.told(tid, model.BlockShort))
 		frames := 0
+		comm, err := os.ReadFile("/proc/self/comm")
+		require.NoError(t, err)
 		for _, s := range w.seen[uint32(tid)] {
+			require.Equal(t, strings.TrimSpace(string(comm)), s.ThreadName)
 			if s.BlockReason == model.BlockShort {
 				require.Empty(t, s.Frames)
 			} else {
@@ -207,6 +198,39 @@ func TestWaits(t *testing.T) {
 		}
 		require.NotZero(t, w.Samples())
 	})
+}
+
+// TestFewStacks holds that only so many stacks are taken where each wait costs one, and that no time is lost by it.
+func TestFewStacks(t *testing.T) {
+	c := config()
+	c.MinBlock = 0
+	w := watch(t, c, func(f *features) { f.exitTracepoint, f.finish = false, "" })
+	const waits, asleep = 5000, 10 * time.Microsecond // each takes six times as long: the kernel's slack of timers
+	var longest time.Duration
+	began := time.Now()
+	tid := thread(func() {
+		for range waits {
+			longest += sleep(asleep)
+		}
+	})
+	whole := time.Since(began)
+	w.look()
+	var told, without time.Duration
+	for _, s := range w.seen[uint32(tid)] {
+		told += time.Duration(s.Values[0])
+		if len(s.Frames) == 0 {
+			without += time.Duration(s.Values[0])
+		}
+	}
+	t.Logf("asleep for %s, told %s, of which %s without a stack; %d waits", longest, told, without, w.loss("stack_untaken"))
+	between(t, waits*asleep, whole, told)
+	if taken := uint64(1+whole/(100*time.Millisecond)) * 256 * uint64(runtime.NumCPU()); taken < waits {
+		require.GreaterOrEqual(t, w.loss("stack_untaken"), waits-taken)
+		require.NotZero(t, without)
+	} else {
+		require.True(t, guest.Running(), "%d waits took %s", waits, whole)
+	}
+	require.Less(t, without, told)
 }
 
 // TestMaxBlock holds that what waits for too long is counted instead.
