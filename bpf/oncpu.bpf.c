@@ -31,10 +31,7 @@ int sample(struct bpf_perf_event_data *ctx)
 	if (scope_excludes(known, SCOPE_ON_CPU))
 		return 0;
 	process_current(&who.start_boottime, &who.exec_id);
-	if (known)
-		who.space = known->space;
-	else
-		scope_ask(who.pid, who.start_boottime, who.exec_id);
+	who.space = scope_met(known, who.pid, who.start_boottime, who.exec_id);
 	table = stack_table();
 	if (!table)
 		return 0;

@@ -39,9 +39,10 @@ type MemoryFaultsBpfUserPtRegs struct {
 }
 
 type MemoryFaultsScopeEntry struct {
-	_     structs.HostLayout
-	Bits  uint32
-	Space uint32
+	_         structs.HostLayout
+	Bits      uint32
+	Space     uint32
+	LentUntil uint64
 }
 
 type MemoryFaultsUnwindCpu struct {

@@ -89,9 +89,10 @@ type MemoryMallocOuter struct {
 }
 
 type MemoryMallocScopeEntry struct {
-	_     structs.HostLayout
-	Bits  uint32
-	Space uint32
+	_         structs.HostLayout
+	Bits      uint32
+	Space     uint32
+	LentUntil uint64
 }
 
 type MemoryMallocUnwindCpu struct {

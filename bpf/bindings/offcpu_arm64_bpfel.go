@@ -56,9 +56,10 @@ type OffCPUOffcpuThread struct {
 }
 
 type OffCPUScopeEntry struct {
-	_     structs.HostLayout
-	Bits  uint32
-	Space uint32
+	_         structs.HostLayout
+	Bits      uint32
+	Space     uint32
+	LentUntil uint64
 }
 
 type OffCPUStackEntry struct {

@@ -142,7 +142,8 @@ func (u *unwinding) provide(w wanted) {
 	if space == nil {
 		return
 	}
-	missing := u.tell(w, space)
+	publish := func() { u.publish(w.key, w.subject) }
+	missing := u.tell(w, space, publish)
 	var made []*store.Binary
 	for _, r := range missing {
 		if r.Size >= largeBytes {
@@ -154,16 +155,17 @@ func (u *unwinding) provide(w wanted) {
 		}
 	}
 	if len(made) > 0 {
-		u.tell(w, space)
+		u.tell(w, space, publish)
 	}
 	for _, b := range made {
 		u.store.Release(b)
 	}
 }
 
-// tell tells the kernel of the mappings whose tables are there, and returns those
-// that have none yet, one for each binary, the smallest first.
-func (u *unwinding) tell(w wanted, space *symbol.AddressSpace) (missing []symbol.Region) {
+// tell lists the mappings whose tables are there, has publish tell the kernel, and
+// returns those that have none yet, one for each binary, the smallest first.
+// publish runs without a new list, too, when none can be made.
+func (u *unwinding) tell(w wanted, space *symbol.AddressSpace, publish func()) (missing []symbol.Region) {
 	u.telling.Lock()
 	defer u.telling.Unlock()
 	regions := space.Regions()
@@ -182,15 +184,15 @@ func (u *unwinding) tell(w wanted, space *symbol.AddressSpace) (missing []symbol
 	tables, err := u.store.NewSpace(list)
 	if err != nil {
 		u.fail(fmt.Errorf("listing unwind tables for process %d: %w", w.key.PID, err))
+		publish()
 		return missing
 	}
 	u.skipped.Add(uint64(tables.Skipped))
 	old, ok := w.subject.install(tables)
 	if !ok {
 		old = tables // it was closed meanwhile
-	} else {
-		u.publish(w.key, w.subject)
 	}
+	publish()
 	u.mu.Lock()
 	u.retire(old)
 	u.mu.Unlock()
@@ -284,7 +286,7 @@ func (u *unwinding) buildLarge(places map[observe.SubjectKey]place) {
 		return
 	}
 	for _, p := range places {
-		u.tell(p.want, p.space)
+		u.tell(p.want, p.space, func() { u.publish(p.want.key, p.want.subject) })
 	}
 	u.store.Release(made)
 }

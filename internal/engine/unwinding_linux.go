@@ -16,12 +16,13 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/unwind/store"
 )
 
 const (
-	// retireAfter is how long a list outlives its use: until the kernel was told of
-	// the next one, and with time to spare.
+	// retireAfter is how long a list outlives its use: the kernel lends it to forks for
+	// a while (SCOPE_LENT_NS of bpf/include/process.h), and there is time to spare.
 	retireAfter = 2 * time.Second
 	// maxCompiled bounds the pieces of compiled code in a list, which shall not
 	// take the place of binaries; those beyond are unwound the same way.
@@ -145,14 +146,22 @@ func newUnwinding(maxBytes uint64, logger *zap.Logger) (*unwinding, error) {
 	}, nil
 }
 
-// want has the tables of a subject's mappings looked up. Subjects are bounded, and
-// each is due once.
-func (u *unwinding) want(key observe.SubjectKey, s *subject) {
-	u.mu.Lock()
+// want follows a subject's mappings from now on. answer tells the kernel of the
+// tables that are there already; those that are missing are made. Subjects are
+// bounded, and each is due once.
+func (u *unwinding) want(key observe.SubjectKey, s *subject, space *symbol.AddressSpace, answer func()) {
 	w := wanted{key: key, subject: s}
+	u.mu.Lock()
 	s.tables.key = key
-	u.due[key] = w
 	u.running[key.PID] = w
+	u.mu.Unlock()
+	if len(u.tell(w, space, answer)) == 0 {
+		return
+	}
+	u.mu.Lock()
+	if _, ok := u.due[key]; !ok {
+		u.due[key] = w
+	}
 	u.mu.Unlock()
 	rouse(u.wake)
 }
