@@ -93,6 +93,7 @@ const (
 	OnCPUUnwindCfaUNWIND_CFA_END      OnCPUUnwindCfa = 6
 	OnCPUUnwindCfaUNWIND_CFA_REGISTER OnCPUUnwindCfa = 7
 	OnCPUUnwindCfaUNWIND_CFA_SP_DEREF OnCPUUnwindCfa = 64
+	OnCPUUnwindCfaUNWIND_CFA_GO_GROWS OnCPUUnwindCfa = 65
 )
 
 type OnCPUUnwindCpu struct {
@@ -187,10 +188,11 @@ type OnCPUUnwindState struct {
 	Leaf        uint16
 	Changes     uint16
 	LeafByFp    uint16
+	Second      uint16
+	Unused      uint16
 	End         uint32
 	Found       uint32
 	WindowBytes uint32
-	_           [4]byte
 	WindowAt    uint64
 	Window      [32]uint64
 }

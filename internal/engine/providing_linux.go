@@ -209,8 +209,9 @@ func (u *unwinding) acquire(space *symbol.AddressSpace, r symbol.Region, pid uin
 	return b
 }
 
-// build makes the table of a region's binary; one that cannot have a table, as
-// one that is damaged, has none. What may come right later is an error.
+// build makes the table of a region's binary, by its separate debug file where it
+// says nothing of its frames itself; one that cannot have a table, as one that is
+// damaged, has none. What may come right later is an error.
 func (u *unwinding) build(space *symbol.AddressSpace, r symbol.Region) (_ *unwind.Table, err error) {
 	image, closeFile, err := space.OpenRegion(r)
 	if err != nil {
@@ -218,6 +219,16 @@ func (u *unwinding) build(space *symbol.AddressSpace, r symbol.Region) (_ *unwin
 	}
 	defer func() { err = errors.Join(err, closeFile()) }()
 	table, errBuild := unwind.Build(image, unwind.Limits{})
+	if errors.Is(errBuild, unwind.ErrNone) {
+		debug, err := space.OpenDebug(r)
+		switch {
+		case err == nil:
+			table, errBuild = unwind.Build(image, unwind.Limits{}, debug.Image)
+			errBuild = errors.Join(errBuild, debug.Close())
+		case !errors.Is(err, symbol.ErrNoDebug):
+			errBuild = err
+		}
+	}
 	if errBuild != nil && !errors.Is(errBuild, unwind.ErrNone) {
 		u.fail(fmt.Errorf("making the unwind table of %s: %w", r.Path(), errBuild))
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -215,6 +216,37 @@ func TestForked(t *testing.T) {
 	}
 	require.Greater(t, children.within("main burn middle inner"), 0.6)
 	require.LessOrEqual(t, float64(children.samples-children.errors[model.StackWhole]), allowed*float64(children.samples))
+}
+
+// TestGoGrows holds that what Go's runtime does on another stack, to make room on a goroutine's, has the goroutine's functions as callers.
+func TestGoGrows(t *testing.T) {
+	needRoot(t)
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the walk does not have the register that g is in")
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skipf("no Go compiler: %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "gogrow")
+	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "testdata/gogrow/main.go").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	e := begin(t, configuration(time.Millisecond, process.Selector{Exe: path}))
+	p := launch(t, path, "1000")
+	require.Empty(t, p.end())
+	e.end()
+	got := add(e.of(isPID(p.Process.Pid)))
+	grows, known := int64(0), int64(0)
+	for stack, n := range got.stacks {
+		if _, inner, found := strings.Cut(stack, "runtime.newstack"); found && !strings.Contains(inner, "goschedImpl") {
+			grows += n
+			if strings.HasPrefix(stack, "runtime.goexit main.main.func1 main.deeper") {
+				known += n
+			}
+		}
+	}
+	t.Logf("%d of %d samples are where a stack grows, %d of them below the goroutine's functions", grows, got.samples, known)
+	require.Greater(t, grows, got.samples/20)
+	require.GreaterOrEqual(t, float64(known), 0.97*float64(grows), "%v", got.errors)
 }
 
 // TestInTheKernel holds that user stacks of samples that are taken in the kernel are whole: they begin at the registers
