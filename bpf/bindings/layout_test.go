@@ -173,8 +173,9 @@ func TestSpecs(t *testing.T) {
 	require.Equal(t, ebpf.RingBuf, process.Maps[ProcessMapProcessEvents].Type)
 
 	oncpu := embedded(t, "oncpu")
-	require.Len(t, oncpu.Programs, 1)
+	require.Len(t, oncpu.Programs, 2)
 	require.Equal(t, ebpf.PerfEvent, oncpu.Programs[OnCPUProgSample].Type)
+	require.Equal(t, ebpf.PerfEvent, oncpu.Programs[OnCPUProgMeet].Type)
 	require.Equal(t, ebpf.ArrayOfMaps, oncpu.Maps[OnCPUMapStackTables].Type)
 	for name, want := range map[string]any{
 		OnCPUVarArenaBytes: uint32(64 << 10), OnCPUVarStackBytes: uint32(127 * 8),

@@ -192,6 +192,7 @@ const (
 	OnCPUMapUnwindCpus        = "unwind_cpus"
 	OnCPUMapUnwindRules       = "unwind_rules"
 	OnCPUMapUnwindSaved       = "unwind_saved"
+	OnCPUProgMeet             = "meet"
 	OnCPUProgSample           = "sample"
 	OnCPUVarArenaBytes        = "arena_bytes"
 	OnCPUVarGeneration        = "generation"
@@ -251,6 +252,7 @@ type OnCPUSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type OnCPUProgramSpecs struct {
+	Meet   *ebpf.ProgramSpec `ebpf:"meet"`
 	Sample *ebpf.ProgramSpec `ebpf:"sample"`
 }
 
@@ -355,11 +357,13 @@ type OnCPUVariables struct {
 //
 // It can be passed to LoadOnCPUObjects or ebpf.CollectionSpec.LoadAndAssign.
 type OnCPUPrograms struct {
+	Meet   *ebpf.Program `ebpf:"meet"`
 	Sample *ebpf.Program `ebpf:"sample"`
 }
 
 func (p *OnCPUPrograms) Close() error {
 	return _OnCPUClose(
+		p.Meet,
 		p.Sample,
 	)
 }

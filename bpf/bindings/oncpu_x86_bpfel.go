@@ -209,6 +209,7 @@ const (
 	OnCPUMapUnwindCpus        = "unwind_cpus"
 	OnCPUMapUnwindRules       = "unwind_rules"
 	OnCPUMapUnwindSaved       = "unwind_saved"
+	OnCPUProgMeet             = "meet"
 	OnCPUProgSample           = "sample"
 	OnCPUVarArenaBytes        = "arena_bytes"
 	OnCPUVarGeneration        = "generation"
@@ -268,6 +269,7 @@ type OnCPUSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type OnCPUProgramSpecs struct {
+	Meet   *ebpf.ProgramSpec `ebpf:"meet"`
 	Sample *ebpf.ProgramSpec `ebpf:"sample"`
 }
 
@@ -372,11 +374,13 @@ type OnCPUVariables struct {
 //
 // It can be passed to LoadOnCPUObjects or ebpf.CollectionSpec.LoadAndAssign.
 type OnCPUPrograms struct {
+	Meet   *ebpf.Program `ebpf:"meet"`
 	Sample *ebpf.Program `ebpf:"sample"`
 }
 
 func (p *OnCPUPrograms) Close() error {
 	return _OnCPUClose(
+		p.Meet,
 		p.Sample,
 	)
 }

@@ -57,6 +57,7 @@ func (u *unwinding) run(ctx context.Context, charge func(func())) {
 				break
 			}
 			charge(func() { u.provide(w) })
+			u.done()
 		}
 	}
 }
@@ -75,6 +76,7 @@ func (u *unwinding) runLarge(ctx context.Context, charge func(func())) {
 				break
 			}
 			charge(func() { u.buildLarge(places) })
+			u.done()
 		}
 	}
 }
@@ -93,6 +95,7 @@ func (u *unwinding) next(now time.Time) (w wanted, later time.Duration, ok bool)
 			continue
 		}
 		delete(u.due, key)
+		u.working++
 		if follows {
 			known.pause = nextPause(known.pause, now.Sub(known.since))
 			known.since = now
@@ -280,8 +283,18 @@ func (u *unwinding) nextLarge() (places map[observe.SubjectKey]place) {
 			break
 		}
 	}
-	delete(u.large, content)
+	if places != nil {
+		delete(u.large, content)
+		u.working++
+	}
 	return places
+}
+
+// done tells that what next or nextLarge has returned is made.
+func (u *unwinding) done() {
+	u.mu.Lock()
+	u.working--
+	u.mu.Unlock()
 }
 
 // buildLarge makes a table and lets those who wait for it have it. Of the

@@ -27,6 +27,10 @@ const (
 	// maxCompiled bounds the pieces of compiled code in a list, which shall not
 	// take the place of binaries; those beyond are unwound the same way.
 	maxCompiled = 256
+	// meetMin and meetMax bound the wait for unwind tables before sampling begins: who
+	// keeps a CPU busy is met within some milliseconds, and the first sample is due
+	// 700 ms after the start of the process, a third of which is there for this.
+	meetMin, meetMax = 30 * time.Millisecond, 220 * time.Millisecond
 	// warnPause is the time between two warnings of failures at least.
 	warnPause = 10 * time.Second
 )
@@ -48,6 +52,7 @@ type unwinding struct {
 	due     map[observe.SubjectKey]wanted
 	running map[uint32]wanted // by pid: whose mappings are followed
 	retired []retired
+	working int       // goroutines that make tables now
 	warned  time.Time // of a failure
 	muted   int       // failures since then
 	// large are the binaries that take long, by content, and who waits for them.
@@ -164,6 +169,22 @@ func (u *unwinding) want(key observe.SubjectKey, s *subject, space *symbol.Addre
 	}
 	u.mu.Unlock()
 	rouse(u.wake)
+}
+
+// settle waits until those who were met have their tables, within bounds.
+func (u *unwinding) settle() {
+	began := time.Now()
+	time.Sleep(meetMin)
+	for time.Since(began) < meetMax && !u.idle() {
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// idle tells whether there is nothing to make.
+func (u *unwinding) idle() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.due)+len(u.large)+u.working == 0
 }
 
 // mapped is told that a process has mapped code, and tells whether it is followed.
