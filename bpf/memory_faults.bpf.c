@@ -27,7 +27,6 @@ static __always_inline bool fault_wanted(struct stack_subject *who)
 
 	who->pid = pid_tgid >> 32;
 	who->tid = pid_tgid;
-	who->space = 0;
 	known = bpf_map_lookup_elem(&scope, &who->pid);
 	if (scope_excludes(known, SCOPE_MEMORY))
 		return false;
@@ -36,10 +35,7 @@ static __always_inline bool fault_wanted(struct stack_subject *who)
 	task = (struct task_struct *)bpf_get_current_task();
 	who->start_boottime = process_start(task);
 	who->exec_id = process_exec_id(task);
-	if (known)
-		who->space = known->space;
-	else
-		scope_ask(who->pid, who->start_boottime, who->exec_id);
+	who->space = scope_met(known, who->pid, who->start_boottime, who->exec_id);
 	return true;
 }
 

@@ -44,10 +44,7 @@ static __always_inline int allocation(struct bpf_user_pt_regs *ctx, const struct
 		task = (struct task_struct *)bpf_get_current_task();
 		who.start_boottime = process_start(task);
 		who.exec_id = process_exec_id(task);
-		if (known)
-			who.space = known->space;
-		else
-			scope_ask(who.pid, who.start_boottime, who.exec_id);
+		who.space = scope_met(known, who.pid, who.start_boottime, who.exec_id);
 		call.made.start_boottime = who.start_boottime;
 		call.made.exec_id = who.exec_id;
 		call.made.size = asked->size;

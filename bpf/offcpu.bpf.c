@@ -184,11 +184,7 @@ static __always_inline bool in_scope(struct task_struct *task, struct stack_subj
 		return false;
 	who->start_boottime = process_start(task);
 	who->exec_id = process_exec_id(task);
-	who->space = 0;
-	if (known)
-		who->space = known->space;
-	else
-		scope_ask(who->pid, who->start_boottime, who->exec_id);
+	who->space = scope_met(known, who->pid, who->start_boottime, who->exec_id);
 	return true;
 }
 

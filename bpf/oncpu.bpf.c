@@ -19,6 +19,23 @@ const enum unwind_end *unused_unwind_end __attribute__((unused));
 const enum unwind_cfa *unused_unwind_cfa __attribute__((unused));
 const enum unwind_save *unused_unwind_save __attribute__((unused));
 
+/*
+ * Who runs at the start is met before sampling begins, so that the first samples
+ * find unwind tables.
+ */
+SEC("perf_event")
+int meet(struct bpf_perf_event_data *ctx)
+{
+	u32 pid = bpf_get_current_pid_tgid() >> 32, exec_id;
+	u64 start_boottime;
+
+	if (bpf_map_lookup_elem(&scope, &pid))
+		return 0;
+	process_current(&start_boottime, &exec_id);
+	scope_met(0, pid, start_boottime, exec_id);
+	return 0;
+}
+
 SEC("perf_event")
 int sample(struct bpf_perf_event_data *ctx)
 {
@@ -31,10 +48,7 @@ int sample(struct bpf_perf_event_data *ctx)
 	if (scope_excludes(known, SCOPE_ON_CPU))
 		return 0;
 	process_current(&who.start_boottime, &who.exec_id);
-	if (known)
-		who.space = known->space;
-	else
-		scope_ask(who.pid, who.start_boottime, who.exec_id);
+	who.space = scope_met(known, who.pid, who.start_boottime, who.exec_id);
 	table = stack_table();
 	if (!table)
 		return 0;

@@ -26,8 +26,7 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 
 	if (pid == parent_pid)
 		return 0; /* a thread */
-	/* What a late answer of user space may have said of the pid's last owner. */
-	bpf_map_delete_elem(&scope, &pid);
+	scope_fork(parent_pid, pid);
 	process_tell(PROCESS_FORK, pid, parent_pid, BPF_CORE_READ(child, start_boottime), process_exec_id(child));
 	return 0;
 }
@@ -48,15 +47,18 @@ int BPF_PROG(process_exec, struct task_struct *task)
  * (kernel/exit.c, do_exit), so 0 means that no thread is left. Two threads that
  * exit at once may both see 0: the second event finds nothing to do.
  *
- * The decision stays: the last thread runs on for a while and may be sampled
+ * A decision stays: the last thread runs on for a while and may be sampled
  * still. User space removes it when it is done with the process.
  */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(process_exit, struct task_struct *task)
 {
+	u32 pid = BPF_CORE_READ(task, tgid);
+
 	if (BPF_CORE_READ(task, signal, live.counter) > 0)
 		return 0;
-	process_tell(PROCESS_EXIT, BPF_CORE_READ(task, tgid), 0, process_start(task), process_exec_id(task));
+	scope_exit(pid);
+	process_tell(PROCESS_EXIT, pid, 0, process_start(task), process_exec_id(task));
 	return 0;
 }
 

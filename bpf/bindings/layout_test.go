@@ -29,7 +29,7 @@ var shared = []struct {
 	{"offcpu", "stack_entry", 88, OnCPUStackEntry{}},
 	{"offcpu", "stack_table", 72 + 2*1024, OnCPUStackTable{}},
 	{"offcpu", "offcpu_cpu", 56, OffCPUOffcpuCpu{}},
-	{"process", "scope_entry", 8, ProcessScopeEntry{}},
+	{"process", "scope_entry", 16, ProcessScopeEntry{}},
 	{"oncpu", "unwind_rule", 16, OnCPUUnwindRule{}},
 	{"oncpu", "unwind_page", 8, OnCPUUnwindPage{}},
 	{"oncpu", "unwind_mapping", 24, OnCPUUnwindMapping{}},
@@ -141,6 +141,7 @@ func TestEnums(t *testing.T) {
 			"SCOPE_ON_CPU":  uint64(ProcessScopeBitSCOPE_ON_CPU),
 			"SCOPE_OFF_CPU": uint64(ProcessScopeBitSCOPE_OFF_CPU),
 			"SCOPE_MEMORY":  uint64(ProcessScopeBitSCOPE_MEMORY),
+			"SCOPE_FORKED":  uint64(ProcessScopeBitSCOPE_FORKED),
 			"SCOPE_DECIDED": uint64(ProcessScopeBitSCOPE_DECIDED),
 		}},
 		{"process_loss", map[string]uint64{
@@ -172,8 +173,9 @@ func TestSpecs(t *testing.T) {
 	require.Equal(t, ebpf.RingBuf, process.Maps[ProcessMapProcessEvents].Type)
 
 	oncpu := embedded(t, "oncpu")
-	require.Len(t, oncpu.Programs, 1)
+	require.Len(t, oncpu.Programs, 2)
 	require.Equal(t, ebpf.PerfEvent, oncpu.Programs[OnCPUProgSample].Type)
+	require.Equal(t, ebpf.PerfEvent, oncpu.Programs[OnCPUProgMeet].Type)
 	require.Equal(t, ebpf.ArrayOfMaps, oncpu.Maps[OnCPUMapStackTables].Type)
 	for name, want := range map[string]any{
 		OnCPUVarArenaBytes: uint32(64 << 10), OnCPUVarStackBytes: uint32(127 * 8),

@@ -39,9 +39,10 @@ type MemoryFaultsBpfUserPtRegs struct {
 }
 
 type MemoryFaultsScopeEntry struct {
-	_     structs.HostLayout
-	Bits  uint32
-	Space uint32
+	_         structs.HostLayout
+	Bits      uint32
+	Space     uint32
+	LentUntil uint64
 }
 
 type MemoryFaultsUnwindCpu struct {
@@ -68,10 +69,11 @@ type MemoryFaultsUnwindCpu struct {
 		Leaf        uint16
 		Changes     uint16
 		LeafByFp    uint16
+		Second      uint16
+		Unused      uint16
 		End         uint32
 		Found       uint32
 		WindowBytes uint32
-		_           [4]byte
 		WindowAt    uint64
 		Window      [32]uint64
 	}

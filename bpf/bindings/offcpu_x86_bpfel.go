@@ -81,9 +81,10 @@ type OffCPUOffcpuThread struct {
 }
 
 type OffCPUScopeEntry struct {
-	_     structs.HostLayout
-	Bits  uint32
-	Space uint32
+	_         structs.HostLayout
+	Bits      uint32
+	Space     uint32
+	LentUntil uint64
 }
 
 type OffCPUStackEntry struct {
@@ -146,10 +147,11 @@ type OffCPUUnwindCpu struct {
 		Leaf        uint16
 		Changes     uint16
 		LeafByFp    uint16
+		Second      uint16
+		Unused      uint16
 		End         uint32
 		Found       uint32
 		WindowBytes uint32
-		_           [4]byte
 		WindowAt    uint64
 		Window      [32]uint64
 	}

@@ -39,9 +39,10 @@ type OnCPUBpfUserPtRegs struct {
 }
 
 type OnCPUScopeEntry struct {
-	_     structs.HostLayout
-	Bits  uint32
-	Space uint32
+	_         structs.HostLayout
+	Bits      uint32
+	Space     uint32
+	LentUntil uint64
 }
 
 type OnCPUStackEntry struct {
@@ -92,6 +93,7 @@ const (
 	OnCPUUnwindCfaUNWIND_CFA_END      OnCPUUnwindCfa = 6
 	OnCPUUnwindCfaUNWIND_CFA_REGISTER OnCPUUnwindCfa = 7
 	OnCPUUnwindCfaUNWIND_CFA_SP_DEREF OnCPUUnwindCfa = 64
+	OnCPUUnwindCfaUNWIND_CFA_GO_GROWS OnCPUUnwindCfa = 65
 )
 
 type OnCPUUnwindCpu struct {
@@ -186,10 +188,11 @@ type OnCPUUnwindState struct {
 	Leaf        uint16
 	Changes     uint16
 	LeafByFp    uint16
+	Second      uint16
+	Unused      uint16
 	End         uint32
 	Found       uint32
 	WindowBytes uint32
-	_           [4]byte
 	WindowAt    uint64
 	Window      [32]uint64
 }
@@ -206,6 +209,7 @@ const (
 	OnCPUMapUnwindCpus        = "unwind_cpus"
 	OnCPUMapUnwindRules       = "unwind_rules"
 	OnCPUMapUnwindSaved       = "unwind_saved"
+	OnCPUProgMeet             = "meet"
 	OnCPUProgSample           = "sample"
 	OnCPUVarArenaBytes        = "arena_bytes"
 	OnCPUVarGeneration        = "generation"
@@ -265,6 +269,7 @@ type OnCPUSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type OnCPUProgramSpecs struct {
+	Meet   *ebpf.ProgramSpec `ebpf:"meet"`
 	Sample *ebpf.ProgramSpec `ebpf:"sample"`
 }
 
@@ -369,11 +374,13 @@ type OnCPUVariables struct {
 //
 // It can be passed to LoadOnCPUObjects or ebpf.CollectionSpec.LoadAndAssign.
 type OnCPUPrograms struct {
+	Meet   *ebpf.Program `ebpf:"meet"`
 	Sample *ebpf.Program `ebpf:"sample"`
 }
 
 func (p *OnCPUPrograms) Close() error {
 	return _OnCPUClose(
+		p.Meet,
 		p.Sample,
 	)
 }

@@ -47,13 +47,15 @@ const (
 	ProcessScopeBitSCOPE_ON_CPU  ProcessScopeBit = 1
 	ProcessScopeBitSCOPE_OFF_CPU ProcessScopeBit = 2
 	ProcessScopeBitSCOPE_MEMORY  ProcessScopeBit = 4
+	ProcessScopeBitSCOPE_FORKED  ProcessScopeBit = 536870912
 	ProcessScopeBitSCOPE_DECIDED ProcessScopeBit = 1073741824
 )
 
 type ProcessScopeEntry struct {
-	_     structs.HostLayout
-	Bits  uint32
-	Space uint32
+	_         structs.HostLayout
+	Bits      uint32
+	Space     uint32
+	LentUntil uint64
 }
 
 // Names of all BPF objects in the ELF.

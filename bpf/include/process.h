@@ -22,14 +22,26 @@ enum scope_bit {
 	SCOPE_ON_CPU = 1 << 0,
 	SCOPE_OFF_CPU = 1 << 1,
 	SCOPE_MEMORY = 1 << 2,
+	SCOPE_FORKED = 1 << 29, /* user space was not told of the process, but its parent had tables */
 	SCOPE_DECIDED = 1 << 30,
 };
 
-/* What user space has decided about a process. */
+/*
+ * What user space has decided about a process. Before it has, a fork goes on with
+ * its parent's unwind tables: it has the same mappings, and many live no longer
+ * than it takes to read them.
+ */
 struct scope_entry {
-	u32 bits;  /* of enum scope_bit */
-	u32 space; /* where its unwind tables are: struct unwind_state.space */
+	u32 bits;       /* of enum scope_bit */
+	u32 space;      /* where its unwind tables are: struct unwind_state.space */
+	u64 lent_until; /* CLOCK_MONOTONIC, ns: how long the parent's are used, while nothing is decided */
 };
+
+/*
+ * How long a fork may use its parent's tables. Less than user space keeps those
+ * that were replaced (retireAfter of internal/engine).
+ */
+#define SCOPE_LENT_NS 1500000000ULL
 
 enum process_event_type {
 	PROCESS_FORK = 1,
@@ -48,6 +60,7 @@ struct process_event {
 	char comm[TASK_COMM_LEN]; /* of the task that caused the event */
 };
 
+#define ENOENT 2
 #define EEXIST 17
 
 /* Losses of the shared maps, by reason; index of process_losses. */
@@ -121,20 +134,73 @@ static __always_inline bool scope_excludes(const struct scope_entry *known, u32 
 
 /*
  * Asks user space whether the process is in scope, once: the entry keeps the
- * next sample from asking again.
+ * next sample from asking again. forked is the entry that its fork has made, or 0.
  */
-static __always_inline void scope_ask(u32 pid, u64 start_boottime, u32 exec_id)
+static __always_inline void scope_ask(const struct scope_entry *forked, u32 pid, u64 start_boottime, u32 exec_id)
 {
 	struct scope_entry asked = { .bits = SCOPE_ASKED };
-	long err = bpf_map_update_elem(&scope, &pid, &asked, BPF_NOEXIST);
+	long err;
 
-	if (err == -EEXIST)
-		return; /* another CPU asks at this moment */
+	if (forked) {
+		asked.space = forked->space;
+		asked.lent_until = forked->lent_until;
+	}
+	err = bpf_map_update_elem(&scope, &pid, &asked, forked ? BPF_EXIST : BPF_NOEXIST);
+	if (err == -EEXIST || err == -ENOENT)
+		return; /* another CPU asks at this moment, or another thread is in an exec */
 	if (err) {
 		process_lost(PROCESS_LOST_SCOPE_FULL);
 		return;
 	}
 	if (process_tell(PROCESS_ASK, pid, 0, start_boottime, exec_id))
+		bpf_map_delete_elem(&scope, &pid);
+}
+
+/* The tables that the process has, or that its parent lends it; 0 for none. */
+static __always_inline u32 scope_space(const struct scope_entry *known)
+{
+	if (known->bits & SCOPE_DECIDED)
+		return known->space;
+	return known->space && bpf_ktime_get_ns() < known->lent_until ? known->space : 0;
+}
+
+/*
+ * Where the unwind tables of a process are that is observed, 0 for none. known is
+ * its entry: user space is asked where it was not told of the process yet.
+ */
+static __always_inline u32 scope_met(const struct scope_entry *known, u32 pid, u64 start_boottime, u32 exec_id)
+{
+	u32 space = known ? scope_space(known) : 0;
+
+	if (!known || known->bits & SCOPE_FORKED)
+		scope_ask(known, pid, start_boottime, exec_id);
+	return space;
+}
+
+/* What a fork has until user space has decided about it. */
+static __always_inline void scope_fork(u32 parent_pid, u32 pid)
+{
+	const struct scope_entry *parent = bpf_map_lookup_elem(&scope, &parent_pid);
+	struct scope_entry forked = { .bits = SCOPE_FORKED };
+
+	/* What a late answer of user space may have said of the pid's last owner. */
+	bpf_map_delete_elem(&scope, &pid);
+	if (!parent)
+		return;
+	forked.space = scope_space(parent);
+	if (!forked.space)
+		return;
+	forked.lent_until = parent->bits & SCOPE_DECIDED ? bpf_ktime_get_ns() + SCOPE_LENT_NS : parent->lent_until;
+	/* Where the map is full its first sample counts that. */
+	bpf_map_update_elem(&scope, &pid, &forked, BPF_NOEXIST);
+}
+
+/* A process that nobody has asked about ends: nobody else takes its entry away. */
+static __always_inline void scope_exit(u32 pid)
+{
+	const struct scope_entry *known = bpf_map_lookup_elem(&scope, &pid);
+
+	if (known && known->bits & SCOPE_FORKED)
 		bpf_map_delete_elem(&scope, &pid);
 }
 

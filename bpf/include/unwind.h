@@ -42,8 +42,9 @@ enum unwind_cfa {
 	UNWIND_CFA_PLT = 4,   /* sp + 8, and 8 more from byte `offset` of a 16-byte stub on */
 	UNWIND_CFA_SIGNAL = 5, /* the kernel's signal frame at the stack pointer */
 	UNWIND_CFA_END = 6,   /* the thread's first frame */
-	UNWIND_CFA_REGISTER = 7, /* 7 + n: general register n + offset, of the leaf; rbx of any frame */
+	UNWIND_CFA_REGISTER = 7, /* 7 + n: general register n + offset, of the leaf or its caller; rbx of any frame */
 	UNWIND_CFA_SP_DEREF = 64, /* what is at stack pointer + offset, + addend */
+	UNWIND_CFA_GO_GROWS = 65, /* Go's morestack: what the goroutine's g says, m.curg, at offset; on x86-64 alone */
 };
 
 /* Where the caller's value of a register is. */
@@ -135,6 +136,8 @@ struct unwind_state {
 	u16 leaf;    /* lr and the general registers hold */
 	u16 changes; /* to another stack */
 	u16 leaf_by_fp; /* the leaf's caller was looked for by frame pointer */
+	u16 second;  /* the leaf's caller, found by a rule: see unwind_general() */
+	u16 unused;
 	u32 end;     /* enum unwind_end */
 	u32 found;   /* index of the last frame's rule in the memory */
 	u32 window_bytes;
@@ -320,6 +323,7 @@ static __always_inline u64 unwind_arrive(struct unwind_state *state, u64 pc, u64
 	state->pc = pc;
 	state->sp = sp;
 	state->fp = fp;
+	state->second = state->leaf;
 	state->leaf = 0;
 	state->exact = 0;
 	return pc;
@@ -344,9 +348,11 @@ static __always_inline u64 unwind_by_frame_pointer(struct unwind_state *state)
 	}
 	if (unwind_word(state, &caller_fp, fp) || unwind_word(state, &pc, fp + 8))
 		return unwind_stop(state, UNWIND_END_UNREADABLE);
+	/* A zero is no sign of a first frame: the register may have held anything that pointed to it. */
 	if (!unwind_is_code(unwind_strip(pc)) || caller_fp == fp)
-		return unwind_stop(state, pc ? UNWIND_END_NO_TABLE : UNWIND_END_ROOT);
+		return unwind_stop(state, UNWIND_END_NO_TABLE);
 	state->bx_at = UNWIND_BX_LOST;
+	state->leaf = 0;
 	return unwind_arrive(state, pc, fp + 16, caller_fp);
 }
 
@@ -393,10 +399,63 @@ static __always_inline u64 unwind_signal(struct unwind_state *state)
 	return pc;
 }
 
+/*
+ * Where struct g of Go's runtime has m and sched.sp, with sched.pc behind it
+ * (runtime2.go: the same from Go 1.17 on, when r14 became g).
+ */
+#define UNWIND_GO_M 48
+#define UNWIND_GO_SCHED 56
+#define UNWIND_GO_G 14
+
+/*
+ * A step from runtime.morestack, which has changed to the stack of g0 to make room
+ * on that of the goroutine: g is that of g0 then, and the goroutine's own says where
+ * it was. Go's code leaves r14 alone, and the pointers back and forth prove it.
+ */
+static __always_inline u64 unwind_go_grows(struct unwind_state *state, u32 curg)
+{
+#if !defined(__TARGET_ARCH_arm64)
+	u64 g = state->general[UNWIND_GO_G], m, back;
+	struct { u64 sp, pc; } sched;
+
+	if (state->exact) { /* before the change */
+		if (unwind_word(state, &sched.pc, state->sp))
+			return unwind_stop(state, UNWIND_END_UNREADABLE);
+		return unwind_arrive(state, sched.pc, state->sp + 8, state->fp);
+	}
+	if (unwind_read(&m, sizeof(m), g + UNWIND_GO_M) || unwind_read(&back, sizeof(back), m) || back != g ||
+	    unwind_read(&g, sizeof(g), m + curg))
+		return unwind_stop(state, UNWIND_END_REGISTER);
+	if (!g) /* it is to run later: this is the scheduler */
+		return unwind_stop(state, UNWIND_END_ROOT);
+	state->changes += 1;
+	if (unwind_read(&back, sizeof(back), g + UNWIND_GO_M) || back != m || state->changes > UNWIND_CHANGES_MAX ||
+	    unwind_read(&sched, sizeof(sched), g + UNWIND_GO_SCHED))
+		return unwind_stop(state, UNWIND_END_REGISTER);
+	return unwind_arrive(state, sched.pc, sched.sp, state->fp);
+#else
+	return unwind_stop(state, UNWIND_END_ROOT);
+#endif
+}
+
+/* Registers that a function need not keep for its caller, by DWARF number: rax, rdx, rcx, rsi, rdi, r8 to r11. */
+#define UNWIND_SCRATCH 0xf37
+
+/*
+ * Tells whether a general register is known. Those of the leaf are; and code that
+ * has its frame in a register which functions need not keep calls only what leaves
+ * it alone (hand-written vector code).
+ */
+static __always_inline bool unwind_general(const struct unwind_state *state, u32 number)
+{
+	return state->leaf || (state->second & (UNWIND_SCRATCH >> number));
+}
+
 /* The canonical frame address by a rule, or UNWIND_NOWHERE with state->end set. */
 static __always_inline u64 unwind_cfa(struct unwind_state *state, const struct unwind_rule *rule)
 {
 	u64 offset = rule->cfa_offset, at;
+	u32 number;
 
 	switch (rule->cfa) {
 	case UNWIND_CFA_SP:
@@ -419,11 +478,17 @@ static __always_inline u64 unwind_cfa(struct unwind_state *state, const struct u
 		state->end = UNWIND_END_UNREADABLE;
 		return UNWIND_NOWHERE;
 	}
-	if (!state->leaf && (rule->cfa != UNWIND_CFA_REGISTER + UNWIND_BX || state->bx_at)) {
+	number = (rule->cfa - UNWIND_CFA_REGISTER) & (UNWIND_GENERAL - 1);
+	if (!unwind_general(state, number) && (number != UNWIND_BX || state->bx_at)) {
 		state->end = UNWIND_END_REGISTER;
 		return UNWIND_NOWHERE;
 	}
-	return state->general[(rule->cfa - UNWIND_CFA_REGISTER) & (UNWIND_GENERAL - 1)] + offset;
+	at = state->general[number] + offset;
+	if (!state->leaf && number != UNWIND_BX && at - state->sp >= UNWIND_FRAME_MAX) {
+		state->end = UNWIND_END_REGISTER;
+		return UNWIND_NOWHERE;
+	}
+	return at;
 }
 
 /*
@@ -543,6 +608,7 @@ static __always_inline void unwind_begin(struct unwind_state *state, u32 space)
 	state->leaf = 1;
 	state->changes = 0;
 	state->leaf_by_fp = 0;
+	state->second = 0;
 	state->bx_at = UNWIND_BX_HERE;
 	state->window_bytes = 0;
 	state->end = UNWIND_END_ROOT;
@@ -569,6 +635,8 @@ static __always_inline u64 unwind_caller(struct unwind_state *state)
 		return unwind_stop(state, UNWIND_END_ROOT);
 	if (rule->cfa == UNWIND_CFA_SIGNAL)
 		return unwind_signal(state);
+	if (rule->cfa == UNWIND_CFA_GO_GROWS)
+		return unwind_go_grows(state, rule->cfa_offset);
 	return unwind_by_rule(state, rule);
 }
 

@@ -45,6 +45,7 @@ enum bpf_map_type {
 enum {
 	BPF_ANY = 0,
 	BPF_NOEXIST = 1,
+	BPF_EXIST = 2,
 };
 
 enum {

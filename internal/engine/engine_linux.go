@@ -29,9 +29,9 @@ import (
 )
 
 const (
-	// trackedProcesses bounds the map of scopes; 64 bytes each in the kernel.
+	// trackedProcesses bounds the map of scopes; 72 bytes each in the kernel.
 	trackedProcesses = 32768
-	scopeEntryBytes  = 64
+	scopeEntryBytes  = 72
 	// symbolShare is the part of the memory limit that symbols may take, unwindShare
 	// that of unwind tables, mapShare that of the kernel's tables of samples and
 	// sampleShare that of an interval's samples, of all kinds together.
@@ -58,7 +58,8 @@ type Engine struct {
 	mappings  *kernel.MappingWatch
 	subjects  *subjects
 	running   []*running
-	missing   []observe.Kind // configured, and cannot run here
+	followers []observe.Follower // of running
+	missing   []observe.Kind     // configured, and cannot run here
 	governor  governor
 	degraded  map[string]string
 	// cpusDue is when to follow the CPUs again after it failed; zero while all is well.
@@ -86,6 +87,8 @@ type running struct {
 	reportDue      time.Time
 	// drained says that it was drained since the subjects were told last.
 	drained bool
+	// begin lets it begin, once there is somebody who follows processes; nil where it runs already.
+	begin func() error
 	// starts is the log line that says what it does, with its fields.
 	starts string
 	fields []zap.Field
@@ -116,7 +119,14 @@ func Start(config Config, hooks Hooks, logger *zap.Logger) (_ *Engine, err error
 	if startErr != nil {
 		return nil, whatToDo(startErr)
 	}
-	e.launch()
+	ctx, cancel := context.WithCancel(context.Background())
+	e.stop = cancel
+	e.launch(ctx)
+	e.work.run(func() { startErr = e.begin() })
+	if startErr != nil {
+		return nil, errors.Join(startErr, e.end())
+	}
+	e.ended.Go(func() { e.run(ctx) })
 	return e, nil
 }
 
@@ -173,7 +183,7 @@ func (e *Engine) degrade(what string, why error) {
 	e.logger.Warn("The receiver works with less", zap.String("capability", what), zap.Error(why))
 }
 
-// prepare builds the rooms from the bottom up and begins to sample.
+// prepare builds the rooms from the bottom up.
 func (e *Engine) prepare() error {
 	var err error
 	if e.runStats, err = kernel.EnableRunStats(); err != nil {
@@ -240,13 +250,15 @@ func (e *Engine) prepareProcesses() error {
 	return errors.Join(e.tracker.Decide(self, lifecycle.ScopeNone), e.tracker.Decide(idle, lifecycle.ScopeNone))
 }
 
-// launch starts the goroutines.
-func (e *Engine) launch() {
-	ctx, cancel := context.WithCancel(context.Background())
-	e.stop = cancel
+// launch starts the goroutines that find out who is there.
+func (e *Engine) launch(ctx context.Context) {
+	for _, o := range e.running {
+		if follower, ok := o.Observation.(observe.Follower); ok {
+			e.followers = append(e.followers, follower)
+		}
+	}
 	e.ended.Go(e.readEvents)
 	e.ended.Go(func() { e.watchProcesses(ctx) })
-	e.ended.Go(func() { e.run(ctx) })
 	if e.unwinding != nil {
 		e.ended.Go(func() { e.unwinding.run(ctx, e.once.run) })
 		e.ended.Go(func() { e.unwinding.runLarge(ctx, e.once.run) })
@@ -256,9 +268,8 @@ func (e *Engine) launch() {
 	}
 }
 
-// Shutdown stops sampling, reports what was seen since the last report and frees
-// everything. It returns when nothing is left.
-func (e *Engine) Shutdown() error {
+// end stops the goroutines.
+func (e *Engine) end() error {
 	e.stop()
 	var errs []error
 	if e.tracker != nil {
@@ -268,6 +279,13 @@ func (e *Engine) Shutdown() error {
 		errs = append(errs, e.mappings.Stop())
 	}
 	e.ended.Wait()
+	return errors.Join(errs...)
+}
+
+// Shutdown stops sampling, reports what was seen since the last report and frees
+// everything. It returns when nothing is left.
+func (e *Engine) Shutdown() error {
+	errs := []error{e.end()}
 	now := time.Now()
 	e.work.run(func() {
 		for _, o := range e.running {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -55,9 +56,7 @@ func (e *Engine) startKinds(loader *kernel.Loader) error {
 		started.drainDue = now.Add(started.DrainInterval())
 		started.reportDue = now.Add(started.reportInterval)
 		e.running = append(e.running, started)
-		if p, ok := started.Observation.(observe.Partial); ok && p.LeftOut() != nil {
-			e.noteCPUs(fmt.Errorf("%s: %w", k.kind, p.LeftOut()))
-		}
+		e.noteLeftOut(started)
 		narrowed, err := e.table.Narrow(fmt.Sprintf("observe::%s::targets", k.kind), targets)
 		if err != nil {
 			return fmt.Errorf("starting %s: %w", k.kind, err)
@@ -69,6 +68,41 @@ func (e *Engine) startKinds(loader *kernel.Loader) error {
 	}
 	for i, kind := range e.missing {
 		e.degrade(string(kind), errs[i])
+	}
+	return nil
+}
+
+// noteLeftOut remembers that an observation has begun on a part of the CPUs.
+func (e *Engine) noteLeftOut(started *running) {
+	if p, ok := started.Observation.(observe.Partial); ok && p.LeftOut() != nil {
+		e.noteCPUs(fmt.Errorf("%s: %w", started.kind, p.LeftOut()))
+	}
+}
+
+// begin lets those kinds begin that wait until somebody follows processes. As in
+// startKinds, one that cannot keeps no other from running.
+func (e *Engine) begin() error {
+	var errs []error
+	e.running = slices.DeleteFunc(e.running, func(o *running) bool {
+		if o.begin == nil {
+			return false
+		}
+		if err := o.begin(); err != nil {
+			err = fmt.Errorf("starting %s: %w", o.kind, whatToDo(err))
+			errs = append(errs, errors.Join(err, o.Close()))
+			e.missing = append(e.missing, o.kind)
+			return true
+		}
+		now := time.Now()
+		o.drainDue, o.reportDue = now.Add(o.DrainInterval()), now.Add(o.reportInterval)
+		e.noteLeftOut(o)
+		return false
+	})
+	if len(e.running) == 0 {
+		return errors.Join(errs...)
+	}
+	for i, err := range errs {
+		e.degrade(string(e.missing[len(e.missing)-len(errs)+i]), err)
 	}
 	return nil
 }
@@ -92,14 +126,28 @@ func (e *Engine) startOnCPU(loader *kernel.Loader, host host) (*running, []proce
 	if err != nil {
 		return nil, nil, err
 	}
+	started := &running{Observation: profiler, reportInterval: c.ReportInterval}
+	started.begin = func() error { return e.beginOnCPU(profiler, started) }
+	return started, c.Targets, nil
+}
+
+// beginOnCPU begins to sample when those who run now have been met.
+func (e *Engine) beginOnCPU(profiler *oncpu.Profiler, started *running) error {
+	if e.unwinding != nil {
+		if err := profiler.Meet(e.unwinding.settle); err != nil {
+			e.logger.Warn("The first samples of those who run now may have no unwind tables", zap.Error(err))
+		}
+	}
+	if err := profiler.Begin(); err != nil {
+		return err
+	}
 	if why := profiler.Degraded(); why != nil {
 		e.degrade("on_cpu.event", why)
 	}
-	return &running{
-		Observation: profiler, reportInterval: c.ReportInterval,
-		starts: fmt.Sprintf("sampling %d CPUs every %s", profiler.Attached(), c.Period),
-		fields: []zap.Field{zap.Int("cpus", profiler.Attached()), zap.Duration("period", c.Period)},
-	}, c.Targets, nil
+	period := e.config.OnCPU.Period
+	started.starts = fmt.Sprintf("sampling %d CPUs every %s", profiler.Attached(), period)
+	started.fields = []zap.Field{zap.Int("cpus", profiler.Attached()), zap.Duration("period", period)}
+	return nil
 }
 
 func (e *Engine) startOffCPU(loader *kernel.Loader, host host) (*running, []process.Selector, error) {

@@ -75,7 +75,7 @@ func TestShutdown(t *testing.T) {
 	e.end()
 	require.Zero(t, openBPF(t))
 	after := e.Stats()
-	require.Len(t, after.Programs, 4)
+	require.Len(t, after.Programs, 5)
 	require.GreaterOrEqual(t, after.MapBytes, running.MapBytes, "tables came meanwhile")
 	require.GreaterOrEqual(t, after.Events["on_cpu"], running.Events["on_cpu"])
 	require.Positive(t, after.EngineTime)

@@ -62,10 +62,8 @@ func (e *Engine) decideMemory(pid uint32) (model.ProcessID, bool) {
 
 // follow calls tell with every observation that attaches to processes.
 func (e *Engine) follow(tell func(observe.Follower)) {
-	for _, o := range e.running {
-		if follower, ok := o.Observation.(observe.Follower); ok {
-			tell(follower)
-		}
+	for _, follower := range e.followers {
+		tell(follower)
 	}
 }
 

@@ -48,6 +48,7 @@ func (u *unwinding) run(ctx context.Context, charge func(func())) {
 				break
 			}
 			charge(func() { u.provide(w) })
+			u.done()
 		}
 	}
 }
@@ -66,6 +67,7 @@ func (u *unwinding) runLarge(ctx context.Context, charge func(func())) {
 				break
 			}
 			charge(func() { u.buildLarge(places) })
+			u.done()
 		}
 	}
 }
@@ -82,6 +84,7 @@ func (u *unwinding) next() (w wanted, later time.Duration, ok bool) {
 			continue
 		}
 		delete(u.due, key)
+		u.working++
 		return w, 0, true
 	}
 	return wanted{}, later, false
@@ -106,7 +109,8 @@ func (u *unwinding) provide(w wanted) {
 	if space == nil {
 		return
 	}
-	missing := u.tell(w, space)
+	publish := func() { u.publish(w.key, w.subject) }
+	missing := u.tell(w, space, publish)
 	var made []*store.Binary
 	for _, r := range missing {
 		if r.Size >= largeBytes {
@@ -118,16 +122,17 @@ func (u *unwinding) provide(w wanted) {
 		}
 	}
 	if len(made) > 0 {
-		u.tell(w, space)
+		u.tell(w, space, publish)
 	}
 	for _, b := range made {
 		u.store.Release(b)
 	}
 }
 
-// tell tells the kernel of the mappings whose tables are there, and returns those
-// that have none yet, one for each binary, the smallest first.
-func (u *unwinding) tell(w wanted, space *symbol.AddressSpace) (missing []symbol.Region) {
+// tell lists the mappings whose tables are there, has publish tell the kernel, and
+// returns those that have none yet, one for each binary, the smallest first.
+// publish runs without a new list, too, when none can be made.
+func (u *unwinding) tell(w wanted, space *symbol.AddressSpace, publish func()) (missing []symbol.Region) {
 	u.telling.Lock()
 	defer u.telling.Unlock()
 	regions := space.Regions()
@@ -146,15 +151,15 @@ func (u *unwinding) tell(w wanted, space *symbol.AddressSpace) (missing []symbol
 	tables, err := u.store.NewSpace(list)
 	if err != nil {
 		u.fail(fmt.Errorf("listing unwind tables for process %d: %w", w.key.PID, err))
+		publish()
 		return missing
 	}
 	u.skipped.Add(uint64(tables.Skipped))
 	old, ok := w.subject.install(tables)
 	if !ok {
 		old = tables // it was closed meanwhile
-	} else {
-		u.publish(w.key, w.subject)
 	}
+	publish()
 	u.mu.Lock()
 	u.retire(old)
 	u.mu.Unlock()
@@ -171,8 +176,9 @@ func (u *unwinding) acquire(space *symbol.AddressSpace, r symbol.Region, pid uin
 	return b
 }
 
-// build makes the table of a region's binary; one that cannot have a table, as
-// one that is damaged, has none. What may come right later is an error.
+// build makes the table of a region's binary, by its separate debug file where it
+// says nothing of its frames itself; one that cannot have a table, as one that is
+// damaged, has none. What may come right later is an error.
 func (u *unwinding) build(space *symbol.AddressSpace, r symbol.Region) (_ *unwind.Table, err error) {
 	image, closeFile, err := space.OpenRegion(r)
 	if err != nil {
@@ -180,6 +186,16 @@ func (u *unwinding) build(space *symbol.AddressSpace, r symbol.Region) (_ *unwin
 	}
 	defer func() { err = errors.Join(err, closeFile()) }()
 	table, errBuild := unwind.Build(image, unwind.Limits{})
+	if errors.Is(errBuild, unwind.ErrNone) {
+		debug, err := space.OpenDebug(r)
+		switch {
+		case err == nil:
+			table, errBuild = unwind.Build(image, unwind.Limits{}, debug.Image)
+			errBuild = errors.Join(errBuild, debug.Close())
+		case !errors.Is(err, symbol.ErrNoDebug):
+			errBuild = err
+		}
+	}
 	if errBuild != nil && !errors.Is(errBuild, unwind.ErrNone) {
 		u.fail(fmt.Errorf("making the unwind table of %s: %w", r.Path(), errBuild))
 	}
@@ -223,8 +239,18 @@ func (u *unwinding) nextLarge() (places map[observe.SubjectKey]place) {
 			break
 		}
 	}
-	delete(u.large, content)
+	if places != nil {
+		delete(u.large, content)
+		u.working++
+	}
 	return places
+}
+
+// done tells that what next or nextLarge has returned is made.
+func (u *unwinding) done() {
+	u.mu.Lock()
+	u.working--
+	u.mu.Unlock()
 }
 
 // buildLarge makes a table and lets those who wait for it have it. Of the
@@ -240,7 +266,7 @@ func (u *unwinding) buildLarge(places map[observe.SubjectKey]place) {
 		return
 	}
 	for _, p := range places {
-		u.tell(p.want, p.space)
+		u.tell(p.want, p.space, func() { u.publish(p.want.key, p.want.subject) })
 	}
 	u.store.Release(made)
 }

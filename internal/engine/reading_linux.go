@@ -56,10 +56,34 @@ func (s *subjects) readOnce(key observe.SubjectKey, comm string) *subject {
 	if met.scope == lifecycle.ScopeNone || known.KernelThread {
 		return met
 	}
-	if err := s.open(met, key.ID()); err != nil && !met.lost.Load() {
+	err = s.open(met, key.ID())
+	switch {
+	case met.lost.Load():
+		s.inherit(met, key)
+	case err != nil:
 		s.logger.Debug("Reading the mappings of a process", zap.Uint32("pid", key.PID), zap.Error(err))
 	}
 	return met
+}
+
+// inherit gives a process that was over before its mappings could be read those of
+// the process that it was forked from, if that was met while it ran the same program.
+func (s *subjects) inherit(met *subject, key observe.SubjectKey) {
+	parent, known := s.table.ForkedFrom(key.ID())
+	if !known {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.byProcess[parent] {
+		if space := s.known[other].space.Load(); space != nil && other.ExecID == key.ExecID {
+			if forked, err := space.Fork(); err == nil { // else it is closed: nothing is known then, as before
+				met.space.Store(forked)
+				met.lost.Store(false)
+			}
+			return
+		}
+	}
 }
 
 // subject makes one of which nothing is known.

@@ -94,11 +94,18 @@ func (s *subjects) again(key observe.SubjectKey, old *subject) bool {
 	return true
 }
 
-// answer tells the kernel the decision, and has unwind tables looked up.
+// answer tells the kernel the decision, with the unwind tables that are there: it
+// takes those away that a parent has lent. The others are made beside.
 func (s *subjects) answer(key observe.SubjectKey, about *subject) {
-	s.tell(key, about)
-	if s.unwinding != nil && about.space.Load() != nil {
-		s.unwinding.want(key, about)
+	tell := func() {
+		s.mu.Lock() // as publish does, so that the last one told is the newest
+		defer s.mu.Unlock()
+		s.tell(key, about)
+	}
+	if space := about.space.Load(); s.unwinding != nil && space != nil {
+		s.unwinding.want(key, about, space, tell)
+	} else {
+		tell()
 	}
 }
 

@@ -16,17 +16,22 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/unwind/store"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
 )
 
 const (
-	// retireAfter is how long a list outlives its use: until the kernel was told of
-	// the next one, and with time to spare.
+	// retireAfter is how long a list outlives its use: the kernel lends it to forks for
+	// a while (SCOPE_LENT_NS of bpf/include/process.h), and there is time to spare.
 	retireAfter = 2 * time.Second
 	// maxCompiled bounds the pieces of compiled code in a list, which shall not
 	// take the place of binaries; those beyond are unwound the same way.
 	maxCompiled = 256
+	// meetMin and meetMax bound the wait for unwind tables before sampling begins: who
+	// keeps a CPU busy is met within some milliseconds, and the first sample is due
+	// 700 ms after the start of the process, a third of which is there for this.
+	meetMin, meetMax = 30 * time.Millisecond, 220 * time.Millisecond
 )
 
 // unwinding gives the programs in scope unwind tables. It works beside those who
@@ -46,6 +51,7 @@ type unwinding struct {
 	due     map[observe.SubjectKey]wanted
 	running map[uint32]wanted // by pid: whose mappings are followed
 	retired []retired
+	working int // goroutines that make tables now
 	// large are the binaries that take long, by content, and who waits for them.
 	large map[string]map[observe.SubjectKey]place
 
@@ -140,16 +146,40 @@ func newUnwinding(maxBytes uint64, logger *zap.Logger) (*unwinding, error) {
 	}, nil
 }
 
-// want has the tables of a subject's mappings looked up. Subjects are bounded, and
-// each is due once.
-func (u *unwinding) want(key observe.SubjectKey, s *subject) {
-	u.mu.Lock()
+// want follows a subject's mappings from now on. answer tells the kernel of the
+// tables that are there already; those that are missing are made. Subjects are
+// bounded, and each is due once.
+func (u *unwinding) want(key observe.SubjectKey, s *subject, space *symbol.AddressSpace, answer func()) {
 	w := wanted{key: key, subject: s}
+	u.mu.Lock()
 	s.tables.key = key
-	u.due[key] = w
 	u.running[key.PID] = w
 	u.mu.Unlock()
+	if len(u.tell(w, space, answer)) == 0 {
+		return
+	}
+	u.mu.Lock()
+	if _, ok := u.due[key]; !ok {
+		u.due[key] = w
+	}
+	u.mu.Unlock()
 	rouse(u.wake)
+}
+
+// settle waits until those who were met have their tables, within bounds.
+func (u *unwinding) settle() {
+	began := time.Now()
+	time.Sleep(meetMin)
+	for time.Since(began) < meetMax && !u.idle() {
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// idle tells whether there is nothing to make.
+func (u *unwinding) idle() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.due)+len(u.large)+u.working == 0
 }
 
 // mapped is told that a process has mapped code, and tells whether it is followed.

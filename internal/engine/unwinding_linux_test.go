@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +171,82 @@ func TestLibraryOpened(t *testing.T) {
 		assert.LessOrEqual(t, float64(broken), c.anywhere*float64(all), c.name)
 	}
 	require.Zero(t, e.Stats().Lost[LossKey{"unwind", "table_failed"}])
+}
+
+// forkerC meets the engine, then starts one child after the other that works without frame pointers: forker MILLISECONDS-BEFORE
+// CHILDREN MILLISECONDS-EACH. The library's functions are in it.
+const forkerC = `
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+	burn(atol(argv[1]));
+	for (int i = atoi(argv[2]); i; i--) {
+		if (fork()) {
+			wait(0);
+			continue;
+		}
+		burn(atol(argv[3]));
+		_exit(0);
+	}
+	return 0;
+}
+`
+
+// TestForked holds that children which live shorter than it takes to read them have whole stacks with names: they go on with their
+// parent's tables, and its mappings name what they did.
+func TestForked(t *testing.T) {
+	needRoot(t)
+	forker := compileText(t, "forker", burnC+forkerC, "-DSALT=\""+t.TempDir()+"\"")
+	e := begin(t, configuration(time.Millisecond, process.Selector{Exe: forker}))
+	time.Sleep(300 * time.Millisecond) // what is read of a host at the start
+	p := launch(t, forker, "300", "200", "5")
+	require.Empty(t, p.end())
+	e.end()
+	children := add(e.of(func(who *model.Process) bool {
+		return who.Executable == forker && who.ID.PID != uint32(p.Process.Pid)
+	}))
+	t.Logf("%d samples of 200 children: %v, %v", children.samples, children.errors, children.stacks)
+	require.Greater(t, children.samples, int64(500), "1 s of work was shared out")
+	allowed := 0.03 // of the end, when the memory is taken away
+	if testbin.UnderRace || emulated {
+		allowed = 0.2
+	}
+	require.Greater(t, children.within("main burn middle inner"), 0.6)
+	require.LessOrEqual(t, float64(children.samples-children.errors[model.StackWhole]), allowed*float64(children.samples))
+}
+
+// TestGoGrows holds that what Go's runtime does on another stack, to make room on a goroutine's, has the goroutine's functions as callers.
+func TestGoGrows(t *testing.T) {
+	needRoot(t)
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the walk does not have the register that g is in")
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skipf("no Go compiler: %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "gogrow")
+	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "testdata/gogrow/main.go").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	e := begin(t, configuration(time.Millisecond, process.Selector{Exe: path}))
+	p := launch(t, path, "1000")
+	require.Empty(t, p.end())
+	e.end()
+	got := add(e.of(isPID(p.Process.Pid)))
+	grows, known := int64(0), int64(0)
+	for stack, n := range got.stacks {
+		if _, inner, found := strings.Cut(stack, "runtime.newstack"); found && !strings.Contains(inner, "goschedImpl") {
+			grows += n
+			if strings.HasPrefix(stack, "runtime.goexit main.main.func1 main.deeper") {
+				known += n
+			}
+		}
+	}
+	t.Logf("%d of %d samples are where a stack grows, %d of them below the goroutine's functions", grows, got.samples, known)
+	require.Greater(t, grows, got.samples/20)
+	require.GreaterOrEqual(t, float64(known), 0.97*float64(grows), "%v", got.errors)
 }
 
 // TestInTheKernel holds that user stacks of samples that are taken in the kernel are whole: they begin at the registers

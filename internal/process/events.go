@@ -40,12 +40,24 @@ func (t *Table) fork(parent *entry, child model.ProcessID) {
 
 // inherit takes over what a child shares with its parent.
 func (e *entry) inherit(parent *entry) {
+	e.parent = parent.id
 	e.comm, e.kernel, e.image, e.seen = parent.comm, parent.kernel, parent.image, parent.seen
 	e.base, e.executed = parent.process, false
 	if e.base == nil {
 		e.base, e.executed = parent.base, parent.executed
 	}
 	e.network = parent.network
+}
+
+// ForkedFrom returns the process that one was forked from, if a fork told of it.
+func (t *Table) ForkedFrom(id model.ProcessID) (parent model.ProcessID, known bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	e := t.find(id)
+	if e == nil {
+		return parent, false
+	}
+	return e.parent, e.parent != model.ProcessID{}
 }
 
 // Exec tells that a process runs another program. comm is its new name, or

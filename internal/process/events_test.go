@@ -27,6 +27,13 @@ func TestForkInheritsTheDecision(t *testing.T) {
 	table.Fork(11, pid(21))
 	require.True(t, isInScope(table, pid(20)))
 	require.False(t, isInScope(table, pid(21)))
+	parent, known := table.ForkedFrom(pid(20))
+	require.True(t, known)
+	require.Equal(t, pid(10), parent)
+	_, known = table.ForkedFrom(pid(10))
+	require.False(t, known, "no fork told of it")
+	_, known = table.ForkedFrom(pid(30))
+	require.False(t, known)
 	table.Exit(pid(20))
 	require.Equal(t, reads, table.Stats().Reads)
 

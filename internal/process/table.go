@@ -42,6 +42,7 @@ type Table struct {
 // entry is one process.
 type entry struct {
 	id      model.ProcessID
+	parent  model.ProcessID // that it was forked from; zero if that is not known
 	created time.Time
 	// process is what was read; nil before, after an exec, and out of scope.
 	process *model.Process

@@ -205,6 +205,27 @@ func TestNamesAfterExit(t *testing.T) {
 	require.Positive(t, s.Stats().Unnamed[ReasonProcessExited])
 }
 
+// TestFork holds that a process that is over has the names of the one that it was forked from, also when that is closed.
+func TestFork(t *testing.T) {
+	p := start(t, compileC(t, programC, "target"))
+	s := newSymbolizer(t, Config{})
+	parent, err := s.Open(model.ProcessID{PID: uint32(p.pid())})
+	require.NoError(t, err)
+	before := s.Stats()
+	child, err := parent.Fork()
+	require.NoError(t, err)
+	require.Equal(t, before.Spaces+1, s.Stats().Spaces)
+	require.Equal(t, "hidden", nameOf(child, p.functions["hidden"]))
+	require.Empty(t, nameOf(child, 0x10), "memory that it did not have")
+	require.EqualValues(t, 1, s.Stats().Unnamed[ReasonProcessExited])
+	parent.Close()
+	require.Equal(t, "hidden", nameOf(child, p.functions["hidden"]))
+	_, err = parent.Fork()
+	require.ErrorIs(t, err, errClosed)
+	child.Close()
+	require.Equal(t, before.Spaces-1, s.Stats().Spaces)
+}
+
 const programDlopen = `
 #include <dlfcn.h>
 #include <stdio.h>

@@ -101,8 +101,11 @@ func (a *AddressSpace) inMemory(r Region) (memorySource, bool) {
 	return held, ok
 }
 
+// ErrNoDebug is the cause where a binary has no separate debug file.
+var ErrNoDebug = debuginfo.ErrNone
+
 // OpenDebug opens the separate debug file of a region's binary, which may have a .debug_frame that the binary itself lacks. The error
-// wraps [debuginfo.ErrNone] when there is none.
+// wraps [ErrNoDebug] when there is none.
 func (a *AddressSpace) OpenDebug(r Region) (debuginfo.File, error) {
 	image, closeFile, err := a.OpenRegion(r)
 	if err != nil {

@@ -47,6 +47,46 @@ func (b *builder) assume(f *elfimage.File, sections []elfimage.Section, a *arch)
 		}
 		s.add(b, from, a.stubs(code, p.Addr))
 	}
+	b.assumeFinish(s, from, f, sections, a)
+}
+
+// finishBytes is the most that is read of the function which a binary has called
+// first at its end: that of GCC's crtstuff.c has some 60 bytes.
+const finishBytes = 64
+
+// assumeFinish adds the function that a binary has called first at its end. Where it
+// is GCC's __do_global_dtors_aux nothing is said of it, and processes that live
+// shortly are met there: it writes to a page that they share with nobody then.
+func (b *builder) assumeFinish(s *assumed, from source, f *elfimage.File, sections []elfimage.Section, a *arch) {
+	list := f.SectionNamed(sections, ".fini_array")
+	if list == nil || list.Type != elf.SHT_FINI_ARRAY || list.Size < 8 || !f.Has(list.Off, 8) {
+		return
+	}
+	var word [8]byte
+	if err := f.Read(word[:], list.Off); err != nil {
+		b.skip(fmt.Errorf(".fini_array: %w", err))
+		return
+	}
+	at := f.Word(word[:]) // linkers write it beside its relocation
+	off, ok := f.OffsetOf(at)
+	if !ok || b.knows(at) || !b.inText(at) || !f.Has(off, finishBytes) {
+		return
+	}
+	code := make([]byte, finishBytes)
+	if err := f.Read(code, off); err != nil {
+		b.skip(fmt.Errorf("the first function of .fini_array: %w", err))
+		return
+	}
+	s.add(b, from, a.finish(code, at))
+}
+
+func (b *builder) inText(addr uint64) bool {
+	for _, s := range b.text {
+		if s.Contains(addr) {
+			return true
+		}
+	}
+	return false
 }
 
 // knows reports whether a source has a function that an address is in.

@@ -67,6 +67,20 @@ func TestStubsX86(t *testing.T) {
 	}
 }
 
+// TestFinishX86 reads GCC's __do_global_dtors_aux.
+func TestFinishX86(t *testing.T) {
+	const code = "\xf3\x0f\x1e\xfa\x80\x3d\xad\x28\x73\x00\x00\x75\x2b" + // endbr64; cmpb; jne
+		"\x55\x48\x83\x3d\x8a\xdd\x71\x00\x00\x48\x89\xe5\x74\x0c\x48\x8b\x3d\x86\xde\x71\x00" + // push rbp; cmpq; mov; je; mov
+		"\xe8\x51\xbf\xf7\xff\xe8\x64\xff\xff\xff\xc6\x05\x85\x28\x73\x00\x01\x5d\xc3\x0f\x1f\x00\xc3" + // call; call; movb; pop; ret; nop; ret
+		"\x31\xc0" // another function
+	entered := Rule{CFA: CFAStackPointer, CFAOffset: 8, RA: Saved, RAOffset: -8}
+	framed := Rule{CFA: CFAStackPointer, CFAOffset: 16, RA: Saved, RAOffset: -8, FP: Saved, FPOffset: -16}
+	require.Equal(t, []piece{{0x1000, 0x100e, entered}, {0x100e, 0x1034, framed}, {0x1034, 0x1039, entered}}, x86.finish([]byte(code), 0x1000))
+	require.Equal(t, []piece{{0x1000, 0x100a, entered}, {0x100a, 0x1030, framed}, {0x1030, 0x1035, entered}}, x86.finish([]byte(code[4:]), 0x1000))
+	require.Empty(t, x86.finish([]byte("\x55\x48\x89\xe5"), 0x1000), "some other function")
+	require.Empty(t, arm64.finish([]byte(code), 0x1000))
+}
+
 // TestStubsARM64 reads the stubs of lld.
 func TestStubsARM64(t *testing.T) {
 	code := []byte("\xf0\x7b\xbf\xa9\x90\x00\x00\xb0\x11\x06\x40\xf9\x10\x22\x00\x91\x20\x02\x1f\xd6\x1f\x20\x03\xd5" + // stp; adrp; ldr; add; br x17; nop
@@ -82,13 +96,15 @@ func FuzzStubs(f *testing.F) {
 	f.Add([]byte("\xf0\x7b\xbf\xa9\x90\x00\x00\xb0\x20\x02\x1f\xd6"))
 	f.Fuzz(func(t *testing.T, code []byte) {
 		for _, a := range []*arch{&x86, &arm64} {
-			end := uint64(0x1000)
-			for _, p := range a.stubs(code, 0x1000) {
-				require.GreaterOrEqual(t, p.start, end)
-				require.Greater(t, p.end, p.start)
-				end = p.end
+			for _, pieces := range [][]piece{a.stubs(code, 0x1000), a.finish(code, 0x1000)} {
+				end := uint64(0x1000)
+				for _, p := range pieces {
+					require.GreaterOrEqual(t, p.start, end)
+					require.Greater(t, p.end, p.start)
+					end = p.end
+				}
+				require.LessOrEqual(t, end, 0x1000+uint64(len(code)))
 			}
-			require.LessOrEqual(t, end, 0x1000+uint64(len(code)))
 		}
 	})
 }

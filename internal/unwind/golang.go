@@ -3,6 +3,7 @@
 package unwind
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 
@@ -72,6 +73,9 @@ func (g *golang) emit(i uint32, p *packer) error {
 	case way == goSignal:
 		p.span(info.Entry, math.MaxUint64, Rule{CFA: CFASignal})
 		return nil
+	case way == goGrows:
+		p.span(info.Entry, math.MaxUint64, g.grows(info.Entry))
+		return nil
 	case way == goSwitches:
 		p.span(info.Entry, math.MaxUint64, g.chained())
 		return nil
@@ -129,6 +133,28 @@ func (g *golang) chained() Rule {
 	return Rule{CFA: CFAFramePointer, CFAOffset: 16, FP: Saved, FPOffset: -16, RA: Saved, RAOffset: -8, BX: Undefined}
 }
 
+// grows is the rule of morestack, with the offset of curg in struct m, which
+// depends on the release: 112 bytes behind gsignal (runtime2.go), which morestack
+// reads by MOVQ m_gsignal(BX), SI. On arm64 the walk does not have the register
+// that g is in.
+func (g *golang) grows(entry uint64) Rule {
+	const curgBehind, looked = 112, 96
+	outermost := Rule{CFA: CFAEnd}
+	off, ok := g.elf.OffsetOf(entry)
+	if !g.arch.plt || !ok {
+		return outermost
+	}
+	code, err := g.file.bytes(off, looked)
+	if err != nil {
+		return outermost // so short a file has no stack to grow
+	}
+	_, operand, found := bytes.Cut(code, []byte("\x48\x8b\x73"))
+	if !found || len(operand) == 0 || operand[0] > math.MaxInt8 {
+		return outermost
+	}
+	return Rule{CFA: CFAGoGrows, CFAOffset: int32(operand[0]) + curgBehind}
+}
+
 // savesFP looks whether a function of assembler code saves rbp when the stack
 // first grows, by the code before and at that address: PUSHQ BP, or, before Go
 // 1.21, MOVQ BP, size-8(SP).
@@ -164,6 +190,7 @@ const (
 	goPlain goWay = iota
 	goOutermost
 	goSwitches
+	goGrows
 	goSignal
 )
 
@@ -174,7 +201,7 @@ var goNamed = map[string]goWay{
 	"runtime.mstart":      goOutermost,
 	"runtime.rt0_go":      goOutermost,
 	"runtime.mcall":       goOutermost, // to the scheduler: what called it waits, and is not what runs
-	"runtime.morestack":   goOutermost,
+	"runtime.morestack":   goGrows,
 	"runtime.systemstack": goSwitches,
 	"runtime.asmcgocall":  goSwitches,
 	"runtime.cgocallback": goSwitches,

@@ -3,6 +3,7 @@
 package unwind
 
 import (
+	"debug/dwarf"
 	"debug/elf"
 	"os"
 	"os/exec"
@@ -83,7 +84,7 @@ func checkGo(t *testing.T, table *Table, want []truth, goarch string) {
 	rows, special, wrong := 0, 0, 0
 	for _, f := range want {
 		switch table.Lookup(f.start).CFA {
-		case CFAEnd, CFASignal, CFAFramePointer, CFANone:
+		case CFAEnd, CFASignal, CFAFramePointer, CFAGoGrows, CFANone:
 			special++
 			continue
 		}
@@ -132,6 +133,26 @@ func sameGo(got Rule, size int, goarch string) bool {
 	return got.RA == Saved && int(got.RAOffset) == -size && got.FP == Saved && int(got.FPOffset) == -size-8
 }
 
+// curgOffset is the offset of curg in struct m of a Go program, by its DWARF.
+func curgOffset(t *testing.T, f *elf.File) int32 {
+	t.Helper()
+	data, err := f.DWARF()
+	require.NoError(t, err)
+	inM := false
+	for r := data.Reader(); ; {
+		e, err := r.Next()
+		require.NoError(t, err)
+		require.NotNil(t, e, "no runtime.m.curg")
+		name, _ := e.Val(dwarf.AttrName).(string)
+		switch {
+		case e.Tag == dwarf.TagStructType:
+			inM = name == "runtime.m"
+		case inM && e.Tag == dwarf.TagMember && name == "curg":
+			return int32(e.Val(dwarf.AttrDataMemberLoc).(int64)) //nolint:forcetypeassert // Go's linker writes a constant
+		}
+	}
+}
+
 // TestGoRuntime holds what the runtime's own functions are made to.
 func TestGoRuntime(t *testing.T) {
 	path := compiledGo(t, "amd64")
@@ -142,6 +163,7 @@ func TestGoRuntime(t *testing.T) {
 	defer func() { require.NoError(t, f.Close()) }()
 	symbols, err := f.Symbols()
 	require.NoError(t, err)
+	curg := curgOffset(t, f)
 	at := map[string]elf.Symbol{}
 	for _, s := range symbols {
 		at[strings.TrimSuffix(s.Name, ".abi0")] = s
@@ -149,7 +171,7 @@ func TestGoRuntime(t *testing.T) {
 	switches := Rule{CFA: CFAFramePointer, CFAOffset: 16, FP: Saved, FPOffset: -16, RA: Saved, RAOffset: -8, BX: Undefined}
 	for name, want := range map[string]Rule{
 		"runtime.goexit": {CFA: CFAEnd}, "runtime.mstart": {CFA: CFAEnd}, "runtime.rt0_go": {CFA: CFAEnd},
-		"runtime.mcall": {CFA: CFAEnd}, "runtime.morestack": {CFA: CFAEnd},
+		"runtime.mcall": {CFA: CFAEnd}, "runtime.morestack": {CFA: CFAGoGrows, CFAOffset: curg},
 		"runtime.sigreturn__sigaction": {CFA: CFASignal},
 		"runtime.systemstack":          switches, "runtime.asmcgocall": switches,
 	} {

@@ -48,11 +48,15 @@ const (
 	// CFAEnd: the frame is the outermost.
 	CFAEnd CFAKind = 6
 	// CFARegister + n, to CFARegister + 31: DWARF register n + CFAOffset, for
-	// registers but sp and fp. Only the innermost frame's are known, and bx.
+	// registers but sp and fp. Only the innermost frame's are known, those that
+	// functions need not keep in its caller, and bx.
 	CFARegister CFAKind = 7
 	// CFAStackPointerDeref: the word at sp + CFAOffset, plus Addend: assembler
 	// code that saved the stack pointer before it aligned it.
 	CFAStackPointerDeref CFAKind = 64
+	// CFAGoGrows: the frame is Go's morestack, which has changed stacks: the
+	// goroutine's g says where it was, m.curg, at CFAOffset. On x86-64 alone.
+	CFAGoGrows CFAKind = 65
 )
 
 // maxRegister is the highest DWARF register that CFARegister can name.
@@ -97,6 +101,8 @@ func (r Rule) cfa() string {
 		return "signal"
 	case r.CFA == CFAEnd:
 		return "end"
+	case r.CFA == CFAGoGrows:
+		return fmt.Sprintf("grows%+d", r.CFAOffset)
 	case r.CFA <= CFARegister+maxRegister:
 		return fmt.Sprintf("r%d%+d", r.CFA-CFARegister, r.CFAOffset)
 	}

@@ -168,6 +168,9 @@ func (s *section) parseFDE(e entry) (fde, error) {
 		c.take(c.uleb())
 	}
 	out.end, out.instructions = out.start+length, c.b
+	if out.cie.signal {
+		out.end++ // its last instruction is the system call, behind which the thread is meanwhile
+	}
 	if c.bad || out.end < out.start {
 		return out, errShort
 	}

@@ -21,14 +21,16 @@ const (
 	stubJumpByTable
 )
 
-// stubCode lists the instructions that linkers write into the PLT of x86-64
-// (GNU ld, gold, lld and mold) and C libraries into _init and _fini, by how they
-// begin.
-var stubCode = []struct {
+// known is an instruction by how it begins.
+type known struct {
 	begin string
 	size  int
 	kind  stubKind
-}{
+}
+
+// stubCode lists the instructions that linkers write into the PLT of x86-64
+// (GNU ld, gold, lld and mold) and C libraries into _init and _fini.
+var stubCode = []known{
 	{"\xf3\x0f\x1e\xfa", 4, stubPlain},          // endbr64
 	{"\x68", 5, stubPush},                       // push imm32
 	{"\xff\x35", 6, stubPush},                   // push [rip+disp32]
@@ -66,6 +68,34 @@ var stubCode = []struct {
 	{"\x66\x66\x2e\x0f\x1f\x84", 11, stubPlain}, //
 }
 
+// finishCode lists what GCC's __do_global_dtors_aux has beside stubCode.
+var finishCode = []known{
+	{"\x80\x3d", 7, stubPlain},     // cmp byte [rip+disp32], imm8
+	{"\x75", 2, stubPlain},         // jne rel8, to a ret
+	{"\x55", 1, stubPush},          // push rbp
+	{"\x5d", 1, stubPop},           // pop rbp
+	{"\x48\x83\x3d", 8, stubPlain}, // cmp qword [rip+disp32], imm8
+	{"\x48\x89\xe5", 3, stubPlain}, // mov rbp, rsp
+	{"\x48\x8b\x3d", 7, stubPlain}, // mov rdi, [rip+disp32]
+	{"\xc6\x05", 7, stubPlain},     // mov byte [rip+disp32], imm8
+}
+
+// finish gives the rules of __do_global_dtors_aux, if that is what begins at an
+// address.
+func (a *arch) finish(code []byte, at uint64) []piece {
+	begin := bytes.TrimPrefix(code, []byte("\xf3\x0f\x1e\xfa"))
+	if !a.plt || !bytes.HasPrefix(begin, []byte("\x80\x3d")) {
+		return nil
+	}
+	pieces := pushed(code, at, 8, 0, finishCode, stubCode)
+	for i := range pieces { // it pushes the caller's rbp first
+		if r := &pieces[i].rule; r.CFAOffset >= 16 {
+			r.FP, r.FPOffset = Saved, -16
+		}
+	}
+	return pieces
+}
+
 // stubs gives the rules of a section of stubs that begins at an address.
 func (a *arch) stubs(code []byte, at uint64) []piece {
 	if a.plt {
@@ -77,24 +107,31 @@ func (a *arch) stubs(code []byte, at uint64) []piece {
 // stubsX86 counts what stubs push. The first one is jumped to by the others;
 // where it pushes at once they have pushed the index of the function already.
 func stubsX86(code []byte, at uint64) []piece {
+	begins := int32(8)
+	if bytes.HasPrefix(code, []byte("\xff\x35")) {
+		begins += 8
+	}
+	return pushed(code, at, begins, stubBytes, stubCode)
+}
+
+// pushed counts what code pushes, from begins bytes on. Behind what it does not know
+// it goes on at the next multiple of align, or not at all when that is 0.
+func pushed(code []byte, at uint64, begins int32, align int, lists ...[]known) []piece {
 	const called = 8
 	var out []piece
-	pushed := int32(called)
-	if bytes.HasPrefix(code, []byte("\xff\x35")) {
-		pushed += 8
-	}
+	pushed := begins
 	put := func(from, to int, pushed int32) {
 		out = appendPiece(out, piece{at + uint64(from), at + uint64(to), Rule{
 			CFA: CFAStackPointer, CFAOffset: pushed, RA: Saved, RAOffset: -8,
 		}})
 	}
 	for i := 0; i < len(code); {
-		size, kind := stubInstruction(code[i:])
-		if size == 0 && pushed > called {
+		size, kind := instruction(code[i:], lists)
+		if size == 0 && (pushed > called || align == 0) {
 			return out // nothing more is known of the stack
 		}
 		if size == 0 { // go on at the next stub
-			i, pushed = (i/stubBytes+1)*stubBytes, called
+			i, pushed = (i/align+1)*align, called
 			continue
 		}
 		put(i, i+size, pushed)
@@ -111,10 +148,12 @@ func stubsX86(code []byte, at uint64) []piece {
 	return out
 }
 
-func stubInstruction(code []byte) (size int, kind stubKind) {
-	for _, known := range stubCode {
-		if len(code) >= known.size && string(code[:len(known.begin)]) == known.begin {
-			return known.size, known.kind
+func instruction(code []byte, lists [][]known) (size int, kind stubKind) {
+	for _, list := range lists {
+		for _, known := range list {
+			if len(code) >= known.size && string(code[:len(known.begin)]) == known.begin {
+				return known.size, known.kind
+			}
 		}
 	}
 	return 0, stubPlain

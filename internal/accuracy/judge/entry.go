@@ -56,8 +56,9 @@ var threadCodes = map[elf.Machine]threadCode{
 	elf.EM_AARCH64: {system: []byte{0x01, 0x00, 0x00, 0xd4}, exit: []byte{0xa8, 0x0b, 0x80, 0xd2}}, // svc #0; mov x8,#93
 }
 
-// entry says which entry of a thread the root-most frame of a stack is.
-func (j *Judge) entry(root pdata.FoldedFrame) Entry {
+// entry says which entry of a thread the root-most frame of a stack is, which has frames.
+func (j *Judge) entry(stack []pdata.FoldedFrame) Entry {
+	root := stack[0]
 	if root.Type == string(model.FrameKernel) {
 		if slices.Contains(kernelEntries, root.Function) {
 			return KernelEntry
@@ -68,7 +69,7 @@ func (j *Judge) entry(root pdata.FoldedFrame) Entry {
 	if m == nil {
 		return NoEntry
 	}
-	if m.goEntry(root.Address) {
+	if m.goEntry(root.Address) || m.goPreempted(stack) {
 		return GoEntry
 	}
 	if root.Address >= m.entry && root.Address-m.entry < startSize && m.entry != 0 {
@@ -83,6 +84,14 @@ func (j *Judge) entry(root pdata.FoldedFrame) Entry {
 // goEntry says that an address is in a function at which Go's tracebacks end.
 func (m *image) goEntry(address uint64) bool {
 	return slices.Contains(goEntries, strings.TrimSuffix(m.goFunction(address), ".abi0"))
+}
+
+// goPreempted says that a stack is that of Go's scheduler, to which a goroutine was sent when it asked for a larger stack: morestack
+// has left the goroutine's stack for good then, as mcall does. Where it is to go on with the goroutine it has its callers.
+func (m *image) goPreempted(stack []pdata.FoldedFrame) bool {
+	return m.goFunction(stack[0].Address) == "runtime.morestack" && slices.ContainsFunc(stack, func(f pdata.FoldedFrame) bool {
+		return f.Mapping == stack[0].Mapping && m.goFunction(f.Address) == "runtime.goschedImpl"
+	})
 }
 
 // startsThread says that an address is within the first call of a thread.

@@ -56,9 +56,9 @@ func TestEntriesAgainstLibgcc(t *testing.T) {
 			require.Greater(t, len(frames), 2, "%s of %s", thread, out)
 			for i, f := range frames {
 				if i < len(frames)-1 {
-					require.Equal(t, NoEntry, j.entry(f), "%s", f)
+					require.Equal(t, NoEntry, j.entry([]pdata.FoldedFrame{f}), "%s", f)
 				} else {
-					require.Equal(t, want, j.entry(f), "%s", f)
+					require.Equal(t, want, j.entry([]pdata.FoldedFrame{f}), "%s", f)
 				}
 			}
 		}
@@ -136,19 +136,25 @@ func TestGoEntries(t *testing.T) {
 			f = m.golang.LookupFunc(name + ".abi0")
 		}
 		require.NotNil(t, f, name)
-		require.Equal(t, want, j.entry(frame(exe, f.Entry+1)), name)
+		require.Equal(t, want, j.entry([]pdata.FoldedFrame{frame(exe, f.Entry+1)}), name)
 	}
+	morestack, preempt := m.golang.LookupFunc("runtime.morestack"), m.golang.LookupFunc("runtime.goschedImpl")
+	if morestack == nil {
+		morestack = m.golang.LookupFunc("runtime.morestack.abi0")
+	}
+	require.NotNil(t, preempt)
+	require.Equal(t, GoEntry, j.entry([]pdata.FoldedFrame{frame(exe, morestack.Entry+1), frame(exe, preempt.Entry+1)}), "the scheduler")
 	// This very goroutine, as Go itself sees it.
 	var pcs [64]uintptr
 	n := runtime.Callers(0, pcs[:])
-	require.Equal(t, GoEntry, j.entry(frame(exe, uint64(pcs[n-1])-1)))
-	require.Equal(t, NoEntry, j.entry(frame(exe, uint64(pcs[n-2])-1)))
+	require.Equal(t, GoEntry, j.entry([]pdata.FoldedFrame{frame(exe, uint64(pcs[n-1])-1)}))
+	require.Equal(t, NoEntry, j.entry([]pdata.FoldedFrame{frame(exe, uint64(pcs[n-2])-1)}))
 }
 
 func TestKernelEntries(t *testing.T) {
 	j := newJudge(t)
 	kernel := pdata.FoldedFrame{Type: string(model.FrameKernel), Function: "ret_from_fork_asm", Mapping: "[kernel.kallsyms]"}
-	require.Equal(t, KernelEntry, j.entry(kernel))
+	require.Equal(t, KernelEntry, j.entry([]pdata.FoldedFrame{kernel}))
 	kernel.Function = "entry_SYSCALL_64_after_hwframe"
-	require.Equal(t, NoEntry, j.entry(kernel))
+	require.Equal(t, NoEntry, j.entry([]pdata.FoldedFrame{kernel}))
 }

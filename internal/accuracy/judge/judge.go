@@ -80,7 +80,7 @@ func (j *Judge) Add(s pdata.FoldedSample) {
 	}
 	entry := NoEntry
 	if len(s.Stack) > 0 {
-		entry = j.entry(s.Stack[0])
+		entry = j.entry(s.Stack)
 	}
 	later := j.later(s.Profile)
 	if later {

@@ -35,9 +35,9 @@ var (
 	_ observe.Partial     = (*Profiler)(nil)
 )
 
-// Start loads the program and samples from then on. shared are the maps of
+// Start loads the programs; [Profiler.Begin] begins to sample. shared are the maps of
 // process.bpf.c.
-func Start(config Config, loader *kernel.Loader, shared map[string]*ebpf.Map, host observe.Host) (_ *Profiler, err error) {
+func Start(config Config, loader *kernel.Loader, shared map[string]*ebpf.Map, host observe.Host) (*Profiler, error) {
 	spec, err := bindings.LoadOnCPU()
 	if err != nil {
 		return nil, fmt.Errorf("reading the on-CPU program: %w", err)
@@ -55,12 +55,31 @@ func Start(config Config, loader *kernel.Loader, shared map[string]*ebpf.Map, ho
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, p.Close())
-		}
-	}()
-	return p, p.attach()
+	return p, nil
+}
+
+// meetPeriod is the time between two looks at who runs, before sampling begins.
+const meetPeriod = time.Millisecond
+
+// Meet has user space told of those who run on the CPUs, until met returns: so
+// that they are known before Begin. Nothing is sampled.
+func (p *Profiler) Meet(met func()) error {
+	online, err := kernel.OnlineCPUs(p.config.SysRoot)
+	if err != nil {
+		return err
+	}
+	looks := kernel.PerfEvents{Program: p.coll.Programs[bindings.OnCPUProgMeet]}
+	if err := looks.Partly(looks.Follow(online, meetPeriod)); err != nil {
+		return errors.Join(err, looks.Close())
+	}
+	met()
+	return looks.Close()
+}
+
+// Begin samples from now on.
+func (p *Profiler) Begin() error {
+	p.Collector.Begin()
+	return p.attach()
 }
 
 // shape is what a sample says.

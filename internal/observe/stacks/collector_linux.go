@@ -63,6 +63,10 @@ func NewCollector(host observe.Host, shape Shape, depth Depth, maxBytes uint64) 
 	}
 }
 
+// Begin says that what is added was taken from now on, and not since the collector
+// was made.
+func (c *Collector) Begin() { c.since = time.Now() }
+
 // SetPeriod says at which period the next entries were taken.
 func (c *Collector) SetPeriod(period time.Duration) {
 	c.earlier = c.take(time.Now())

@@ -174,14 +174,17 @@ func (t *Tracker) Forget(pid uint32) error {
 	return nil
 }
 
-// Decided returns the processes that have an entry in the scope map.
+// Decided returns the processes that have an entry in the scope map, without forks
+// that nobody has asked about: their entries go with them.
 func (t *Tracker) Decided() ([]uint32, error) {
 	var pid uint32
 	var state bindings.ProcessScopeEntry
 	var pids []uint32
 	entries := t.scope().Iterate()
 	for entries.Next(&pid, &state) {
-		pids = append(pids, pid)
+		if state.Bits&uint32(bindings.ProcessScopeBitSCOPE_FORKED) == 0 {
+			pids = append(pids, pid)
+		}
 	}
 	if err := entries.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
 		return nil, fmt.Errorf("listing the scope map: %w", err)

@@ -5,6 +5,7 @@
 package lifecycle
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
@@ -162,6 +164,77 @@ func TestExecVoidsDecisions(t *testing.T) {
 	require.Contains(t, decided(t, tracker), pid)
 	require.NoError(t, tracker.Forget(pid))
 	require.NotContains(t, decided(t, tracker), pid)
+}
+
+// TestForksBorrowTables holds that a fork goes on with its parent's unwind tables for a while, a fork of a fork no longer than that,
+// and that an exec and the exit take them away.
+func TestForksBorrowTables(t *testing.T) {
+	tracker := start(t, 64)
+	entry := func(pid uint32) (value bindings.ProcessScopeEntry, known bool) {
+		err := tracker.SharedMaps()[bindings.ProcessMapScope].Lookup(pid, &value)
+		if !errors.Is(err, ebpf.ErrKeyNotExist) {
+			require.NoError(t, err)
+		}
+		return value, err == nil
+	}
+	gone := func(pid uint32) func() bool {
+		return func() bool { _, known := entry(pid); return !known }
+	}
+	shell := exec.Command("sh", "-c", `exec 3<&0; echo shell $$; read go
+		((read go; exec sleep 60) <&3 & echo inner $!; wait) & echo outer $!; wait`)
+	stdin, err := shell.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := shell.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, shell.Start())
+	lines, pids := bufio.NewScanner(stdout), map[string]uint32{}
+	hear := func(name string) {
+		for pids[name] == 0 && lines.Scan() {
+			said, pid, _ := strings.Cut(lines.Text(), " ")
+			number, err := strconv.ParseUint(pid, 10, 32)
+			require.NoError(t, err)
+			pids[said] = uint32(number)
+		}
+		require.NotZero(t, pids[name], name)
+	}
+	hear("shell") // its exec is over: that would take the decision away
+	const tables, lent = 7<<16 | 3, uint64(1500 * time.Millisecond)
+	require.NoError(t, tracker.Decide(uint32(shell.Process.Pid), ScopeOnCPU))
+	require.NoError(t, tracker.Answer(uint32(shell.Process.Pid), ScopeOnCPU, tables))
+
+	before := monotonic(t)
+	_, err = io.WriteString(stdin, "go\n")
+	require.NoError(t, err)
+	hear("outer")
+	hear("inner")
+	after := monotonic(t)
+	outer, known := entry(pids["outer"])
+	require.True(t, known)
+	require.Equal(t, bindings.ProcessScopeEntry{
+		Bits: uint32(bindings.ProcessScopeBitSCOPE_FORKED), Space: tables, LentUntil: outer.LentUntil,
+	}, outer)
+	require.GreaterOrEqual(t, outer.LentUntil, before+lent)
+	require.LessOrEqual(t, outer.LentUntil, after+lent)
+	inner, known := entry(pids["inner"])
+	require.True(t, known)
+	require.Equal(t, outer, inner, "no longer than whom it has them from")
+	require.Equal(t, []uint32{uint32(shell.Process.Pid)}, decided(t, tracker), "nobody has asked about forks")
+
+	_, err = io.WriteString(stdin, "go\n")
+	require.NoError(t, err)
+	require.Eventually(t, gone(pids["inner"]), 10*time.Second, 5*time.Millisecond, "it runs another program")
+	require.False(t, gone(pids["outer"])())
+	require.NoError(t, unix.Kill(int(pids["inner"]), unix.SIGKILL))
+	require.NoError(t, shell.Wait())
+	require.True(t, gone(pids["outer"])(), "it has ended")
+	require.Equal(t, []uint32{uint32(shell.Process.Pid)}, decided(t, tracker), "a decision stays")
+}
+
+func monotonic(t *testing.T) uint64 {
+	t.Helper()
+	var now unix.Timespec
+	require.NoError(t, unix.ClockGettime(unix.CLOCK_MONOTONIC, &now))
+	return uint64(now.Nano())
 }
 
 // TestAnswerNeedsQuestion holds that an answer is written only where the question still stands.

@@ -150,7 +150,7 @@ func TestEveryInstruction(t *testing.T) {
 			require.LessOrEqual(t, got.bare, 200, "and hardly anything below it")
 			counts := got.functions(t, path)
 			for _, name := range append(c.plt, "main", "leaf", "deep", "aligned", "dynamic", "both", "huge", "sum", "doubles", "tail",
-				"many", "leave", "leave_by_call", "rare", "smaller", "handler", "elsewhere") {
+				"many", "by_scratch", "scratch_callee", "leave", "leave_by_call", "rare", "smaller", "handler", "elsewhere") {
 				require.Positive(t, counts[name], "%s was met; the program lies at %#x, code was met from %#x to %#x", name, got.base, got.met[0], got.met[len(got.met)-1])
 			}
 		})
