@@ -50,8 +50,11 @@ type unwinding struct {
 	mu      sync.Mutex // all below
 	due     map[observe.SubjectKey]wanted
 	running map[uint32]wanted // by pid: whose mappings are followed
-	retired []retired
-	working int // goroutines that make tables now
+	// strangers are those who mapped code and were not followed, as while they were
+	// being read.
+	strangers strangers
+	retired   []retired
+	working   int // goroutines that make tables now
 	// large are the binaries that take long, by content, and who waits for them.
 	large map[string]map[observe.SubjectKey]place
 
@@ -154,8 +157,9 @@ func (u *unwinding) want(key observe.SubjectKey, s *subject, space *symbol.Addre
 	u.mu.Lock()
 	s.tables.key = key
 	u.running[key.PID] = w
+	w.again = u.strangers.since(key.PID, space.ReadSince())
 	u.mu.Unlock()
-	if len(u.tell(w, space, answer)) == 0 {
+	if len(u.tell(w, space, answer)) == 0 && !w.again {
 		return
 	}
 	u.mu.Lock()
@@ -189,6 +193,8 @@ func (u *unwinding) mapped(pid uint32) bool {
 	if ok {
 		w.again = true
 		u.due[w.key] = w
+	} else {
+		u.strangers.note(pid, time.Now())
 	}
 	u.mu.Unlock()
 	if ok {

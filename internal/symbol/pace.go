@@ -20,12 +20,13 @@ const (
 // shall not take more than a part of a CPU. It is safe for concurrent use.
 type pace struct {
 	mu    sync.Mutex
+	began time.Time // the last reading
 	last  time.Time // the map was read
 	pause time.Duration
 }
 
-// read is told of a reading and its CPU time.
-func (p *pace) read(now time.Time, cost time.Duration) {
+// read is told of a reading, when it began, and its CPU time.
+func (p *pace) read(began, now time.Time, cost time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now.Sub(p.last) > 4*max(p.pause, paceMin) {
@@ -36,7 +37,14 @@ func (p *pace) read(now time.Time, cost time.Duration) {
 	if p.pause >= paceMost {
 		p.pause = min(max(cost*paceShare, paceMost), paceLongest)
 	}
-	p.last = now
+	p.began, p.last = began, now
+}
+
+// lastBegan is when the last reading began.
+func (p *pace) lastBegan() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.began
 }
 
 // wait is how long a reading that can wait has to.

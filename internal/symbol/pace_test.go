@@ -24,7 +24,7 @@ func TestPace(t *testing.T) {
 		require.Zero(t, p.wait(now))
 		var got []int64
 		for range c.want {
-			p.read(now, c.cost)
+			p.read(now, now, c.cost)
 			wait := p.wait(now)
 			got = append(got, wait.Milliseconds())
 			now = now.Add(wait)
@@ -32,7 +32,7 @@ func TestPace(t *testing.T) {
 		}
 		require.Equal(t, c.want, got, c.cost)
 		now = now.Add(time.Minute)
-		p.read(now, c.cost)
+		p.read(now, now, c.cost)
 		require.Equal(t, paceMin, p.wait(now), "after a calm time")
 	}
 }

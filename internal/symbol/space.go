@@ -71,6 +71,9 @@ func (s *Symbolizer) Open(id model.ProcessID) (*AddressSpace, error) {
 // cost too much whose mappings change all the time.
 func (a *AddressSpace) RefreshIn() time.Duration { return a.pace.wait(a.s.now()) }
 
+// ReadSince is the time from which on changes of the memory map may not have been seen.
+func (a *AddressSpace) ReadSince() time.Time { return a.pace.lastBegan() }
+
 // Refresh reads the memory map again, as is due after an exec or dlopen. When
 // the process is gone the map stays what it was.
 func (a *AddressSpace) Refresh() error {
@@ -243,8 +246,9 @@ func (s *Symbolizer) release(regions []region) {
 
 // readRegions reads the memory map, and notes what that cost.
 func (a *AddressSpace) readRegions() (regions []region, err error) {
+	began := a.s.now()
 	cost := cpuTimeOf(func() { regions, err = a.s.readRegions(a.id) })
-	a.pace.read(a.s.now(), cost)
+	a.pace.read(began, a.s.now(), cost)
 	return regions, err
 }
 
