@@ -89,6 +89,11 @@ func (b *Busy) KernelPerSample() time.Duration { return per(b.Time, float64(b.Ru
 // EnginePerSample is the engine's own account in the steady state.
 func (b *Busy) EnginePerSample() time.Duration { return per(b.Engine.Steady, b.Got) }
 
+// EngineWholeRunPerSample is the same with the start-up.
+func (b *Busy) EngineWholeRunPerSample() time.Duration {
+	return per(b.Engine.Total(), b.Got+b.GotStartUp)
+}
+
 // ProcessPerSample is what the whole Collector uses beyond the bare one, in the steady state.
 func (b *Busy) ProcessPerSample() time.Duration { return per(b.Process.Steady-b.Bare.Steady, b.Got) }
 

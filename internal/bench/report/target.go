@@ -59,6 +59,7 @@ func (r *Report) Judge() {
 	r.judgeWeb(add, true, maxKernelBoth)
 	r.judgeWeb(add, false, maxKernelUser)
 	duration(add, "engine CPU per sample (its own account, steady)", maxEngine, b.EnginePerSample(), measured)
+	duration(add, "engine CPU per sample (its own account, with the start-up)", maxEngine, b.EngineWholeRunPerSample(), measured)
 	duration(add, "engine CPU per sample (Collector less bare one, steady)", maxEngine, b.ProcessPerSample(), measured && b.Bare.Total() > 0)
 	add("RssAnon, highest", mib(maxAnon), mib(b.RSSAnon), measured, b.RSSAnon <= maxAnon)
 	add("kernel maps", mib(maxMaps), mib(b.KernelMapBytes), measured, b.KernelMapBytes <= maxMaps)

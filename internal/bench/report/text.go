@@ -67,7 +67,8 @@ func (b *Busy) print(w io.Writer) {
 	row("limit level (0: as configured)", "%.0f", b.Level)
 	row("kernel time per sample", "%s (%d runs)", short(b.KernelPerSample()), b.Runs)
 	row("the same by the kernel's record of the program", "%s (%d runs)", short(per(b.TimeByKernel, float64(b.RunsByKernel))), b.RunsByKernel)
-	row("engine CPU, its own account", "start-up %s, steady %s, %s per sample", short(b.Engine.StartUp), short(b.Engine.Steady), short(b.EnginePerSample()))
+	row("engine CPU, its own account", "start-up %s, steady %s, %s per sample; with start-up %s per sample", short(b.Engine.StartUp),
+		short(b.Engine.Steady), short(b.EnginePerSample()), short(b.EngineWholeRunPerSample()))
 	row("Collector CPU", "start-up %s, steady %s", short(b.Process.StartUp), short(b.Process.Steady))
 	row("bare Collector CPU, same time", "start-up %s, steady %s", short(b.Bare.StartUp), short(b.Bare.Steady))
 	row("difference", "start-up %s, steady %s, %s per sample; with start-up %s per sample", short(b.Process.StartUp-b.Bare.StartUp),
