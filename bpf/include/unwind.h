@@ -434,6 +434,7 @@ static __always_inline u64 unwind_go_grows(struct unwind_state *state, u32 curg)
 		return unwind_stop(state, UNWIND_END_REGISTER);
 	return unwind_arrive(state, sched.pc, sched.sp, state->fp);
 #else
+	(void)curg;
 	return unwind_stop(state, UNWIND_END_ROOT);
 #endif
 }

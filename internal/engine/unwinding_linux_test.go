@@ -246,7 +246,11 @@ func TestGoGrows(t *testing.T) {
 	}
 	t.Logf("%d of %d samples are where a stack grows, %d of them below the goroutine's functions", grows, got.samples, known)
 	require.Greater(t, grows, got.samples/20)
-	require.GreaterOrEqual(t, float64(known), 0.97*float64(grows), "%v", got.errors)
+	whole := 0.97
+	if testbin.UnderRace {
+		whole = 0.85 // the first samples find no tables for longer
+	}
+	require.GreaterOrEqual(t, float64(known), whole*float64(grows), "%v", got.errors)
 }
 
 // TestInTheKernel holds that user stacks of samples that are taken in the kernel are whole: they begin at the registers
