@@ -127,6 +127,9 @@ func (u *unwinding) provide(w wanted) {
 	for _, b := range made {
 		u.store.Release(b)
 	}
+	if w.changed {
+		u.mapped(w.key.PID)
+	}
 }
 
 // tell lists the mappings whose tables are there, has publish tell the kernel, and

@@ -71,8 +71,10 @@ type unwinding struct {
 type wanted struct {
 	key     observe.SubjectKey
 	subject *subject
-	// again says that its mappings have changed.
-	again bool
+	// again says that its mappings have changed: they are read before its tables are
+	// looked up. changed says that they may have while they were read: they are read
+	// again once its tables are there.
+	again, changed bool
 }
 
 type retired struct {
@@ -157,9 +159,9 @@ func (u *unwinding) want(key observe.SubjectKey, s *subject, space *symbol.Addre
 	u.mu.Lock()
 	s.tables.key = key
 	u.running[key.PID] = w
-	w.again = u.strangers.since(key.PID, space.ReadSince())
+	w.changed = u.strangers.since(key.PID, space.ReadSince())
 	u.mu.Unlock()
-	if len(u.tell(w, space, answer)) == 0 && !w.again {
+	if len(u.tell(w, space, answer)) == 0 && !w.changed {
 		return
 	}
 	u.mu.Lock()

@@ -68,12 +68,14 @@ func (p *Profiler) Meet(met func()) error {
 	if err != nil {
 		return err
 	}
-	looks := kernel.PerfEvents{Program: p.coll.Programs[bindings.OnCPUProgMeet]}
-	if err := looks.Partly(looks.Follow(online, meetPeriod)); err != nil {
-		return errors.Join(err, looks.Close())
+	program := p.coll.Programs[bindings.OnCPUProgMeet]
+	delete(p.coll.Programs, bindings.OnCPUProgMeet) // not needed again
+	looks := kernel.PerfEvents{Program: program}
+	err = looks.Partly(looks.Follow(online, meetPeriod))
+	if err == nil {
+		met()
 	}
-	met()
-	return looks.Close()
+	return errors.Join(err, looks.Close(), program.Close())
 }
 
 // Begin samples from now on.
