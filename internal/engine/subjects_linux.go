@@ -111,7 +111,7 @@ func (s *subjects) answer(key observe.SubjectKey, about *subject) {
 
 // tell tells the kernel the decision, and where the unwind tables are.
 func (s *subjects) tell(key observe.SubjectKey, about *subject) {
-	if err := s.tracker.Answer(key.PID, about.scope, about.handle()); err != nil {
+	if err := s.tracker.Answer(key.PID, key.ExecID, about.scope, about.handle()); err != nil {
 		s.logger.Debug("Telling the kernel who is in scope", zap.Error(err))
 	}
 }

@@ -79,7 +79,7 @@ func parseOptions(args []string) (options, error) {
 	dir := fs.String("dir", "_build/kernels", "where kernels and consoles are kept")
 	run := fs.String("run", "", "tests to run, as for go test -run")
 	jobs := fs.Int("jobs", 2, "kernels at a time")
-	timeout := fs.Duration("timeout", 5*time.Minute, "of one boot; two minutes are usual where two boot at a time on two CPUs")
+	timeout := fs.Duration("timeout", 10*time.Minute, "of one boot; four to five minutes are usual where two boot at a time on two CPUs")
 	verbose := fs.Bool("v", false, "name every test")
 	if err := fs.Parse(args); err != nil {
 		return options{}, err

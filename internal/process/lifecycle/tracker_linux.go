@@ -129,25 +129,29 @@ const (
 
 // Decide writes into the kernel which observations a process is in scope of.
 func (t *Tracker) Decide(pid uint32, scope Scope) error {
-	return t.decide(pid, scope, 0, ebpf.UpdateAny)
+	return t.decide(pid, bindings.ProcessScopeEntry{Bits: uint32(scope)}, ebpf.UpdateAny)
 }
 
-// Answer is Decide for a process that the kernel has asked about; space is where its
-// unwind tables are, 0 when it has none. Where an exec
-// or the exit has made the question void in the meantime, nothing is written: the
-// next sample asks again.
-func (t *Tracker) Answer(pid uint32, scope Scope, space uint32) error {
-	err := t.decide(pid, scope, space, ebpf.UpdateExist)
+// Answer is Decide for a program that the kernel has asked about, by the number of its
+// exec; space is where its unwind tables are, 0 when it has none. Where an exec or the
+// exit has made the question void in the meantime, nothing is written: the next
+// sample asks again.
+func (t *Tracker) Answer(pid, execID uint32, scope Scope, space uint32) error {
+	var asked bindings.ProcessScopeEntry
+	err := t.scope().Lookup(pid, &asked)
+	if err == nil && asked.ExecId == execID {
+		err = t.decide(pid, bindings.ProcessScopeEntry{Bits: uint32(scope), Space: space, ExecId: execID}, ebpf.UpdateExist)
+	}
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		return nil
 	}
 	return err
 }
 
-// Ask notes that a process is being read, as the kernel does when it meets one;
+// Ask notes that a program is being read, as the kernel does when it meets one;
 // false when it has an entry.
-func (t *Tracker) Ask(pid uint32) (bool, error) {
-	asked := bindings.ProcessScopeEntry{Bits: uint32(bindings.ProcessScopeBitSCOPE_ASKED)}
+func (t *Tracker) Ask(pid, execID uint32) (bool, error) {
+	asked := bindings.ProcessScopeEntry{Bits: uint32(bindings.ProcessScopeBitSCOPE_ASKED), ExecId: execID}
 	err := t.scope().Update(pid, asked, ebpf.UpdateNoExist)
 	if errors.Is(err, ebpf.ErrKeyExist) {
 		return false, nil
@@ -158,8 +162,8 @@ func (t *Tracker) Ask(pid uint32) (bool, error) {
 	return true, nil
 }
 
-func (t *Tracker) decide(pid uint32, scope Scope, space uint32, flags ebpf.MapUpdateFlags) error {
-	value := bindings.ProcessScopeEntry{Bits: uint32(scope) | uint32(bindings.ProcessScopeBitSCOPE_DECIDED), Space: space}
+func (t *Tracker) decide(pid uint32, value bindings.ProcessScopeEntry, flags ebpf.MapUpdateFlags) error {
+	value.Bits |= uint32(bindings.ProcessScopeBitSCOPE_DECIDED)
 	if err := t.scope().Update(pid, value, flags); err != nil {
 		return fmt.Errorf("writing the scope of process %d: %w", pid, err)
 	}

@@ -69,10 +69,18 @@ func pending(t *testing.T, tracker *Tracker, pid uint32) []Event {
 
 func TestLifeOfAChild(t *testing.T) {
 	tracker := start(t, 64)
-	child := exec.Command("sleep", "60")
+	child := exec.Command("cat")
+	stdin, err := child.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := child.StdoutPipe()
+	require.NoError(t, err)
 	require.NoError(t, child.Start())
 	pid := child.Process.Pid
 	ticks := startTicks(t, pid)
+	_, err = io.WriteString(stdin, "x")
+	require.NoError(t, err)
+	_, err = stdout.Read(make([]byte, 1)) // Start returns within the exec, before it is told
+	require.NoError(t, err)
 	require.NoError(t, child.Process.Kill())
 	require.Error(t, child.Wait(), "it was killed")
 
@@ -120,11 +128,11 @@ func TestDecisions(t *testing.T) {
 	require.NoError(t, tracker.Decide(1, ScopeNone))
 	require.Equal(t, decided, state(1))
 
-	require.NoError(t, tracker.Answer(2, ScopeOnCPU, 7), "nobody asked")
+	require.NoError(t, tracker.Answer(2, 0, ScopeOnCPU, 7), "nobody asked")
 	var value bindings.ProcessScopeEntry
 	require.ErrorIs(t, tracker.SharedMaps()[bindings.ProcessMapScope].Lookup(uint32(2), &value), ebpf.ErrKeyNotExist)
 	require.NoError(t, tracker.SharedMaps()[bindings.ProcessMapScope].Put(uint32(2), value))
-	require.NoError(t, tracker.Answer(2, ScopeOnCPU, 7))
+	require.NoError(t, tracker.Answer(2, 0, ScopeOnCPU, 7))
 	require.Equal(t, decided|1, state(2))
 	require.NoError(t, tracker.SharedMaps()[bindings.ProcessMapScope].Lookup(uint32(2), &value))
 	require.Equal(t, uint32(7), value.Space)
@@ -200,7 +208,7 @@ func TestForksBorrowTables(t *testing.T) {
 	hear("shell") // its exec is over: that would take the decision away
 	const tables, lent = 7<<16 | 3, uint64(1500 * time.Millisecond)
 	require.NoError(t, tracker.Decide(uint32(shell.Process.Pid), ScopeOnCPU))
-	require.NoError(t, tracker.Answer(uint32(shell.Process.Pid), ScopeOnCPU, tables))
+	require.NoError(t, tracker.Answer(uint32(shell.Process.Pid), 0, ScopeOnCPU, tables))
 
 	before := monotonic(t)
 	_, err = io.WriteString(stdin, "go\n")
@@ -241,11 +249,22 @@ func monotonic(t *testing.T) uint64 {
 func TestAnswerNeedsQuestion(t *testing.T) {
 	tracker := start(t, 64)
 	const pid = 1 << 22 // above every pid of the host
-	require.NoError(t, tracker.Answer(pid, ScopeOnCPU, 0))
+	entry := func() (value bindings.ProcessScopeEntry) {
+		require.NoError(t, tracker.SharedMaps()[bindings.ProcessMapScope].Lookup(uint32(pid), &value))
+		return value
+	}
+	require.NoError(t, tracker.Answer(pid, 5, ScopeOnCPU, 0))
 	require.NotContains(t, decided(t, tracker), uint32(pid))
-	require.NoError(t, tracker.Decide(pid, ScopeNone))
-	require.NoError(t, tracker.Answer(pid, ScopeOnCPU, 0))
-	require.Contains(t, decided(t, tracker), uint32(pid))
+	asked, err := tracker.Ask(pid, 6)
+	require.NoError(t, err)
+	require.True(t, asked)
+	question := entry()
+	require.NoError(t, tracker.Answer(pid, 5, ScopeNone, 0))
+	require.Equal(t, question, entry(), "an answer about the program before the exec")
+	require.NoError(t, tracker.Answer(pid, 6, ScopeOnCPU, 9))
+	require.Equal(t, bindings.ProcessScopeEntry{
+		Bits: uint32(ScopeOnCPU) | uint32(bindings.ProcessScopeBitSCOPE_DECIDED), Space: 9, ExecId: 6,
+	}, entry())
 }
 
 func decided(t *testing.T, tracker *Tracker) []uint32 {
