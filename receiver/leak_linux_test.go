@@ -71,7 +71,7 @@ func TestNothingIsLeft(t *testing.T) {
 	before := openFiles(t)
 	during := run()
 	require.Positive(t, during["anon_inode:bpf-map"])
-	require.Equal(t, before["anon_inode:bpf-prog"]+4, during["anon_inode:bpf-prog"], "one engine for both pipelines")
+	require.Equal(t, before["anon_inode:bpf-prog"]+5, during["anon_inode:bpf-prog"], "one engine for both pipelines")
 	require.Positive(t, during["anon_inode:[perf_event"])
 	require.Equal(t, before, openFiles(t))
 }

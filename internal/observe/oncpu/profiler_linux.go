@@ -68,14 +68,12 @@ func (p *Profiler) Meet(met func()) error {
 	if err != nil {
 		return err
 	}
-	program := p.coll.Programs[bindings.OnCPUProgMeet]
-	delete(p.coll.Programs, bindings.OnCPUProgMeet) // not needed again
-	looks := kernel.PerfEvents{Program: program}
+	looks := kernel.PerfEvents{Program: p.coll.Programs[bindings.OnCPUProgMeet]}
 	err = looks.Partly(looks.Follow(online, meetPeriod))
 	if err == nil {
 		met()
 	}
-	return errors.Join(err, looks.Close(), program.Close())
+	return errors.Join(err, looks.Close())
 }
 
 // Begin samples from now on.

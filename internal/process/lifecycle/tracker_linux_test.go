@@ -69,7 +69,7 @@ func pending(t *testing.T, tracker *Tracker, pid uint32) []Event {
 
 func TestLifeOfAChild(t *testing.T) {
 	tracker := start(t, 64)
-	child := exec.Command("cat")
+	child := exec.Command("sh", "-c", "read x; echo; read x")
 	stdin, err := child.StdinPipe()
 	require.NoError(t, err)
 	stdout, err := child.StdoutPipe()
@@ -77,7 +77,7 @@ func TestLifeOfAChild(t *testing.T) {
 	require.NoError(t, child.Start())
 	pid := child.Process.Pid
 	ticks := startTicks(t, pid)
-	_, err = io.WriteString(stdin, "x")
+	_, err = io.WriteString(stdin, "x\n")
 	require.NoError(t, err)
 	_, err = stdout.Read(make([]byte, 1)) // Start returns within the exec, before it is told
 	require.NoError(t, err)
