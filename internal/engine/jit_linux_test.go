@@ -29,8 +29,8 @@ func TestCompiledCode(t *testing.T) {
 	if testing.Short() { // of which the time until the unwind tables are made is a greater part
 		used, whole = 3*time.Second, 0.95
 	}
-	if emulated { // making the unwind tables takes a second or two there: until then no way leads from work to main
-		used, caller, whole = 8*time.Second, "work ", 0.4
+	if emulated { // making the unwind tables takes some seconds there: until then no way leads from work to main
+		used, caller, whole = 8*time.Second, "work ", 0.2
 	}
 	for _, format := range []string{"map", "dump"} {
 		t.Run(format, func(t *testing.T) {
