@@ -23,7 +23,6 @@ static __always_inline bool fault_wanted(struct stack_subject *who)
 {
 	u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct scope_entry *known;
-	struct task_struct *task;
 
 	who->pid = pid_tgid >> 32;
 	who->tid = pid_tgid;
@@ -32,9 +31,7 @@ static __always_inline bool fault_wanted(struct stack_subject *who)
 		return false;
 	if (fault_mask && (bpf_get_prandom_u32() & fault_mask))
 		return false;
-	task = (struct task_struct *)bpf_get_current_task();
-	who->start_boottime = process_start(task);
-	who->exec_id = process_exec_id(task);
+	process_current(&who->start_boottime, &who->exec_id);
 	who->space = scope_met(known, who->pid, who->start_boottime, who->exec_id);
 	return true;
 }

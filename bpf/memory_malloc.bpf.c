@@ -27,7 +27,6 @@ static __always_inline int allocation(struct bpf_user_pt_regs *ctx, const struct
 	struct call call = { .to = asked->to, .old_address = asked->old_address, .size = asked->size };
 	struct outer before = {}, now = {};
 	bool sampled, replaced = false, nests;
-	struct task_struct *task;
 	u64 threshold;
 
 	if (scope_excludes(known, SCOPE_MEMORY) || asked->size >= ALLOCATION_TOO_LARGE)
@@ -41,9 +40,7 @@ static __always_inline int allocation(struct bpf_user_pt_regs *ctx, const struct
 		return NO_RETURN;
 	nests = enter(ctx, pid_tgid, asked->outer, &before, &now);
 	if (sampled) {
-		task = (struct task_struct *)bpf_get_current_task();
-		who.start_boottime = process_start(task);
-		who.exec_id = process_exec_id(task);
+		process_current(&who.start_boottime, &who.exec_id);
 		who.space = scope_met(known, who.pid, who.start_boottime, who.exec_id);
 		call.made.start_boottime = who.start_boottime;
 		call.made.exec_id = who.exec_id;

@@ -172,7 +172,7 @@ static __always_inline bool is_outside(const struct task_struct *task)
  * True when the process of the running thread is in scope, as far as is known;
  * then *who is complete.
  */
-static __always_inline bool in_scope(struct task_struct *task, struct stack_subject *who)
+static __always_inline bool in_scope(struct stack_subject *who)
 {
 	u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct scope_entry *known;
@@ -182,8 +182,7 @@ static __always_inline bool in_scope(struct task_struct *task, struct stack_subj
 	known = bpf_map_lookup_elem(&scope, &who->pid);
 	if (scope_excludes(known, SCOPE_OFF_CPU))
 		return false;
-	who->start_boottime = process_start(task);
-	who->exec_id = process_exec_id(task);
+	process_current(&who->start_boottime, &who->exec_id);
 	who->space = scope_met(known, who->pid, who->start_boottime, who->exec_id);
 	return true;
 }
@@ -313,7 +312,7 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
 
 	if (!thread || thread->excluded || thread->epoch != epoch || state & TASK_DEAD) {
 		/* Once in a while, at the thread's end, and each time when it is out of scope. */
-		bool wanted = in_scope(task, &who);
+		bool wanted = in_scope(&who);
 
 		if (thread && thread->short_count && wanted)
 			tell_short(thread, &who);
@@ -424,7 +423,7 @@ static __always_inline int resumed(void *ctx)
 	waited = cpu->waited;
 	cpu->waited = 0;
 	task = (struct task_struct *)bpf_get_current_task();
-	if (!in_scope(task, &who))
+	if (!in_scope(&who))
 		return 0;
 	table = stack_table();
 	if (!table)
