@@ -72,8 +72,10 @@ test: lint cross test-unit check-generate e2e test-kernels ## everything that CI
 
 .PHONY: test-unit
 test-unit: ## all Go tests under the race detector; as root the privileged ones too
-	@$(ENSURE) "the race detector and the programs that the tests watch are C, C++ and Rust" \
-	  gcc:gcc g++:g++ libc6-dev:/usr/include/stdio.h rustc:rustc clang-19:clang-19
+	@$(ENSURE) "the race detector and the programs that the tests watch are C, C++ and Rust, with several allocators" \
+	  gcc:gcc g++:g++ libc6-dev:/usr/include/stdio.h rustc:rustc clang-19:clang-19 \
+	  musl-tools:musl-gcc libjemalloc2:/usr/lib/$$(uname -m)-linux-gnu/libjemalloc.so.2 \
+	  libtcmalloc-minimal4:/usr/lib/$$(uname -m)-linux-gnu/libtcmalloc_minimal.so.4
 	@if [ "$$(id -u)" != 0 ]; then echo "make: not root: tests that load BPF programs will be skipped"; fi
 	@internal/tools/progress.sh "compiling all tests for the race detector" $(GO) test -race -run '^$$' ./... >/dev/null
 	@# One package at a time: tests that compare CPU times need a machine that is not busy with the next package.
@@ -124,11 +126,13 @@ lint: ## gofmt, go vet and staticcheck
 	@internal/tools/progress.sh "staticcheck ./..." $(TOOL) staticcheck ./...
 
 .PHONY: cross
-cross: ## compile the receiver for the other platforms that Collectors are built for
-	@for platform in linux/arm64 windows/amd64 darwin/arm64; do \
+cross: ## compile the receiver for the other platforms that Collectors are built for, one of 32 bits and a big-endian one among them
+	@for platform in linux/arm64 linux/386 linux/s390x windows/amd64 darwin/arm64; do \
 	  echo "make: compiling ./receiver/... for $$platform"; \
 	  GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0 $(GO) build ./receiver/...; \
 	done
+	@# What stands for the engine elsewhere runs here, too: amd64 takes programs of 32 bits.
+	@if [ "$$(uname -m)" = x86_64 ]; then GOARCH=386 CGO_ENABLED=0 $(GO) test -run 'OtherPlatform|Lifecycle' ./receiver; fi
 
 ## ---- generated files
 
@@ -137,7 +141,7 @@ generate: ## rebuild the committed BPF objects and the code that comes from meta
 	@$(ENSURE) "BPF programs are compiled with clang 19 against libbpf's headers" \
 	  clang-19:clang-19 llvm-19:llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
 	@internal/tools/progress.sh "go generate ./bpf/..." $(GO) generate ./bpf/...
-	@if [ -f metadata.yaml ]; then echo "make: mdatagen metadata.yaml"; $(TOOL) mdatagen receiver/metadata.yaml; fi
+	@internal/tools/progress.sh "go generate ./receiver (mdatagen)" $(GO) generate ./receiver
 
 .PHONY: check-generate
 check-generate: ## fail when generated files differ from what `make generate` makes

@@ -7,8 +7,7 @@
  * (amd64); else a perf event of PERF_COUNT_SW_PAGE_FAULTS that fires at each fault.
  * Kernels: 5.10 and newer.
  */
-#include "include/process.h"
-#include "include/stack_table.h"
+#include "include/subject.h"
 
 #include <bpf/bpf_tracing.h>
 
@@ -21,19 +20,9 @@ const struct unwind_state *unused_unwind_state __attribute__((unused));
 /* Tells whether this fault is to be looked at, and of whom. */
 static __always_inline bool fault_wanted(struct stack_subject *who)
 {
-	u64 pid_tgid = bpf_get_current_pid_tgid();
-	struct scope_entry *known;
-
-	who->pid = pid_tgid >> 32;
-	who->tid = pid_tgid;
-	known = bpf_map_lookup_elem(&scope, &who->pid);
-	if (scope_excludes(known, SCOPE_MEMORY))
-		return false;
 	if (fault_mask && (bpf_get_prandom_u32() & fault_mask))
 		return false;
-	process_current(&who->start_boottime, &who->exec_id);
-	who->space = scope_met(known, who->pid, who->start_boottime, who->exec_id);
-	return true;
+	return subject_running(who, SCOPE_MEMORY);
 }
 
 /* Counts a fault with the user stack that begins at walk's registers. */

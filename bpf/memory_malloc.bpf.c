@@ -40,8 +40,7 @@ static __always_inline int allocation(struct bpf_user_pt_regs *ctx, const struct
 		return NO_RETURN;
 	nests = enter(ctx, pid_tgid, asked->outer, &before, &now);
 	if (sampled) {
-		process_current(&who.start_boottime, &who.exec_id);
-		who.space = scope_met(known, who.pid, who.start_boottime, who.exec_id);
+		subject_met(&who, known);
 		call.made.start_boottime = who.start_boottime;
 		call.made.exec_id = who.exec_id;
 		call.made.size = asked->size;

@@ -10,15 +10,14 @@
  * same CPU as the switch before them, with preemption off in between, so that
  * what the one has measured waits for the other in memory of the CPU. Neither
  * nests. Where there is no such hook sched_switch does it all (switched_alone): the
- * stack is taken as the thread leaves, for each wait whether long or not, and so
- * only so often. Kernels: 5.10 and newer.
+ * stack is taken as the thread leaves (departure.h). Kernels: 5.10 and newer.
  *
  * When a thread left is kept in its task storage where the kernel allocates it so
  * that sched_switch may ask for it; before (6.4) in a hash map by thread id.
  */
-#include "include/process.h"
-#include "include/stack_table.h"
+#include "include/subject.h"
 #include "include/block_reason.h"
+#include "include/departure.h"
 
 #include <bpf/bpf_tracing.h>
 
@@ -39,20 +38,9 @@ struct offcpu_cpu {
 	u64 lost_thread;  /* times that there was no memory for a thread: its wait is lost */
 	u64 lost_untold;  /* waits whose end the second hook did not see */
 	u64 stackless;    /* waits told without the stack, of which there was none left */
-	u64 window;       /* CLOCK_MONOTONIC, ns, when the stacks began to be counted that are taken of leaving threads */
-	u32 taken;        /* of them, since then */
 	u32 state;        /* of the thread that is being switched to */
+	u32 unused;
 };
-
-/* What is kept of a thread that left, where no hook sees it run again. */
-struct offcpu_departure {
-	u64 bytes; /* of frames */
-	u8 entry[ENTRY_BYTES_MAX]; /* a struct stack_entry and its frames: what the wait is told by, if it is long */
-};
-
-/* So many stacks are taken of leaving threads, on each CPU: some 3 µs each. */
-#define DEPARTURES 256
-#define DEPARTURES_NS 100000000ULL
 
 volatile const bool task_storage = true;
 
@@ -92,22 +80,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct offcpu_cpu);
 } offcpu_cpus SEC(".maps");
-
-/* By thread id, where stacks are taken of leaving threads. Sized by the loader. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct offcpu_departure);
-} offcpu_departures SEC(".maps");
-
-/* Where one of them is made. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct offcpu_departure);
-} offcpu_departing SEC(".maps");
 
 /* Keep these types in the BTF, from which the Go types are made. */
 const struct offcpu_thread *unused_offcpu_thread __attribute__((unused));
@@ -168,25 +140,6 @@ static __always_inline bool is_outside(const struct task_struct *task)
 	return outside[task->tgid & (OUTSIDE_SLOTS - 1)] == outside_name(task);
 }
 
-/*
- * True when the process of the running thread is in scope, as far as is known;
- * then *who is complete.
- */
-static __always_inline bool in_scope(struct stack_subject *who)
-{
-	u64 pid_tgid = bpf_get_current_pid_tgid();
-	struct scope_entry *known;
-
-	who->pid = pid_tgid >> 32;
-	who->tid = pid_tgid;
-	known = bpf_map_lookup_elem(&scope, &who->pid);
-	if (scope_excludes(known, SCOPE_OFF_CPU))
-		return false;
-	process_current(&who->start_boottime, &who->exec_id);
-	who->space = scope_met(known, who->pid, who->start_boottime, who->exec_id);
-	return true;
-}
-
 /* Tells the running thread's short waits together, without a stack. */
 static __always_inline void tell_short(struct offcpu_thread *thread, const struct stack_subject *who)
 {
@@ -214,94 +167,6 @@ static __always_inline void exclude(struct offcpu_thread *thread)
 	thread->short_count = 0;
 }
 
-/* True when a stack more may be taken of a thread that leaves this CPU. */
-static __always_inline bool may_take(u64 now)
-{
-	struct offcpu_cpu *cpu = this_cpu();
-
-	if (!cpu)
-		return false;
-	if (now - cpu->window >= DEPARTURES_NS) {
-		cpu->window = now;
-		cpu->taken = 0;
-	}
-	if (cpu->taken >= DEPARTURES)
-		return false;
-	cpu->taken += 1;
-	return true;
-}
-
-/* Keeps the stack of the running thread, which leaves, until it runs again. */
-static __always_inline void keep_departure(void *ctx, struct task_struct *task, u64 now)
-{
-	u32 tid = task->pid, pid = task->tgid, zero = 0;
-	struct offcpu_departure *departure;
-	struct scope_entry *known;
-	struct stack_entry *entry;
-	struct stack_table *table;
-
-	table = stack_table();
-	departure = bpf_map_lookup_elem(&offcpu_departing, &zero);
-	if (!table || !departure || !may_take(now)) {
-		bpf_map_delete_elem(&offcpu_departures, &tid); /* that of the wait before */
-		return;
-	}
-	known = bpf_map_lookup_elem(&scope, &pid);
-	entry = (struct stack_entry *)departure->entry;
-	entry->count = 0; /* nothing is told yet */
-	entry->user_end = 0;
-	entry->caller = 0;
-	entry->user_frames = 0;
-	entry->kernel_frames = 0;
-	departure->bytes = stack_take(ctx, saved_registers(), table, entry, known ? known->space : 0, 0);
-	bpf_map_update_elem(&offcpu_departures, &tid, departure, BPF_ANY);
-}
-
-/* Copies what was kept of a thread to the entry by which its wait is told; returns the number of bytes of frames. */
-static __always_inline u32 copy_departure(struct stack_entry *entry, struct offcpu_departure *departure)
-{
-	const struct stack_entry *kept = (const struct stack_entry *)departure->entry;
-	u64 bytes = departure->bytes;
-
-	if (bytes > 2 * FRAME_BYTES)
-		return 0; /* cannot be: tells the verifier so */
-	entry->user_end = kept->user_end;
-	entry->caller = kept->caller;
-	entry->user_frames = kept->user_frames;
-	entry->kernel_frames = kept->kernel_frames;
-	bpf_probe_read_kernel(entry->frames, bytes, kept->frames);
-	return bytes;
-}
-
-/* A thread that is about to run has waited, for long enough: tells so by what was kept of it. */
-static __always_inline void tell_departure(struct task_struct *task, const struct offcpu_thread *thread, u64 waited,
-					   struct offcpu_cpu *cpu)
-{
-	struct stack_subject who = {
-		.start_boottime = process_start(task), .pid = task->tgid, .tid = task->pid, .exec_id = process_exec_id(task),
-	};
-	struct offcpu_departure *departure;
-	struct stack_entry *entry;
-	struct stack_table *table;
-	u32 bytes = 0;
-
-	table = stack_table();
-	if (!table)
-		return;
-	entry = stack_begin(table, &who, 1);
-	if (!entry)
-		return;
-	entry->values[0] = waited;
-	entry->tag = thread->state;
-	departure = bpf_map_lookup_elem(&offcpu_departures, &who.tid);
-	if (departure)
-		bytes = copy_departure(entry, departure);
-	else
-		cpu->stackless += 1;
-	if (stack_keep(table, entry, bytes))
-		bpf_probe_read_kernel(entry->comm, sizeof(entry->comm), task->comm);
-}
-
 /* The running thread leaves the CPU. alone: no other hook sees it run again. */
 static __always_inline void leave(void *ctx, struct task_struct *task, bool preempt, u64 now, bool alone)
 {
@@ -312,7 +177,7 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
 
 	if (!thread || thread->excluded || thread->epoch != epoch || state & TASK_DEAD) {
 		/* Once in a while, at the thread's end, and each time when it is out of scope. */
-		bool wanted = in_scope(&who);
+		bool wanted = subject_running(&who, SCOPE_OFF_CPU);
 
 		if (thread && thread->short_count && wanted)
 			tell_short(thread, &who);
@@ -320,7 +185,7 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
 			if (!task_storage)
 				bpf_map_delete_elem(&offcpu_thread_ids, &tid);
 			if (alone)
-				bpf_map_delete_elem(&offcpu_departures, &tid);
+				departure_forget(tid);
 			return;
 		}
 		if (!wanted) {
@@ -344,7 +209,7 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
 	thread->since = now ? now : bpf_ktime_get_ns();
 	if (alone) {
 		thread->state = block_reason_of(task, thread->state);
-		keep_departure(ctx, task, thread->since);
+		departure_keep(ctx, task, thread->since);
 	}
 }
 
@@ -373,7 +238,8 @@ static __always_inline u64 arrive(struct task_struct *task, bool alone)
 		return now;
 	}
 	if (alone) {
-		tell_departure(task, thread, waited, cpu);
+		if (!departure_tell(task, thread->state, waited))
+			cpu->stackless += 1;
 		return now;
 	}
 	if (cpu->waited)
@@ -423,7 +289,7 @@ static __always_inline int resumed(void *ctx)
 	waited = cpu->waited;
 	cpu->waited = 0;
 	task = (struct task_struct *)bpf_get_current_task();
-	if (!in_scope(&who))
+	if (!subject_running(&who, SCOPE_OFF_CPU))
 		return 0;
 	table = stack_table();
 	if (!table)

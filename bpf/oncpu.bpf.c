@@ -9,8 +9,7 @@
  */
 #define STACK_SUMS 0
 
-#include "include/process.h"
-#include "include/stack_table.h"
+#include "include/subject.h"
 
 /* Keep these types in the BTF, from which the Go types are made. */
 const struct unwind_page *unused_unwind_page __attribute__((unused));
@@ -39,16 +38,12 @@ int meet(struct bpf_perf_event_data *ctx)
 SEC("perf_event")
 int sample(struct bpf_perf_event_data *ctx)
 {
-	u64 pid_tgid = bpf_get_current_pid_tgid();
-	struct stack_subject who = { .pid = pid_tgid >> 32, .tid = pid_tgid };
-	struct scope_entry *known = bpf_map_lookup_elem(&scope, &who.pid);
+	struct stack_subject who;
 	struct stack_table *table;
 	struct stack_entry *entry;
 
-	if (scope_excludes(known, SCOPE_ON_CPU))
+	if (!subject_running(&who, SCOPE_ON_CPU))
 		return 0;
-	process_current(&who.start_boottime, &who.exec_id);
-	who.space = scope_met(known, who.pid, who.start_boottime, who.exec_id);
 	table = stack_table();
 	if (!table)
 		return 0;

@@ -24,7 +24,7 @@ const (
 )
 
 // imports says which rooms a room may import, beside itself. Imports run one way:
-// receiver → engine → observe → {kernel, process, unwind, symbol, l7, tls} → {model, elfimage}; pdata and control hang off engine and
+// receiver → engine → observe → {kernel, process, conntrack, unwind, symbol, l7, tls} → {model, elfimage}; pdata and control hang off engine and
 // receiver. Rooms of one layer do not import each other but for what is listed here. A new room gets a row.
 var imports = map[string][]string{
 	"receiver":   {"engine", "control", "skywalking", "pdata", "observe", "process", "policy", "task", "kernel", "model"},
@@ -34,8 +34,9 @@ var imports = map[string][]string{
 	"engine":     {"observe", "policy", "task", "kernel", "process", "unwind", "symbol", "l7", "tls", "warn", "model"},
 	"policy":     {"process", "model"},
 	"task":       {"process", "model"},
-	"observe":    {"bpf", "kernel", "process", "unwind", "symbol", "l7", "tls", "elfimage", "warn", "model"},
+	"observe":    {"bpf", "kernel", "process", "conntrack", "unwind", "symbol", "l7", "tls", "elfimage", "warn", "model"},
 	"process":    {"bpf", "kernel", "model"}, // its life is followed by a BPF program, which kernel loads
+	"conntrack":  {"kernel"},
 	"unwind":     {"bpf", "kernel", "symbol", "debuginfo", "elfimage", "model"},
 	"tls":        {"bpf", "kernel", "symbol", "model"},
 	"kernel":     {"bpf", "model"},
@@ -55,6 +56,7 @@ var imports = map[string][]string{
 	"demo":         {},
 	"distribution": {"receiver"},
 	"kerneltest":   {},
+	"nettest":      {},
 }
 
 // knowsCollector are the rooms that may import the Collector's packages.

@@ -14,6 +14,8 @@ import (
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/confmap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
 )
 
 // Config is the configuration of the receiver, see docs/configuration.md.
@@ -24,6 +26,8 @@ type Config struct {
 	Targets TargetsConfig `mapstructure:"targets"`
 	// Observe lists what runs from start to shutdown.
 	Observe ObserveConfig `mapstructure:"observe"`
+	// Metrics turns single metrics off.
+	Metrics metadata.MetricsConfig `mapstructure:"metrics"`
 	// Policies and Tasks must be empty: this version has neither.
 	Policies []any `mapstructure:"policies"`
 	Tasks    []any `mapstructure:"tasks"`
@@ -46,9 +50,10 @@ type TargetsConfig struct {
 // ObserveConfig has a field for each kind of observation; a kind that is not
 // listed does not run.
 type ObserveConfig struct {
-	OnCPU  configoptional.Optional[OnCPUConfig]  `mapstructure:"on_cpu"`
-	OffCPU configoptional.Optional[OffCPUConfig] `mapstructure:"off_cpu"`
-	Memory configoptional.Optional[MemoryConfig] `mapstructure:"memory"`
+	OnCPU   configoptional.Optional[OnCPUConfig]   `mapstructure:"on_cpu"`
+	OffCPU  configoptional.Optional[OffCPUConfig]  `mapstructure:"off_cpu"`
+	Memory  configoptional.Optional[MemoryConfig]  `mapstructure:"memory"`
+	Network configoptional.Optional[NetworkConfig] `mapstructure:"network"`
 }
 
 // LimitsConfig bounds the receiver's own cost.
@@ -74,16 +79,25 @@ var (
 )
 
 func createDefaultConfig() component.Config {
+	observe := nothingListed()
+	observe.OnCPU, observe.Network = configoptional.Some(defaultOnCPU()), configoptional.Some(defaultNetwork())
 	return &Config{
 		RootPath: "/",
 		Targets:  TargetsConfig{ScanInterval: 10 * time.Second},
-		Observe: ObserveConfig{
-			OnCPU:  configoptional.Some(defaultOnCPU()),
-			OffCPU: configoptional.Default(defaultOffCPU()),
-			Memory: configoptional.Default(defaultMemory()),
-		},
-		Symbols: SymbolsConfig{DebugInfo: true, CacheMiB: 256},
-		Limits:  LimitsConfig{MemoryMiB: 256, CPUPercent: 2},
+		Observe:  observe,
+		Metrics:  metadata.DefaultMetricsConfig(),
+		Symbols:  SymbolsConfig{DebugInfo: true, CacheMiB: 256},
+		Limits:   LimitsConfig{MemoryMiB: 256, CPUPercent: 2},
+	}
+}
+
+// nothingListed has the defaults of all kinds, of which none runs.
+func nothingListed() ObserveConfig {
+	return ObserveConfig{
+		OnCPU:   configoptional.Default(defaultOnCPU()),
+		OffCPU:  configoptional.Default(defaultOffCPU()),
+		Memory:  configoptional.Default(defaultMemory()),
+		Network: configoptional.Default(defaultNetwork()),
 	}
 }
 
@@ -95,11 +109,7 @@ func (c *Config) Unmarshal(conf *confmap.Conf) error {
 		return err
 	}
 	if conf.IsSet("observe") {
-		c.Observe = ObserveConfig{
-			OnCPU:  configoptional.Default(defaultOnCPU()),
-			OffCPU: configoptional.Default(defaultOffCPU()),
-			Memory: configoptional.Default(defaultMemory()),
-		}
+		c.Observe = nothingListed()
 	}
 	if err := conf.Unmarshal(c); err != nil {
 		return textInstead(values, err)
@@ -123,6 +133,9 @@ func (c *Config) Validate() error {
 	}
 	if memory := c.Observe.Memory.Get(); memory != nil {
 		errs = append(errs, memory.validate("observe::memory")...)
+	}
+	if network := c.Observe.Network.Get(); network != nil {
+		errs = append(errs, network.validate("observe::network", c.Limits.MemoryMiB)...)
 	}
 	errs = append(errs, notYet("policies", len(c.Policies)), notYet("tasks", len(c.Tasks)))
 	errs = append(errs, c.Symbols.validate("symbols")...)
@@ -157,7 +170,7 @@ func notYet(key string, n int) error {
 	if n == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: this version of the receiver has none; remove the %d entries", key, n)
+	return fmt.Errorf("%s: this version of the receiver has none; leave them out", key)
 }
 
 // between checks a value against a closed range.

@@ -26,7 +26,7 @@ const laterPod = "this version does not ask the API server; select by pod_uid or
 
 // laterKinds are kinds of observation that this version does not have.
 var laterKinds = []string{
-	"network", "trace", "threads", "tcp", "sockets", "io",
+	"trace", "threads", "tcp", "sockets", "io",
 	"process", "sli", "jvm", "redis", "postgres", "proxy", "hardware",
 }
 
@@ -68,6 +68,10 @@ func unknownKeys(path, place string, value any, t reflect.Type) []error {
 				errs = append(errs, unknownKey(path+key, place+key, fields))
 				continue
 			}
+			if err := emptyCondition(path+key, key, nested, t); err != nil {
+				errs = append(errs, err)
+				continue
+			}
 			errs = append(errs, unknownKeys(path+key+confmap.KeyDelimiter, place+key+confmap.KeyDelimiter, nested, field)...)
 		}
 	case []any:
@@ -90,6 +94,16 @@ func wrong(path string, value any, t reflect.Type) []error {
 		return []error{err}
 	}
 	return nil
+}
+
+// emptyCondition refuses a selector's field without a value, such as of an
+// environment variable that is not set: it would pass for a condition that was
+// left out, and the selector would match more than was meant.
+func emptyCondition(path, key string, value any, t reflect.Type) error {
+	if t != reflect.TypeFor[SelectorConfig]() || key == "set" || value != nil && value != "" {
+		return nil
+	}
+	return fmt.Errorf("%s: it has no value: say what must match, or leave the key out", path)
 }
 
 func unknownKey(path, place string, fields map[string]reflect.Type) error {

@@ -11,7 +11,7 @@ import (
 type KindConfig struct {
 	// Targets narrows the receiver's own targets.
 	Targets []SelectorConfig `mapstructure:"targets"`
-	// ReportInterval is the time between two profiles.
+	// ReportInterval is the time between two reports.
 	ReportInterval time.Duration `mapstructure:"report_interval"`
 }
 
@@ -20,20 +20,22 @@ type StacksConfig struct {
 	// KernelStacks and UserStacks say which stacks a sample has: at least one.
 	KernelStacks bool `mapstructure:"kernel_stacks"`
 	UserStacks   bool `mapstructure:"user_stacks"`
-	// MaxDepth is the number of frames of each of the two stacks.
+	// MaxDepth is the number of frames of each of the two stacks. The kernel's own has
+	// 127 at most (its sysctl kernel.perf_event_max_stack, and what programs can take).
 	MaxDepth int `mapstructure:"max_depth"`
 }
 
 const (
 	minReportInterval = time.Second
 	maxReportInterval = 10 * time.Minute
-	maxDepth          = 127
+	maxDepth          = 1023
+	defaultDepth      = 127
 )
 
 func defaultKind() KindConfig { return KindConfig{ReportInterval: 5 * time.Second} }
 
 func defaultStacks() StacksConfig {
-	return StacksConfig{KernelStacks: true, UserStacks: true, MaxDepth: maxDepth}
+	return StacksConfig{KernelStacks: true, UserStacks: true, MaxDepth: defaultDepth}
 }
 
 func (c *KindConfig) validate(path string) []error {

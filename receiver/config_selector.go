@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"go.opentelemetry.io/collector/confmap"
+
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
@@ -45,13 +47,18 @@ func selectors(configs []SelectorConfig) []process.Selector {
 	return list
 }
 
-// validateSelectors prefixes what is wrong with a selector by its path.
+// validateSelectors prefixes what is wrong with a selector, or with a field of it, by
+// its path.
 func validateSelectors(path string, configs []SelectorConfig) []error {
 	var errs []error
 	for i := range configs {
 		_, err := configs[i].selector().Compile()
 		for _, one := range split(err) {
-			errs = append(errs, fmt.Errorf("%s[%d]::%w", path, i, one))
+			delimiter := confmap.KeyDelimiter
+			if errors.Is(one, process.ErrNoCondition) {
+				delimiter = ": " // what follows is no field
+			}
+			errs = append(errs, fmt.Errorf("%s[%d]%s%w", path, i, delimiter, one))
 		}
 	}
 	return errs

@@ -5,6 +5,7 @@ package receiver
 import (
 	"context"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -42,22 +43,24 @@ func TestConfig(t *testing.T) {
 		return c
 	}
 	for name, want := range map[string]*Config{
-		"": defaults(func(*Config) {}),
-		"nothing": defaults(func(c *Config) {
-			c.Observe = ObserveConfig{
-				OnCPU: configoptional.Default(defaultOnCPU()), OffCPU: configoptional.Default(defaultOffCPU()),
-				Memory: configoptional.Default(defaultMemory()),
-			}
+		"":        defaults(func(*Config) {}),
+		"nothing": defaults(func(c *Config) { c.Observe = nothingListed() }),
+		"listed":  defaults(func(c *Config) { c.Observe.Network = configoptional.Default(defaultNetwork()) }),
+		"network": defaults(func(c *Config) { c.Observe.OnCPU = configoptional.Default(defaultOnCPU()) }),
+		"l4": defaults(func(c *Config) {
+			network := defaultNetwork()
+			network.Capture, network.Role, network.Peers = "none", "server", PeersConfig{}
+			c.Observe = nothingListed()
+			c.Observe.Network = configoptional.Some(network)
 		}),
-		"listed": defaults(func(c *Config) { c.Observe.OffCPU = configoptional.Default(defaultOffCPU()) }),
 		"some": defaults(func(c *Config) {
 			onCPU := defaultOnCPU()
 			onCPU.Period = 50 * time.Millisecond
+			c.Observe = nothingListed()
 			c.Observe.OnCPU = configoptional.Some(onCPU)
-			c.Observe.OffCPU = configoptional.Default(defaultOffCPU())
 		}),
 		"faults": defaults(func(c *Config) {
-			c.Observe.OnCPU, c.Observe.OffCPU = configoptional.Default(defaultOnCPU()), configoptional.Default(defaultOffCPU())
+			c.Observe = nothingListed()
 			c.Observe.Memory = configoptional.Some(MemoryConfig{
 				KindConfig: KindConfig{ReportInterval: 5 * time.Second}, Source: "page_faults", SampleBytes: 512 << 10, Live: true,
 			})
@@ -65,7 +68,7 @@ func TestConfig(t *testing.T) {
 		"malloc": defaults(func(c *Config) {
 			memory := defaultMemory()
 			memory.Source = "malloc"
-			c.Observe.OnCPU, c.Observe.OffCPU = configoptional.Default(defaultOnCPU()), configoptional.Default(defaultOffCPU())
+			c.Observe = nothingListed()
 			c.Observe.Memory = configoptional.Some(memory)
 		}),
 		"all": {
@@ -89,7 +92,18 @@ func TestConfig(t *testing.T) {
 			}), Memory: configoptional.Some(MemoryConfig{
 				KindConfig: KindConfig{Targets: []SelectorConfig{{Comm: "redis"}}, ReportInterval: time.Second},
 				Source:     "malloc", SampleBytes: 64 << 20,
+			}), Network: configoptional.Some(NetworkConfig{
+				KindConfig: KindConfig{Targets: []SelectorConfig{{Comm: "redis"}}, ReportInterval: time.Second},
+				Role:       "client", Protocols: []string{"redis", "dns"}, TLS: []string{},
+				Capture: "messages", CaptureLimit: 128 << 10, Buffer: 64 << 10, QueueSize: 1, Analyzers: 64,
+				Requests: RequestsConfig{Log: "all", Slow: time.Millisecond, Spans: true, Samples: []SampleConfig{{
+					URIRegex: "^/pay", MinDuration: 2 * time.Second, On4xx: true, On5xx: true,
+					Request:  BodyConfig{MaxSize: 1 << 10, Encoding: "utf-8"},
+					Response: BodyConfig{MaxSize: 2 << 10, Encoding: "iso-8859-1"},
+				}}},
+				Redact: RedactConfig{Headers: []string{"X-Token"}},
 			})},
+			Metrics:  metadata.DefaultMetricsConfig(),
 			Policies: []any{}, Tasks: []any{},
 			Symbols: SymbolsConfig{DebugInfo: true, CacheDir: "/var/cache/ebpf", CacheMiB: 64, Debuginfod: []string{"https://debuginfod.example.com/x"}},
 			Limits:  LimitsConfig{MemoryMiB: 32, CPUPercent: 0.5},
@@ -114,6 +128,20 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, OnCPUConfig{
 		KindConfig: kind, StacksConfig: stacks, Period: 9 * time.Millisecond, Event: "cpu_clock",
 	}, *c.Observe.OnCPU.Get())
+	network := *c.Observe.Network.Get()
+	require.Equal(t, min(runtime.NumCPU(), 4), network.Analyzers)
+	network.Analyzers = 0
+	require.Equal(t, NetworkConfig{
+		KindConfig: KindConfig{ReportInterval: 2 * time.Second},
+		Role:       "both", Peers: PeersConfig{ResolveNAT: true},
+		Protocols: []string{"http", "http2", "mysql", "postgresql", "redis", "mongodb", "cassandra", "kafka", "rocketmq", "dns"},
+		TLS:       []string{"openssl", "boringssl", "go", "node", "java"},
+		Capture:   "headers", CaptureLimit: 16 << 10, Buffer: 8 << 20, QueueSize: 5000,
+		Requests: RequestsConfig{Log: "slow_or_error", Slow: 500 * time.Millisecond, Top: 10},
+		Redact: RedactConfig{
+			Headers: []string{"authorization", "cookie", "set-cookie", "proxy-authorization", "x-api-key"}, QueryValues: true,
+		},
+	}, network)
 	require.Nil(t, c.Observe.OffCPU.Get(), "only where it is listed")
 	require.Equal(t, OffCPUConfig{
 		KindConfig: kind, StacksConfig: stacks, MinBlock: time.Millisecond,
@@ -125,23 +153,24 @@ func TestInvalid(t *testing.T) {
 	const selectorKeys = "cmdline, comm, container_id, exe, pid, pod_uid, port, service, set"
 	const kindKeys = "event, kernel_stacks, max_depth, period, report_interval, targets, user_stacks"
 	const condition = "no condition: at least one of pid, comm, exe, cmdline, port, container_id, pod_uid and service is needed"
+	const noValue = "it has no value: "
 	const later = "this version does not ask the API server; select by pod_uid or container_id"
 	want := map[string]string{
-		"unknown_key":              "observ: no such key; allowed here are limits, observe, policies, root_path, symbols, targets, tasks",
+		"unknown_key":              "observ: no such key; allowed here are limits, metrics, observe, policies, root_path, symbols, targets, tasks",
 		"unknown_key_in_limits":    "limits::memory_mb: no such key; allowed here are cpu_percent, memory_mib",
 		"unknown_key_in_selector":  "targets::include[1]::command: no such key; allowed here are " + selectorKeys,
 		"unknown_key_in_narrowing": "observe::on_cpu::targets[0]::image: no such key; allowed here are " + selectorKeys,
 		"unknown_key_in_kind":      "observe::on_cpu::periode: no such key; allowed here are " + kindKeys,
 		"enabled":                  "observe::on_cpu::enabled: no such key; allowed here are " + kindKeys,
-		"unknown_kind":             "observe::oncpu: no such key; allowed here are memory, off_cpu, on_cpu",
+		"unknown_kind":             "observe::oncpu: no such key; allowed here are memory, network, off_cpu, on_cpu",
 
-		"later_kind":       "observe::network: this version does not have this kind of observation; it has memory, off_cpu, on_cpu",
+		"later_kind":       "observe::trace: this version does not have this kind of observation; it has memory, network, off_cpu, on_cpu",
 		"later_control":    "control: this version has no control API",
 		"later_kubernetes": "kubernetes: " + later,
 		"later_pod":        "targets::include[1]::pod: " + later,
 		"later_pod_kind":   "observe::memory::targets[0]::pod: " + later,
-		"later_policies":   "policies: this version of the receiver has none; remove the 1 entries",
-		"later_tasks":      "tasks: this version of the receiver has none; remove the 2 entries",
+		"later_policies":   "policies: this version of the receiver has none; leave them out",
+		"later_tasks":      "tasks: this version of the receiver has none; leave them out",
 
 		"type_observe":      `observe: "on_cpu" is not allowed: it must be a map`,
 		"type_observe_list": "observe: a list is not allowed: it must be a map",
@@ -167,6 +196,12 @@ func TestInvalid(t *testing.T) {
 		"type_depth":         "observe::on_cpu::max_depth: 1.5 is not allowed: it must be a whole number",
 		"type_cpu":           `limits::cpu_percent: "much" is not allowed: it must be a number`,
 
+		"no_value": "limits::cpu_percent: " + noValue + "it must be a number, or leave the key out for the default\n" +
+			"limits::memory_mib: " + noValue + "it must be a whole number, or leave the key out for the default\n" +
+			"observe::memory::sample_bytes: " + noValue + "it must be a size in bytes, such as 512KiB, or leave the key out for the default\n" +
+			"observe::off_cpu::min_block: " + noValue + "it must be a duration with its unit, such as 9ms, or leave the key out for the default\n" +
+			"observe::on_cpu::user_stacks: " + noValue + "it must be true or false, or leave the key out for the default",
+
 		"root_relative": `root_path: "." is not allowed: it must be absolute`,
 		"root_empty":    `root_path: "" is not allowed: it must be absolute`,
 		"no_stacks":     "observe::on_cpu::user_stacks: false is not allowed where kernel_stacks is false: samples would have no stacks",
@@ -174,8 +209,11 @@ func TestInvalid(t *testing.T) {
 		"root_other":    "root_path: /proc/sys has no proc: the host's file system must be mounted there, its /proc included: stat /proc/sys/proc/self: no such file or directory",
 		"root_file":     "root_path: /proc/version is not a directory: the host's file system must be mounted there",
 
-		"selector_empty":        "targets::include[0]::" + condition,
-		"selector_set_only":     "targets::include[0]::" + condition,
+		"selector_empty":    "targets::include[0]: " + condition,
+		"selector_set_only": "targets::include[0]: " + condition,
+		"selector_no_value": "observe::memory::targets[0]::port: " + noValue + "say what must match, or leave the key out\n" +
+			"targets::include[0]::container_id: " + noValue + "say what must match, or leave the key out\n" +
+			"targets::include[0]::pid: " + noValue + "say what must match, or leave the key out",
 		"selector_exe":          `targets::include[0]::exe: compiling the glob "[a": at byte 2: [ without ], or nothing between them`,
 		"selector_comm":         "targets::exclude[1]::comm: compiling the RE2 pattern: error parsing regexp: missing closing ): `(`",
 		"selector_exclude_set":  "targets::exclude[0]::set: only selectors of targets::include set attributes",
@@ -194,11 +232,43 @@ func TestInvalid(t *testing.T) {
 		"memory_targets":      "observe::memory::targets[0]::set: only selectors of targets::include set attributes",
 		"memory_key":          "observe::memory::period: no such key; allowed here are live, report_interval, sample_bytes, source, targets",
 
+		"metrics_name": "metrics::ebpf.network.oi: no such key; allowed here are ebpf.network.connections, ebpf.network.drops, ebpf.network.io, " +
+			"ebpf.network.operation.duration, ebpf.network.wait.duration, ebpf.tcp.connection.failures, ebpf.tcp.resets, ebpf.tcp.retransmits, ebpf.tcp.rtt",
+		"metrics_type": "metrics::ebpf.network.io: false is not allowed: it must be a map",
+
+		"network_role":         `observe::network::role: "proxy" is not allowed: it must be one of client, server, both`,
+		"network_protocol":     `observe::network::protocols[1]: "gopher" is not allowed: it must be one of http, http2, mysql, postgresql, redis, mongodb, cassandra, kafka, rocketmq, dns`,
+		"network_tls":          `observe::network::tls[0]: "gnutls" is not allowed: it must be one of openssl, boringssl, go, node, java`,
+		"network_capture":      `observe::network::capture: "packets" is not allowed: it must be one of none, headers, messages`,
+		"network_buffer_power": "observe::network::buffer: 3MiB is not allowed: it must be a power of two",
+		"network_buffer_share": "observe::network::buffer: 16MiB is not allowed: it may be a quarter of limits::memory_mib at most, which is 16128KiB",
+		"network_ranges": "observe::network::report_interval: 100ms is not allowed: it must lie between 1s and 10m0s\n" +
+			"observe::network::capture_limit: 129KiB is not allowed: it must lie between 256B and 128KiB\n" +
+			"observe::network::buffer: 2GiB is not allowed: it must lie between 64KiB and 1GiB\n" +
+			"observe::network::queue_size: 0 is not allowed: it must lie between 1 and 1000000\n" +
+			"observe::network::analyzers: 65 is not allowed: it must lie between 1 and 64\n" +
+			`observe::network::requests::log: "errors" is not allowed: it must be one of none, slow_or_error, all` + "\n" +
+			"observe::network::requests::slow: 0s is not allowed: it must lie between 1ms and 1h0m0s\n" +
+			"observe::network::requests::top: 1001 is not allowed: it must lie between 0 and 1000",
+		"network_key":             "observe::network::requests::sample: no such key; allowed here are log, samples, slow, spans, top",
+		"network_key_in_rule":     "observe::network::requests::samples[0]::uri: no such key; allowed here are min_duration, on_4xx, on_5xx, request, response, uri_regex",
+		"network_targets":         "observe::network::targets[0]::set: only selectors of targets::include set attributes",
+		"network_samples_capture": "observe::network::requests::samples: not allowed where capture is headers: bodies are read under capture messages alone",
+		"network_samples": "observe::network::requests::samples[1]: no condition: at least one of uri_regex, min_duration, on_4xx and on_5xx is needed\n" +
+			"observe::network::requests::samples[1]::request::max_size: 5KiB is not allowed: it must lie between 0 and 4KiB\n" +
+			"observe::network::requests::samples[2]::min_duration: -1s is not allowed: it must lie between 0s and 1h0m0s\n" +
+			"observe::network::requests::samples[2]::uri_regex: compiling the RE2 pattern: error parsing regexp: missing closing ): `(`\n" +
+			`observe::network::requests::samples[2]::response::encoding: "utf 8" is not allowed: it must be the name of a character encoding, such as utf-8`,
+		"network_redact": `observe::network::redact::headers[1]: "x api key" is not allowed: it must be the name of a header, such as authorization` + "\n" +
+			`observe::network::redact::headers[2]: "" is not allowed: it must be the name of a header, such as authorization`,
+		"network_type":     `observe::network::protocols: "http" is not allowed: it must be a list`,
+		"network_type_nat": `observe::network::peers::resolve_nat: "maybe" is not allowed: it must be true or false`,
+
 		"range_period_low":  "observe::on_cpu::period: 999µs is not allowed: it must lie between 1ms and 1s",
 		"range_period_high": "observe::on_cpu::period: 1.001s is not allowed: it must lie between 1ms and 1s",
 		"range_report":      "observe::on_cpu::report_interval: 0s is not allowed: it must lie between 1s and 10m0s",
-		"range_depth":       "observe::on_cpu::max_depth: 128 is not allowed: it must lie between 1 and 127",
-		"range_depth_zero":  "observe::on_cpu::max_depth: 0 is not allowed: it must lie between 1 and 127",
+		"range_depth":       "observe::on_cpu::max_depth: 1024 is not allowed: it must lie between 1 and 1023",
+		"range_depth_zero":  "observe::on_cpu::max_depth: 0 is not allowed: it must lie between 1 and 1023",
 		"range_scan":        "targets::scan_interval: 2h0m0s is not allowed: it must lie between 1s and 1h0m0s",
 		"symbols": `symbols::cache_mib: 0 is not allowed: it must lie between 1 and 1048576` + "\n" +
 			`symbols::debug_info: false is not allowed where cache_dir or debuginfod is given: there would be nothing to keep or to ask for` + "\n" +
@@ -212,8 +282,8 @@ func TestInvalid(t *testing.T) {
 		"off_cpu": "observe::off_cpu::min_block: -1ns is not allowed: it must lie between 0s and 1m0s\n" +
 			"observe::off_cpu::max_block: 25h0m0s is not allowed: it must lie between 0s and 24h0m0s\n" +
 			"observe::off_cpu::report_interval: 1ms is not allowed: it must lie between 1s and 10m0s\n" +
-			"observe::off_cpu::targets[0]::" + condition + "\n" +
-			"observe::off_cpu::max_depth: 0 is not allowed: it must lie between 1 and 127\n" +
+			"observe::off_cpu::targets[0]: " + condition + "\n" +
+			"observe::off_cpu::max_depth: 0 is not allowed: it must lie between 1 and 1023\n" +
 			"observe::off_cpu::user_stacks: false is not allowed where kernel_stacks is false: samples would have no stacks",
 		"off_cpu_max_block": "observe::off_cpu::max_block: 4ms is not allowed: it must be 0 (no maximum) or at least min_block, which is 5ms",
 		"many": "targets::scan_interval: 0s is not allowed: it must lie between 1s and 1h0m0s\n" +
@@ -269,7 +339,7 @@ func TestTextFromTheEnvironment(t *testing.T) {
 func TestEngineConfig(t *testing.T) {
 	c, err := load(t, "config.yaml", "ebpf/all")
 	require.NoError(t, err)
-	got := engineConfig(c, true)
+	got := engineConfig(c, signals{profiles: true, metrics: true})
 	require.Equal(t, engine.Config{
 		RootPath: "/proc/self/root",
 		Include: []process.Selector{{
@@ -286,20 +356,35 @@ func TestEngineConfig(t *testing.T) {
 			Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second, MaxBlock: 24 * time.Hour,
 			KernelStacks: true, MaxDepth: 64,
 		},
-		Memory:      &engine.Memory{Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second, Distance: 64 << 20},
+		Memory: &engine.Memory{Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second, Distance: 64 << 20},
+		Network: &engine.Network{
+			Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second, Role: engine.ClientRole,
+		},
 		Symbols:     engine.Symbols{DebugInfo: true, CacheDir: "/var/cache/ebpf", CacheBytes: 64 << 20, Debuginfod: []string{"https://debuginfod.example.com/x"}},
 		MemoryBytes: 32 << 20, CPUPercent: 0.5,
 	}, got)
-	unheard := engineConfig(c, false)
-	require.False(t, unheard.Observes(), "nobody takes profiles")
+	unheard := engineConfig(c, signals{})
+	require.False(t, unheard.Observes(), "nobody takes anything")
+	metrics := engineConfig(c, signals{metrics: true})
+	require.NotNil(t, metrics.Network)
+	metrics.Network = nil
+	require.False(t, metrics.Observes(), "nobody takes profiles")
+	require.Nil(t, engineConfig(c, signals{profiles: true}).Network, "nobody takes metrics")
+	l4, err := load(t, "config.yaml", "ebpf/l4")
+	require.NoError(t, err)
+	require.Equal(t, &engine.Network{ReportInterval: 2 * time.Second, Role: engine.ServerRole}, engineConfig(l4, signals{metrics: true}).Network)
+	plain, err := load(t, "config.yaml", "ebpf/network")
+	require.NoError(t, err)
+	require.Equal(t, &engine.Network{ReportInterval: 2 * time.Second, ResolveNAT: true}, engineConfig(plain, signals{metrics: true}).Network)
+	profiles := signals{profiles: true}
 	nothing, err := load(t, "config.yaml", "ebpf/nothing")
 	require.NoError(t, err)
-	idle := engineConfig(nothing, true)
+	idle := engineConfig(nothing, signals{profiles: true, metrics: true})
 	require.False(t, idle.Observes())
 	faults, err := load(t, "config.yaml", "ebpf/faults")
 	require.NoError(t, err)
-	require.Equal(t, &engine.Memory{ReportInterval: 5 * time.Second}, engineConfig(faults, true).Memory)
+	require.Equal(t, &engine.Memory{ReportInterval: 5 * time.Second}, engineConfig(faults, profiles).Memory)
 	malloc, err := load(t, "config.yaml", "ebpf/malloc")
 	require.NoError(t, err)
-	require.Equal(t, &engine.Memory{ReportInterval: 5 * time.Second, Distance: 512 << 10, Live: true}, engineConfig(malloc, true).Memory)
+	require.Equal(t, &engine.Memory{ReportInterval: 5 * time.Second, Distance: 512 << 10, Live: true}, engineConfig(malloc, profiles).Memory)
 }

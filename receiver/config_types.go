@@ -18,7 +18,9 @@ import (
 func wrongValue(path string, value any, t reflect.Type) error {
 	wanted := ""
 	switch {
-	case value == nil || t.Kind() == reflect.String || t.Kind() == reflect.Interface:
+	case t.Kind() == reflect.String || t.Kind() == reflect.Interface:
+	case value == nil && (t.Kind() == reflect.Struct || t.Kind() == reflect.Map || t.Kind() == reflect.Slice):
+		// on_cpu: and the like, with nothing below it
 	case t == reflect.TypeFor[time.Duration]():
 		wanted = wrongDuration(value)
 	case t == reflect.TypeFor[ByteSize]():
@@ -36,6 +38,10 @@ func wrongValue(path string, value any, t reflect.Type) error {
 	}
 	if wanted == "" {
 		return nil
+	}
+	if value == nil {
+		// The decoder would take it for false or 0, not for the default.
+		return fmt.Errorf("%s: it has no value: it must be %s, or leave the key out for the default", path, wanted)
 	}
 	return fmt.Errorf("%s: %s is not allowed: it must be %s", path, shown(value), wanted)
 }

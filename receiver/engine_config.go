@@ -6,7 +6,7 @@ import "github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
 
 // engineConfig says what the engine must do. Kinds whose results no pipeline
 // takes do not run.
-func engineConfig(c *Config, profiles bool) engine.Config {
+func engineConfig(c *Config, taken signals) engine.Config {
 	config := engine.Config{
 		RootPath:     c.RootPath,
 		Include:      selectors(c.Targets.Include),
@@ -18,7 +18,7 @@ func engineConfig(c *Config, profiles bool) engine.Config {
 		MemoryBytes: uint64(c.Limits.MemoryMiB) << 20,
 		CPUPercent:  c.Limits.CPUPercent,
 	}
-	if onCPU := c.Observe.OnCPU.Get(); onCPU != nil && profiles {
+	if onCPU := c.Observe.OnCPU.Get(); onCPU != nil && taken.profiles {
 		config.OnCPU = &engine.OnCPU{
 			Targets:        selectors(onCPU.Targets),
 			Period:         onCPU.Period,
@@ -29,7 +29,7 @@ func engineConfig(c *Config, profiles bool) engine.Config {
 			MaxDepth:       onCPU.MaxDepth,
 		}
 	}
-	if offCPU := c.Observe.OffCPU.Get(); offCPU != nil && profiles {
+	if offCPU := c.Observe.OffCPU.Get(); offCPU != nil && taken.profiles {
 		config.OffCPU = &engine.OffCPU{
 			Targets:        selectors(offCPU.Targets),
 			ReportInterval: offCPU.ReportInterval,
@@ -40,8 +40,11 @@ func engineConfig(c *Config, profiles bool) engine.Config {
 			MaxDepth:       offCPU.MaxDepth,
 		}
 	}
-	if memory := c.Observe.Memory.Get(); memory != nil && profiles {
+	if memory := c.Observe.Memory.Get(); memory != nil && taken.profiles {
 		config.Memory = memory.engine()
+	}
+	if network := c.Observe.Network.Get(); network != nil && taken.metrics {
+		config.Network = network.engine()
 	}
 	return config
 }

@@ -31,8 +31,10 @@ func (r *registry) createProfiles(_ context.Context, set receiver.Settings, cfg 
 	return shared, nil
 }
 
-func (r *registry) createMetrics(_ context.Context, set receiver.Settings, cfg component.Config, _ consumer.Metrics) (receiver.Metrics, error) {
-	return r.of(set, cfg.(*Config)), nil
+func (r *registry) createMetrics(_ context.Context, set receiver.Settings, cfg component.Config, next consumer.Metrics) (receiver.Metrics, error) {
+	shared := r.of(set, cfg.(*Config))
+	shared.metrics = next
+	return shared, nil
 }
 
 func (r *registry) createLogs(_ context.Context, set receiver.Settings, cfg component.Config, _ consumer.Logs) (receiver.Logs, error) {

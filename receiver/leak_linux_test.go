@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build amd64 || arm64
+
 package receiver
 
 import (
@@ -20,11 +22,19 @@ import (
 )
 
 // openFiles counts this process's open files by what they are: BPF maps, programs and links, perf events, and others.
+// Of those without a path it also counts the mappings, which keep a file that is closed.
 func openFiles(t *testing.T) map[string]int {
 	t.Helper()
 	links, err := filepath.Glob("/proc/self/fd/*")
 	require.NoError(t, err)
+	mappings, err := os.ReadFile("/proc/self/maps")
+	require.NoError(t, err)
 	counts := map[string]int{}
+	for mapping := range strings.Lines(string(mappings)) {
+		if _, name, ok := strings.Cut(mapping, "anon_inode:"); ok {
+			counts["mapped "+strings.TrimSpace(name)]++
+		}
+	}
 	for _, link := range links {
 		target, err := os.Readlink(link)
 		if os.IsNotExist(err) {
@@ -44,7 +54,7 @@ func TestNothingIsLeft(t *testing.T) {
 	tt := componenttest.NewTelemetry()
 	t.Cleanup(func() { require.NoError(t, tt.Shutdown(context.Background())) })
 	settings := metadatatest.NewSettings(tt)
-	run := func() (open map[string]int) {
+	run := func() (open map[string]int, programs int) {
 		factory, config := NewFactory().(xreceiver.Factory), createDefaultConfig().(*Config)
 		config.Observe.OnCPU.Get().Period = time.Millisecond
 		config.Observe.OnCPU.Get().ReportInterval = time.Second
@@ -59,19 +69,21 @@ func TestNothingIsLeft(t *testing.T) {
 		for _, e := range host.events {
 			require.NotEqual(t, componentstatus.StatusPermanentError, e.Status(), "%v", e.Err())
 		}
-		open = openFiles(t)
+		open, programs = openFiles(t), len(profiles.(*ebpfReceiver).engine.Stats().Programs)
 		require.Eventually(t, func() bool { return len(sink.AllProfiles()) > 0 }, 20*time.Second, 10*time.Millisecond)
 		_, err = tt.GetMetric("otelcol_ebpf_events")
 		require.NoError(t, err)
 		require.NoError(t, profiles.Shutdown(t.Context()))
 		require.NoError(t, metrics.Shutdown(t.Context()))
-		return open
+		return open, programs
 	}
 	run() // the runtime's own files, such as its poller, are opened once
 	before := openFiles(t)
-	during := run()
+	during, programs := run()
 	require.Positive(t, during["anon_inode:bpf-map"])
-	require.Equal(t, before["anon_inode:bpf-prog"]+5, during["anon_inode:bpf-prog"], "one engine for both pipelines")
+	require.Equal(t, before["anon_inode:bpf-prog"]+programs, during["anon_inode:bpf-prog"], "one engine for both pipelines")
 	require.Positive(t, during["anon_inode:[perf_event"])
+	require.Positive(t, during["mapped bpf-map"], "the tables of samples")
+	require.Positive(t, during["mapped [perf_event]"], "the rings of mappings of code")
 	require.Equal(t, before, openFiles(t))
 }

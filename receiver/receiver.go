@@ -10,12 +10,12 @@ import (
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/consumer/xconsumer"
 	"go.opentelemetry.io/collector/receiver"
 	"go.uber.org/zap"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
 )
 
@@ -53,6 +53,7 @@ type ebpfReceiver struct {
 	config   *Config
 	settings receiver.Settings
 	profiles xconsumer.Profiles // nil when no profiles pipeline lists the receiver
+	metrics  consumer.Metrics   // likewise
 	forget   func()
 
 	started, stopped sync.Once
@@ -64,7 +65,7 @@ type ebpfReceiver struct {
 	missing error
 
 	engine    runner
-	sink      *profileSink
+	sinks     []*sink
 	telemetry *metadata.TelemetryBuilder
 }
 
@@ -84,26 +85,50 @@ func (r *ebpfReceiver) start() error {
 	if r.telemetry, err = metadata.NewTelemetryBuilder(r.settings.TelemetrySettings); err != nil {
 		return fmt.Errorf("creating the receiver's own metrics: %w", err)
 	}
-	config := engineConfig(r.config, r.profiles != nil)
-	if !config.Observes() {
-		r.settings.Logger.Warn("The receiver observes nothing: no kind is listed under observe, or no pipeline takes what the listed kinds make; they need a profiles pipeline")
-	}
-	hooks := engine.Hooks{Level: r.levelChanged, Profiles: func([]*model.Profile) {}}
-	if r.profiles != nil {
-		r.sink = newProfileSink(r.profiles, r.settings.Logger, r.settings.BuildInfo.Version, config.MemoryBytes/pendingShare)
-		hooks.Profiles, hooks.Held = r.sink.put, r.sink.queue.held.Load
-	}
+	taken := signals{profiles: r.profiles != nil, metrics: r.metrics != nil}
+	config := engineConfig(r.config, taken)
+	r.tellIdle(config, taken)
+	hooks := r.makeSinks(config.MemoryBytes)
 	if r.engine, err = startEngine(config, hooks, r.settings.Logger); err != nil {
 		r.settings.Logger.Error("The receiver observes nothing", zap.Error(err))
 		r.report(componentstatus.NewPermanentErrorEvent(err))
-		r.engine, r.sink = idle{why: err}, nil
+		r.engine, r.sinks = idle{why: err}, nil
 		return r.observeSelf()
 	}
-	if r.sink != nil {
-		r.sink.start(r.engine.Charge)
+	for _, s := range r.sinks {
+		s.start(r.engine.Charge)
 	}
 	r.reportMissing(r.engine.Stats())
 	return r.observeSelf()
+}
+
+// makeSinks makes a sink for each signal that a pipeline takes, and returns the
+// hooks that lead there.
+func (r *ebpfReceiver) makeSinks(memoryBytes uint64) engine.Hooks {
+	hooks := engine.Hooks{Level: r.levelChanged, Held: r.held}
+	logger, version := r.settings.Logger, r.settings.BuildInfo.Version
+	maxBytes := memoryBytes / pendingShare
+	if r.profiles != nil && r.metrics != nil {
+		maxBytes /= 2
+	}
+	if r.profiles != nil {
+		s := newProfileSink(r.profiles, logger, version, maxBytes)
+		hooks.Profiles, r.sinks = s.put, append(r.sinks, s.sink)
+	}
+	if r.metrics != nil {
+		s := newMetricSink(r.metrics, turnedOff(r.config.Metrics), logger, version, maxBytes)
+		hooks.Metrics, r.sinks = s.put, append(r.sinks, s.sink)
+	}
+	return hooks
+}
+
+// held is the memory of what waits for the next consumers.
+func (r *ebpfReceiver) held() uint64 {
+	var bytes uint64
+	for _, s := range r.sinks {
+		bytes += s.queue.held.Load()
+	}
+	return bytes
 }
 
 // reportMissing tells of kinds that cannot run where others do.
@@ -147,13 +172,23 @@ func (r *ebpfReceiver) stop(ctx context.Context) error {
 	if r.engine != nil {
 		err = r.engine.Shutdown()
 	}
-	if r.engine != nil && r.sink != nil {
-		r.sink.stop(ctx)
+	if r.engine != nil {
+		r.stopSinks(ctx)
 	}
 	if r.telemetry != nil {
 		r.telemetry.Shutdown()
 	}
 	return err
+}
+
+// stopSinks stops all at once, so that a consumer that hangs takes no time from
+// the others.
+func (r *ebpfReceiver) stopSinks(ctx context.Context) {
+	var stopped sync.WaitGroup
+	for _, s := range r.sinks {
+		stopped.Go(func() { s.stop(ctx) })
+	}
+	stopped.Wait()
 }
 
 // join remembers a pipeline's host and tells it what was reported before.

@@ -177,12 +177,11 @@ func degraded(s engine.Stats, observe observeInt) {
 func limitLevel(s engine.Stats, observe observeInt) { observe(int64(s.Level)) }
 
 func (r *ebpfReceiver) batchesDropped(_ engine.Stats, observe observeInt) {
-	if r.sink == nil {
-		return
+	for _, s := range r.sinks {
+		signal := attribute.String("signal", s.signal)
+		observe(int64(s.refused.Load()), signal, attribute.String("reason", droppedRefused))
+		observe(int64(s.queue.dropped.Load()), signal, attribute.String("reason", droppedFull))
 	}
-	profiles := attribute.String("signal", "profiles")
-	observe(int64(r.sink.refused.Load()), profiles, attribute.String("reason", droppedRefused))
-	observe(int64(r.sink.queue.dropped.Load()), profiles, attribute.String("reason", droppedFull))
 }
 
 func byReason(counts map[string]uint64, observe observeInt) {

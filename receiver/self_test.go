@@ -78,9 +78,11 @@ func TestSelfTelemetry(t *testing.T) {
 		Degraded:           map[string]string{"cpu_hotplug": "why"},
 		Level:              2,
 	}}}
-	r.sink = newProfileSink(&taker{}, settings.Logger, "1.0", 1<<20)
-	r.sink.refused.Add(6)
-	r.sink.queue.dropped.Add(8)
+	profiles, metrics := newSink("profiles", settings.Logger, 1, 1), newSink("metrics", settings.Logger, 1, 1)
+	profiles.refused.Add(6)
+	profiles.queue.dropped.Add(8)
+	metrics.queue.dropped.Add(9)
+	r.sinks = []*sink{profiles, metrics}
 	require.NoError(t, r.observeSelf())
 
 	plain := metricdatatest.IgnoreTimestamp()
@@ -114,6 +116,7 @@ func TestSelfTelemetry(t *testing.T) {
 	metadatatest.AssertEqualEbpfLimitLevel(t, tt, intPoints{ints(2)}, plain)
 	metadatatest.AssertEqualEbpfBatchesDropped(t, tt, intPoints{
 		ints(6, "signal", "profiles", "reason", "refused"), ints(8, "signal", "profiles", "reason", "buffer_full"),
+		ints(0, "signal", "metrics", "reason", "refused"), ints(9, "signal", "metrics", "reason", "buffer_full"),
 	}, plain)
 	builder.Shutdown()
 }

@@ -9,21 +9,11 @@ import (
 	"time"
 
 	"go.opentelemetry.io/collector/consumer/consumererror"
-	"go.opentelemetry.io/collector/consumer/xconsumer"
-	"go.opentelemetry.io/collector/pdata/pprofile"
 	"go.uber.org/zap"
-
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/pdata"
 )
 
 const (
 	scopeName = "github.com/otelcol-ebpf/ebpfreceiver"
-	// maxBatchSamples bounds one message.
-	maxBatchSamples = 20_000
-	// maxPending is how many intervals are kept for a consumer that refuses them
-	// for now.
-	maxPending = 8
 	// The first retry comes after minBackoff; each further one after twice the
 	// time, up to maxBackoff.
 	minBackoff = time.Second
@@ -40,13 +30,12 @@ const (
 	droppedFull    = "buffer_full"
 )
 
-// profileSink delivers profiles to the next consumer from a goroutine of its
-// own, so that a slow consumer never holds up sampling.
-type profileSink struct {
-	next    xconsumer.Profiles
-	logger  *zap.Logger
-	builder *pdata.Builder
-	charge  func(work func())
+// sink delivers one signal to the next consumer from a goroutine of its own, so
+// that a slow consumer holds up neither sampling nor the other signals.
+type sink struct {
+	signal string
+	logger *zap.Logger
+	charge func(work func())
 
 	// ctx is that of deliveries; cancel ends one that the next consumer holds.
 	ctx    context.Context
@@ -61,14 +50,12 @@ type profileSink struct {
 	refused atomic.Uint64
 }
 
-func newProfileSink(next xconsumer.Profiles, logger *zap.Logger, version string, maxBytes uint64) *profileSink {
+func newSink(signal string, logger *zap.Logger, maxPending int, maxBytes uint64) *sink {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &profileSink{
+	return &sink{
+		signal: signal, logger: logger,
 		ctx: ctx, cancel: cancel,
-		next:    next,
-		logger:  logger,
-		builder: pdata.NewBuilder(scopeName, version),
-		queue:   deliveries{maxBytes: maxBytes},
+		queue:   deliveries{maxPending: maxPending, maxBytes: maxBytes},
 		arrived: make(chan struct{}, 1),
 		ending:  make(chan context.Context, 1),
 		ended:   make(chan lostAtEnd, 1),
@@ -77,8 +64,8 @@ func newProfileSink(next xconsumer.Profiles, logger *zap.Logger, version string,
 
 // put hands over an interval. It never waits: where there is no room the oldest
 // goes and is counted.
-func (s *profileSink) put(profiles []*model.Profile) {
-	s.queue.push(&delivery{profiles: profiles, bytes: sizeOf(profiles)})
+func (s *sink) put(d *delivery) {
+	s.queue.push(d)
 	select {
 	case s.arrived <- struct{}{}:
 	default:
@@ -86,7 +73,7 @@ func (s *profileSink) put(profiles []*model.Profile) {
 }
 
 // start begins to deliver; charge accounts for the work of building messages.
-func (s *profileSink) start(charge func(work func())) {
+func (s *sink) start(charge func(work func())) {
 	s.charge = charge
 	go s.run()
 }
@@ -95,7 +82,7 @@ func (s *profileSink) start(charge func(work func())) {
 // consumer does not take is lost: it is counted and logged. A consumer that holds
 // a delivery is given up when ctx ends or after finalAttempt, and left behind when
 // it does not heed that either.
-func (s *profileSink) stop(ctx context.Context) {
+func (s *sink) stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, finalAttempt)
 	defer cancel()
 	defer context.AfterFunc(ctx, s.cancel)()
@@ -106,7 +93,7 @@ func (s *profileSink) stop(ctx context.Context) {
 		return
 	}
 	s.refused.Add(lost.batches)
-	s.logger.Error("The last profiles are lost: the next consumer did not take them",
+	s.logger.Error(fmt.Sprintf("The last %s are lost: the next consumer did not take them", s.signal),
 		zap.Uint64("batches", lost.batches), zap.Error(lost.why))
 }
 
@@ -118,7 +105,7 @@ type lostAtEnd struct {
 }
 
 // await waits for the goroutine to end, or gives it up.
-func (s *profileSink) await(ctx context.Context) lostAtEnd {
+func (s *sink) await(ctx context.Context) lostAtEnd {
 	select {
 	case lost := <-s.ended:
 		return lost
@@ -131,12 +118,12 @@ func (s *profileSink) await(ctx context.Context) lostAtEnd {
 		const inHand = 1
 		return lostAtEnd{
 			batches: uint64(s.queue.drop()) + inHand,
-			why:     fmt.Errorf("delivering profiles: the next consumer does not return: %w", ctx.Err()),
+			why:     fmt.Errorf("delivering %s: the next consumer does not return: %w", s.signal, ctx.Err()),
 		}
 	}
 }
 
-func (s *profileSink) run() {
+func (s *sink) run() {
 	retry := time.NewTimer(maxBackoff)
 	retry.Stop()
 	for {
@@ -157,7 +144,7 @@ func (s *profileSink) run() {
 }
 
 // deliver sends what waits, oldest first, and tells whether nothing is left.
-func (s *profileSink) deliver(ctx context.Context) bool {
+func (s *sink) deliver(ctx context.Context) bool {
 	for {
 		d := s.queue.pop()
 		if d == nil {
@@ -165,7 +152,7 @@ func (s *profileSink) deliver(ctx context.Context) bool {
 		}
 		if _, err := s.send(ctx, d); err != nil {
 			s.queue.putBack(d)
-			s.logger.Debug("The next consumer refuses profiles for now", zap.Error(err))
+			s.logger.Debug(fmt.Sprintf("The next consumer refuses %s for now", s.signal), zap.Error(err))
 			return false
 		}
 	}
@@ -173,17 +160,17 @@ func (s *profileSink) deliver(ctx context.Context) bool {
 
 // send delivers the messages of one interval that have not been taken yet. Where
 // the consumer may take them later it returns an error and how many are left.
-func (s *profileSink) send(ctx context.Context, d *delivery) (left int, err error) {
-	var batches []pprofile.Profiles
-	s.charge(func() { batches = s.builder.Batches(d.profiles, maxBatchSamples) })
-	for _, batch := range batches[min(d.done, len(batches)):] {
-		err := s.next.ConsumeProfiles(ctx, batch)
+func (s *sink) send(ctx context.Context, d *delivery) (left int, err error) {
+	var messages []message
+	s.charge(func() { messages = d.build() })
+	for _, send := range messages[min(d.done, len(messages)):] {
+		err := send(ctx)
 		if err != nil && !consumererror.IsPermanent(err) {
-			return len(batches) - d.done, err
+			return len(messages) - d.done, err
 		}
 		if err != nil {
 			s.refused.Add(1)
-			s.logger.Warn("The next consumer refused profiles for good", zap.Error(err))
+			s.logger.Warn(fmt.Sprintf("The next consumer refused %s for good", s.signal), zap.Error(err))
 		}
 		d.done++
 	}
@@ -191,7 +178,7 @@ func (s *profileSink) send(ctx context.Context, d *delivery) (left int, err erro
 }
 
 // finish makes one last attempt at everything and tells what is lost.
-func (s *profileSink) finish(ctx context.Context) lostAtEnd {
+func (s *sink) finish(ctx context.Context) lostAtEnd {
 	var lost lostAtEnd
 	for d := s.queue.pop(); d != nil; d = s.queue.pop() {
 		left, err := s.send(ctx, d)

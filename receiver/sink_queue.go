@@ -3,25 +3,37 @@
 package receiver
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
-
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
+// message sends one message of an interval.
+type message func(context.Context) error
+
+// messages are what sends each of batches.
+func messages[B any](batches []B, consume func(context.Context, B) error) []message {
+	out := make([]message, len(batches))
+	for i, batch := range batches {
+		out[i] = func(ctx context.Context) error { return consume(ctx, batch) }
+	}
+	return out
+}
+
 // delivery is one interval; the first `done` of its messages have been taken.
-// It is kept as model values, because a consumer may have changed a message
-// that it then refused.
+// They are built anew for each attempt, the same each time, because a consumer
+// may have changed a message that it then refused.
 type delivery struct {
-	profiles []*model.Profile
-	bytes    uint64
-	done     int
+	build func() []message
+	bytes uint64 // of what build holds
+	done  int
 }
 
 // deliveries are the intervals that wait, oldest first, within two bounds: their
 // number and their size. What is over goes, the oldest first, and is counted.
 type deliveries struct {
-	maxBytes uint64
+	maxPending int
+	maxBytes   uint64
 
 	mu      sync.Mutex
 	waiting []*delivery
@@ -49,7 +61,7 @@ func (q *deliveries) putBack(d *delivery) {
 
 // trim keeps to the bounds, but for the newest interval, which always stays.
 func (q *deliveries) trim() {
-	for len(q.waiting) > 1 && (len(q.waiting) > maxPending || q.held.Load() > q.maxBytes) {
+	for len(q.waiting) > 1 && (len(q.waiting) > q.maxPending || q.held.Load() > q.maxBytes) {
 		q.take()
 		q.dropped.Add(1)
 	}
@@ -80,19 +92,4 @@ func (q *deliveries) drop() int {
 		n++
 	}
 	return n
-}
-
-// sampleOverhead is the memory of a sample without its frames.
-const sampleOverhead = 150
-
-// sizeOf estimates the memory of an interval. Frames are shared and belong to
-// the symbolizer; a stack holds pointers to them.
-func sizeOf(profiles []*model.Profile) uint64 {
-	var bytes uint64
-	for _, p := range profiles {
-		for i := range p.Samples {
-			bytes += sampleOverhead + 8*uint64(len(p.Samples[i].Frames))
-		}
-	}
-	return bytes
 }

@@ -32,15 +32,21 @@ type taker struct {
 
 func (*taker) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
 
-func (c *taker) ConsumeProfiles(ctx context.Context, p pprofile.Profiles) error {
+// hear counts an attempt and answers it.
+func (c *taker) hear(ctx context.Context) error {
 	c.mu.Lock()
 	answer := c.answer
 	c.asked++
 	c.mu.Unlock()
-	if answer != nil {
-		if err := answer(ctx); err != nil {
-			return err
-		}
+	if answer == nil {
+		return nil
+	}
+	return answer(ctx)
+}
+
+func (c *taker) ConsumeProfiles(ctx context.Context, p pprofile.Profiles) error {
+	if err := c.hear(ctx); err != nil {
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,11 +131,11 @@ func TestSlowConsumerHoldsNobodyUp(t *testing.T) {
 	s.put(interval(1))
 	eventually(t, "the consumer holds the first", func() bool { return next.attempts() == 1 })
 	before := time.Now()
-	for n := range int64(2 * maxPending) {
+	for n := range int64(2 * maxPendingProfiles) {
 		s.put(interval(n + 2))
 	}
 	require.Less(t, time.Since(before), time.Second)
-	require.Equal(t, uint64(maxPending), s.queue.dropped.Load())
+	require.Equal(t, uint64(maxPendingProfiles), s.queue.dropped.Load())
 	close(release)
 	s.stop(t.Context())
 	require.Equal(t, []int64{1, 10, 11, 12, 13, 14, 15, 16, 17}, next.taken(), "the oldest went")
@@ -153,7 +159,7 @@ func TestTheOldestGoesFirst(t *testing.T) {
 	next := &taker{answer: refuse}
 	s := newTestSink(next)
 	const more = 3
-	for n := range int64(maxPending + more) {
+	for n := range int64(maxPendingProfiles + more) {
 		s.put(interval(n + 1))
 		eventually(t, "an attempt", func() bool { return next.attempts() > int(n) })
 	}
@@ -234,7 +240,7 @@ func TestStopLeavesAConsumerBehind(t *testing.T) {
 // TestShutdownOutlivesARefusal holds that a Collector does not end with an error because the last delivery was refused.
 func TestShutdownOutlivesARefusal(t *testing.T) {
 	s, logs := newObservedSink(&taker{answer: refuse})
-	r := &ebpfReceiver{engine: &fakeEngine{}, sink: s, forget: func() {}}
+	r := &ebpfReceiver{engine: &fakeEngine{}, sinks: []*sink{s.sink}, forget: func() {}}
 	s.put(interval(1))
 	require.NoError(t, r.Shutdown(t.Context()))
 	require.Len(t, logs(), 1)

@@ -28,13 +28,20 @@ var shared = []struct {
 	{"oncpu", "stack_table", 72 + 2*1024, OnCPUStackTable{}},
 	{"offcpu", "stack_entry", 88, OnCPUStackEntry{}},
 	{"offcpu", "stack_table", 72 + 2*1024, OnCPUStackTable{}},
-	{"offcpu", "offcpu_cpu", 56, OffCPUOffcpuCpu{}},
+	{"offcpu", "offcpu_cpu", 48, OffCPUOffcpuCpu{}},
 	{"process", "scope_entry", 24, ProcessScopeEntry{}},
 	{"oncpu", "unwind_rule", 16, OnCPUUnwindRule{}},
 	{"oncpu", "unwind_page", 8, OnCPUUnwindPage{}},
 	{"oncpu", "unwind_mapping", 24, OnCPUUnwindMapping{}},
 	{"oncpu", "unwind_space", 8, OnCPUUnwindSpace{}},
 	{"process", "process_event", 40, ProcessProcessEvent{}},
+	{"network", "network_key", 64, NetworkNetworkKey{}},
+	{"network", "network_tuple", 44, NetworkNetworkTuple{}},
+	{"network", "network_series", 192, NetworkNetworkSeries{}},
+	{"network", "network_record", 1792, NetworkNetworkRecord{}},
+	{"network", "network_histogram", 216, NetworkNetworkHistogram{}},
+	{"network", "network_socket", 24, NetworkNetworkSocket{}},
+	{"network", "network_count_key", 8, NetworkNetworkCountKey{}},
 	{"memorymalloc", "live_key", 16, MemoryMallocLiveKey{}},
 	{"memorymalloc", "live_allocation", 40, MemoryMallocLiveAllocation{}},
 }
@@ -62,6 +69,7 @@ func embedded(t *testing.T, room string) *ebpf.CollectionSpec {
 	t.Helper()
 	load := map[string]func() (*ebpf.CollectionSpec, error){
 		"oncpu": LoadOnCPU, "offcpu": LoadOffCPU, "process": LoadProcess, "memoryfaults": LoadMemoryFaults, "memorymalloc": LoadMemoryMalloc,
+		"network": LoadNetwork,
 	}
 	spec, err := load[room]()
 	require.NoError(t, err)
@@ -141,6 +149,7 @@ func TestEnums(t *testing.T) {
 			"SCOPE_ON_CPU":  uint64(ProcessScopeBitSCOPE_ON_CPU),
 			"SCOPE_OFF_CPU": uint64(ProcessScopeBitSCOPE_OFF_CPU),
 			"SCOPE_MEMORY":  uint64(ProcessScopeBitSCOPE_MEMORY),
+			"SCOPE_NETWORK": uint64(ProcessScopeBitSCOPE_NETWORK),
 			"SCOPE_FORKED":  uint64(ProcessScopeBitSCOPE_FORKED),
 			"SCOPE_DECIDED": uint64(ProcessScopeBitSCOPE_DECIDED),
 		}},
@@ -178,7 +187,8 @@ func TestSpecs(t *testing.T) {
 	require.Equal(t, ebpf.PerfEvent, oncpu.Programs[OnCPUProgMeet].Type)
 	require.Equal(t, ebpf.ArrayOfMaps, oncpu.Maps[OnCPUMapStackTables].Type)
 	for name, want := range map[string]any{
-		OnCPUVarArenaBytes: uint32(64 << 10), OnCPUVarStackBytes: uint32(127 * 8),
+		OnCPUVarArenaBytes: uint32(64 << 10), OnCPUVarUserFrames: uint32(127),
+		OnCPUVarHelperBytes: uint32(127 * 8), OnCPUVarEntryBytes: uint32(88 + 2*127*8),
 		OnCPUVarKernelStacks: true, OnCPUVarUserStacks: true,
 	} {
 		got := reflect.New(reflect.TypeOf(want))

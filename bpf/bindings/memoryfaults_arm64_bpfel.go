@@ -108,15 +108,16 @@ const (
 	MemoryFaultsProgPageFaultKernel  = "page_fault_kernel"
 	MemoryFaultsProgPageFaultUser    = "page_fault_user"
 	MemoryFaultsVarArenaBytes        = "arena_bytes"
+	MemoryFaultsVarEntryBytes        = "entry_bytes"
 	MemoryFaultsVarFaultMask         = "fault_mask"
 	MemoryFaultsVarGeneration        = "generation"
+	MemoryFaultsVarHelperBytes       = "helper_bytes"
 	MemoryFaultsVarKernelStacks      = "kernel_stacks"
 	MemoryFaultsVarLostNoTable       = "lost_no_table"
-	MemoryFaultsVarStackBytes        = "stack_bytes"
-	MemoryFaultsVarStackFrames       = "stack_frames"
 	MemoryFaultsVarUnusedStackEntry  = "unused_stack_entry"
 	MemoryFaultsVarUnusedStackTable  = "unused_stack_table"
 	MemoryFaultsVarUnusedUnwindState = "unused_unwind_state"
+	MemoryFaultsVarUserFrames        = "user_frames"
 	MemoryFaultsVarUserStacks        = "user_stacks"
 )
 
@@ -186,15 +187,16 @@ type MemoryFaultsMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type MemoryFaultsVariableSpecs struct {
 	ArenaBytes        *ebpf.VariableSpec `ebpf:"arena_bytes"`
+	EntryBytes        *ebpf.VariableSpec `ebpf:"entry_bytes"`
 	FaultMask         *ebpf.VariableSpec `ebpf:"fault_mask"`
 	Generation        *ebpf.VariableSpec `ebpf:"generation"`
+	HelperBytes       *ebpf.VariableSpec `ebpf:"helper_bytes"`
 	KernelStacks      *ebpf.VariableSpec `ebpf:"kernel_stacks"`
 	LostNoTable       *ebpf.VariableSpec `ebpf:"lost_no_table"`
-	StackBytes        *ebpf.VariableSpec `ebpf:"stack_bytes"`
-	StackFrames       *ebpf.VariableSpec `ebpf:"stack_frames"`
 	UnusedStackEntry  *ebpf.VariableSpec `ebpf:"unused_stack_entry"`
 	UnusedStackTable  *ebpf.VariableSpec `ebpf:"unused_stack_table"`
 	UnusedUnwindState *ebpf.VariableSpec `ebpf:"unused_unwind_state"`
+	UserFrames        *ebpf.VariableSpec `ebpf:"user_frames"`
 	UserStacks        *ebpf.VariableSpec `ebpf:"user_stacks"`
 }
 
@@ -246,15 +248,16 @@ func (m *MemoryFaultsMaps) Close() error {
 // It can be passed to LoadMemoryFaultsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type MemoryFaultsVariables struct {
 	ArenaBytes        *ebpf.Variable `ebpf:"arena_bytes"`
+	EntryBytes        *ebpf.Variable `ebpf:"entry_bytes"`
 	FaultMask         *ebpf.Variable `ebpf:"fault_mask"`
 	Generation        *ebpf.Variable `ebpf:"generation"`
+	HelperBytes       *ebpf.Variable `ebpf:"helper_bytes"`
 	KernelStacks      *ebpf.Variable `ebpf:"kernel_stacks"`
 	LostNoTable       *ebpf.Variable `ebpf:"lost_no_table"`
-	StackBytes        *ebpf.Variable `ebpf:"stack_bytes"`
-	StackFrames       *ebpf.Variable `ebpf:"stack_frames"`
 	UnusedStackEntry  *ebpf.Variable `ebpf:"unused_stack_entry"`
 	UnusedStackTable  *ebpf.Variable `ebpf:"unused_stack_table"`
 	UnusedUnwindState *ebpf.Variable `ebpf:"unused_unwind_state"`
+	UserFrames        *ebpf.Variable `ebpf:"user_frames"`
 	UserStacks        *ebpf.Variable `ebpf:"user_stacks"`
 }
 

@@ -187,19 +187,20 @@ const (
 	MemoryMallocProgRelease              = "release"
 	MemoryMallocProgReturned             = "returned"
 	MemoryMallocVarArenaBytes            = "arena_bytes"
+	MemoryMallocVarEntryBytes            = "entry_bytes"
 	MemoryMallocVarGeneration            = "generation"
+	MemoryMallocVarHelperBytes           = "helper_bytes"
 	MemoryMallocVarKernelStacks          = "kernel_stacks"
 	MemoryMallocVarLostNoTable           = "lost_no_table"
 	MemoryMallocVarSampleBytes           = "sample_bytes"
 	MemoryMallocVarSession               = "session"
-	MemoryMallocVarStackBytes            = "stack_bytes"
-	MemoryMallocVarStackFrames           = "stack_frames"
 	MemoryMallocVarTrackLive             = "track_live"
 	MemoryMallocVarUnusedAllocationCount = "unused_allocation_count"
 	MemoryMallocVarUnusedLiveAllocation  = "unused_live_allocation"
 	MemoryMallocVarUnusedLiveKey         = "unused_live_key"
 	MemoryMallocVarUnusedStackEntry      = "unused_stack_entry"
 	MemoryMallocVarUnusedStackTable      = "unused_stack_table"
+	MemoryMallocVarUserFrames            = "user_frames"
 	MemoryMallocVarUserStacks            = "user_stacks"
 )
 
@@ -281,19 +282,20 @@ type MemoryMallocMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type MemoryMallocVariableSpecs struct {
 	ArenaBytes            *ebpf.VariableSpec `ebpf:"arena_bytes"`
+	EntryBytes            *ebpf.VariableSpec `ebpf:"entry_bytes"`
 	Generation            *ebpf.VariableSpec `ebpf:"generation"`
+	HelperBytes           *ebpf.VariableSpec `ebpf:"helper_bytes"`
 	KernelStacks          *ebpf.VariableSpec `ebpf:"kernel_stacks"`
 	LostNoTable           *ebpf.VariableSpec `ebpf:"lost_no_table"`
 	SampleBytes           *ebpf.VariableSpec `ebpf:"sample_bytes"`
 	Session               *ebpf.VariableSpec `ebpf:"session"`
-	StackBytes            *ebpf.VariableSpec `ebpf:"stack_bytes"`
-	StackFrames           *ebpf.VariableSpec `ebpf:"stack_frames"`
 	TrackLive             *ebpf.VariableSpec `ebpf:"track_live"`
 	UnusedAllocationCount *ebpf.VariableSpec `ebpf:"unused_allocation_count"`
 	UnusedLiveAllocation  *ebpf.VariableSpec `ebpf:"unused_live_allocation"`
 	UnusedLiveKey         *ebpf.VariableSpec `ebpf:"unused_live_key"`
 	UnusedStackEntry      *ebpf.VariableSpec `ebpf:"unused_stack_entry"`
 	UnusedStackTable      *ebpf.VariableSpec `ebpf:"unused_stack_table"`
+	UserFrames            *ebpf.VariableSpec `ebpf:"user_frames"`
 	UserStacks            *ebpf.VariableSpec `ebpf:"user_stacks"`
 }
 
@@ -353,19 +355,20 @@ func (m *MemoryMallocMaps) Close() error {
 // It can be passed to LoadMemoryMallocObjects or ebpf.CollectionSpec.LoadAndAssign.
 type MemoryMallocVariables struct {
 	ArenaBytes            *ebpf.Variable `ebpf:"arena_bytes"`
+	EntryBytes            *ebpf.Variable `ebpf:"entry_bytes"`
 	Generation            *ebpf.Variable `ebpf:"generation"`
+	HelperBytes           *ebpf.Variable `ebpf:"helper_bytes"`
 	KernelStacks          *ebpf.Variable `ebpf:"kernel_stacks"`
 	LostNoTable           *ebpf.Variable `ebpf:"lost_no_table"`
 	SampleBytes           *ebpf.Variable `ebpf:"sample_bytes"`
 	Session               *ebpf.Variable `ebpf:"session"`
-	StackBytes            *ebpf.Variable `ebpf:"stack_bytes"`
-	StackFrames           *ebpf.Variable `ebpf:"stack_frames"`
 	TrackLive             *ebpf.Variable `ebpf:"track_live"`
 	UnusedAllocationCount *ebpf.Variable `ebpf:"unused_allocation_count"`
 	UnusedLiveAllocation  *ebpf.Variable `ebpf:"unused_live_allocation"`
 	UnusedLiveKey         *ebpf.Variable `ebpf:"unused_live_key"`
 	UnusedStackEntry      *ebpf.Variable `ebpf:"unused_stack_entry"`
 	UnusedStackTable      *ebpf.Variable `ebpf:"unused_stack_table"`
+	UserFrames            *ebpf.Variable `ebpf:"user_frames"`
 	UserStacks            *ebpf.Variable `ebpf:"user_stacks"`
 }
 

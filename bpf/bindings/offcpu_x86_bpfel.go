@@ -52,6 +52,13 @@ type OffCPUBpfUserPtRegs struct {
 	Ss     uint64
 }
 
+type OffCPUDepartureBudget struct {
+	_      structs.HostLayout
+	Window uint64
+	Taken  uint32
+	Unused uint32
+}
+
 type OffCPUOffcpuCpu struct {
 	_          structs.HostLayout
 	Waited     uint64
@@ -59,15 +66,8 @@ type OffCPUOffcpuCpu struct {
 	LostThread uint64
 	LostUntold uint64
 	Stackless  uint64
-	Window     uint64
-	Taken      uint32
 	State      uint32
-}
-
-type OffCPUOffcpuDeparture struct {
-	_     structs.HostLayout
-	Bytes uint64
-	Entry [2120]uint8
+	Unused     uint32
 }
 
 type OffCPUOffcpuThread struct {
@@ -191,9 +191,10 @@ type OffCPUUnwindRule struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	OffCPUMapDeparting          = "departing"
+	OffCPUMapDepartureBudgets   = "departure_budgets"
+	OffCPUMapDepartures         = "departures"
 	OffCPUMapOffcpuCpus         = "offcpu_cpus"
-	OffCPUMapOffcpuDeparting    = "offcpu_departing"
-	OffCPUMapOffcpuDepartures   = "offcpu_departures"
 	OffCPUMapOffcpuThreadIds    = "offcpu_thread_ids"
 	OffCPUMapOffcpuThreads      = "offcpu_threads"
 	OffCPUMapProcessEvents      = "process_events"
@@ -210,20 +211,21 @@ const (
 	OffCPUProgSwitchedAlone     = "switched_alone"
 	OffCPUVarArenaBytes         = "arena_bytes"
 	OffCPUVarBlockRules         = "block_rules"
+	OffCPUVarEntryBytes         = "entry_bytes"
 	OffCPUVarEpoch              = "epoch"
 	OffCPUVarGeneration         = "generation"
+	OffCPUVarHelperBytes        = "helper_bytes"
 	OffCPUVarKernelStacks       = "kernel_stacks"
 	OffCPUVarLostNoTable        = "lost_no_table"
 	OffCPUVarMaxBlock           = "max_block"
 	OffCPUVarMinBlock           = "min_block"
-	OffCPUVarStackBytes         = "stack_bytes"
-	OffCPUVarStackFrames        = "stack_frames"
 	OffCPUVarTaskStorage        = "task_storage"
 	OffCPUVarUnusedBlockReason  = "unused_block_reason"
 	OffCPUVarUnusedOffcpuCpu    = "unused_offcpu_cpu"
 	OffCPUVarUnusedOffcpuThread = "unused_offcpu_thread"
 	OffCPUVarUnusedStackEntry   = "unused_stack_entry"
 	OffCPUVarUnusedStackTable   = "unused_stack_table"
+	OffCPUVarUserFrames         = "user_frames"
 	OffCPUVarUserStacks         = "user_stacks"
 )
 
@@ -279,9 +281,10 @@ type OffCPUProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type OffCPUMapSpecs struct {
+	Departing        *ebpf.MapSpec `ebpf:"departing"`
+	DepartureBudgets *ebpf.MapSpec `ebpf:"departure_budgets"`
+	Departures       *ebpf.MapSpec `ebpf:"departures"`
 	OffcpuCpus       *ebpf.MapSpec `ebpf:"offcpu_cpus"`
-	OffcpuDeparting  *ebpf.MapSpec `ebpf:"offcpu_departing"`
-	OffcpuDepartures *ebpf.MapSpec `ebpf:"offcpu_departures"`
 	OffcpuThreadIds  *ebpf.MapSpec `ebpf:"offcpu_thread_ids"`
 	OffcpuThreads    *ebpf.MapSpec `ebpf:"offcpu_threads"`
 	ProcessEvents    *ebpf.MapSpec `ebpf:"process_events"`
@@ -300,20 +303,21 @@ type OffCPUMapSpecs struct {
 type OffCPUVariableSpecs struct {
 	ArenaBytes         *ebpf.VariableSpec `ebpf:"arena_bytes"`
 	BlockRules         *ebpf.VariableSpec `ebpf:"block_rules"`
+	EntryBytes         *ebpf.VariableSpec `ebpf:"entry_bytes"`
 	Epoch              *ebpf.VariableSpec `ebpf:"epoch"`
 	Generation         *ebpf.VariableSpec `ebpf:"generation"`
+	HelperBytes        *ebpf.VariableSpec `ebpf:"helper_bytes"`
 	KernelStacks       *ebpf.VariableSpec `ebpf:"kernel_stacks"`
 	LostNoTable        *ebpf.VariableSpec `ebpf:"lost_no_table"`
 	MaxBlock           *ebpf.VariableSpec `ebpf:"max_block"`
 	MinBlock           *ebpf.VariableSpec `ebpf:"min_block"`
-	StackBytes         *ebpf.VariableSpec `ebpf:"stack_bytes"`
-	StackFrames        *ebpf.VariableSpec `ebpf:"stack_frames"`
 	TaskStorage        *ebpf.VariableSpec `ebpf:"task_storage"`
 	UnusedBlockReason  *ebpf.VariableSpec `ebpf:"unused_block_reason"`
 	UnusedOffcpuCpu    *ebpf.VariableSpec `ebpf:"unused_offcpu_cpu"`
 	UnusedOffcpuThread *ebpf.VariableSpec `ebpf:"unused_offcpu_thread"`
 	UnusedStackEntry   *ebpf.VariableSpec `ebpf:"unused_stack_entry"`
 	UnusedStackTable   *ebpf.VariableSpec `ebpf:"unused_stack_table"`
+	UserFrames         *ebpf.VariableSpec `ebpf:"user_frames"`
 	UserStacks         *ebpf.VariableSpec `ebpf:"user_stacks"`
 }
 
@@ -337,9 +341,10 @@ func (o *OffCPUObjects) Close() error {
 //
 // It can be passed to LoadOffCPUObjects or ebpf.CollectionSpec.LoadAndAssign.
 type OffCPUMaps struct {
+	Departing        *ebpf.Map `ebpf:"departing"`
+	DepartureBudgets *ebpf.Map `ebpf:"departure_budgets"`
+	Departures       *ebpf.Map `ebpf:"departures"`
 	OffcpuCpus       *ebpf.Map `ebpf:"offcpu_cpus"`
-	OffcpuDeparting  *ebpf.Map `ebpf:"offcpu_departing"`
-	OffcpuDepartures *ebpf.Map `ebpf:"offcpu_departures"`
 	OffcpuThreadIds  *ebpf.Map `ebpf:"offcpu_thread_ids"`
 	OffcpuThreads    *ebpf.Map `ebpf:"offcpu_threads"`
 	ProcessEvents    *ebpf.Map `ebpf:"process_events"`
@@ -354,9 +359,10 @@ type OffCPUMaps struct {
 
 func (m *OffCPUMaps) Close() error {
 	return _OffCPUClose(
+		m.Departing,
+		m.DepartureBudgets,
+		m.Departures,
 		m.OffcpuCpus,
-		m.OffcpuDeparting,
-		m.OffcpuDepartures,
 		m.OffcpuThreadIds,
 		m.OffcpuThreads,
 		m.ProcessEvents,
@@ -376,20 +382,21 @@ func (m *OffCPUMaps) Close() error {
 type OffCPUVariables struct {
 	ArenaBytes         *ebpf.Variable `ebpf:"arena_bytes"`
 	BlockRules         *ebpf.Variable `ebpf:"block_rules"`
+	EntryBytes         *ebpf.Variable `ebpf:"entry_bytes"`
 	Epoch              *ebpf.Variable `ebpf:"epoch"`
 	Generation         *ebpf.Variable `ebpf:"generation"`
+	HelperBytes        *ebpf.Variable `ebpf:"helper_bytes"`
 	KernelStacks       *ebpf.Variable `ebpf:"kernel_stacks"`
 	LostNoTable        *ebpf.Variable `ebpf:"lost_no_table"`
 	MaxBlock           *ebpf.Variable `ebpf:"max_block"`
 	MinBlock           *ebpf.Variable `ebpf:"min_block"`
-	StackBytes         *ebpf.Variable `ebpf:"stack_bytes"`
-	StackFrames        *ebpf.Variable `ebpf:"stack_frames"`
 	TaskStorage        *ebpf.Variable `ebpf:"task_storage"`
 	UnusedBlockReason  *ebpf.Variable `ebpf:"unused_block_reason"`
 	UnusedOffcpuCpu    *ebpf.Variable `ebpf:"unused_offcpu_cpu"`
 	UnusedOffcpuThread *ebpf.Variable `ebpf:"unused_offcpu_thread"`
 	UnusedStackEntry   *ebpf.Variable `ebpf:"unused_stack_entry"`
 	UnusedStackTable   *ebpf.Variable `ebpf:"unused_stack_table"`
+	UserFrames         *ebpf.Variable `ebpf:"user_frames"`
 	UserStacks         *ebpf.Variable `ebpf:"user_stacks"`
 }
 

@@ -197,11 +197,11 @@ const (
 	OnCPUProgMeet             = "meet"
 	OnCPUProgSample           = "sample"
 	OnCPUVarArenaBytes        = "arena_bytes"
+	OnCPUVarEntryBytes        = "entry_bytes"
 	OnCPUVarGeneration        = "generation"
+	OnCPUVarHelperBytes       = "helper_bytes"
 	OnCPUVarKernelStacks      = "kernel_stacks"
 	OnCPUVarLostNoTable       = "lost_no_table"
-	OnCPUVarStackBytes        = "stack_bytes"
-	OnCPUVarStackFrames       = "stack_frames"
 	OnCPUVarUnusedStackEntry  = "unused_stack_entry"
 	OnCPUVarUnusedStackTable  = "unused_stack_table"
 	OnCPUVarUnusedUnwindCfa   = "unused_unwind_cfa"
@@ -209,6 +209,7 @@ const (
 	OnCPUVarUnusedUnwindPage  = "unused_unwind_page"
 	OnCPUVarUnusedUnwindSave  = "unused_unwind_save"
 	OnCPUVarUnusedUnwindSpace = "unused_unwind_space"
+	OnCPUVarUserFrames        = "user_frames"
 	OnCPUVarUserStacks        = "user_stacks"
 )
 
@@ -277,11 +278,11 @@ type OnCPUMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type OnCPUVariableSpecs struct {
 	ArenaBytes        *ebpf.VariableSpec `ebpf:"arena_bytes"`
+	EntryBytes        *ebpf.VariableSpec `ebpf:"entry_bytes"`
 	Generation        *ebpf.VariableSpec `ebpf:"generation"`
+	HelperBytes       *ebpf.VariableSpec `ebpf:"helper_bytes"`
 	KernelStacks      *ebpf.VariableSpec `ebpf:"kernel_stacks"`
 	LostNoTable       *ebpf.VariableSpec `ebpf:"lost_no_table"`
-	StackBytes        *ebpf.VariableSpec `ebpf:"stack_bytes"`
-	StackFrames       *ebpf.VariableSpec `ebpf:"stack_frames"`
 	UnusedStackEntry  *ebpf.VariableSpec `ebpf:"unused_stack_entry"`
 	UnusedStackTable  *ebpf.VariableSpec `ebpf:"unused_stack_table"`
 	UnusedUnwindCfa   *ebpf.VariableSpec `ebpf:"unused_unwind_cfa"`
@@ -289,6 +290,7 @@ type OnCPUVariableSpecs struct {
 	UnusedUnwindPage  *ebpf.VariableSpec `ebpf:"unused_unwind_page"`
 	UnusedUnwindSave  *ebpf.VariableSpec `ebpf:"unused_unwind_save"`
 	UnusedUnwindSpace *ebpf.VariableSpec `ebpf:"unused_unwind_space"`
+	UserFrames        *ebpf.VariableSpec `ebpf:"user_frames"`
 	UserStacks        *ebpf.VariableSpec `ebpf:"user_stacks"`
 }
 
@@ -340,11 +342,11 @@ func (m *OnCPUMaps) Close() error {
 // It can be passed to LoadOnCPUObjects or ebpf.CollectionSpec.LoadAndAssign.
 type OnCPUVariables struct {
 	ArenaBytes        *ebpf.Variable `ebpf:"arena_bytes"`
+	EntryBytes        *ebpf.Variable `ebpf:"entry_bytes"`
 	Generation        *ebpf.Variable `ebpf:"generation"`
+	HelperBytes       *ebpf.Variable `ebpf:"helper_bytes"`
 	KernelStacks      *ebpf.Variable `ebpf:"kernel_stacks"`
 	LostNoTable       *ebpf.Variable `ebpf:"lost_no_table"`
-	StackBytes        *ebpf.Variable `ebpf:"stack_bytes"`
-	StackFrames       *ebpf.Variable `ebpf:"stack_frames"`
 	UnusedStackEntry  *ebpf.Variable `ebpf:"unused_stack_entry"`
 	UnusedStackTable  *ebpf.Variable `ebpf:"unused_stack_table"`
 	UnusedUnwindCfa   *ebpf.Variable `ebpf:"unused_unwind_cfa"`
@@ -352,6 +354,7 @@ type OnCPUVariables struct {
 	UnusedUnwindPage  *ebpf.Variable `ebpf:"unused_unwind_page"`
 	UnusedUnwindSave  *ebpf.Variable `ebpf:"unused_unwind_save"`
 	UnusedUnwindSpace *ebpf.Variable `ebpf:"unused_unwind_space"`
+	UserFrames        *ebpf.Variable `ebpf:"user_frames"`
 	UserStacks        *ebpf.Variable `ebpf:"user_stacks"`
 }
 

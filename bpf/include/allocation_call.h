@@ -15,8 +15,7 @@
 #ifndef EBPFRECEIVER_ALLOCATION_CALL_H
 #define EBPFRECEIVER_ALLOCATION_CALL_H
 
-#include "process.h"
-#include "stack_table.h"
+#include "subject.h"
 #include "allocation.h"
 #include "allocation_counts.h"
 #include "allocation_request.h"

@@ -22,6 +22,7 @@ enum scope_bit {
 	SCOPE_ON_CPU = 1 << 0,
 	SCOPE_OFF_CPU = 1 << 1,
 	SCOPE_MEMORY = 1 << 2,
+	SCOPE_NETWORK = 1 << 3,
 	SCOPE_FORKED = 1 << 29, /* user space was not told of the process, but its parent had tables */
 	SCOPE_DECIDED = 1 << 30,
 };

@@ -25,8 +25,9 @@
 #define STACK_SUMS 1
 #endif
 
-#define MAX_FRAMES 127       /* PERF_MAX_STACK_DEPTH, of each of the two stacks */
-#define FRAME_BYTES (MAX_FRAMES * sizeof(u64)) /* 0x3f8, also a mask */
+#define HELPER_FRAMES 127    /* PERF_MAX_STACK_DEPTH: of a stack that bpf_get_stack writes */
+#define HELPER_BYTES (HELPER_FRAMES * sizeof(u64)) /* 0x3f8, also a mask */
+#define USER_FRAMES_MAX 1024 /* of one that is walked here */
 #define COMMON_BYTES (48 * sizeof(u64)) /* most kernel stacks fit into this */
 #define SLOTS 1024           /* a power of two */
 #define PROBES 8             /* slots looked at before an entry stays unmerged */
@@ -50,8 +51,6 @@ struct stack_entry {
 	u64 frames[];       /* leaf first: user frames, then kernel frames */
 };
 
-#define ENTRY_BYTES_MAX (sizeof(struct stack_entry) + 2 * FRAME_BYTES)
-
 /*
  * A CPU's table. User space sizes the map's value: arena_bytes of entries follow
  * this head.
@@ -73,8 +72,9 @@ struct stack_table {
 };
 
 volatile const u32 arena_bytes = 64 * 1024;
-volatile const u32 stack_frames = MAX_FRAMES; /* of each of the two stacks */
-volatile const u32 stack_bytes = FRAME_BYTES; /* the same in bytes */
+volatile const u32 user_frames = HELPER_FRAMES;
+volatile const u32 helper_bytes = HELPER_BYTES; /* of each stack that bpf_get_stack writes */
+volatile const u32 entry_bytes = sizeof(struct stack_entry) + 2 * HELPER_BYTES; /* of the largest entry */
 volatile const bool kernel_stacks = true;
 volatile const bool user_stacks = true;
 
@@ -156,16 +156,17 @@ static __always_inline u64 stack_mix(u64 hash, u64 word)
  */
 static __always_inline u32 take_stack(void *ctx, void *to, u64 flags, s16 *frames)
 {
-	long bytes = bpf_get_stack(ctx, to, COMMON_BYTES, flags);
+	u32 first = helper_bytes < COMMON_BYTES ? helper_bytes : COMMON_BYTES;
+	long bytes = bpf_get_stack(ctx, to, first, flags);
 
-	if (bytes == COMMON_BYTES)
-		bytes = bpf_get_stack(ctx, to, stack_bytes, flags);
+	if (bytes == COMMON_BYTES && first < helper_bytes)
+		bytes = bpf_get_stack(ctx, to, helper_bytes, flags);
 	if (bytes < 0) {
 		*frames = bytes;
 		return 0;
 	}
 	*frames = bytes / sizeof(u64);
-	return bytes & FRAME_BYTES; /* all of its bits: tells the verifier no more than it is */
+	return bytes & HELPER_BYTES; /* all of its bits: tells the verifier no more than it is */
 }
 
 /*
@@ -175,22 +176,27 @@ static __always_inline u32 take_stack(void *ctx, void *to, u64 flags, s16 *frame
 static __always_inline u32 take_user_stack(void *ctx, struct unwind_state *walk, struct stack_table *table,
 					   struct stack_entry *entry, u32 space)
 {
+	u32 bytes;
 	u64 sp, lr;
 	s16 frames;
 
-	if (!walk)
-		return take_stack(ctx, entry->frames, BPF_F_USER_STACK, &entry->user_frames);
+	if (!walk) {
+		bytes = take_stack(ctx, entry->frames, BPF_F_USER_STACK, &entry->user_frames);
+		if (bytes == helper_bytes)
+			entry->user_end = UNWIND_END_CUT;
+		return bytes;
+	}
 	unwind_begin(walk, space);
 	sp = walk->sp;
 	lr = walk->lr;
-	walk_user_stack(walk, entry->frames, &entry->user_frames, stack_frames);
+	walk_user_stack(walk, entry->frames, &entry->user_frames, user_frames);
 	if (walk->leaf_by_fp)
 		entry->caller = possible_caller(sp, lr);
 	entry->user_end = walk->end;
 	if (walk->end == UNWIND_END_UNREADABLE)
 		table->unreadable += 1;
 	frames = entry->user_frames;
-	if (frames < 0 || frames > MAX_FRAMES)
+	if (frames < 0 || frames > (s16)user_frames)
 		return 0; /* cannot be: tells the verifier so */
 	return frames * sizeof(u64);
 }
@@ -198,10 +204,11 @@ static __always_inline u32 take_user_stack(void *ctx, struct unwind_state *walk,
 static __always_inline u64 stack_hash(struct stack_entry *entry, u32 bytes)
 {
 	u64 hash = stack_mix(stack_mix(entry->start_boottime, ((u64)entry->pid << 32) | entry->tid), entry->caller);
+	u32 most = (entry_bytes - sizeof(*entry)) / sizeof(u64);
 	u32 frames = bytes / sizeof(u64);
 	u32 i;
 
-	for (i = 0; i < 2 * MAX_FRAMES; i++) {
+	for (i = 0; i < most; i++) {
 		if (i >= frames)
 			break;
 		hash = stack_mix(hash, entry->frames[i]);
@@ -234,7 +241,7 @@ static __always_inline bool stack_merge(struct stack_table *table, struct stack_
 			return false;
 		}
 		at = (at - 1) * sizeof(u64);
-		if (at > arena_bytes - ENTRY_BYTES_MAX)
+		if (at > arena_bytes - entry_bytes)
 			return false; /* cannot be: tells the verifier so */
 		other = (void *)table->arena + at;
 		if (stack_same(other, entry)) {
@@ -262,7 +269,7 @@ static __always_inline struct stack_entry *stack_begin(struct stack_table *table
 	if (!table->seen)
 		table->first_ns = bpf_ktime_get_ns();
 	table->seen += count;
-	if (offset > arena_bytes - ENTRY_BYTES_MAX) {
+	if (offset > arena_bytes - entry_bytes) {
 		table->lost_full += count;
 		return 0;
 	}

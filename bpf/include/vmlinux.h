@@ -38,6 +38,8 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
+	BPF_MAP_TYPE_QUEUE = 22,
+	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
@@ -91,6 +93,7 @@ struct inode {
 
 struct file {
 	struct inode *f_inode;
+	void *private_data;
 };
 
 struct fdtable {
@@ -112,6 +115,16 @@ struct uprobe_task {
 	struct return_instance *return_instances;
 };
 
+struct sched_entity {
+	u64 exec_start;
+	u64 sum_exec_runtime;
+	u64 prev_sum_exec_runtime;
+};
+
+struct sched_info {
+	unsigned long long last_arrival;
+};
+
 struct task_struct {
 	struct uprobe_task *utask;
 	s32 pid;
@@ -121,6 +134,9 @@ struct task_struct {
 	unsigned in_iowait : 1;
 	void *stack;
 	int pagefault_disabled;
+	struct sched_entity se;
+	struct sched_info sched_info;
+	unsigned long nvcsw;
 	u64 start_boottime;
 	u64 self_exec_id;
 	struct task_struct *group_leader;
@@ -131,6 +147,88 @@ struct task_struct {
 
 struct task_struct___before_5_14 {
 	volatile long state;
+};
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct in6_addr {
+	union {
+		__be32 u6_addr32[4];
+	} in6_u;
+};
+
+/* Its unions have no names, and so are left out. */
+struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	__be16 skc_dport;
+	u16 skc_num;
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+	possible_net_t skc_net;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	u16 sk_protocol;
+	u16 sk_type;
+	int sk_err;
+	u8 sk_userlocks : 4;
+};
+
+struct socket {
+	struct sock *sk;
+};
+
+struct request_sock {
+	struct sock_common __req_common;
+};
+
+struct inet_sock {
+	__be16 inet_sport;
+};
+
+struct tcp_sock {
+	u32 srtt_us; /* eight times the smoothed round-trip time, µs */
+};
+
+struct tcp_skb_cb {
+	u16 tcp_gso_segs;
+};
+
+struct sk_buff {
+	struct sock *sk;
+	char cb[48];
+};
+
+struct msghdr {
+	void *msg_name;
+	int msg_namelen;
+};
+
+struct bpf_map;
+
+struct bpf_iter__bpf_sk_storage_map {
+	struct sock *sk;
+	void *value;
+};
+
+struct bpf_iter__task_file {
+	struct task_struct *task;
+	u32 fd;
+	struct file *file;
 };
 
 #if defined(__TARGET_ARCH_x86)

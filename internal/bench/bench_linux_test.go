@@ -14,6 +14,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/prom"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/report"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/pdata"
 	"go.opentelemetry.io/collector/pdata/pprofile"
 )
@@ -111,4 +112,31 @@ func TestPlausible(t *testing.T) {
 	require.NoError(t, plausible(1600, 8*time.Second, 10*time.Millisecond, 2))
 	require.NoError(t, plausible(20, 8*time.Second, 10*time.Millisecond, 2), "a host that is idle")
 	require.ErrorContains(t, plausible(15963, 8*time.Second, 10*time.Millisecond, 2), "gives at most 1602")
+}
+
+func TestBothEnds(t *testing.T) {
+	at := func(names ...string) (list []network.Tracepoint) {
+		for _, name := range names {
+			list = append(list, network.Tracepoint{Group: "syscalls", Name: name})
+		}
+		return list
+	}
+	require.Equal(t, at("sys_enter_read", "sys_exit_read", "sys_enter_recvmsg", "sys_exit_recvmsg"),
+		bothEnds(append(at("sys_enter_read", "sys_enter_recvmsg", "sys_exit_recvmsg"), network.Tracepoint{Group: "sock", Name: "inet_sock_set_state"})))
+	require.Equal(t, len(bothEnds(network.Tracepoints())), len(bothEnds(bothEnds(network.Tracepoints()))))
+}
+
+func TestSumOf(t *testing.T) {
+	opened := &model.Descriptor{Name: "ebpf.network.connections"}
+	of := func(state string, n int64) model.Point {
+		return model.Point{Attributes: []model.Attribute{model.Text("network.connection.state", state)}, Int: n}
+	}
+	found := model.Findings{Metrics: []*model.Metrics{
+		{Metrics: []model.Metric{{Descriptor: opened, Points: []model.Point{of("established", 3), of("listen", 4)}}}},
+		{Metrics: []model.Metric{{Descriptor: &model.Descriptor{Name: "other"}, Points: []model.Point{of("established", 9)}},
+			{Descriptor: opened, Points: []model.Point{of("established", 2)}}}},
+	}}
+	require.EqualValues(t, 5, sumOf(found, "ebpf.network.connections", func(p model.Point) (int64, bool) {
+		return p.Int, hasText(p, "network.connection.state", "established")
+	}))
 }

@@ -21,8 +21,8 @@ const (
 	startUp = 7 * time.Second
 	// moreStarts is how often the Collector is started again for the time to its first sample alone.
 	moreStarts = 4
-	// atEnd is how much longer the load runs than is measured.
-	atEnd = 10 * time.Second
+	// atEnd is how much longer the load would run than is measured, if it were not ended.
+	atEnd = time.Minute
 )
 
 // busy measures the Collector under the fixed load, then the bare one.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/procfs"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/report"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/workload"
 )
 
 const proc = procfs.FS("/proc")
@@ -54,6 +55,11 @@ func run(ctx context.Context, args []string) (err error) {
 		return fmt.Errorf("creating a folder for the loads: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	undo, err := workload.Renice(o.nice)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, undo()) }()
 	b := &bench{options: o, dir: dir}
 	if b.report.Host, err = lookAtHost(ctx); err != nil {
 		return err
@@ -100,6 +106,8 @@ func (b *bench) measure(ctx context.Context) error {
 		{partBusy, b.busy},
 		{partWeb, b.web},
 		{partSwitch, b.switches},
+		{partNetwork, b.network},
+		{partConnections, b.connections},
 	} {
 		if !slices.Contains(b.parts, part.name) {
 			continue

@@ -15,11 +15,15 @@ import (
 
 // Parts of the benchmark.
 const (
-	partExact  = "exact"
-	partBusy   = "busy"
-	partWeb    = "web"
-	partSwitch = "switch"
+	partExact       = "exact"
+	partBusy        = "busy"
+	partWeb         = "web"
+	partSwitch      = "switch"
+	partNetwork     = "network"
+	partConnections = "connections"
 )
+
+var allParts = []string{partExact, partBusy, partWeb, partSwitch, partNetwork, partConnections}
 
 // options are the command line.
 type options struct {
@@ -39,11 +43,11 @@ func parseOptions(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&o.binary, "binary", "", "the Collector (default bin/otelcol-ebpf of the module)")
-	parts := flags.String("parts", "exact,busy,web,switch", "what to measure")
+	parts := flags.String("parts", strings.Join(allParts, ","), "what to measure")
 	flags.DurationVar(&o.seconds, "seconds", 30*time.Second, "length of the steady state of busy, 5s to 1h")
 	flags.DurationVar(&o.webTime, "web-seconds", 15*time.Second, "length of each round of web, 2s to 10m")
 	flags.IntVar(&o.rounds, "rounds", 2, "rounds of web, 1 to 20")
-	flags.IntVar(&o.nice, "nice", 0, "nice level of the loads and the Collector, -20 to 19; below 0 keeps other work on the host out of the figures")
+	flags.IntVar(&o.nice, "nice", 0, "nice level of the loads, the Collector and the benchmark itself, -20 to 19; below 0 keeps other work on the host out of the figures")
 	flags.StringVar(&o.json, "json", "", "write the figures to this file")
 	flags.StringVar(&o.pprof, "pprof", "", "instead of measuring, write Go CPU and heap profiles of the Collector under the fixed load to this folder")
 	flags.BoolVar(&o.check, "check", false, "exit with status 1 when a target is missed or was not measured")
@@ -73,8 +77,8 @@ func (o options) validate(rest []string) error {
 		errs = append(errs, fmt.Errorf("arguments %q: none are allowed", rest))
 	}
 	for _, part := range o.parts {
-		if !slices.Contains([]string{partExact, partBusy, partWeb, partSwitch}, part) {
-			errs = append(errs, fmt.Errorf("-parts %q: allowed are %s, %s, %s and %s", part, partExact, partBusy, partWeb, partSwitch))
+		if !slices.Contains(allParts, part) {
+			errs = append(errs, fmt.Errorf("-parts %q: allowed are %s", part, strings.Join(allParts, ", ")))
 		}
 	}
 	if o.seconds < 5*time.Second || o.seconds > time.Hour {

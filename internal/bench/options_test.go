@@ -26,13 +26,13 @@ func TestOptions(t *testing.T) {
 
 func TestOptionsRefuse(t *testing.T) {
 	for want, args := range map[string][]string{
-		`-parts "disk": allowed are exact, busy, web and switch`: {"-parts", "disk"},
-		"-seconds 1s: must be from 5s to 1h":                     {"-seconds", "1s"},
-		"-web-seconds 1h0m0s: must be from 2s to 10m":            {"-web-seconds", "1h"},
-		"-rounds 0: must be from 1 to 20":                        {"-rounds", "0"},
-		"-nice 20: must be from -20 to 19":                       {"-nice", "20"},
-		`arguments ["now"]: none are allowed`:                    {"now"},
-		"`make build` makes":                                     {"-binary", filepath.Join(t.TempDir(), "none")},
+		`-parts "disk": allowed are exact, busy, web, switch, network, connections`: {"-parts", "disk"},
+		"-seconds 1s: must be from 5s to 1h":                                        {"-seconds", "1s"},
+		"-web-seconds 1h0m0s: must be from 2s to 10m":                               {"-web-seconds", "1h"},
+		"-rounds 0: must be from 1 to 20":                                           {"-rounds", "0"},
+		"-nice 20: must be from -20 to 19":                                          {"-nice", "20"},
+		`arguments ["now"]: none are allowed`:                                       {"now"},
+		"`make build` makes":                                                        {"-binary", filepath.Join(t.TempDir(), "none")},
 	} {
 		_, err := parseOptions(args)
 		require.ErrorContains(t, err, want)

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// webWarmUp is how long wrk runs before a round is measured, webTail how much longer it runs than both: a drain is
-	// waited for before and after.
+	// webWarmUp is how long wrk runs before a round is measured. It is ended after it, and ends by itself webTail after
+	// both: drains are waited for before and after.
 	webWarmUp = time.Second
-	webTail   = 6 * time.Second
+	webTail   = time.Minute
 	// unlimited is limits::cpu_percent of the rounds: sampling every 2 ms of two full CPUs must not be reduced.
 	unlimited = 100
 )

@@ -69,30 +69,67 @@ func needed(tag uint16, attr uint64) bool {
 	return attr == atName || attr == atSpecification || attr == atAbstractOrigin
 }
 
-// readAbbrevs reads the table at off, up to the code that is wanted when that is not 0.
-func readAbbrevs(s *section, off uint64, e encoding, wanted uint64) (*abbrevTable, error) {
-	c := s.at(off, s.Size, make([]byte, 4<<10))
+// abbrevReader goes through the table at an offset.
+type abbrevReader struct {
+	cursor
+	name  string
+	off   uint64
+	n     int // entries
+	attrs int // of all entries
+}
+
+func newAbbrevReader(s *section, off uint64, window []byte) *abbrevReader {
+	return &abbrevReader{cursor: s.at(off, s.Size, window), name: s.name, off: off}
+}
+
+// next reads the head of an entry; its attributes follow. ok says that there is one.
+func (r *abbrevReader) next() (a abbrev, ok bool, err error) {
+	code := r.uleb()
+	if code == 0 || r.err != nil {
+		return a, false, r.err
+	}
+	if r.n == maxAbbrevs || r.attrs > maxAbbrevAttrs {
+		return a, false, fmt.Errorf("%s+%#x: abbreviations: %w", r.name, r.off, ErrTooLarge)
+	}
+	r.n++
+	tag := r.uleb()
+	if tag > 0xffff {
+		r.fail(fmt.Errorf("tag %#x", tag))
+	}
+	return abbrev{code: code, tag: uint16(tag), children: r.u8() != 0}, true, nil
+}
+
+// readAbbrevs reads the table at off.
+func readAbbrevs(s *section, off uint64, e encoding) (*abbrevTable, error) {
+	r := newAbbrevReader(s, off, make([]byte, 4<<10))
 	t := &abbrevTable{}
-	attrs := 0
-	for n := 0; ; n++ {
-		code := c.uleb()
-		if code == 0 || c.err != nil {
-			return t, c.err
+	for {
+		a, ok, err := r.next()
+		switch {
+		case errors.Is(err, ErrTooLarge):
+			return nil, err
+		case !ok:
+			return t, err
 		}
-		if n == maxAbbrevs || attrs > maxAbbrevAttrs {
-			return nil, fmt.Errorf("%s+%#x: abbreviations: %w", s.name, off, ErrTooLarge)
-		}
-		tag := c.uleb()
-		if tag > 0xffff {
-			c.fail(fmt.Errorf("tag %#x", tag))
-		}
-		a := abbrev{code: code, tag: uint16(tag), children: c.u8() != 0}
-		attrs += a.readSteps(&c, e)
+		r.readSteps(&a, e)
 		t.size += 64 + 24*int64(cap(a.steps))
 		t.add(a)
-		if code == wanted {
-			return t, c.err
+	}
+}
+
+// findAbbrev reads one abbreviation of the table at off and keeps nothing of those before it; nil: there is none.
+func findAbbrev(s *section, off uint64, e encoding, code uint64, window []byte) (*abbrev, error) {
+	r := newAbbrevReader(s, off, window)
+	for {
+		a, ok, err := r.next()
+		if !ok {
+			return nil, err
 		}
+		if a.code == code {
+			r.readSteps(&a, e)
+			return &a, r.err
+		}
+		r.passSteps()
 	}
 }
 
@@ -109,20 +146,27 @@ func (t *abbrevTable) add(a abbrev) {
 	}
 }
 
-// readSteps reads the list of attributes and gives its length.
-func (a *abbrev) readSteps(c *cursor, e encoding) int {
+// attribute reads the next one of the list of an entry, which has n so far; ok says that there is one.
+func (r *abbrevReader) attribute(n int) (attr, form uint64, implicit int64, ok bool) {
+	attr, form = r.uleb(), r.uleb()
+	if form == formImplicitConst {
+		implicit = r.sleb()
+	}
+	return attr, form, implicit, r.err == nil && (attr != 0 || form != 0) && n <= maxAbbrevAttrs
+}
+
+// readSteps reads the list of attributes of an entry.
+func (r *abbrevReader) readSteps(a *abbrev, e encoding) {
 	for n := 0; ; n++ {
-		attr, form := c.uleb(), c.uleb()
-		var implicit int64
-		if form == formImplicitConst {
-			implicit = c.sleb()
-		}
-		if c.err != nil || attr == 0 && form == 0 || n > maxAbbrevAttrs {
-			return n
+		attr, form, implicit, ok := r.attribute(n)
+		if !ok {
+			r.attrs += n
+			return
 		}
 		if form > 0xffff {
-			c.fail(fmt.Errorf("form %#x", form))
-			return n
+			r.fail(fmt.Errorf("form %#x", form))
+			r.attrs += n
+			return
 		}
 		if needed(a.tag, attr) {
 			a.steps = append(a.steps, step{attr: uint16(attr), form: uint16(form), implicit: implicit})
@@ -141,6 +185,16 @@ func (a *abbrev) readSteps(c *cursor, e encoding) int {
 			continue
 		}
 		a.steps = append(a.steps, step{skip: uint32(size)})
+	}
+}
+
+// passSteps leaves out the list of attributes of an entry.
+func (r *abbrevReader) passSteps() {
+	for n := 0; ; n++ {
+		if _, _, _, ok := r.attribute(n); !ok {
+			r.attrs += n
+			return
+		}
 	}
 }
 

@@ -130,7 +130,8 @@ func TestBigBinaryChild(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// BenchmarkBigBinary symbolizes 2000 random addresses of a C++ binary of more than 100 MB that nothing is known of.
+// BenchmarkBigBinary holds to what is promised of a C++ binary of 100 MB that nothing is known of: 2000 random addresses of it have their
+// lines in less than 2 s, and the process that reads it has at most 120 MB in memory.
 func BenchmarkBigBinary(b *testing.B) {
 	if testing.Short() {
 		b.Skip("builds a binary of 100 MB")
@@ -144,10 +145,22 @@ func BenchmarkBigBinary(b *testing.B) {
 		cmd.Env = append(os.Environ(), bigChild+"="+file)
 		out, err := cmd.CombinedOutput()
 		require.NoErrorf(b, err, "%s", out)
-		for line := range strings.Lines(string(out)) {
-			if strings.HasPrefix(line, "BIG") {
-				b.Log(int(info.Size()>>20), "MiB:", strings.TrimSpace(line))
-			}
+		_, line, found := strings.Cut(string(out), "BIG ")
+		require.Truef(b, found, "%s", out)
+		line, _, _ = strings.Cut(line, "\n")
+		b.Log(info.Size()>>20, "MiB:", line)
+		var opened, took, looked, units, built, held, before, peak int64
+		_, err = fmt.Sscanf(line, "open_ms %d all_ms %d found %d units %d built %d held %d before %d peak %d",
+			&opened, &took, &looked, &units, &built, &held, &before, &peak)
+		require.NoError(b, err)
+		require.Greater(b, looked, int64(1000))
+		b.ReportMetric(float64(took), "cold-ms")
+		b.ReportMetric(float64(peak), "peak-bytes")
+		if took >= 2000 {
+			b.Errorf("%d ms for 2000 addresses; less than 2 s is promised", took)
+		}
+		if peak > 120<<20 {
+			b.Errorf("%d bytes in memory; at most 120 MB is promised", peak)
 		}
 	}
 }

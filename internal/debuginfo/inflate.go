@@ -83,7 +83,8 @@ func (l *lazySection) inflate() (io.ReaderAt, error) {
 	if l.size > maxWithoutFile {
 		return nil, noFile
 	}
-	out := bytes.NewBuffer(make([]byte, 0, min(l.size, maxInMemory)))
+	// A buffer that has not MinRead to spare at the end doubles itself to see that there is no more.
+	out := bytes.NewBuffer(make([]byte, 0, min(l.size, maxInMemory)+bytes.MinRead))
 	if err := copyExactly(out, in, l.size); err != nil {
 		return nil, err
 	}

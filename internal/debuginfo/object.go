@@ -40,8 +40,9 @@ type object struct {
 	abbrevBytes int64
 
 	// Windows for reading, each used by one function at a time.
-	spot [spotWindow]byte
-	list [4 << 10]byte
+	spot  [spotWindow]byte
+	list  [4 << 10]byte
+	codes [4 << 10]byte
 }
 
 type abbrevKey struct {
@@ -63,18 +64,17 @@ func (o *object) alternate() (*object, error) {
 // oneAbbrev finds one abbreviation of a unit, without making the whole table.
 func (o *object) oneAbbrev(u *unit, code uint64) (*abbrev, error) {
 	if u.abbrevs == nil {
-		if t := o.abbrevs[abbrevKey{u.abbrevOff, u.encoding}]; t != nil {
-			u.abbrevs = t
-		} else if t, err := readAbbrevs(&o.abbrev, u.abbrevOff, u.encoding, code); err != nil {
-			return nil, err
-		} else if a := t.find(code); a != nil {
-			return a, nil
-		}
+		u.abbrevs = o.abbrevs[abbrevKey{u.abbrevOff, u.encoding}]
 	}
+	var a *abbrev
+	var err error
 	if u.abbrevs != nil {
-		if a := u.abbrevs.find(code); a != nil {
-			return a, nil
-		}
+		a = u.abbrevs.find(code)
+	} else {
+		a, err = findAbbrev(&o.abbrev, u.abbrevOff, u.encoding, code, o.codes[:])
+	}
+	if a != nil || err != nil {
+		return a, err
 	}
 	return nil, fmt.Errorf("unit at %s+%#x: %d: %w", o.info.name, u.off, code, errNoAbbrev)
 }
@@ -88,7 +88,7 @@ func (o *object) allAbbrevs(u *unit) (*abbrevTable, error) {
 	t := o.abbrevs[key]
 	if t == nil {
 		var err error
-		if t, err = readAbbrevs(&o.abbrev, u.abbrevOff, u.encoding, 0); err != nil {
+		if t, err = readAbbrevs(&o.abbrev, u.abbrevOff, u.encoding); err != nil {
 			return nil, err
 		}
 		if o.abbrevs == nil || o.abbrevBytes+t.size > maxAbbrevBytes {
@@ -147,7 +147,7 @@ func (o *object) unitAt(off uint64) (*unit, error) {
 
 // bytes is what is held beside the tables of units.
 func (o *object) bytes() int64 {
-	n := int64(len(o.starts))*8 + o.abbrevBytes + 8<<10
+	n := int64(len(o.starts))*8 + o.abbrevBytes + 12<<10
 	if o.alt != nil {
 		n += o.alt.bytes()
 	}

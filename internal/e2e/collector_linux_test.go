@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -43,13 +44,32 @@ func distribution(t *testing.T) string {
 	return ""
 }
 
-// newest is when the youngest source of the receiver was changed.
+// elsewhere are folders that the Collector is not made of.
+var elsewhere = []string{
+	"../accuracy", "../bench", "../cmd", "../demo", "../distribution/e2e", "../e2e", "../flamegraph", "../kerneltest", "../tools",
+}
+
+// isSource tells whether the Collector is built from a file.
+func isSource(path string) bool {
+	return slices.Contains([]string{".go", ".o", ".sum", ".yaml"}, filepath.Ext(path)) && !strings.HasSuffix(path, "_test.go")
+}
+
+// newest is when the youngest source of the Collector was changed.
 func newest(t *testing.T) (last time.Time) {
 	t.Helper()
-	for _, room := range []string{"../../receiver", "../../bpf", "../engine", "../observe", "../process", "../symbol", "../pdata", "../kernel"} {
-		require.NoError(t, filepath.WalkDir(room, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") || filepath.Ext(path) != ".go" && filepath.Ext(path) != ".o" {
+	for _, root := range []string{"../../receiver", "../../bpf", "..", "../../builder-config.yaml", "../../go.sum"} {
+		require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
 				return err
+			}
+			if d.IsDir() {
+				if d.Name() == "testdata" || slices.Contains(elsewhere, path) {
+					return fs.SkipDir
+				}
+				return nil
+			}
+			if !isSource(path) {
+				return nil
 			}
 			info, err := d.Info()
 			if err == nil && info.ModTime().After(last) {

@@ -70,8 +70,9 @@ func TestMemoryWithinLimits(t *testing.T) {
 		}
 	}
 	t.Logf("anonymous memory: %d KiB without the receiver, at most %d KiB with it", without>>10, most>>10)
-	// Kernel maps are in the limit and not in this memory; Go's garbage is in this memory and not in the limit.
-	require.Less(t, most-without, int64(32<<20))
+	// Kernel maps are in the limit and not in this memory; Go's garbage, as much again as what is in use, is in this memory
+	// and not in the limit.
+	require.Less(t, most-without, int64(48<<20))
 	require.NoError(t, c.Process.Signal(os.Interrupt))
 	require.Zero(t, c.exit())
 }

@@ -8,10 +8,8 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -50,15 +48,9 @@ service: {pipelines: {profiles: {receivers: [ebpf, ebpf/x], exporters: [nop]}}}
 
 // TestNobody starts the Collector as a user without privileges: the receiver says what it lacks, the rest works.
 func TestNobody(t *testing.T) {
-	original := distribution(t)
-	dir, err := os.MkdirTemp("/tmp", "e2e-nobody-")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
-	require.NoError(t, os.Chmod(dir, 0o777))
-	binary := filepath.Join(dir, "otelcol-ebpf") // what is above the module may be closed to other users
-	require.NoError(t, exec.Command("cp", original, binary).Run())
+	dir := shared(t)
 	health, file := endpoint(t), filepath.Join(dir, "metrics.json")
-	c := start(t, binary, fmt.Sprintf(`
+	c := start(t, copied(t, distribution(t), dir), fmt.Sprintf(`
 extensions: {health_check: {endpoint: %q}}
 receivers:
   ebpf:
@@ -70,12 +62,7 @@ service:
   pipelines:
     profiles: {receivers: [ebpf], exporters: [nop]}
     metrics: {receivers: [host_metrics], exporters: [file]}
-`, health, file), func(cmd *exec.Cmd) {
-		cmd.Dir = "/"
-		if os.Geteuid() == 0 {
-			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-		}
-	})
+`, health, file), asNobody())
 	c.eventually("The receiver observes nothing")
 	for _, text := range []string{
 		"missing CAP_BPF (to load BPF programs and create their maps), CAP_PERFMON (to attach",

@@ -24,6 +24,8 @@ type Config struct {
 	OffCPU *OffCPU
 	// Memory is nil when that kind does not run.
 	Memory *Memory
+	// Network likewise.
+	Network *Network
 	// Symbols says where names come from beside the binaries.
 	Symbols Symbols
 	// MemoryBytes and CPUPercent (of one core) bound the engine's own cost.
@@ -31,11 +33,15 @@ type Config struct {
 	CPUPercent  float64
 }
 
-// kinds is how many kinds of observation are asked for.
-func (c *Config) kinds() int {
+// kinds is how many kinds of observation are asked for, sampling how many of them
+// keep samples until their report.
+func (c *Config) kinds() int    { return c.sampling() + count(c.Network != nil) }
+func (c *Config) sampling() int { return count(c.OnCPU != nil, c.OffCPU != nil, c.Memory != nil) }
+
+func count(asked ...bool) int {
 	n := 0
-	for _, asked := range []bool{c.OnCPU != nil, c.OffCPU != nil, c.Memory != nil} {
-		if asked {
+	for _, one := range asked {
+		if one {
 			n++
 		}
 	}
@@ -99,11 +105,34 @@ type Memory struct {
 	plain bool
 }
 
+// Network configures the kind network: connections and what they carry.
+type Network struct {
+	// Targets narrows the engine's own; empty does not.
+	Targets        []process.Selector
+	ReportInterval time.Duration
+	// Role leaves out what the other role does.
+	Role Role
+	// ResolveNAT asks the kernel's connection tracking who is behind an address.
+	ResolveNAT bool
+}
+
+// Role says whose side of connections is observed.
+type Role uint8
+
+// Roles of connections.
+const (
+	BothRoles  Role = iota
+	ClientRole      // connections that a process opened
+	ServerRole      // connections that it accepted
+)
+
 // Hooks are what the engine calls. Each must return soon.
 type Hooks struct {
-	// Profiles takes what was seen in an interval. It owns the slice.
+	// Profiles takes what was seen in an interval, Metrics what was counted until
+	// its end. They own what they get, which is never empty; nil: nobody takes any.
 	Profiles func([]*model.Profile)
-	// Held says how much memory the receiver of the profiles holds; nil: none.
+	Metrics  func([]*model.Metrics)
+	// Held says how much memory the receiver of profiles and metrics holds; nil: none.
 	Held func() uint64
 	// Level is told when sampling is reduced or restored to keep to a limit: 0 is
 	// as configured, and cause says why.

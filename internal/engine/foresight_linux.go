@@ -57,8 +57,8 @@ func (f *foresight) flushNow() {
 
 // execed is told of an exec and reads the program, within the budget.
 func (f *foresight) execed(s *subjects, key observe.SubjectKey, comm string) {
-	if s.find(key) != nil {
-		return // it was sampled already
+	if s.find(key) != nil && s.tracker.Knows(key.PID) {
+		return // it was sampled already, and not in the middle of its exec, which takes the answer away
 	}
 	if _, err := s.table.ProgramOf(key.ID()); err != nil {
 		return // it has ended

@@ -42,6 +42,7 @@ type observed struct {
 
 	mu       sync.Mutex
 	profiles []*model.Profile
+	metrics  []*model.Metrics
 	stopped  bool
 }
 
@@ -61,7 +62,7 @@ func begin(t *testing.T, config Config) *observed {
 	needRoot(t)
 	core, logs := observer.New(zap.InfoLevel)
 	o := &observed{t: t, logs: logs}
-	e, err := Start(config, Hooks{Profiles: o.put, Level: func(int, string) {}}, zap.New(core))
+	e, err := Start(config, Hooks{Profiles: o.put, Metrics: o.putMetrics, Level: func(int, string) {}}, zap.New(core))
 	require.NoError(t, err)
 	o.Engine = e
 	t.Cleanup(o.end)
@@ -72,6 +73,12 @@ func (o *observed) put(profiles []*model.Profile) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.profiles = append(o.profiles, profiles...)
+}
+
+func (o *observed) putMetrics(metrics []*model.Metrics) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.metrics = append(o.metrics, metrics...)
 }
 
 // end stops the engine; all that was seen is in profiles then.

@@ -27,6 +27,7 @@ var catalogue = []kindOf{
 	{observe.OnCPU, lifecycle.ScopeOnCPU, (*Engine).startOnCPU},
 	{observe.OffCPU, lifecycle.ScopeOffCPU, (*Engine).startOffCPU},
 	{observe.Memory, lifecycle.ScopeMemory, (*Engine).startMemory},
+	{observe.Network, lifecycle.ScopeNetwork, (*Engine).startNetwork},
 }
 
 // kindOf is a kind of observation. start returns nil where the configuration
@@ -118,8 +119,8 @@ func (e *Engine) startOnCPU(loader *kernel.Loader, host host) (*running, []proce
 		KernelStacks: c.KernelStacks,
 		UserStacks:   c.UserStacks,
 		MaxDepth:     c.MaxDepth,
-		MapBytes:     e.share(mapShare),
-		SampleBytes:  e.share(sampleShare),
+		MapBytes:     e.tableShare(),
+		SampleBytes:  e.intervalShare(),
 		SysRoot:      e.sysRoot(),
 		ProcRoot:     e.procRoot(),
 	}, loader, e.sharedMaps(), host)
@@ -161,8 +162,8 @@ func (e *Engine) startOffCPU(loader *kernel.Loader, host host) (*running, []proc
 		KernelStacks: c.KernelStacks,
 		UserStacks:   c.UserStacks,
 		MaxDepth:     c.MaxDepth,
-		MapBytes:     e.share(mapShare),
-		SampleBytes:  e.share(sampleShare),
+		MapBytes:     e.tableShare(),
+		SampleBytes:  e.intervalShare(),
 		SysRoot:      e.sysRoot(),
 		ProcRoot:     e.procRoot(),
 	}, loader, e.sharedMaps(), host)
@@ -179,8 +180,15 @@ func (e *Engine) startOffCPU(loader *kernel.Loader, host host) (*running, []proc
 	}, c.Targets, nil
 }
 
-// share is a kind's part of what the kinds have together.
-func (e *Engine) share(of uint64) uint64 { return e.config.MemoryBytes / of / uint64(e.config.kinds()) }
+// tableShare is a kind's part of what the kernel's tables may take, intervalShare
+// that of what samples may.
+func (e *Engine) tableShare() uint64 {
+	return e.config.MemoryBytes / mapShare / uint64(e.config.kinds())
+}
+
+func (e *Engine) intervalShare() uint64 {
+	return e.config.MemoryBytes / sampleShare / uint64(e.config.sampling())
+}
 
 // sharedMaps are the maps that all observations use.
 func (e *Engine) sharedMaps() map[string]*ebpf.Map {

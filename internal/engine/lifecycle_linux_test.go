@@ -22,7 +22,7 @@ import (
 )
 
 func none() Hooks {
-	return Hooks{Profiles: func([]*model.Profile) {}, Level: func(int, string) {}}
+	return Hooks{Level: func(int, string) {}}
 }
 
 // openBPF counts this process's BPF and perf files.
@@ -167,7 +167,7 @@ func TestStats(t *testing.T) {
 		require.Zero(t, count, "%v", key)
 	}
 	for _, key := range []LossKey{
-		{"on_cpu", "stack_cut"}, {"on_cpu", "stack_fault"}, {"unwind", "no_unwind_table"}, {"unwind", "table_failed"},
+		{"on_cpu", "stack_cut"}, {"on_cpu", "stack_fault"}, {"unwind", "no_unwind_table"}, {"unwind", "table_failed"}, {"unwind", "table_incomplete"},
 	} {
 		require.Contains(t, stats.Incomplete, key, "told also where it is 0")
 	}

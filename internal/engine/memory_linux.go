@@ -24,7 +24,7 @@ func (e *Engine) startMemory(loader *kernel.Loader, host host) (*running, []proc
 		return nil, nil, nil
 	}
 	config := memory.Config{
-		MapBytes: e.share(mapShare), SampleBytes: e.share(sampleShare),
+		MapBytes: e.tableShare(), SampleBytes: e.intervalShare(),
 		SysRoot: e.sysRoot(), ProcRoot: e.procRoot(), Plain: c.plain,
 	}
 	if c.Distance == 0 {

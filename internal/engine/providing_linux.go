@@ -179,8 +179,8 @@ func (u *unwinding) acquire(space *symbol.AddressSpace, r symbol.Region, pid uin
 	return b
 }
 
-// build makes the table of a region's binary, by its separate debug file where it
-// says nothing of its frames itself; one that cannot have a table, as one that is
+// build makes the table of a region's binary, by its separate debug file, too, where it
+// says nothing of most of its frames itself; one that cannot have a table, as one that is
 // damaged, has none. What may come right later is an error.
 func (u *unwinding) build(space *symbol.AddressSpace, r symbol.Region) (_ *unwind.Table, err error) {
 	image, closeFile, err := space.OpenRegion(r)
@@ -189,18 +189,25 @@ func (u *unwinding) build(space *symbol.AddressSpace, r symbol.Region) (_ *unwin
 	}
 	defer func() { err = errors.Join(err, closeFile()) }()
 	table, errBuild := unwind.Build(image, unwind.Limits{})
-	if errors.Is(errBuild, unwind.ErrNone) {
+	if errors.Is(errBuild, unwind.ErrNone) || errors.Is(errBuild, unwind.ErrDamaged) || errBuild == nil && table.Sparse() {
 		debug, err := space.OpenDebug(r)
 		switch {
 		case err == nil:
-			table, errBuild = unwind.Build(image, unwind.Limits{}, debug.Image)
+			var more *unwind.Table
+			if more, errBuild = unwind.Build(image, unwind.Limits{}, debug.Image); more != nil {
+				table = more
+			}
 			errBuild = errors.Join(errBuild, debug.Close())
 		case !errors.Is(err, symbol.ErrNoDebug):
 			errBuild = err
 		}
 	}
-	if errBuild != nil && !errors.Is(errBuild, unwind.ErrNone) {
+	switch {
+	case errBuild != nil && !errors.Is(errBuild, unwind.ErrNone):
 		u.fail(fmt.Errorf("making the unwind table of %s: %w", r.Path(), errBuild))
+	case table != nil && table.Skipped > 0:
+		u.incomplete.Add(1)
+		u.warnings.Warn(fmt.Errorf("making the unwind table of %s: %d of its parts left out: %w", r.Path(), table.Skipped, table.Err))
 	}
 	return table, nil
 }

@@ -109,8 +109,12 @@ func (e *Engine) drain(now time.Time) {
 }
 
 func (e *Engine) report(o *running, now time.Time) {
-	if profiles := o.Report(now); len(profiles) > 0 {
-		e.hooks.Profiles(profiles)
+	found := o.Report(now)
+	if e.hooks.Profiles != nil && len(found.Profiles) > 0 {
+		e.hooks.Profiles(found.Profiles)
+	}
+	if e.hooks.Metrics != nil && len(found.Metrics) > 0 {
+		e.hooks.Metrics(found.Metrics)
 	}
 }
 

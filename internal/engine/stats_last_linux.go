@@ -109,6 +109,7 @@ func (e *Engine) readLosses() {
 	incomplete[LossKey{"unwind", "not_code"}] = e.subjects.notCode.Load()
 	if e.unwinding != nil {
 		incomplete[LossKey{"unwind", "table_failed"}] = e.unwinding.failed.Load()
+		incomplete[LossKey{"unwind", "table_incomplete"}] = e.unwinding.incomplete.Load()
 		incomplete[LossKey{"unwind", "mappings_full"}] = e.unwinding.skipped.Load()
 	}
 	lost[LossKey{probeProcess, "undecided"}] = e.subjects.undecided.Load()

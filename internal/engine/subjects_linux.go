@@ -246,12 +246,21 @@ func (s *subjects) changed(changes []process.Change) {
 		}
 		// The last thread of a process that ended may be sampled still: its
 		// decision goes with the subject.
-		if change.Kind != process.Removed {
-			s.unanswer(change.ID.PID)
-		}
 		for _, key := range keys {
+			if change.Kind != process.Removed {
+				s.void(key)
+			}
 			s.end(key)
 		}
+	}
+}
+
+// void makes the kernel ask anew about one program. What it asks about a later one
+// of the process stays: that is being read, and who sleeps from now on is not asked
+// about again.
+func (s *subjects) void(key observe.SubjectKey) {
+	if err := s.tracker.Void(key.PID, key.ExecID); err != nil {
+		s.logger.Debug("Telling the kernel to forget a program", zap.Error(err))
 	}
 }
 

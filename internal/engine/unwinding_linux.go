@@ -62,9 +62,9 @@ type unwinding struct {
 	// the newest.
 	telling sync.Mutex
 
-	// failed counts tables and lists that could not be made, skipped the mappings
-	// that a list had no room for.
-	failed, skipped atomic.Uint64
+	// failed counts tables and lists that could not be made, incomplete the tables
+	// that lack a part, skipped the mappings that a list had no room for.
+	failed, incomplete, skipped atomic.Uint64
 }
 
 // wanted is a subject whose tables are to be looked up.

@@ -5,6 +5,7 @@ package kernel
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -48,10 +49,19 @@ var (
 		Name: "CAP_CHECKPOINT_RESTORE", Purpose: "read deleted and replaced binaries through /proc/PID/map_files",
 		bit: unix.CAP_CHECKPOINT_RESTORE, implied: []uint{unix.CAP_SYS_ADMIN},
 	}
+	CapNetAdmin = Capability{
+		Name: "CAP_NET_ADMIN", Purpose: "ask the kernel's connection tracking who is behind a translated address",
+		bit: unix.CAP_NET_ADMIN,
+	}
+	CapSysAdmin = Capability{
+		Name: "CAP_SYS_ADMIN", Purpose: "enter the network namespaces of containers",
+		bit: unix.CAP_SYS_ADMIN,
+	}
 )
 
-// useful are all capabilities that the receiver has a use for.
-var useful = []Capability{CapBPF, CapPerfmon, CapSysPtrace, CapDACReadSearch, CapSyslog, CapCheckpointRestore}
+// useful are all capabilities that the receiver has a use for, but for CAP_SYS_ADMIN: what it alone allows here is not
+// worth all else that it allows, so it is asked for only where that is missed.
+var useful = []Capability{CapBPF, CapPerfmon, CapSysPtrace, CapDACReadSearch, CapSyslog, CapCheckpointRestore, CapNetAdmin}
 
 // MissingCapabilityError says which capabilities the process lacks.
 type MissingCapabilityError struct {
@@ -65,8 +75,10 @@ func (e *MissingCapabilityError) Error() string {
 		why = append(why, c.Name+" (to "+c.Purpose+")")
 	}
 	// All of them: each of these ways replaces what was granted before.
-	for _, c := range useful {
-		names = append(names, c.Name)
+	for _, c := range append(slices.Clone(useful), e.Missing...) {
+		if !slices.Contains(names, c.Name) {
+			names = append(names, c.Name)
+		}
 	}
 	binary, err := os.Executable()
 	if err != nil {

@@ -45,16 +45,19 @@ func TestMissingCapabilityError(t *testing.T) {
 		"CAP_PERFMON (to attach to perf events and tracepoints and read stacks), "+
 		"CAP_SYSLOG (to see the addresses of kernel functions, without which kernel frames have no names before Linux 5.16). "+
 		"Run the Collector as root, or grant all that is of use: "+
-		"setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,cap_syslog,cap_checkpoint_restore+ep "+binary+"; "+
-		"or with systemd AmbientCapabilities=CAP_BPF CAP_PERFMON CAP_SYS_PTRACE CAP_DAC_READ_SEARCH CAP_SYSLOG CAP_CHECKPOINT_RESTORE; "+
-		"or in Kubernetes securityContext.capabilities.add: [BPF, PERFMON, SYS_PTRACE, DAC_READ_SEARCH, SYSLOG, CHECKPOINT_RESTORE]",
+		"setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,cap_syslog,cap_checkpoint_restore,cap_net_admin+ep "+binary+"; "+
+		"or with systemd AmbientCapabilities=CAP_BPF CAP_PERFMON CAP_SYS_PTRACE CAP_DAC_READ_SEARCH CAP_SYSLOG CAP_CHECKPOINT_RESTORE CAP_NET_ADMIN; "+
+		"or in Kubernetes securityContext.capabilities.add: [BPF, PERFMON, SYS_PTRACE, DAC_READ_SEARCH, SYSLOG, CHECKPOINT_RESTORE, NET_ADMIN]",
 		"setcap and its kin replace what was granted before: the whole set is told")
+	require.ErrorContains(t, &MissingCapabilityError{Missing: []Capability{CapSysAdmin}}, "cap_net_admin,cap_sys_admin+ep",
+		"it is named only where it is missed")
 }
 
 // TestEveryCapabilityExplainsItself holds that the names are those of the numbers.
 func TestEveryCapabilityExplainsItself(t *testing.T) {
 	for bit, c := range map[uint]Capability{
 		39: CapBPF, 38: CapPerfmon, 19: CapSysPtrace, 2: CapDACReadSearch, 34: CapSyslog, 40: CapCheckpointRestore,
+		12: CapNetAdmin, 21: CapSysAdmin,
 	} {
 		require.Equal(t, bit, c.bit, c.Name)
 		require.Regexp(t, `^CAP_[A-Z_]+$`, c.Name)

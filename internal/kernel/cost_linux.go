@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -21,6 +22,9 @@ type ProgramCost struct {
 // the returned closer is closed. Measuring costs two clock reads per run.
 func EnableRunStats() (io.Closer, error) {
 	closer, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
+	if errors.Is(err, unix.EPERM) {
+		return nil, fmt.Errorf("enabling run-time statistics of BPF programs, which limits::cpu_percent counts: %w; grant CAP_SYS_ADMIN", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("enabling run-time statistics of BPF programs: %w", err)
 	}

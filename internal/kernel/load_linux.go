@@ -29,6 +29,9 @@ func NewLoader() *Loader {
 // shared has too, by name: of these it uses shared's, whatever their size. what
 // names the object in errors.
 func (l *Loader) Load(what string, spec *ebpf.CollectionSpec, shared map[string]*ebpf.Map) (*ebpf.Collection, error) {
+	if err := spareFiles(); err != nil {
+		return nil, fmt.Errorf("loading %s: %w", what, err)
+	}
 	replacements := map[string]*ebpf.Map{}
 	for name, m := range shared {
 		if wanted, ok := spec.Maps[name]; ok {
@@ -57,4 +60,27 @@ func (l *Loader) Load(what string, spec *ebpf.CollectionSpec, shared map[string]
 	default:
 		return nil, fmt.Errorf("loading %s: %w", what, err)
 	}
+}
+
+// filesToSpare is more than the library that loads programs opens at a time to find
+// out what the kernel can do.
+const filesToSpare = 16
+
+// spareFiles refuses to load where few files can be opened still. The library would
+// take a feature for missing that it could not try, and remember that for good.
+func spareFiles() (err error) {
+	var spare []int
+	defer func() {
+		for _, fd := range spare {
+			err = errors.Join(err, unix.Close(fd))
+		}
+	}()
+	for range filesToSpare {
+		fd, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("opening %d files, to see that there is room for them: %w", filesToSpare, err)
+		}
+		spare = append(spare, fd)
+	}
+	return nil
 }

@@ -31,6 +31,7 @@ func (e *PerfEvents) Follow(online []int, period time.Duration) error {
 		e.byCPU = map[int]*PerfEvent{}
 	}
 	defer e.counted()
+	e.leftOut = nil
 	there := map[int]bool{}
 	var errs []error
 	for _, cpu := range online {
@@ -68,7 +69,8 @@ func (e *PerfEvents) Partly(err error) error {
 	return nil
 }
 
-// LeftOut says why CPUs are without an event since the start, or nil.
+// LeftOut says why CPUs were left without an event, as Partly was told, until the next
+// Follow; or nil.
 func (e *PerfEvents) LeftOut() error { return e.leftOut }
 
 // Each does something to every event.

@@ -17,6 +17,24 @@ func (l *Loader) HasTracepoint(name string) (bool, error) {
 	return l.has("btf_trace_"+name, &probe)
 }
 
+// TracepointArguments returns how many arguments programs of type tp_btf have at a
+// tracepoint; 0 where the kernel has none of that name.
+func (l *Loader) TracepointArguments(name string) (int, error) {
+	var found *btf.Typedef
+	if has, err := l.has("btf_trace_"+name, &found); !has || err != nil {
+		return 0, err
+	}
+	pointer, ok := btf.UnderlyingType(found.Type).(*btf.Pointer)
+	if !ok {
+		return 0, fmt.Errorf("reading the type of the tracepoint %s: it is a %T", name, found.Type)
+	}
+	function, ok := pointer.Target.(*btf.FuncProto)
+	if !ok {
+		return 0, fmt.Errorf("reading the type of the tracepoint %s: it points to a %T", name, pointer.Target)
+	}
+	return len(function.Params) - 1, nil // the first is the kernel's own
+}
+
 // HasField tells whether a struct of the running kernel has a member of that name.
 func (l *Loader) HasField(structure, member string) (bool, error) {
 	var found *btf.Struct
@@ -55,4 +73,25 @@ func (l *Loader) HasUprobeSession() (bool, error) {
 		return false, err
 	}
 	return slices.ContainsFunc(kinds.Values, func(v btf.EnumValue) bool { return v.Name == "BPF_TRACE_UPROBE_SESSION" }), nil
+}
+
+// HasFunction tells whether the running kernel has a function of that name that
+// programs can be attached to.
+func (l *Loader) HasFunction(name string) (bool, error) {
+	var found *btf.Func
+	return l.has(name, &found)
+}
+
+// EnumValues returns the values of an enum of the running kernel by name; none where
+// it has no such enum.
+func (l *Loader) EnumValues(enum string) (map[string]uint64, error) {
+	var found *btf.Enum
+	if has, err := l.has(enum, &found); !has || err != nil {
+		return nil, err
+	}
+	values := map[string]uint64{}
+	for _, v := range found.Values {
+		values[v.Name] = v.Value
+	}
+	return values, nil
 }

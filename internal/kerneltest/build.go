@@ -12,9 +12,11 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/aptkernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 )
@@ -28,8 +30,8 @@ const testTimeout = 3 * time.Minute
 // commandLinks are names under which the guest's init stands in for commands.
 var commandLinks = []string{"true", "false", "sleep"}
 
-// buildInitramfs compiles init, the test binaries and their helpers and packs them.
-func buildInitramfs(ctx context.Context, o options, target string) error {
+// buildInitramfs compiles init, the test binaries and their helpers and packs them, with the modules of all kernels.
+func buildInitramfs(ctx context.Context, o options, images []aptkernel.Image, target string) error {
 	work, err := os.MkdirTemp(o.dir, "build-")
 	if err != nil {
 		return fmt.Errorf("making a directory to build in: %w", err)
@@ -46,6 +48,11 @@ func buildInitramfs(ctx context.Context, o options, target string) error {
 	}
 	if err := pack(ctx, o, a, work); err != nil {
 		return fmt.Errorf("making the initramfs: %w", err)
+	}
+	for _, img := range images {
+		if err := a.tree(guest.ModulesPath, img.Modules); err != nil {
+			return fmt.Errorf("making the initramfs: %w", err)
+		}
 	}
 	if err := a.close(); err != nil {
 		return err
@@ -111,7 +118,7 @@ func packShell(a *archive) error {
 
 func newManifest(o options) guest.Manifest {
 	m := guest.Manifest{
-		Args:    []string{"-test.v", "-test.count=1", "-test.timeout=" + testTimeout.String()},
+		Args:    []string{"-test.v", "-test.count=" + strconv.Itoa(o.count), "-test.timeout=" + testTimeout.String()},
 		Env:     []string{guest.Env + "=1", testbin.Env + "=" + guest.TestbinPath, "PATH=/bin", "LD_LIBRARY_PATH=/lib64", "HOME=/tmp", "TMPDIR=/tmp"},
 		Timeout: testTimeout,
 	}
@@ -150,16 +157,31 @@ func packPackage(ctx context.Context, a *archive, work string, p guest.Package) 
 		return fmt.Errorf("looking for helper programs of %s: %w", p.Name, err)
 	}
 	for _, source := range sources {
-		name := strings.TrimSuffix(filepath.Base(source), ".c")
-		helper := filepath.Join(work, "testbin-"+name)
-		if err := testbin.Compile(source, helper, "-static"); err != nil {
+		compile := func(target string) error { return testbin.Compile(source, target, "-static") }
+		if err := packHelper(a, work, strings.TrimSuffix(filepath.Base(source), ".c"), compile); err != nil {
 			return err
 		}
-		if err := a.copy(path.Join(guest.TestbinPath, name), helper); err != nil {
+	}
+	programs, err := filepath.Glob(filepath.Join(p.Name, "testdata", "*", "main.go"))
+	if err != nil {
+		return fmt.Errorf("looking for Go programs of %s: %w", p.Name, err)
+	}
+	for _, source := range programs {
+		folder := filepath.Dir(source)
+		if err := packHelper(a, work, filepath.Base(folder), func(target string) error { return testbin.CompileGo(folder, target) }); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// packHelper compiles a program that tests start, and adds it.
+func packHelper(a *archive, work, name string, compile func(target string) error) error {
+	helper := filepath.Join(work, "testbin-"+name)
+	if err := compile(helper); err != nil {
+		return err
+	}
+	return a.copy(path.Join(guest.TestbinPath, name), helper)
 }
 
 // goTool runs the go command for the guest's platform.

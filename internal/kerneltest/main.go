@@ -26,12 +26,15 @@ import (
 var testedPackages = []string{
 	"bpf/bindings",
 	"internal/kernel",
+	"internal/conntrack",
+	"internal/nettest",
 	"internal/process",
 	"internal/process/lifecycle",
 	"internal/symbol",
 	"internal/observe/offcpu",
 	"internal/observe/memory",
 	"internal/observe/oncpu",
+	"internal/observe/network",
 	"internal/engine",
 	"receiver",
 	"internal/distribution/e2e",
@@ -53,6 +56,7 @@ type options struct {
 	kernels  []aptkernel.Kernel
 	dir      string        // where kernels, test binaries and consoles are kept; absolute
 	run      string        // -test.run of the test binaries
+	count    int           // how often each test runs
 	jobs     int           // kernels at a time
 	timeout  time.Duration // of one boot
 	verbose  bool
@@ -78,13 +82,14 @@ func parseOptions(args []string) (options, error) {
 	kernels := fs.String("kernels", "", "kernels to boot, such as 5.10,6.1; empty: all")
 	dir := fs.String("dir", "_build/kernels", "where kernels and consoles are kept")
 	run := fs.String("run", "", "tests to run, as for go test -run")
+	count := fs.Int("count", 1, "how often each test runs, as for go test -count")
 	jobs := fs.Int("jobs", 2, "kernels at a time")
 	timeout := fs.Duration("timeout", 10*time.Minute, "of one boot; four to five minutes are usual where two boot at a time on two CPUs")
 	verbose := fs.Bool("v", false, "name every test")
 	if err := fs.Parse(args); err != nil {
 		return options{}, err
 	}
-	o := options{packages: existing(testedPackages), kernels: aptkernel.Kernels, run: *run, jobs: *jobs, timeout: *timeout, verbose: *verbose}
+	o := options{packages: existing(testedPackages), kernels: aptkernel.Kernels, run: *run, count: *count, jobs: *jobs, timeout: *timeout, verbose: *verbose}
 	if *packages != "" {
 		o.packages = strings.Split(*packages, ",")
 	}
@@ -97,8 +102,8 @@ func parseOptions(args []string) (options, error) {
 	if _, err := regexp.Compile(o.run); err != nil {
 		return options{}, fmt.Errorf("-run: %w", err)
 	}
-	if o.jobs < 1 || o.timeout < time.Second {
-		return options{}, fmt.Errorf("-jobs %d -timeout %s: at least one kernel and one second", o.jobs, o.timeout)
+	if o.jobs < 1 || o.count < 1 || o.timeout < time.Second {
+		return options{}, fmt.Errorf("-jobs %d -count %d -timeout %s: at least one kernel, one run and one second", o.jobs, o.count, o.timeout)
 	}
 	var err error
 	o.dir, err = filepath.Abs(*dir)
@@ -150,7 +155,7 @@ func matrix(ctx context.Context, o options) error {
 		return err
 	}
 	initrd := filepath.Join(o.dir, "initramfs.gz")
-	if err := buildInitramfs(ctx, o, initrd); err != nil {
+	if err := buildInitramfs(ctx, o, images, initrd); err != nil {
 		return err
 	}
 	bad := bootAll(ctx, o, images, initrd)

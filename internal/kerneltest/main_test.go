@@ -12,10 +12,10 @@ import (
 )
 
 func TestParseOptions(t *testing.T) {
-	o, err := parseOptions([]string{"-packages", "a,b", "-kernels", "7.2,5.10", "-run", "TestA", "-jobs", "1", "-dir", "/k", "-timeout", "3s"})
+	o, err := parseOptions([]string{"-packages", "a,b", "-kernels", "7.2,5.10", "-run", "TestA", "-count", "4", "-jobs", "1", "-dir", "/k", "-timeout", "3s"})
 	require.NoError(t, err)
 	require.Equal(t, options{packages: []string{"a", "b"}, kernels: []aptkernel.Kernel{aptkernel.Kernels[3], aptkernel.Kernels[0]},
-		dir: "/k", run: "TestA", jobs: 1, timeout: 3 * time.Second}, o)
+		dir: "/k", run: "TestA", count: 4, jobs: 1, timeout: 3 * time.Second}, o)
 
 	o, err = parseOptions(nil)
 	require.NoError(t, err)
@@ -27,6 +27,7 @@ func TestParseOptionsRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
 		"-kernels 4.19: no such kernel; there are 5.10, 6.1, 6.12, 7.2": {"-kernels", "4.19"},
 		"-run: error parsing regexp":                                    {"-run", "("},
+		"-count 0":                                                      {"-count", "0"},
 		"-jobs 0":                                                       {"-jobs", "0"},
 		"-timeout 1ms":                                                  {"-timeout", "1ms"},
 	} {

@@ -16,9 +16,10 @@ type Kind string
 
 // Kinds of observation.
 const (
-	OnCPU  Kind = "on_cpu"
-	OffCPU Kind = "off_cpu"
-	Memory Kind = "memory"
+	OnCPU   Kind = "on_cpu"
+	OffCPU  Kind = "off_cpu"
+	Memory  Kind = "memory"
+	Network Kind = "network"
 )
 
 // Observation is one running kind. Its methods are called from one goroutine,
@@ -29,8 +30,9 @@ type Observation interface {
 	DrainInterval() time.Duration
 	// Drain takes from the kernel what was seen since the last call.
 	Drain() error
-	// Report returns what was drained since the last Report, and forgets it.
-	Report(until time.Time) []*model.Profile
+	// Report returns what was drained since the last Report, and forgets it. Metrics
+	// are cumulative: their points count on.
+	Report(until time.Time) model.Findings
 	// SetLevel makes the observation cheaper the higher the level is; at 0 it
 	// does what was configured. It is called between Report and the next Drain.
 	SetLevel(level int) error
@@ -119,7 +121,8 @@ type Subject interface {
 	Process() *model.Process
 	// UserFrames appends the frames of a user stack, leaf first, to dst. Where the
 	// code shows that the leaf had set up no frame and that caller, which may be 0,
-	// is where it returns to, caller's frame comes after the leaf's.
+	// is where it returns to, caller's frame comes after the leaf's. Where the stack
+	// leads out of the process's code the rest is left out.
 	UserFrames(dst []*model.Frame, addresses []uint64, caller uint64) []*model.Frame
 	// Gone tells that the process ended before its mappings could be read, so
 	// that its user frames have no names.

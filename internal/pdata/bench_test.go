@@ -58,3 +58,15 @@ func BenchmarkMarshal(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkMetrics is a report of 10,000 series.
+func BenchmarkMetrics(b *testing.B) {
+	const points = 10_000
+	in := series(50, points)
+	builder := NewMetricsBuilder("bench", "0")
+	b.ReportAllocs()
+	for b.Loop() {
+		builder.Batches(in)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/points, "ns/point")
+}

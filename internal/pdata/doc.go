@@ -5,6 +5,7 @@
 // names it writes are those of the telemetry contract and of the semantic
 // conventions whose schema URL it sets.
 //
-// [Builder] makes OTLP profiles of model profiles; [Fold] walks OTLP profiles
-// of any origin and resolves their dictionary.
+// [Builder] makes OTLP profiles of model profiles, [MetricsBuilder] OTLP metrics
+// of model metrics; [Fold] walks OTLP profiles of any origin and resolves their
+// dictionary.
 package pdata

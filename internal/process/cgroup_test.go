@@ -91,6 +91,38 @@ func TestParseCgroup(t *testing.T) {
 	}
 }
 
+// TestEveryRuntime has each runtime with both cgroup drivers in the three ways in which a host mounts cgroups.
+func TestEveryRuntime(t *testing.T) {
+	const pod, slice = "/kubepods/burstable/pod" + uid, "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + uid_ + ".slice"
+	for runtime, paths := range map[string]struct{ cgroupfs, systemd, pod string }{
+		"docker":                 {"/docker/" + idA, "/system.slice/docker-" + idA + ".scope", ""},
+		"docker, Kubernetes":     {pod + "/" + idA, slice + "/docker-" + idA + ".scope", uid},
+		"containerd":             {"/default/" + idA, "/system.slice/nerdctl-" + idA + ".scope", ""},
+		"containerd, Kubernetes": {pod + "/" + idA, slice + "/cri-containerd-" + idA + ".scope", uid},
+		"CRI-O":                  {pod + "/crio-" + idA, slice + "/crio-" + idA + ".scope", uid},
+		"podman":                 {"/libpod_parent/libpod-" + idA, "/machine.slice/libpod-" + idA + ".scope", ""},
+		"podman, subgroup":       {"/libpod_parent/libpod-" + idA + "/container", "/machine.slice/libpod-" + idA + ".scope/container", ""},
+	} {
+		for driver, path := range map[string]string{"cgroupfs": paths.cgroupfs, "systemd": paths.systemd} {
+			controllers := "12:pids:" + path + "\n11:cpuset:" + path + "\n10:cpu,cpuacct:" + path + "\n1:name=systemd:" + path + "\n"
+			for mount, cgroup := range map[string]string{
+				"v1":                        controllers,
+				"v2":                        "0::" + path + "\n",
+				"hybrid":                    controllers + "0::" + path + "\n",
+				"hybrid, v2 for systemd":    controllers + "0::/system.slice/containerd.service\n",
+				"hybrid, some controllers":  lines + "4:memory:" + path + "\n0::/\n",
+				"hybrid, controllers in v2": lines + "0::" + path + "\n",
+			} {
+				t.Run(runtime+" "+driver+" "+mount, func(t *testing.T) {
+					container, pod := parseCgroup(cgroup)
+					require.Equal(t, idA, container)
+					require.Equal(t, paths.pod, pod)
+				})
+			}
+		}
+	}
+}
+
 func FuzzParseCgroup(f *testing.F) {
 	f.Add("0::/kubepods/burstable/pod" + uid + "/" + idA)
 	f.Add("0::/kubelet-kubepods-burstable-pod" + uid_ + ".slice:cri-containerd:" + idA)

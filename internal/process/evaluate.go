@@ -3,6 +3,7 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -103,6 +104,11 @@ func (t *Table) keep(id model.ProcessID, v *verdict, execs uint32, last bool) bo
 		t.await(e)
 		return true
 	}
+	if v.hidden && e.decided() {
+		e.describe(cmp.Or(e.process, v.process))
+		v.process, v.inScope, v.include = e.process, e.inScope, e.include
+		return true
+	}
 	executed := e.changed(v.image)
 	e.comm, e.image, e.seen, e.kernel, e.network = v.comm, v.image, true, v.kernel, v.network
 	e.describe(v.process)
@@ -121,6 +127,9 @@ func (t *Table) await(e *entry) {
 	e.undecided = false // it may have been in the queue before
 	t.postpone(e)
 }
+
+// decided says that what is known of a process holds as long as it shows nothing new.
+func (e *entry) decided() bool { return e.seen && !e.undecided }
 
 // changed says that a process runs another program than when it was looked at
 // last.

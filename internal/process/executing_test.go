@@ -3,6 +3,8 @@
 package process
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -67,5 +69,37 @@ func TestLookupInAnExec(t *testing.T) {
 				require.Zero(t, table.Stats().Undecided)
 			})
 		}
+	}
+}
+
+// TestLeaderEnds holds that a process stays what it was when its group leader has ended and other threads run on, as also happens for
+// a moment when it is killed.
+func TestLeaderEnds(t *testing.T) {
+	for name, include := range map[string][]Selector{"everything": nil, "by service": {{Service: "^job$"}}} {
+		t.Run(name, func(t *testing.T) {
+			h := newFakeHost(t)
+			var changes []Change
+			table := h.table(Config{Include: include, OnChange: func(c []Change) { changes = append(changes, c...) }})
+			h.add(fakeProcess{pid: 10, exe: "/bin/a", image: 100, env: []string{"OTEL_SERVICE_NAME=job"}, threads: 2})
+			scan(t, table)
+			if include != nil {
+				require.Equal(t, "/bin/a", process(t, table, 10).Executable)
+			}
+			require.NoError(t, os.Remove(filepath.Join(h.root, "proc/10/exe")))
+			h.add(fakeProcess{pid: 10, comm: "a", state: "Z", threads: 2, executing: true})
+			require.Equal(t, ScanResult{Seen: 1}, scan(t, table))
+			require.Equal(t, []Change{{pid(10), Added}}, changes)
+			p, inScope, err := table.Lookup(pid(10))
+			require.NoError(t, err)
+			require.True(t, inScope)
+			require.Equal(t, "a", p.Comm)
+			_, err = table.evaluate(pid(10)) // as events have it read
+			require.NoError(t, err)
+			scan(t, table)
+			if include != nil {
+				require.Equal(t, "/bin/a", process(t, table, 10).Executable)
+			}
+			require.Equal(t, []Change{{pid(10), Added}}, changes)
+		})
 	}
 }

@@ -5,10 +5,12 @@ package process
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -101,6 +103,43 @@ func TestLiveChildren(t *testing.T) {
 	require.Equal(t, []string{"sleep", "61"}, late.Arguments)
 	require.Error(t, cmd.Wait(), "it was killed")
 	ended = true
+}
+
+// TestLiveDeleted holds that what the kernel adds to the name of a file that is gone is not taken for the name, and that it is where
+// the file is called so.
+func TestLiveDeleted(t *testing.T) {
+	sleep, err := exec.LookPath("sleep")
+	require.NoError(t, err)
+	program, err := os.ReadFile(sleep)
+	require.NoError(t, err)
+	table := live(t, Config{})
+	for name, c := range map[string]struct {
+		remove bool
+		want   string
+	}{
+		"there":                     {false, "there"},
+		"called so (deleted)":       {false, "called so (deleted)"},
+		"gone":                      {true, "gone"},
+		"gone and called (deleted)": {true, "gone and called (deleted)"},
+	} {
+		path := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(path, program, 0o755))
+		cmd := &exec.Cmd{Path: path, Args: []string{"sleep", "60"}}
+		require.NoError(t, cmd.Start())
+		require.Eventually(t, func() bool { // in guests Start may return before the exec
+			exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", cmd.Process.Pid))
+			return err == nil && exe == path
+		}, 5*time.Second, time.Millisecond)
+		if c.remove {
+			require.NoError(t, os.Remove(path))
+		}
+		p, inScope, err := table.LookupPID(uint32(cmd.Process.Pid))
+		kill(t, uint32(cmd.Process.Pid))
+		require.Error(t, cmd.Wait(), "it was killed")
+		require.NoError(t, err, name)
+		require.True(t, inScope, name)
+		require.Equal(t, filepath.Join(filepath.Dir(path), c.want), p.Executable, name)
+	}
 }
 
 // TestLiveExecs holds that scans alone, which often look into the middle of an exec, keep a process in scope that runs

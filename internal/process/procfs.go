@@ -41,6 +41,7 @@ type reading struct {
 	comm             string
 	kernel           bool
 	executing        bool
+	hidden           bool
 	executable       string
 	arguments        []string
 	environment      environment
@@ -144,7 +145,7 @@ func (p procFS) readOnce(dir directory, pid uint32, netns bool, buf []byte) (*re
 	if err != nil {
 		return nil, err
 	}
-	r := &reading{startTicks: s.startTicks, image: s.image, comm: s.name(), kernel: s.kernel, executing: s.executing()}
+	r := &reading{startTicks: s.startTicks, image: s.image, comm: s.name(), kernel: s.kernel, executing: s.executing(), hidden: s.hidden()}
 	if s.kernel {
 		return r, nil
 	}
@@ -153,7 +154,7 @@ func (p procFS) readOnce(dir directory, pid uint32, netns bool, buf []byte) (*re
 	if err = p.tolerate(pid, "exe", err); err != nil {
 		return nil, err
 	}
-	r.executable = cleanText(string(bytes.TrimSuffix(exe, []byte(" (deleted)"))))
+	r.executable = cleanText(executable(dir, string(exe)))
 	err = p.file(dir, pid, "cmdline", buf, func(data []byte, _ bool) { r.arguments = parseArguments(data) })
 	if err != nil {
 		return nil, err
@@ -173,6 +174,16 @@ func (p procFS) readOnce(dir directory, pid uint32, netns bool, buf []byte) (*re
 		r.networkNamespace, err = p.networkNamespace(dir, pid, buf)
 	}
 	return r, err
+}
+
+// executable is the path that a process's exe shows, without what the kernel adds
+// when the file was removed or replaced. A file may be called so, too.
+func executable(dir directory, shown string) string {
+	path, removed := strings.CutSuffix(shown, " (deleted)")
+	if removed && dir.inRoot("exe", shown) {
+		return shown
+	}
+	return path
 }
 
 // file hands one file to its parser.

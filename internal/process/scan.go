@@ -151,6 +151,9 @@ func (s *scanner) compare(id model.ProcessID, stat *stat) (read bool) {
 		}
 		return false // the next scan sees what came of it
 	}
+	if stat.hidden() && e.decided() {
+		return false
+	}
 	executed := e.changed(stat.image)
 	renamed := string(stat.stable()) != e.comm
 	if renamed && !added {

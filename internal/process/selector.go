@@ -17,6 +17,9 @@ const (
 	containerDigits    = 64
 )
 
+// ErrNoCondition says that a selector would match every process.
+var ErrNoCondition = errors.New("no condition: at least one of pid, comm, exe, cmdline, port, container_id, pod_uid and service is needed")
+
 // Selector is one element of targets.include or targets.exclude, see the
 // configuration contract. All fields that are set must match; a zero field is
 // not a condition.
@@ -48,7 +51,7 @@ type Selector struct {
 
 // Compile checks the selector and makes it fit to match. The error joins one
 // error for each bad field, which begins with the field's name in the
-// configuration, such as "exe: ".
+// configuration, such as "exe: ", and ErrNoCondition.
 func (s Selector) Compile() (*Matcher, error) {
 	m := &Matcher{pid: s.PID, port: s.Port, fields: s.fields(), set: maps.Clone(s.Set)}
 	var errs []error
@@ -79,8 +82,7 @@ func (s Selector) Compile() (*Matcher, error) {
 		errs = append(errs, err)
 	}
 	if m.fields == 0 {
-		errs = append(errs, errors.New("no condition: at least one of pid, comm, exe, cmdline, port, "+
-			"container_id, pod_uid and service is needed"))
+		errs = append(errs, ErrNoCondition)
 	}
 	if err := checkSet(s.Set); err != nil {
 		errs = append(errs, err)

@@ -111,6 +111,10 @@ func (s *stat) dead() bool {
 // new one not laid out yet. Arguments and environment are empty then.
 func (s *stat) executing() bool { return s.image == 0 && !s.kernel && s.state != 'Z' }
 
+// hidden says that the group leader has ended and other threads run on: stat and
+// all else tell nothing of their program.
+func (s *stat) hidden() bool { return s.image == 0 && s.state == 'Z' }
+
 // name is the comm in plain. Of a kernel worker, the work that it does at the
 // moment is cut off (kworker/0:1-events).
 func (s *stat) name() string {

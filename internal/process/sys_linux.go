@@ -5,6 +5,7 @@ package process
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -53,6 +54,39 @@ func (d directory) readLink(name string, buf []byte) ([]byte, error) {
 		return nil, err
 	}
 	return buf[:n], nil
+}
+
+// inRoot says that a path of the process leads to the file that one of its links
+// leads to, which must be there still. No link leads out of the process's root, and no
+// server of a file system is asked.
+func (d directory) inRoot(link, path string) bool {
+	linked, err := status(int(d), link, 0)
+	if err != nil || linked.Nlink == 0 {
+		return false
+	}
+	root, err := retry(func() (int, error) {
+		return unix.Openat(int(d), "root", unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
+	})
+	if err != nil {
+		return false
+	}
+	defer unix.Close(root) //nolint:errcheck // an O_PATH descriptor
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	fd, err := retry(func() (int, error) { return unix.Openat2(root, strings.TrimPrefix(path, "/"), &how) })
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd) //nolint:errcheck // an O_PATH descriptor
+	found, err := status(fd, "", unix.AT_EMPTY_PATH)
+	return err == nil && linked.Ino == found.Ino && linked.Dev_major == found.Dev_major && linked.Dev_minor == found.Dev_minor
+}
+
+func status(dir int, name string, flags int) (unix.Statx_t, error) {
+	var s unix.Statx_t
+	_, err := retry(func() (int, error) {
+		return 0, unix.Statx(dir, name, flags|unix.AT_STATX_DONT_SYNC, unix.STATX_INO|unix.STATX_NLINK, &s)
+	})
+	return s, err
 }
 
 func retry(call func() (int, error)) (int, error) {

@@ -17,4 +17,6 @@ func (directory) read(string, []byte) (int, bool, error) { return 0, false, erro
 
 func (directory) readLink(string, []byte) ([]byte, error) { return nil, errors.ErrUnsupported }
 
+func (directory) inRoot(string, string) bool { return false }
+
 func readBootOffset() (int64, error) { return 0, errors.ErrUnsupported }

@@ -36,7 +36,11 @@ type jit struct {
 	dump    *codeFile // a jitdump, which the process maps
 	perfMap *codeFile // /tmp/perf-PID.map
 	// bin holds the frames of compiled code, by address in the process.
-	bin     *binary
+	bin *binary
+	// late are frames whose names may be told later, by address; swept is when they
+	// were last gone through.
+	late    map[uint64]awaited
+	swept   time.Time
 	looked  time.Time
 	pause   time.Duration
 	runtime language
@@ -107,6 +111,14 @@ func (s *Symbolizer) compiled(a *AddressSpace, pc uint64) *entry {
 	if span == nil {
 		return nil
 	}
+	return s.compiledAt(a, pc, span, file)
+}
+
+// compiledAt gives the frame of an address that a file tells of.
+func (s *Symbolizer) compiledAt(a *AddressSpace, pc uint64, span *codeSpan, file *codeFile) *entry {
+	if e := a.jit.frame(pc); e != nil {
+		return e
+	}
 	s.count.misses++
 	return s.nameCompiled(a, pc, span, file)
 }
@@ -161,8 +173,19 @@ func (s *Symbolizer) look(a *AddressSpace, pause time.Duration) {
 	case changed:
 		s.renameFrames(j.bin)
 	}
+	if changed || now.Sub(j.swept) >= awaitFor/16 {
+		s.arrivals(a, now)
+	}
 	j.rest(behind)
 	s.report(a, now)
+}
+
+// due is the time between two looks: less where names are waited for.
+func (j *jit) due() time.Duration {
+	if len(j.late) > 0 {
+		return jitPauseMissed
+	}
+	return jitPause
 }
 
 // rest says when to look next.

@@ -19,9 +19,13 @@ type jitted struct {
 	reported map[language]struct{}
 	window   time.Time
 	budget   int64 // bytes that may still be read in this window
+	// awaited counts the frames of all processes whose names may be told later.
+	awaited int
 }
 
-func (c *jitted) held() int64 { return c.bytes + int64(len(c.files))*codeFileBytes }
+func (c *jitted) held() int64 {
+	return c.bytes + int64(len(c.files))*codeFileBytes + int64(c.awaited)*awaitedBytes
+}
 
 // adopt takes a file over that was just opened; old is the one that it replaces.
 func (s *Symbolizer) adopt(a *AddressSpace, old, f *codeFile) *codeFile {
@@ -129,6 +133,9 @@ func (s *Symbolizer) evictCode(f *codeFile) {
 
 // leaveJIT gives up what is known of a process's code.
 func (s *Symbolizer) leaveJIT(a *AddressSpace) {
+	for pc, w := range a.jit.late {
+		s.arrive(a, pc, w, nil)
+	}
 	for _, f := range a.jit.files() {
 		s.abandon(f)
 	}

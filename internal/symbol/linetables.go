@@ -4,14 +4,9 @@ package symbol
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
-	"strings"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/debuginfo"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
 const (
@@ -20,8 +15,6 @@ const (
 	storeEvery = 4096
 	// maxBesideFiles bounds the binaries of which other files are held open.
 	maxBesideFiles = 16
-	// maxReadable bounds the names that are remembered in their readable form.
-	maxReadable = 4096
 )
 
 // lineTables is what the reader of lines holds of binaries. It belongs to one goroutine.
@@ -36,40 +29,6 @@ type lineTables struct {
 	tick      uint64
 	lines     []debuginfo.Line
 	readable  map[string]string
-}
-
-// lineTable is what is held of one binary.
-type lineTable struct {
-	bin     *binary // what never changes of it
-	main    currentFile
-	asker   model.ProcessID // below whose root other files are looked for
-	used    uint64
-	serial  uint64 // in the cache of pages
-	read    bool   // debug information was looked for
-	data    *debuginfo.Data
-	known   *debuginfo.Known // of the cache on disk
-	noLines bool
-
-	// The debug file, or the small one in .gnu_debugdata.
-	searched bool
-	fetched  bool           // from a server, in a file of no file system that is observed
-	file     debuginfo.File // the debug file; no bytes when there is none
-	path     string         // of the debug file
-	named    bool           // other symbols were looked for
-	names    elfimage.Image // where symbols holds its names
-	symbols  *symTable
-	small    int64 // bytes of the small file
-}
-
-// currentFile reads a binary's file, whichever descriptor that has by now.
-type currentFile struct{ src source }
-
-// ReadAt implements io.ReaderAt.
-func (c *currentFile) ReadAt(buf []byte, off int64) (int, error) {
-	if c.src == nil {
-		return 0, io.ErrClosedPipe
-	}
-	return c.src.ReadAt(buf, off)
 }
 
 func newLineTables(s *Symbolizer, cache *debuginfo.Cache, limit int64) lineTables {
@@ -146,198 +105,6 @@ func (m *lineTables) lookup(t *lineTable, addr uint64, symbol string, start uint
 		m.store(t, storeEvery)
 	}
 	return lines
-}
-
-// functionAt gives the function, not inlined, that an address belongs to, nil when that is not known.
-func functionAt(data *debuginfo.Data, addr uint64) *debuginfo.Function {
-	lines, err := data.Lookup(addr, nil)
-	if err != nil || len(lines) == 0 {
-		return nil
-	}
-	return lines[len(lines)-1].Function
-}
-
-// alias gives the function of an address by the name that it is known by. A symbol that begins with the same function is what others
-// call it, where the compiler wrote the name of an alias that only the library itself uses, as __GI_read. Parts and variants that the
-// compiler made of a function, as read.cold, are that function.
-func alias(f *debuginfo.Function, symbol string, atSymbol func() *debuginfo.Function) *debuginfo.Function {
-	if symbol == "" {
-		return f
-	}
-	if f == nil { // code of an assembler has lines and no function
-		return &debuginfo.Function{Linkage: symbol}
-	}
-	own := f.Linkage
-	if own == "" {
-		own = f.Name
-	}
-	plain, _, _ := strings.Cut(symbol, "@")
-	if own == plain || strings.HasPrefix(plain, own+".") {
-		return f
-	}
-	if there := atSymbol(); there == nil || *there != *f {
-		return f
-	}
-	return &debuginfo.Function{Name: f.Name, Linkage: symbol, File: f.File, Line: f.Line}
-}
-
-// named gives lines the names of their functions.
-func (m *lineTables) named(lines []debuginfo.Line) []namedLine {
-	if len(lines) == 0 {
-		return nil
-	}
-	out := make([]namedLine, len(lines))
-	for i, l := range lines {
-		out[i] = namedLine{file: l.File, line: int64(l.Line)}
-		if l.Function == nil {
-			continue
-		}
-		system := l.Function.Linkage
-		if system == "" {
-			system = l.Function.Name
-		}
-		out[i].system, out[i].name = system, m.demangled(system)
-		if l.Function.File == l.File {
-			out[i].start = int64(l.Function.Line)
-		}
-	}
-	return out
-}
-
-// demangled gives the readable form of a name.
-func (m *lineTables) demangled(system string) string {
-	name, ok := m.readable[system]
-	if !ok {
-		if len(m.readable) == maxReadable {
-			clear(m.readable)
-		}
-		name, _ = demangled(system)
-		m.readable[system] = name
-	}
-	return name
-}
-
-// debugData gives the debug information of a binary; nil when it has none.
-func (m *lineTables) debugData(t *lineTable) *debuginfo.Data {
-	if t.read {
-		return t.data
-	}
-	t.read = true
-	options := debuginfo.Options{Memory: m.limit, Workspace: &m.workspace, Open: m.beside(t), Path: t.bin.path}
-	data, err := debuginfo.Open(t.image(), options)
-	if data == nil {
-		if m.search(t); t.file.Size > 0 {
-			options.Path, options.Binary = t.path, t.bin.path
-			data, err = debuginfo.Open(t.file.Image, options)
-		}
-	}
-	if data != nil && data.Bytes() > m.limit {
-		err = errors.Join(fmt.Errorf("index of %d bytes: %w of %d", data.Bytes(), errTooLarge, m.limit), data.Close())
-		data = nil
-	}
-	if err != nil && !errors.Is(err, debuginfo.ErrNone) {
-		m.failed(t, err)
-	}
-	t.data = data
-	s := m.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if data != nil {
-		s.count.tablesBuilt++
-		return data
-	}
-	t.read = s.fetch(t.bin)
-	t.noLines = t.read && (t.known == nil || t.known.Bytes() == 0)
-	return nil
-}
-
-func (t *lineTable) image() elfimage.Image { return elfimage.Image{Src: &t.main, Size: t.bin.size} }
-
-// beside makes a function that opens other files of a binary.
-func (m *lineTables) beside(t *lineTable) func(path string) (debuginfo.File, error) {
-	return func(path string) (debuginfo.File, error) { return m.s.openBeside(t.asker, path) }
-}
-
-// openBeside opens a file by its absolute path below the root of a process, or else below the host's.
-func (s *Symbolizer) openBeside(id model.ProcessID, path string) (debuginfo.File, error) {
-	c, err := s.proc.beside(id, path)
-	if err != nil {
-		return debuginfo.File{}, err
-	}
-	defer c.close() //nolint:errcheck // a file that was only looked at
-	src, err := c.open()
-	if err != nil {
-		return debuginfo.File{}, err
-	}
-	return debuginfo.File{Image: elfimage.Image{Src: src, Size: uint64(max(c.key().size, 0))}, Close: src.Close}, nil
-}
-
-// search looks for the debug file of a binary, once.
-func (m *lineTables) search(t *lineTable) {
-	if t.searched || !m.s.debugInfo {
-		return
-	}
-	t.searched = true
-	file, path, err := debuginfo.Separate(t.image(), t.bin.path, m.beside(t))
-	if err == nil {
-		t.file, t.path = file, path
-	} else if !errors.Is(err, debuginfo.ErrNone) {
-		m.failed(t, err)
-	}
-}
-
-// otherSymbol names an address by the symbol table of the debug file, and says where the symbol begins.
-func (m *lineTables) otherSymbol(t *lineTable, addr uint64) (name string, start uint64) {
-	if !t.named {
-		t.named = true
-		m.readSymbols(t)
-	}
-	if t.symbols == nil {
-		return "", 0
-	}
-	sym := t.symbols.find(addr)
-	if sym == nil {
-		return "", 0
-	}
-	off, limit := t.symbols.nameAt(sym.name)
-	name, err := elfimage.ReadText(m.reader(t), off, int(min(limit, maxName)))
-	if err != nil {
-		m.failed(t, fmt.Errorf("reading a symbol name at %#x: %w", off, err))
-	}
-	return name, t.symbols.base + uint64(sym.addr)
-}
-
-func (m *lineTables) reader(t *lineTable) elfimage.Reader {
-	return reader{cache: m.pages, owner: t.serial, image: t.names}
-}
-
-// readSymbols makes the table of the symbols beside those of the binary.
-func (m *lineTables) readSymbols(t *lineTable) {
-	m.search(t)
-	if t.names = t.file.Image; t.names.Size == 0 {
-		small, err := debuginfo.MiniDebug(t.image())
-		if err != nil {
-			if !errors.Is(err, debuginfo.ErrNone) {
-				m.failed(t, err)
-			}
-			return
-		}
-		t.names, t.small = small, int64(small.Size)
-	}
-	if m.scratch == nil {
-		m.scratch = make([]byte, scratchBytes)
-	}
-	symbols, err := buildSymbolsOf(t.names, m.reader(t), m.scratch, func(entries int, each int64) error {
-		if bytes := int64(entries)*each + t.small; bytes > m.limit {
-			return fmt.Errorf("table of %d functions, %d bytes: %w of %d", entries, bytes, errTooLarge, m.limit)
-		}
-		return nil
-	})
-	if err != nil {
-		m.failed(t, fmt.Errorf("symbols: %w", err))
-		t.names, t.small = elfimage.Image{}, 0
-	}
-	t.symbols = symbols
 }
 
 // remembered gives what the cache on disk knows of a binary; nil when there is no cache or the binary has no place in it.
@@ -425,25 +192,6 @@ func (m *lineTables) bytes() (n int64) {
 	return n
 }
 
-func (t *lineTable) bytes() int64 {
-	n := t.small + recordBytes
-	if t.symbols != nil {
-		n += t.symbols.bytes()
-	}
-	if t.data != nil {
-		n += t.data.Bytes()
-	}
-	if t.known != nil {
-		n += t.known.Bytes()
-	}
-	return n
-}
-
-// others reports whether files of an observed file system are open beside the binary.
-func (t *lineTable) others() bool {
-	return t.file.Size > 0 && !t.fetched || t.data != nil && t.data.Others()
-}
-
 // trim drops what was not used for longest until all is within the bounds.
 func (m *lineTables) trim() {
 	files := 0
@@ -481,17 +229,6 @@ func (m *lineTables) drop(t *lineTable) {
 		m.failed(t, err)
 	}
 	delete(m.of, t.bin)
-}
-
-func (t *lineTable) close() error {
-	var errs []error
-	if t.data != nil {
-		errs = append(errs, t.data.Close())
-	}
-	if t.file.Close != nil {
-		errs = append(errs, t.file.Close())
-	}
-	return errors.Join(errs...)
 }
 
 // close frees everything.

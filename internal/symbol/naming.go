@@ -25,7 +25,9 @@ func (s *Symbolizer) resolve(a *AddressSpace, r *region, addr uint64) *entry {
 	e := &entry{cause: b.cause}
 	e.frame = model.Frame{Type: model.FrameNative, Mapping: r.mapping, Address: addr}
 	if b.cause == anonymous && a != nil {
-		e.cause, e.frame.Type = a.jit.untold()
+		if e.cause, e.frame.Type = a.jit.untold(); e.cause == notInCodeMap {
+			s.await(a, addr, e)
+		}
 	}
 	if b.cause == named {
 		s.tick++
@@ -59,7 +61,7 @@ func (s *Symbolizer) name(a *AddressSpace, r *region, e *entry) cause {
 	t, why := s.symTable(b)
 	start := uint64(0)
 	if t != nil {
-		if sym := t.find(e.frame.Address); sym != nil {
+		if sym := t.findReturn(e.frame.Address); sym != nil {
 			start = t.base + uint64(sym.addr)
 			why = s.nameNative(b, t, sym, e)
 		}

@@ -169,4 +169,11 @@ func TestSymbolChoice(t *testing.T) {
 		}
 		require.Equal(t, want, got, "%#x", addr)
 	}
+	for addr, want := range map[uint64]string{0x0ffe: "", 0x0fff: "global", 0x1010: "", 0x101e: "", 0x101f: "ab", 0x10ff: "outer", 0x113f: "outer", 0x12ff: "asm"} {
+		got := ""
+		if s := table.findReturn(addr); s != nil {
+			got = b.name(*s)
+		}
+		require.Equal(t, want, got, "returns to %#x", addr+1)
+	}
 }

@@ -129,7 +129,7 @@ func (a *AddressSpace) Close() {
 func (a *AddressSpace) Frames(dst []*model.Frame, addrs []uint64) []*model.Frame {
 	s := a.s
 	s.mu.Lock()
-	s.look(a, jitPause)
+	s.look(a, a.jit.due())
 	for i, pc := range addrs {
 		if i > 0 && pc > 0 {
 			pc-- // into the call

@@ -60,6 +60,18 @@ func (t *symTable) find(addr uint64) *symbol {
 	return nil
 }
 
+// findReturn gives the symbol of a return address less one. It covers that, but for what the kernel has made a signal handler return to:
+// nobody has called it, so it is returned to where it begins.
+func (t *symTable) findReturn(addr uint64) *symbol {
+	if sym := t.find(addr); sym != nil {
+		return sym
+	}
+	if sym := t.find(addr + 1); sym != nil && t.base+uint64(sym.addr) == addr+1 {
+		return sym
+	}
+	return nil
+}
+
 // nameAt gives where in the file the name is and how long it can be.
 func (t *symTable) nameAt(name uint32) (off, limit uint64) {
 	s := t.strings[name>>31]

@@ -13,9 +13,11 @@ log=$out/collector.log
 # Called first with "check": before the build, which takes minutes.
 if [ "$(id -u)" != 0 ]; then
   cat >&2 <<'TEXT'
-make run: not root. Loading BPF programs and sampling other users' processes need the capabilities CAP_BPF,
-CAP_PERFMON and CAP_SYS_PTRACE: start it as root, or give bin/otelcol-ebpf these capabilities and start it yourself:
-  bin/otelcol-ebpf --config testdata/run.yaml
+make run: not root. Loading BPF programs and sampling other users' processes are privileges: start it as root, under sudo
+by sudo env "PATH=$PATH" make run. Or build the Collector and start it yourself:
+  make build
+  bin/otelcol-ebpf --config testdata/run.yaml     # names the capabilities that it needs and how to grant them
+  bin/ebpf-top                                    # in another terminal: the hottest functions
 TEXT
   exit 1
 fi
@@ -72,7 +74,9 @@ trap 'interrupted=1' INT TERM
 trap stop_all EXIT
 
 mkdir -p "$out"
-[ ! -e "$out/profiles.json" ] || mv -f "$out/profiles.json" "$out/profiles-previous.json"
+for signal in profiles metrics; do
+  [ ! -e "$out/$signal.json" ] || mv -f "$out/$signal.json" "$out/$signal-previous.json"
+done
 export OUT=$out # testdata/run.yaml asks for it
 
 setsid bin/otelcol-ebpf --config "$config" >"$log" 2>&1 </dev/null &
@@ -87,7 +91,7 @@ if [ "$busy" -lt 20 ] && [ -z "$interrupted" ]; then
 else
   echo "make run: the machine has work of its own ($busy % busy): no demo load is started"
 fi
-echo "make run: profiles go to $out/profiles.json (OTLP JSON); ${seconds:+ends after $seconds s, }Ctrl-C ends"
+echo "make run: profiles go to $out/profiles.json, metrics of connections to $out/metrics.json (OTLP JSON); ${seconds:+ends after $seconds s, }Ctrl-C ends"
 
 echo "make run: flame graphs go to $out/flamegraph.html (the latest) and $out/flamegraphs/ (the last 20): open them in a browser"
 
@@ -119,4 +123,4 @@ done
 
 stop_all
 echo "make run: written:"
-ls -l "$out"/profiles*.json "$out"/flamegraph.html "$log" 2>/dev/null || true
+ls -l "$out"/profiles*.json "$out"/metrics*.json "$out"/flamegraph.html "$log" 2>/dev/null || true

@@ -14,6 +14,9 @@ import (
 // ErrNone is the cause when a binary says nothing about its frames.
 var ErrNone = errors.New("no unwind information")
 
+// ErrDamaged is the cause when nothing of what a binary says about its frames can be used.
+var ErrDamaged = errors.New("unwind information that cannot be used")
+
 // ErrTooLarge is the cause when a table would exceed its limits.
 var ErrTooLarge = errors.New("exceeds the limit")
 
@@ -60,7 +63,7 @@ type builder struct {
 
 // Build makes the table of a binary. More images are separate debug files of
 // it. The error is that of the whole; what is wrong with parts is in the
-// table. ErrNone, ErrTooLarge, ErrUnsupported and those of elfimage are causes.
+// table. ErrNone, ErrDamaged, ErrTooLarge, ErrUnsupported and those of elfimage are causes.
 func Build(img elfimage.Image, limits Limits, debug ...elfimage.Image) (*Table, error) {
 	f, err := elfimage.Parse(img)
 	if err != nil {
@@ -78,7 +81,7 @@ func Build(img elfimage.Image, limits Limits, debug ...elfimage.Image) (*Table, 
 	b.open(f, a, debug)
 	if len(b.functions) == 0 {
 		if b.table.Err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrNone, b.table.Err)
+			return nil, fmt.Errorf("%w: %w", ErrDamaged, b.table.Err)
 		}
 		return nil, ErrNone
 	}
@@ -96,6 +99,7 @@ func (b *builder) span(f *elfimage.File, limits Limits) error {
 	t.Start, t.End = b.text[0].Start&^(PageBytes-1), 0
 	for _, s := range b.text {
 		t.End = max(t.End, s.End)
+		t.Code += s.End - s.Start
 	}
 	if t.End-t.Start > min(limits.Text, 1<<32-PageBytes) {
 		return fmt.Errorf("code from %#x to %#x: %w", t.Start, t.End, ErrTooLarge)
@@ -114,6 +118,7 @@ func (b *builder) add(start, end uint64, ref uint32, from source) {
 		if s.Contains(start) && end > start {
 			size := min(end, s.End) - start
 			b.functions = append(b.functions, function{uint32(start - b.table.Start), uint32(size), ref, from})
+			b.table.Covered += size
 			return
 		}
 	}

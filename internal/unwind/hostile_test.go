@@ -119,7 +119,7 @@ func TestBadCIE(t *testing.T) {
 		"remembers too much": {append(cieBytes("zR", 1, peAbsolute)[:0:0], sized(append([]byte{0, 0, 0, 0, 1, 0, 1, 0x78, 16}, bytes.Repeat([]byte{cfaRememberState}, 40)...))...), errNested},
 	} {
 		_, err := buildEhFrame(t, append(c.cie, fdeBytes(len(c.cie), fuzzText, 16)...))
-		require.ErrorIs(t, err, ErrNone, name)
+		require.ErrorIs(t, err, ErrDamaged, name)
 		require.ErrorIs(t, err, c.cause, name)
 	}
 }

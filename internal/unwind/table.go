@@ -34,8 +34,10 @@ type Table struct {
 	Rules []Rule
 	// Sources tells where the rules are from.
 	Sources Source
-	// Functions is how many functions or parts of functions were read.
-	Functions int
+	// Functions is how many functions or parts of functions were read, Covered the
+	// bytes of their code, and Code those of all segments of code.
+	Functions     int
+	Covered, Code uint64
 	// Skipped counts what was left out: entries that contradict themselves,
 	// pages of more than MaxPageRows rows, rules beyond 65,535.
 	Skipped int
@@ -75,6 +77,10 @@ func (t *Table) Bytes() int64 {
 	return int64(len(t.Pages))*int64(unsafe.Sizeof(Page{})) + int64(cap(t.Rows))*4 +
 		int64(cap(t.Rules))*int64(unsafe.Sizeof(Rule{})) + int64(unsafe.Sizeof(*t))
 }
+
+// Sparse says that most of the code has no rules: the start-up code of the C library
+// may be all that has, of a program that was built without unwind tables.
+func (t *Table) Sparse() bool { return t.Covered < t.Code/2 }
 
 // Lookup gives the rule for an address, the zero Rule where none is known. It
 // searches as the BPF program does.

@@ -238,6 +238,29 @@ func TestDebugFrame(t *testing.T) {
 	}
 }
 
+// TestSparse tells a program that was built without unwind tables from others, though the start-up code of the C library has some.
+func TestSparse(t *testing.T) {
+	amd64Only(t)
+	need(t, "objcopy")
+	for _, compiler := range compilers(t) {
+		t.Run(compiler, func(t *testing.T) {
+			const separate = "-Wl,-z,separate-code"
+			plain, err := Build(imageAt(t, compiled(t, compiler, "-O2", separate)), Limits{})
+			require.NoError(t, err)
+			require.False(t, plain.Sparse(), "%d of %d bytes", plain.Covered, plain.Code)
+			path := compiled(t, compiler, "-O2", "-g", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-Wl,--build-id", separate)
+			run(t, "objcopy", "--only-keep-debug", path, path+".debug")
+			run(t, "objcopy", "--strip-debug", path, path+".stripped")
+			alone, err := Build(imageAt(t, path+".stripped"), Limits{})
+			require.NoError(t, err)
+			require.True(t, alone.Sparse(), "%d of %d bytes", alone.Covered, alone.Code)
+			both, err := Build(imageAt(t, path+".stripped"), Limits{}, imageAt(t, path+".debug"))
+			require.NoError(t, err)
+			require.False(t, both.Sparse(), "%d of %d bytes", both.Covered, both.Code)
+		})
+	}
+}
+
 // TestNoSections finds .eh_frame through the program headers.
 func TestNoSections(t *testing.T) {
 	amd64Only(t)

@@ -10,8 +10,13 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/workload"
 )
 
-// mapInterval is how often the JVM is asked for its perf map: it writes one when it is asked to.
-const mapInterval = 2 * time.Second
+const (
+	// warmUp is how long the JVM runs before it is asked for its first perf map.
+	warmUp = 2 * time.Second
+	// mapInterval is how often it is asked again: it writes one when it is asked to, and what it has compiled since then has no name on the
+	// host.
+	mapInterval = time.Second
+)
 
 // alone makes a program of a process that keeps itself busy.
 func alone(exe string, main *workload.Process) *Running {
@@ -86,7 +91,7 @@ func startJava(ctx context.Context, p *Place) (*Running, error) {
 		}
 		return p.run(ctx, paths[2], pidText(main), "Compiler.perfmap")
 	}
-	if err := mapped(ctx, mapInterval); err != nil {
+	if err := mapped(ctx, warmUp); err != nil {
 		return nil, joinStop(err, r)
 	}
 	r.load = func(ctx context.Context, d time.Duration) error {

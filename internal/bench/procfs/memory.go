@@ -49,6 +49,28 @@ func (p FS) Memory(pid int) (Memory, error) {
 	return m, nil
 }
 
+// UnreclaimableSlab is the memory of the kernel's small objects that it cannot give back, of everybody, in bytes: the field
+// SUnreclaim of /proc/meminfo.
+func (p FS) UnreclaimableSlab() (uint64, error) {
+	path := filepath.Join(string(p), "meminfo")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, fmt.Errorf("reading the kernel's memory: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		value, ok := strings.CutPrefix(line, "SUnreclaim:")
+		if !ok {
+			continue
+		}
+		kib, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 54)
+		if err != nil {
+			return 0, fmt.Errorf("reading %s: SUnreclaim: %w", path, err)
+		}
+		return kib << 10, nil
+	}
+	return 0, fmt.Errorf("reading %s: it has no SUnreclaim", path)
+}
+
 // KernelMaps is what the BPF maps of a process take in the kernel.
 type KernelMaps struct {
 	Maps  int

@@ -26,6 +26,10 @@ func TestSelf(t *testing.T) {
 	require.Positive(t, memory.Anon)
 	require.GreaterOrEqual(t, memory.Peak, memory.RSS)
 
+	slab, err := proc.UnreclaimableSlab()
+	require.NoError(t, err)
+	require.Greater(t, slab, uint64(1<<20))
+
 	idle, err := proc.HostIdle()
 	require.NoError(t, err)
 	require.Positive(t, idle.CPUs)

@@ -13,10 +13,14 @@ type Report struct {
 	Host Host
 	// Binary is the SHA-256 of the Collector that was measured, in hexadecimal: figures are of one build.
 	Binary   string
-	Exact    []Exact  `json:",omitempty"`
-	Busy     *Busy    `json:",omitempty"`
-	Web      []Web    `json:",omitempty"`
-	Switches []Switch `json:",omitempty"`
+	Exact    []Exact   `json:",omitempty"`
+	Busy     *Busy     `json:",omitempty"`
+	Web      []Web     `json:",omitempty"`
+	Switches []Switch  `json:",omitempty"`
+	Network  []Network `json:",omitempty"`
+	// OpenConnections are open at the same time, ShortConnections are closed at once.
+	OpenConnections  []Connections `json:",omitempty"`
+	ShortConnections *Connections  `json:",omitempty"`
 	// Notes say what was left out or disturbed, and why.
 	Notes   []string `json:",omitempty"`
 	Targets []Target
@@ -138,7 +142,25 @@ func (w Web) EngineMedian() time.Duration {
 	return median(all)
 }
 
-func median(values []time.Duration) time.Duration {
+// toReference is the median of a state's rounds over those of the reference in the same state, each over the one of its
+// own turn: what slows the host down for a while slows both. 0: there is no reference.
+func (r *Report) toReference(s Web) float64 {
+	for _, other := range r.Web {
+		if other.Program != Reference || other.Period != s.Period || other.KernelStacks != s.KernelStacks {
+			continue
+		}
+		var ratios []float64
+		for i, round := range s.Rounds {
+			if i < len(other.Rounds) && other.Rounds[i].PerRun > 0 {
+				ratios = append(ratios, float64(round.PerRun)/float64(other.Rounds[i].PerRun))
+			}
+		}
+		return median(ratios)
+	}
+	return 0
+}
+
+func median[T ~int64 | ~float64](values []T) T {
 	if len(values) == 0 {
 		return 0
 	}

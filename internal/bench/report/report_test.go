@@ -35,15 +35,36 @@ func whole() *Report {
 		Web: []Web{
 			{Program: Ours, Period: 10 * time.Millisecond, KernelStacks: true, Rounds: rounds(6200*time.Nanosecond, 6400*time.Nanosecond)},
 			{Program: Ours, Period: 10 * time.Millisecond, Rounds: rounds(2*time.Microsecond, 9*time.Microsecond, 2400*time.Nanosecond)},
-			{Program: Reference, Period: 10 * time.Millisecond, KernelStacks: true, Rounds: rounds(12600 * time.Nanosecond)},
+			{Program: Reference, Period: 10 * time.Millisecond, KernelStacks: true, Rounds: rounds(12400*time.Nanosecond, 6400*time.Nanosecond)},
 		},
 		Switches: []Switch{
 			{State: SwitchBare, Turns: []time.Duration{3000, 3900, 3100}},
 			{State: SwitchEmpty, Turns: []time.Duration{3175, 4075, 3270}},
+			{State: SwitchEmptyBoth, Turns: []time.Duration{3200, 4090, 3310}},
 			{State: SwitchOutside, Turns: []time.Duration{3230, 4120, 3330}},
 			{State: SwitchInside, Turns: []time.Duration{3390, 4310, 3480}},
 		},
+		Network: []Network{
+			{State: NetworkBare, Turns: turns(6000, 9000)},
+			{State: NetworkEmpty, Turns: turns(6600, 10000)},
+			{State: NetworkOutside, Turns: turns(6600, 10200)},
+			{State: NetworkInside, Turns: turns(7260, 10600)},
+		},
+		OpenConnections: []Connections{{
+			Ends: 1, Opened: 100000, Accepted: 100000, Counted: 100000, Maps: 10 << 20, Sockets: 30 << 20, Anon: 5 << 20,
+			Reports: []time.Duration{200 * time.Millisecond, 60 * time.Millisecond},
+		}},
+		ShortConnections: &Connections{Ends: 2, Opened: 100000, Accepted: 100000, Elapsed: 2 * time.Second, Counted: 199000,
+			Lost: map[string]uint64{"network/sockets_full": 900}},
 	}
+}
+
+// turns of a part, by CPU time.
+func turns(cpu ...time.Duration) (turns []NetworkTurn) {
+	for _, took := range cpu {
+		turns = append(turns, NetworkTurn{CPU: took, RequestRate: 100000})
+	}
+	return turns
 }
 
 func TestFigures(t *testing.T) {
@@ -56,13 +77,17 @@ func TestFigures(t *testing.T) {
 	require.Equal(t, 211880*time.Microsecond/7390, r.Busy.WholeRunPerSample())
 	require.Equal(t, 6300*time.Nanosecond, r.Web[0].Median(), "the mean of the two in the middle")
 	require.Equal(t, 2400*time.Nanosecond, r.Web[1].Median())
-	require.Equal(t, "0.50", r.ratio(r.Web[0]))
-	require.Equal(t, "-", r.ratio(r.Web[1]))
+	require.InDelta(t, 0.75, r.toReference(r.Web[0]), 1e-9, "the mean of 6.2/12.4 and 6.4/6.4")
+	require.Zero(t, r.toReference(r.Web[1]), "not measured")
 	require.Zero(t, (&Busy{}).KernelPerSample(), "nothing is divided by zero")
 	require.Zero(t, Web{}.Median())
 	require.EqualValues(t, 390, over(r.switchOf(SwitchInside), r.switchOf(SwitchBare)), "of each turn, not of the medians")
 	require.EqualValues(t, 55, over(r.switchOf(SwitchOutside), r.switchOf(SwitchEmpty)))
-	require.Zero(t, over(r.switchOf(SwitchEmptyBoth), r.switchOf(SwitchBare)), "not measured")
+	require.EqualValues(t, 30, over(r.switchOf(SwitchOutside), r.switchOf(SwitchEmptyBoth)))
+	require.Zero(t, over(r.switchOf("no such state"), r.switchOf(SwitchBare)), "not measured")
+	require.InDelta(t, 1.08, turnRatio(r.networkOf(NetworkInside), r.networkOf(NetworkEmpty)), 1e-9, "the mean of 1.10 and 1.06")
+	require.Zero(t, turnRatio(r.networkOf(NetworkEmptySame), r.networkOf(NetworkBare)), "not measured")
+	require.EqualValues(t, 45<<20, r.OpenConnections[0].Memory())
 }
 
 func TestTargetsKept(t *testing.T) {
@@ -72,25 +97,34 @@ func TestTargetsKept(t *testing.T) {
 		require.Equal(t, "PASS", target.Verdict(), target.Name)
 	}
 	require.True(t, r.Passed())
-	require.Len(t, r.Targets, 12)
+	require.Len(t, r.Targets, 20)
 }
 
 func TestTargetsMissed(t *testing.T) {
+	const shortTarget = "network: connections that are closed at once: connects and accepts against the programs' own count"
 	for name, c := range map[string]struct {
 		change func(*Report)
 		target string
 	}{
-		"lost":         {func(r *Report) { r.Busy.Lost["on_cpu/map_full"] = 1 }, "lost samples"},
-		"too many":     {func(r *Report) { r.Exact[0].Got = 1237 }, "samples of c against its CPU time"},
-		"too few":      {func(r *Report) { r.Exact[0].Got = 1163 }, "samples of c against its CPU time"},
-		"kernel":       {func(r *Report) { r.Web[0].Rounds = r.Web[2].Rounds }, "kernel time per sample, kernel+user, nginx and wrk, every 10ms"},
-		"user":         {func(r *Report) { r.Web[1].Rounds = r.Web[2].Rounds }, "kernel time per sample, user only, nginx and wrk, every 10ms"},
-		"engine":       {func(r *Report) { r.Busy.Engine = Split{Steady: 2 * r.Busy.Engine.Steady} }, "engine CPU per sample (its own account, steady)"},
-		"start-up":     {func(r *Report) { r.Busy.Engine.StartUp *= 2 }, "engine CPU per sample (its own account, with the start-up)"},
-		"process":      {func(r *Report) { r.Busy.Process.Steady *= 2 }, "engine CPU per sample (Collector less bare one, steady)"},
-		"memory":       {func(r *Report) { r.Busy.RSSAnon = 51 << 20 }, "RssAnon, highest"},
-		"maps":         {func(r *Report) { r.Busy.KernelMapBytes = 17 << 20 }, "kernel maps"},
-		"first sample": {func(r *Report) { r.Busy.FirstSamples[0] = time.Second }, "process start to first sample, median"},
+		"lost":              {func(r *Report) { r.Busy.Lost["on_cpu/map_full"] = 1 }, "lost samples"},
+		"too many":          {func(r *Report) { r.Exact[0].Got = 1237 }, "samples of c against its CPU time"},
+		"too few":           {func(r *Report) { r.Exact[0].Got = 1163 }, "samples of c against its CPU time"},
+		"kernel":            {func(r *Report) { r.Web[0].Rounds = r.Web[2].Rounds }, "kernel time per sample, kernel+user, nginx and wrk, every 10ms"},
+		"reference":         {func(r *Report) { r.Web[2].Rounds = []WebRound{{PerRun: 6100}, {PerRun: 6300}} }, "the same to the reference's, kernel+user, every 10ms"},
+		"user":              {func(r *Report) { r.Web[1].Rounds = r.Web[2].Rounds }, "kernel time per sample, user only, nginx and wrk, every 10ms"},
+		"engine":            {func(r *Report) { r.Busy.Engine = Split{Steady: 2 * r.Busy.Engine.Steady} }, "engine CPU per sample (its own account, steady)"},
+		"start-up":          {func(r *Report) { r.Busy.Engine.StartUp *= 2 }, "engine CPU per sample (its own account, with the start-up)"},
+		"process":           {func(r *Report) { r.Busy.Process.Steady *= 2 }, "engine CPU per sample (Collector less bare one, steady)"},
+		"memory":            {func(r *Report) { r.Busy.RSSAnon = 51 << 20 }, "RssAnon, highest"},
+		"maps":              {func(r *Report) { r.Busy.KernelMapBytes = 17 << 20 }, "kernel maps"},
+		"in scope":          {func(r *Report) { r.Network[3].Turns = turns(7300, 11100) }, "network: nginx's CPU time for a request, in scope, by that with empty programs"},
+		"out of scope":      {func(r *Report) { r.Network[2].Turns = turns(6900, 10400) }, "network: nginx's CPU time for a request, out of scope, by that with empty programs"},
+		"uncounted":         {func(r *Report) { r.OpenConnections[0].Counted-- }, "network: 100000 open connections: counted"},
+		"sockets":           {func(r *Report) { r.OpenConnections[0].Sockets *= 2 }, "network: 100000 open connections: memory, kernel and user"},
+		"report":            {func(r *Report) { r.OpenConnections[0].Reports[1] *= 5 }, "network: 100000 open connections: longest report"},
+		"short ones":        {func(r *Report) { r.ShortConnections.Counted -= 101 }, shortTarget},
+		"too many of these": {func(r *Report) { r.ShortConnections.Counted += 2101 }, shortTarget},
+		"first sample":      {func(r *Report) { r.Busy.FirstSamples[0] = time.Second }, "process start to first sample, median"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := whole()
@@ -129,7 +163,11 @@ func TestPrint(t *testing.T) {
 		"samples told incompletely, whole run 7 (on_cpu/stack_cut 7)",
 		"kernel time per sample 5.00 µs (7400 runs)",
 		"highest RssAnon, RssFile, RSS 30.0 MiB, 80.0 MiB, 110.0 MiB (bare Collector: RssAnon 12.0 MiB)",
-		"ebpf receiver 10ms kernel+user 6.30 µs 0.50 6.20 µs 6.40 µs 1000 1000 95 % 95 % 150 k 150 k 4.00 µs 0",
+		"ebpf receiver 10ms kernel+user 6.30 µs 0.75 6.20 µs 6.40 µs 1000 1000 95 % 95 % 150 k 150 k 4.00 µs 0",
+		"network, nginx in scope 8930 ns 1.194 1.080 0.000 100 k",
+		"memory: maps, for sockets, RssAnon 10.0 MiB, 30.0 MiB, 5.0 MiB",
+		"per second 50000",
+		"lost, by reason network/sockets_full 900",
 		"process start to first sample 230.0 ms (of 230.0 ms, 800.0 ms, 200.0 ms)",
 		"PASS process start to first sample, median 230.0 ms limit 700.0 ms",
 	} {

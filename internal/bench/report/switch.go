@@ -63,9 +63,10 @@ const (
 )
 
 func (r *Report) judgeSwitches(add addTarget) {
-	bare, empty := r.switchOf(SwitchBare), r.switchOf(SwitchEmpty)
+	bare, empty, both := r.switchOf(SwitchBare), r.switchOf(SwitchEmpty), r.switchOf(SwitchEmptyBoth)
 	outside, inside := r.switchOf(SwitchOutside), r.switchOf(SwitchInside)
 	measured := len(inside.Turns) > 0
 	duration(add, "off_cpu adds to a switch in scope, wait below min_block", maxSwitchInside, over(inside, bare), measured)
-	duration(add, "off_cpu adds to a switch out of scope, beyond an empty program", maxSwitchOutside, over(outside, empty), measured)
+	duration(add, "off_cpu adds to a switch out of scope, beyond empty programs on its hooks", maxSwitchOutside, over(outside, both), measured)
+	duration(add, "off_cpu adds to a switch out of scope, beyond one on sched_switch alone", maxSwitchOutside, over(outside, empty), measured)
 }

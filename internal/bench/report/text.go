@@ -34,6 +34,7 @@ func (r *Report) Print(to io.Writer) error {
 	}
 	r.printWeb(w)
 	r.printSwitches(w)
+	r.printNetwork(w)
 	fmt.Fprintf(w, "\nTargets\n")
 	for _, t := range r.Targets {
 		fmt.Fprintf(w, "  %s\t%s\t%s\tlimit %s\n", t.Verdict(), t.Name, t.Figure, t.Limit)
@@ -98,19 +99,16 @@ func (r *Report) printWeb(w io.Writer) {
 			rates = append(rates, fmt.Sprintf("%.0f k", round.RequestRate/1000))
 			lost += round.Lost
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f\n", s.Program, s.Period, stacksName(s), short(s.Median()), r.ratio(s),
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f\n", s.Program, s.Period, stacksName(s), short(s.Median()), ratio(r.toReference(s)),
 			strings.Join(rounds, " "), strings.Join(runs, " "), strings.Join(shares, " "), strings.Join(rates, " "), short(s.EngineMedian()), lost)
 	}
 }
 
-// ratio compares a state with the reference in the same state.
-func (r *Report) ratio(s Web) string {
-	for _, other := range r.Web {
-		if other.Program == Reference && other.Period == s.Period && other.KernelStacks == s.KernelStacks && other.Median() > 0 {
-			return fmt.Sprintf("%.2f", float64(s.Median())/float64(other.Median()))
-		}
+func ratio(r float64) string {
+	if r == 0 {
+		return "-"
 	}
-	return "-"
+	return fmt.Sprintf("%.2f", r)
 }
 
 func reasons(counts map[string]float64) string {

@@ -102,15 +102,46 @@ func renice(pid, nice int) error {
 	if err := unix.Setpriority(unix.PRIO_PROCESS, pid, nice); err != nil {
 		return fmt.Errorf("setting the nice level %d: %w", nice, err)
 	}
-	group := filepath.Join("/proc", strconv.Itoa(pid), "autogroup")
-	err := os.WriteFile(group, []byte(strconv.Itoa(nice)), 0)
+	return reniceGroup(strconv.Itoa(pid), nice)
+}
+
+func reniceGroup(process string, nice int) error {
+	err := os.WriteFile(filepath.Join("/proc", process, "autogroup"), []byte(strconv.Itoa(nice)), 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // a kernel without scheduling groups by session
+	}
+	if errors.Is(err, unix.EINVAL) && -20 <= nice && nice <= 19 {
+		// The process's session began in init's, and so is in the group that all others are in, which has no level
+		// (kernel/sched/fair.c, sched_group_set_shares).
+		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("setting the nice level %d of the scheduling group: %w", nice, err)
 	}
 	return nil
+}
+
+// Renice gives this process and its session's scheduling group a nice level, as [Start] does for what it starts: one who
+// looks at programs of precedence without having it looks too late. Every thread has a level of its own (sched(7)); those
+// that start later inherit it. Undo gives the group its level back, which outlives the process.
+func Renice(nice int) (undo func() error, err error) {
+	if nice == 0 {
+		return func() error { return nil }, nil
+	}
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return nil, fmt.Errorf("listing this process's threads: %w", err)
+	}
+	for _, thread := range threads {
+		tid, err := strconv.Atoi(thread.Name())
+		if err != nil {
+			return nil, fmt.Errorf("listing this process's threads: %w", err)
+		}
+		if err := unix.Setpriority(unix.PRIO_PROCESS, tid, nice); err != nil && !errors.Is(err, unix.ESRCH) {
+			return nil, fmt.Errorf("setting the nice level %d: %w", nice, err)
+		}
+	}
+	return func() error { return reniceGroup("self", 0) }, reniceGroup("self", nice)
 }
 
 // PID is the program's process id.

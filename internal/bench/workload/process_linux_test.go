@@ -85,6 +85,27 @@ func TestNice(t *testing.T) {
 	}
 }
 
+// TestRenice holds that no thread of this process is left behind. Without privileges the level cannot be taken back: 1 does
+// no harm.
+func TestRenice(t *testing.T) {
+	undo, err := Renice(0)
+	require.NoError(t, err)
+	require.NoError(t, undo(), "nothing to do")
+	undo, err = Renice(1)
+	require.NoError(t, err)
+	threads, err := os.ReadDir("/proc/self/task")
+	require.NoError(t, err)
+	for _, thread := range threads {
+		tid, err := strconv.Atoi(thread.Name())
+		require.NoError(t, err)
+		level, err := unix.Getpriority(unix.PRIO_PROCESS, tid)
+		require.NoError(t, err)
+		require.Equal(t, 20-1, level)
+		_ = unix.Setpriority(unix.PRIO_PROCESS, tid, 0)
+	}
+	require.NoError(t, undo())
+}
+
 // TestBusyKeepsItsTime holds that the programs end by themselves and are as busy as they should be.
 func TestBusyKeepsItsTime(t *testing.T) {
 	if _, err := exec.LookPath("gcc"); err != nil {
@@ -113,6 +134,7 @@ func TestRate(t *testing.T) {
 	var err error
 	c.Process, err = Start(t.Context(), shell("echo 'Requests/sec:  182345.67'", &c.output))
 	require.NoError(t, err)
+	<-c.Ended()
 	rate, err := c.Rate()
 	require.NoError(t, err)
 	require.Equal(t, 182345.67, rate)
@@ -120,6 +142,7 @@ func TestRate(t *testing.T) {
 	c = &Client{}
 	c.Process, err = Start(t.Context(), shell("echo unable to connect", &c.output))
 	require.NoError(t, err)
+	<-c.Ended()
 	_, err = c.Rate()
 	require.ErrorContains(t, err, `no request rate in "unable to connect\n"`)
 }
@@ -135,8 +158,9 @@ func TestWebAnswers(t *testing.T) {
 	}
 	web, err := StartWeb(t.Context(), t.TempDir(), 0)
 	require.NoError(t, err)
-	client, err := web.Load(t.Context(), time.Second)
+	client, err := web.Load(t.Context(), time.Minute)
 	require.NoError(t, err)
+	time.Sleep(time.Second)
 	rate, err := client.Rate()
 	require.NoError(t, err)
 	require.Greater(t, rate, 100.0)

@@ -92,10 +92,10 @@ type Client struct {
 	output bytes.Buffer
 }
 
-// Load starts wrk with one thread and 32 kept-alive connections for a time.
-func (w *Web) Load(ctx context.Context, duration time.Duration) (*Client, error) {
+// Load starts wrk with one thread and 32 kept-alive connections; it ends by itself after longest.
+func (w *Web) Load(ctx context.Context, longest time.Duration) (*Client, error) {
 	c := &Client{}
-	seconds := strconv.Itoa(int(duration/time.Second)) + "s"
+	seconds := strconv.Itoa(int(longest/time.Second)) + "s"
 	var err error
 	c.Process, err = Start(ctx, Command{
 		Name: "wrk", Path: w.wrk, Args: []string{"-t1", "-c32", "-d" + seconds, w.url},
@@ -104,10 +104,28 @@ func (w *Web) Load(ctx context.Context, duration time.Duration) (*Client, error)
 	return c, err
 }
 
+var requests = regexp.MustCompile(`(\d+) requests in `)
+
+// Requests waits for the run's end and returns how many requests wrk has counted.
+func (c *Client) Requests() (uint64, error) {
+	if _, err := c.Wait(); err != nil {
+		return 0, err
+	}
+	found := requests.FindStringSubmatch(c.output.String())
+	if found == nil {
+		return 0, fmt.Errorf("reading the output of wrk: no number of requests in %.500q", c.output.String())
+	}
+	return strconv.ParseUint(found[1], 10, 64)
+}
+
 var requestRate = regexp.MustCompile(`Requests/sec:\s+([0-9.]+)`)
 
-// Rate waits for the end of the run and returns the requests per second that wrk has counted.
+// Rate ends the run and returns the requests per second that wrk has counted: SIGINT, once
+// it is at work, makes it report early.
 func (c *Client) Rate() (float64, error) {
+	if err := c.cmd.Process.Signal(os.Interrupt); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return 0, fmt.Errorf("ending wrk: %w", err)
+	}
 	if _, err := c.Wait(); err != nil {
 		return 0, err
 	}

@@ -69,7 +69,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	order := flags.String("sort", "self", "`COLUMN` that orders the functions: self or total")
 	flags.IntVar(&opts.graphs.Keep, "flamegraphs", 0,
 		"also draw each list as DIR/flamegraph.html and keep the last `N` drawings below DIR/flamegraphs, 0 to 1000")
-	flags.BoolVar(&opts.once, "once", false, "print one list of what is in the file and end")
+	flags.BoolVar(&opts.once, "once", false, "print one list of what is in the file and end; an error if there is nothing")
 	if err := flags.Parse(args); err != nil {
 		return opts, err
 	}

@@ -75,6 +75,9 @@ func (r *runner) step(now time.Time) (bool, error) {
 		return false, err
 	}
 	r.top.oversized += r.follow.takeOversized()
+	if r.top.samples == 0 && r.opts.once {
+		return false, r.refuseNothing(now)
+	}
 	if r.top.samples == 0 {
 		return false, r.tellNothing(now)
 	}
@@ -133,6 +136,19 @@ func (r *runner) tellNothing(now time.Time) error {
 	}
 	r.told = why
 	return r.out.note(text)
+}
+
+// refuseNothing is the error of a list that is asked for once, when the file has
+// nothing for it. A line that is being written is waited for.
+func (r *runner) refuseNothing(now time.Time) error {
+	if r.follow.pending() && now.Before(r.due.Add(settle)) {
+		return nil
+	}
+	why := warnings(r.top)
+	if why == "" {
+		why = "the Collector has written no profile there; name the folder of its file exporter with -dir"
+	}
+	return fmt.Errorf("nothing to list in %s: %s", r.opts.path, why)
 }
 
 func later(a, b time.Time) time.Time {

@@ -59,6 +59,45 @@ func TestRunOnce(t *testing.T) {
 	require.Equal(t, fixtureList+"\n", out.String())
 }
 
+// TestRunOnceOfNothing holds that what was asked for once does not wait for a Collector that may never come.
+func TestRunOnceOfNothing(t *testing.T) {
+	const unwritten = "the Collector has written no profile there; name the folder of its file exporter with -dir"
+	whole := string(fixture(t))
+	for name, test := range map[string]struct {
+		content *string
+		want    string
+	}{
+		"no file":    {nil, unwritten},
+		"empty file": {new(string), unwritten},
+		"no OTLP":    {text("[]\n"), "not readable: 1 lines, the last: parsing OTLP JSON of 2 bytes: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), fileName)
+			if test.content != nil {
+				require.NoError(t, os.WriteFile(path, []byte(*test.content), 0o600))
+			}
+			var out bytes.Buffer
+			opts := options{path: path, interval: 100 * time.Millisecond, rows: 20, once: true}
+			err := run(context.Background(), opts, piped(&out), time.Now)
+			require.ErrorContains(t, err, "nothing to list in "+path+": "+test.want)
+			require.Empty(t, out.String())
+		})
+	}
+
+	// The first line is being written.
+	path := filepath.Join(t.TempDir(), fileName)
+	require.NoError(t, os.WriteFile(path, []byte(whole[:100]), 0o600))
+	r := &runner{opts: options{path: path, rows: 20, once: true}, out: piped(io.Discard), follow: follower{path: path}, top: newTop(start), due: start}
+	defer r.follow.close()
+	done, err := r.step(start.Add(settle - 1))
+	require.NoError(t, err)
+	require.False(t, done)
+	_, err = r.step(start.Add(settle))
+	require.ErrorContains(t, err, "nothing to list in ")
+}
+
+func text(s string) *string { return &s }
+
 // TestRunDraws holds that the flame graph of a list is of the same samples, and that lists go on without it.
 func TestRunDraws(t *testing.T) {
 	dir := t.TempDir()

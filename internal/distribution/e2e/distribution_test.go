@@ -28,7 +28,7 @@ func TestUserTurnsProfilesOff(t *testing.T) {
 func TestComponents(t *testing.T) {
 	out, err := exec.Command(binary(t, "otelcol-ebpf"), "components").Output()
 	require.NoError(t, err)
-	type component struct{ Name, Module string }
+	type component struct{ Name, Scheme string }
 	var got struct{ Receivers, Processors, Exporters, Extensions, Converters, Providers []component }
 	require.NoError(t, yaml.Unmarshal(out, &got))
 	names := func(list []component) (names []string) {
@@ -42,7 +42,11 @@ func TestComponents(t *testing.T) {
 		"transform"}, names(got.Processors))
 	require.ElementsMatch(t, []string{"debug", "file", "kafka", "nop", "otlp_grpc", "otlp_http", "prometheus"}, names(got.Exporters))
 	require.ElementsMatch(t, []string{"bearertokenauth", "file_storage", "health_check", "pprof", "zpages"}, names(got.Extensions))
-	require.Len(t, got.Providers, 4)
+	var schemes []string
+	for _, p := range got.Providers {
+		schemes = append(schemes, p.Scheme)
+	}
+	require.ElementsMatch(t, []string{"env", "file", "http", "yaml"}, schemes)
 }
 
 // TestRunConfigurationIsValid holds that what `make run` starts with is valid.

@@ -91,13 +91,13 @@ func TestFetchFromStore(t *testing.T) {
 	s := &Store{Dir: t.TempDir(), Log: t.Logf}
 	k := Kernels[1]
 	folder := filepath.Join(s.Dir, "linux-image-6.1.0-56-cloud-amd64")
-	require.NoError(t, os.MkdirAll(folder, 0o755))
+	require.NoError(t, os.MkdirAll(filepath.Join(folder, "modules"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "vmlinuz"), nil, 0o644))
 	require.NoError(t, os.MkdirAll(filepath.Join(s.Dir, "linux-image-6.1.0-57-cloud-amd64"), 0o755)) // half unpacked
 
 	img, ok := s.newestStored(k)
 	require.True(t, ok)
-	require.Equal(t, Image{Kernel: k, Package: "linux-image-6.1.0-56-cloud-amd64", Path: filepath.Join(folder, "vmlinuz")}, img)
+	require.Equal(t, Image{Kernel: k, Package: "linux-image-6.1.0-56-cloud-amd64", Path: filepath.Join(folder, "vmlinuz"), Modules: filepath.Join(folder, "modules")}, img)
 
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	cancel() // no command can run
@@ -119,6 +119,7 @@ func TestKeep(t *testing.T) {
 		root := t.TempDir()
 		require.NoError(t, os.MkdirAll(filepath.Join(root, filepath.Dir(file)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(root, file), []byte(name), 0o644))
+		addModules(t, root)
 		require.NoError(t, s.keep(root, name))
 		img, err := s.stored(Kernels[0], name)
 		require.NoError(t, err)

@@ -32,6 +32,14 @@ var Kernels = []Kernel{
 	{Name: "7.2", Pattern: `linux-binary-7\.2\.\d+\+deb\d+-cloud-amd64`, Instead: `linux-binary-[789]\.\d+\.\d+\+deb\d+-cloud-amd64`},
 }
 
+// packages are those that an image and its modules come in. From forky on the modules have one of their own.
+func packages(name string) []string {
+	if release, ok := strings.CutPrefix(name, "linux-binary-"); ok {
+		return []string{name, "linux-modules-" + release}
+	}
+	return []string{name}
+}
+
 // suites are where the kernels above live; security suites are those of the security archive.
 var (
 	archiveSuites  = []string{"bullseye", "bookworm", "trixie", "sid"}

@@ -21,6 +21,7 @@ type Image struct {
 	Kernel  Kernel
 	Package string // name of the package, with the point release
 	Path    string // of the compressed kernel
+	Modules string // folder with a folder of the kernel's release, in which are modules, numbered in the order of loading
 }
 
 // Store keeps unpacked kernels and apt's private state below one directory.
@@ -66,16 +67,18 @@ func (s *Store) image(ctx context.Context, k Kernel, name string) (Image, error)
 		return Image{}, fmt.Errorf("making a directory for %s: %w", name, err)
 	}
 	defer os.RemoveAll(work)
-	if err := s.run(ctx, work, "apt-get", "download", "-q", name); err != nil {
+	if err := s.run(ctx, work, "apt-get", append([]string{"download", "-q"}, packages(name)...)...); err != nil {
 		return Image{}, err
 	}
 	debs, err := filepath.Glob(filepath.Join(work, "*.deb"))
-	if err != nil || len(debs) != 1 {
-		return Image{}, fmt.Errorf("downloading %s: %d packages came instead of one", name, len(debs))
+	if err != nil || len(debs) != len(packages(name)) {
+		return Image{}, fmt.Errorf("downloading %s: %d packages came instead of %d", name, len(debs), len(packages(name)))
 	}
 	root := filepath.Join(work, "root")
-	if err := s.run(ctx, work, "dpkg", "-x", debs[0], root); err != nil {
-		return Image{}, err
+	for _, deb := range debs {
+		if err := s.run(ctx, work, "dpkg", "-x", deb, root); err != nil {
+			return Image{}, err
+		}
 	}
 	if err := s.keep(root, name); err != nil {
 		return Image{}, fmt.Errorf("storing the kernel of %s: %w", name, err)
@@ -86,34 +89,51 @@ func (s *Store) image(ctx context.Context, k Kernel, name string) (Image, error)
 // imagePatterns are where packages hold the kernel: up to Debian 13, and from then on.
 var imagePatterns = []string{"boot/vmlinuz-*", "usr/lib/modules/*/vmlinuz"}
 
-// keep moves the kernel of an unpacked package into the store, which holds either the whole of it or nothing.
+// keep moves the kernel of unpacked packages and the modules that tests need into the store. The kernel comes last: what
+// the store has of a kernel without it does not count.
 func (s *Store) keep(root, name string) error {
-	var found []string
-	for _, pattern := range imagePatterns {
-		files, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			return err
-		}
-		found = append(found, files...)
-	}
-	if len(found) != 1 {
-		return fmt.Errorf("looking for %s: %d files instead of one", strings.Join(imagePatterns, " or "), len(found))
-	}
-	if err := os.MkdirAll(s.folder(name), 0o755); err != nil {
+	image, err := onlyOne(root, imagePatterns, "files")
+	if err != nil {
 		return err
 	}
-	return os.Rename(found[0], s.imagePath(name))
+	if err := os.RemoveAll(s.folder(name)); err != nil {
+		return err
+	}
+	if err := keepModules(root, s.modulesPath(name)); err != nil {
+		return err
+	}
+	return os.Rename(image, s.imagePath(name))
+}
+
+// onlyOne returns what one of the patterns leads to below root; what says what that are, of which there must be one.
+func onlyOne(root string, patterns []string, what string) (string, error) {
+	var found []string
+	for _, pattern := range patterns {
+		paths, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			return "", err
+		}
+		found = append(found, paths...)
+	}
+	if len(found) != 1 {
+		return "", fmt.Errorf("looking for %s: %d %s instead of one", strings.Join(patterns, " or "), len(found), what)
+	}
+	return found[0], nil
 }
 
 func (s *Store) folder(name string) string    { return filepath.Join(s.Dir, name) }
 func (s *Store) imagePath(name string) string { return filepath.Join(s.folder(name), "vmlinuz") }
 
+func (s *Store) modulesPath(name string) string { return filepath.Join(s.folder(name), "modules") }
+
 // stored returns the image of a package that was unpacked before.
 func (s *Store) stored(k Kernel, name string) (Image, error) {
-	if _, err := os.Stat(s.imagePath(name)); err != nil {
-		return Image{}, fmt.Errorf("looking for a stored kernel: %w", err)
+	for _, path := range []string{s.imagePath(name), s.modulesPath(name)} {
+		if _, err := os.Stat(path); err != nil {
+			return Image{}, fmt.Errorf("looking for a stored kernel: %w", err)
+		}
 	}
-	return Image{Kernel: k, Package: name, Path: s.imagePath(name)}, nil
+	return Image{Kernel: k, Package: name, Path: s.imagePath(name), Modules: s.modulesPath(name)}, nil
 }
 
 func (s *Store) newestStored(k Kernel) (Image, bool) {

@@ -10,6 +10,7 @@ import "time"
 const (
 	ManifestPath = "/kerneltest.json"
 	TestbinPath  = "/testbin" // prebuilt helper programs; see package testbin
+	ModulesPath  = "/modules" // a folder for each kernel's release, with modules in the order of loading
 )
 
 // Lines that init prints, each at the start of a line of the console.

@@ -47,8 +47,12 @@ func run() error {
 	if err := unix.Uname(&uts); err != nil {
 		return fmt.Errorf("asking for the kernel's release: %w", err)
 	}
-	if err := guest.AnnounceKernel(os.Stdout, unix.ByteSliceToString(uts.Release[:])); err != nil {
+	release := unix.ByteSliceToString(uts.Release[:])
+	if err := guest.AnnounceKernel(os.Stdout, release); err != nil {
 		return err
+	}
+	if err := loadModules(filepath.Join(guest.ModulesPath, release)); err != nil {
+		fmt.Printf("init: %v\n", err) // as above
 	}
 	m, err := readManifest()
 	if err != nil {

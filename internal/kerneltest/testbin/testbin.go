@@ -8,7 +8,8 @@
 //
 //	// cflags: -O2 -fno-omit-frame-pointer
 //
-// The matrix builds each of them statically under the file's name without .c, so names must be unique among packages.
+// The matrix builds each of them statically under the file's name without .c, so names must be unique among packages. A Go program of a
+// folder below testdata is built stripped, under the folder's name.
 package testbin // import "github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 
 import (
@@ -28,7 +29,19 @@ const Env = "EBPFRECEIVER_TESTBIN"
 // flags are added to those of the file and are not known to prebuilt programs. Without a C compiler the test is skipped.
 func C(t testing.TB, source string, flags ...string) string {
 	t.Helper()
-	name := strings.TrimSuffix(filepath.Base(source), ".c")
+	return program(t, strings.TrimSuffix(filepath.Base(source), ".c"), func(path string) error { return Compile(source, path, flags...) })
+}
+
+// Go returns the path of a program of a folder such as "testdata/gogrow", static and stripped, built from its main.go unless it is
+// prebuilt. Without a Go compiler the test is skipped.
+func Go(t testing.TB, folder string) string {
+	t.Helper()
+	return program(t, filepath.Base(folder), func(path string) error { return CompileGo(folder, path) })
+}
+
+// program finds a prebuilt program by its name, or has it built.
+func program(t testing.TB, name string, build func(path string) error) string {
+	t.Helper()
 	if dir := os.Getenv(Env); dir != "" {
 		path := filepath.Join(dir, name)
 		if _, err := os.Stat(path); err != nil {
@@ -37,14 +50,25 @@ func C(t testing.TB, source string, flags ...string) string {
 		return path
 	}
 	path := filepath.Join(t.TempDir(), name)
-	err := Compile(source, path, flags...)
+	err := build(path)
 	if errors.Is(err, exec.ErrNotFound) {
-		t.Skipf("no C compiler: %v", err)
+		t.Skipf("no compiler: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// CompileGo builds the Go program of a folder, static and stripped.
+func CompileGo(folder, target string) error {
+	source := filepath.Join(folder, "main.go")
+	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", target, source)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("compiling %s: %w: %s", source, err, out)
+	}
+	return nil
 }
 
 // Compile builds a C file with gcc, with the flags that the file asks for and more.

@@ -43,3 +43,14 @@ func TestCompileErrors(t *testing.T) {
 	require.NoError(t, os.WriteFile(bad, []byte("int main("), 0o644))
 	require.ErrorContains(t, Compile(bad, filepath.Join(t.TempDir(), "bad")), "compiling "+bad)
 }
+
+func TestGo(t *testing.T) {
+	folder := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "main.go"), []byte("package main\n\nimport \"os\"\n\nfunc main() { os.Exit(7) }\n"), 0o644))
+	t.Setenv(Env, "")
+	err := exec.Command(Go(t, folder)).Run()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, 7, exit.ExitCode())
+	require.ErrorContains(t, CompileGo(t.TempDir(), filepath.Join(t.TempDir(), "x")), "main.go")
+}

@@ -115,6 +115,7 @@ func (a *attacher) rouse() {
 
 // run looks at what is due until the context ends, and detaches from all then.
 func (a *attacher) run(ctx context.Context) {
+	var again <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -123,15 +124,37 @@ func (a *attacher) run(ctx context.Context) {
 			}
 			return
 		case <-a.wake:
+		case <-again:
 		}
-		pids, paused := a.take()
-		for _, pid := range pids {
-			if ctx.Err() == nil {
-				a.config.Charge(func() { a.visit(pid, paused) })
-			}
+		again = nil
+		if soonest := a.visitDue(ctx); soonest > 0 {
+			again = time.After(soonest)
 		}
 		pause(ctx, lookPause)
 	}
+}
+
+// visitDue looks at what is due and says when to do so again, 0 for when it is told to: of a process whose mappings change all the time
+// they are read less often.
+func (a *attacher) visitDue(ctx context.Context) (soonest time.Duration) {
+	pids, paused := a.take()
+	for _, pid := range pids {
+		if ctx.Err() != nil {
+			break
+		}
+		var wait time.Duration
+		a.config.Charge(func() { wait = a.visit(pid, paused) })
+		if wait == 0 {
+			continue
+		}
+		a.mu.Lock()
+		a.due[pid] = struct{}{}
+		a.mu.Unlock()
+		if soonest == 0 || wait < soonest {
+			soonest = wait
+		}
+	}
+	return soonest
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -161,8 +184,8 @@ func (a *attacher) take() (pids []uint32, paused bool) {
 	return pids, a.paused
 }
 
-// visit makes true what should be of a process.
-func (a *attacher) visit(pid uint32, paused bool) {
+// visit makes true what should be of a process; wait is how long that has to be put off, or 0.
+func (a *attacher) visit(pid uint32, paused bool) (wait time.Duration) {
 	id, inScope := a.config.Decide(pid)
 	t := a.attached[pid]
 	if t != nil && (!inScope || t.id != id) {
@@ -170,15 +193,20 @@ func (a *attacher) visit(pid uint32, paused bool) {
 		t = nil
 	}
 	if !inScope {
-		return
+		return 0
 	}
 	if t == nil {
 		if len(a.attached) >= maxAttached {
 			a.lose(fmt.Errorf("process %d: %d are attached to, which is the most: narrow observe::memory::targets", pid, maxAttached))
-			return
+			return 0
 		}
 		t = &target{id: id, files: map[symbol.FileKey]*attachment{}}
 		a.attached[pid] = t
+	}
+	if t.space != nil && !paused {
+		if wait := t.space.RefreshIn(); wait > 0 {
+			return wait
+		}
 	}
 	if err := a.update(t, paused); err != nil {
 		a.leave(pid)
@@ -186,6 +214,7 @@ func (a *attacher) visit(pid uint32, paused bool) {
 			a.lose(fmt.Errorf("reading what process %d has mapped: %w", pid, err))
 		}
 	}
+	return 0
 }
 
 // update reads the mappings of a process and attaches to the allocators among

@@ -97,7 +97,7 @@ var faultShape = stacks.Shape{
 // object is an object of this kind, which takes user stacks alone.
 func object(config Config, what string, spec *ebpf.CollectionSpec, shape stacks.Shape) stacks.Object {
 	return stacks.Object{
-		What: what, Spec: spec, Shape: shape, UserStacks: true, MaxDepth: stacks.MaxDepth,
+		What: what, Spec: spec, Shape: shape, UserStacks: true, MaxDepth: stacks.DefaultDepth,
 		MapBytes: config.MapBytes, SampleBytes: config.SampleBytes, SysRoot: config.SysRoot, ProcRoot: config.ProcRoot,
 	}
 }
@@ -130,7 +130,7 @@ func (f *Faults) LeftOut() error { return f.events.LeftOut() }
 func (f *Faults) Attached() int { return len(f.links) + f.events.Len() }
 
 // Costs reads the kernel's run-time statistics of the programs.
-func (f *Faults) Costs() ([]observe.ProgramCost, error) { return stacks.Costs(f.coll) }
+func (f *Faults) Costs() ([]observe.ProgramCost, error) { return observe.Costs(f.coll) }
 
 // Close stops counting and frees everything.
 func (f *Faults) Close() error {

@@ -134,19 +134,20 @@ func (m *Malloc) shape() stacks.Shape {
 func (m *Malloc) DrainInterval() time.Duration { return drainInterval }
 
 // Report returns the interval's allocations, and what is in use at its end.
-func (m *Malloc) Report(until time.Time) []*model.Profile {
+func (m *Malloc) Report(until time.Time) model.Findings {
 	since := m.since
 	m.since = until
-	profiles := m.Record.Report(until)
+	found := m.Record.Report(until)
 	if !m.config.Live || m.paused {
 		m.live.idle()
-		return profiles
+		return found
 	}
 	inUse, err := m.live.report(since, until, int64(m.distance))
 	if err != nil {
 		m.config.Logger.Error("Reading which allocations are in use", zap.Error(err))
 	}
-	return append(profiles, inUse...)
+	found.Profiles = append(found.Profiles, inUse...)
+	return found
 }
 
 // SetLevel doubles the distance between samples with each level. At the last one
@@ -219,7 +220,7 @@ func (m *Malloc) count(what bindings.MemoryMallocAllocationCount) uint64 {
 
 // Costs reads the kernel's run-time statistics of the programs. What a breakpoint
 // costs a program is not in them.
-func (m *Malloc) Costs() ([]observe.ProgramCost, error) { return stacks.Costs(m.coll) }
+func (m *Malloc) Costs() ([]observe.ProgramCost, error) { return observe.Costs(m.coll) }
 
 // MapBytes is the memory of the tables and of the map of what is in use.
 func (m *Malloc) MapBytes() uint64 { return m.Tables.MapBytes() + m.live.mapBytes() }

@@ -38,6 +38,8 @@ type steady struct {
 	out *bufio.Reader
 	// left says that the program is not in scope any more.
 	left atomic.Bool
+	// space is where its mappings are known, once it was looked at.
+	space atomic.Pointer[symbol.AddressSpace]
 }
 
 func observeSteady(t *testing.T, distance uint64) *steady {
@@ -67,7 +69,12 @@ func observeSteady(t *testing.T, distance uint64) *steady {
 	host.Everybody = true
 	s.Malloc, err = StartMalloc(MallocConfig{
 		Config:   Config{MapBytes: 16 << 20, SampleBytes: 16 << 20, SysRoot: "/sys", ProcRoot: "/proc"},
-		Distance: distance, Live: true, Open: symbols.Open, Logger: zap.NewNop(),
+		Distance: distance, Live: true, Logger: zap.NewNop(),
+		Open: func(id model.ProcessID) (*symbol.AddressSpace, error) {
+			space, err := symbols.Open(id)
+			s.space.Store(space)
+			return space, err
+		},
 		Decide: func(pid uint32) (model.ProcessID, bool) { return id, pid == id.PID && !s.left.Load() },
 		Charge: func(work func()) { work() },
 	}, loader, tracker.SharedMaps(), host)
@@ -111,7 +118,7 @@ func (s *steady) totals() (sums map[string]int64, period int64) {
 	s.t.Helper()
 	require.NoError(s.t, s.Drain())
 	sums = map[string]int64{}
-	for _, p := range s.Report(time.Now()) {
+	for _, p := range s.Report(time.Now()).Profiles {
 		period = p.Period
 		require.Equal(s.t, model.ValueType{Type: "space", Unit: "bytes"}, p.PeriodType)
 		for _, one := range p.Samples {
@@ -166,6 +173,24 @@ func must(t *testing.T, costs func() ([]observe.ProgramCost, error)) []observe.P
 	all, err := costs()
 	require.NoError(t, err)
 	return all
+}
+
+// TestManyLooks holds that a process whose mappings are said to change all the time is read less and less often, and that the last
+// change is seen.
+func TestManyLooks(t *testing.T) {
+	s := observeSteady(t, 1000)
+	readings, last := 0, time.Time{}
+	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		s.Look(s.pid)
+		if at := s.space.Load().ReadSince(); at != last {
+			readings, last = readings+1, at
+		}
+	}
+	require.LessOrEqual(t, readings, 26, "20 of 50 ms, and those before that are nearer")
+	require.Greater(t, readings, 3)
+	told := time.Now()
+	s.Look(s.pid)
+	require.Eventually(t, func() bool { return s.space.Load().ReadSince().After(told) }, 10*time.Second, time.Millisecond)
 }
 
 // TestGone holds that a process that goes out of scope is detached from.

@@ -53,6 +53,8 @@ func (h *Host) KernelFrames(dst []*model.Frame, addresses []uint64) []*model.Fra
 type Subject struct {
 	Named *model.Process
 	Ended bool // before its mappings could be read
+	// Astray is how many of the outermost addresses of its stacks lie in no code.
+	Astray int
 }
 
 // Process implements [observe.Subject].
@@ -63,7 +65,7 @@ func (s *Subject) Gone() bool { return s.Ended }
 
 // UserFrames implements [observe.Subject].
 func (s *Subject) UserFrames(dst []*model.Frame, addresses []uint64, _ uint64) []*model.Frame {
-	return appendFrames(dst, model.FrameNative, addresses)
+	return appendFrames(dst, model.FrameNative, addresses[:max(len(addresses)-s.Astray, 0)])
 }
 
 func appendFrames(dst []*model.Frame, kind model.FrameType, addresses []uint64) []*model.Frame {

@@ -64,12 +64,9 @@ func featuresOf(loader *kernel.Loader, sysRoot, procRoot string) (features, erro
 
 // trim takes out of an object what the kernel has not. threads and departures bound
 // what is kept of threads, where it is kept in maps.
-func (f features) trim(spec *ebpf.CollectionSpec, threads, departures uint32) error {
+func (f features) trim(spec *ebpf.CollectionSpec, threads uint32) error {
 	wanted := f.programs()
 	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return !slices.Contains(wanted, name) })
-	if f.alone() {
-		spec.Maps[bindings.OffCPUMapOffcpuDepartures].MaxEntries = departures
-	}
 	if !f.taskStorage {
 		spec.Maps[bindings.OffCPUMapOffcpuThreadIds].MaxEntries = threads
 		// The verifier looks at no call that needs it; the map must exist all the same.

@@ -24,10 +24,6 @@ const (
 	// where task storage cannot be used; threadBytes is what each takes.
 	threadsByID = 32768
 	threadBytes = 96
-	// departureBytes is what the stack of a thread takes that has left, where stacks
-	// are taken then; maxDepartures bounds their number.
-	departureBytes = 2240
-	maxDepartures  = 8192
 )
 
 // Observer is the running off-CPU observation.
@@ -40,7 +36,7 @@ type Observer struct {
 	pace     stacks.Pace
 	epoch    uint32 // scopes are looked at again in each
 
-	departures uint32 // the most threads of which a stack is kept; 0 where that is not needed
+	departures departures
 
 	overMax, lostThread, lostUntold, stackless atomic.Uint64
 	attached                                   atomic.Int64
@@ -66,10 +62,15 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 	o := &Observer{config: config, features: has, pace: stacks.NewPace(), epoch: 1}
 	tableBytes := config.MapBytes
 	if has.alone() {
+		depth, err := stacks.DepthOf(config.MaxDepth, config.ProcRoot)
+		if err != nil {
+			return nil, err
+		}
 		tableBytes /= 2
-		o.departures = uint32(min(maxDepartures, tableBytes/departureBytes))
+		o.departures = planDepartures(depth, tableBytes)
 	}
-	if err := has.trim(spec, threadsByID, o.departures); err != nil {
+	o.departures.apply(spec)
+	if err := has.trim(spec, threadsByID); err != nil {
 		return nil, fmt.Errorf("preparing the off-CPU programs: %w", err)
 	}
 	o.coll, o.Record, err = stacks.Object{
@@ -128,8 +129,19 @@ func (o *Observer) count() error {
 // SetLevel doubles the shortest wait whose stack is taken with each level.
 func (o *Observer) SetLevel(level int) error {
 	return errors.Join(
-		o.set(bindings.OffCPUVarMinBlock, o.config.MinBlock<<level),
+		o.set(bindings.OffCPUVarMinBlock, minBlock(o.config.MinBlock, level)),
 		o.set(bindings.OffCPUVarMaxBlock, o.config.MaxBlock))
+}
+
+// leastReduced is what doubling begins at where less was configured: nothing doubled is
+// nothing.
+const leastReduced = 50 * time.Microsecond
+
+func minBlock(configured time.Duration, level int) time.Duration {
+	if level == 0 {
+		return configured
+	}
+	return max(configured, leastReduced) << level
 }
 
 func (o *Observer) set(name string, value time.Duration) error {
@@ -162,7 +174,7 @@ func (o *Observer) Losses() []observe.Loss {
 }
 
 // Costs reads the kernel's run-time statistics of the programs.
-func (o *Observer) Costs() ([]observe.ProgramCost, error) { return stacks.Costs(o.coll) }
+func (o *Observer) Costs() ([]observe.ProgramCost, error) { return observe.Costs(o.coll) }
 
 // MapBytes is the memory of the tables, and of what is kept of threads where their
 // number is bounded; task storage comes and goes with the threads.
@@ -171,7 +183,7 @@ func (o *Observer) MapBytes() uint64 {
 	if !o.features.taskStorage {
 		bytes += threadsByID * threadBytes
 	}
-	return bytes + uint64(o.departures)*departureBytes
+	return bytes + o.departures.mapBytes()
 }
 
 // Close stops observing and frees everything.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -24,7 +25,7 @@ import (
 
 func config() Config {
 	return Config{
-		MinBlock: time.Millisecond, KernelStacks: true, UserStacks: true, MaxDepth: stacks.MaxDepth,
+		MinBlock: time.Millisecond, KernelStacks: true, UserStacks: true, MaxDepth: stacks.DefaultDepth,
 		MapBytes: 32 << 20, SampleBytes: 64 << 20, SysRoot: "/sys", ProcRoot: "/proc",
 	}
 }
@@ -70,7 +71,7 @@ func watch(t *testing.T, config Config, change func(*features)) *watching {
 func (w *watching) look() {
 	w.t.Helper()
 	require.NoError(w.t, w.Drain())
-	for _, p := range w.Report(time.Now()) {
+	for _, p := range w.Report(time.Now()).Profiles {
 		for _, s := range p.Samples {
 			w.seen[s.ThreadID] = append(w.seen[s.ThreadID], s)
 		}
@@ -156,19 +157,23 @@ func TestWaits(t *testing.T) {
 		c := config()
 		c.MinBlock = long / 2
 		w := watch(t, c, change)
-		var longest, whole time.Duration
+		var longest, late, whole time.Duration
+		shorts := 5
 		tid := thread(func() {
 			began := time.Now()
 			for range 5 {
 				longest += sleep(long)
-				sleep(short)
+				if took := sleep(short); took > c.MinBlock/2 { // it has waited for a CPU, too
+					late += took
+					shorts--
+				}
 			}
 			whole = time.Since(began)
 		})
 		time.Sleep(10 * time.Millisecond) // until the thread is gone
 		w.look()
-		between(t, 5*long, longest, w.told(tid, model.BlockSleep))
-		between(t, 5*short, whole-5*long, w.told(tid, model.BlockShort))
+		between(t, 5*long, longest+late, w.told(tid, model.BlockSleep))
+		between(t, time.Duration(shorts)*short, whole-5*long, w.told(tid, model.BlockShort))
 		frames := 0
 		comm, err := os.ReadFile("/proc/self/comm")
 		require.NoError(t, err)
@@ -233,18 +238,48 @@ func TestFewStacks(t *testing.T) {
 	require.Less(t, without, told)
 }
 
+// waitBelow sleeps so many calls further down.
+//
+//go:noinline
+func waitBelow(calls int, d time.Duration) time.Duration {
+	if calls == 0 {
+		return sleep(d)
+	}
+	return waitBelow(calls-1, d) + 1
+}
+
+// TestDeepWaits has waits below more frames than are taken unless told otherwise.
+func TestDeepWaits(t *testing.T) {
+	const calls, asleep = 400, 20 * time.Millisecond
+	variants(t, func(t *testing.T, change func(*features)) {
+		c := config()
+		c.MaxDepth = stacks.MaxDepth
+		w := watch(t, c, change)
+		tid := thread(func() { waitBelow(calls, asleep) })
+		w.look()
+		deepest := 0
+		for _, s := range w.seen[uint32(tid)] {
+			deepest = max(deepest, len(s.Frames))
+		}
+		require.Greater(t, deepest, calls)
+		unwinders := uint64(ebpf.MustPossibleCPU()) << 16
+		require.LessOrEqual(t, w.MapBytes(), c.MapBytes+threadsByID*threadBytes+unwinders)
+		require.Zero(t, w.loss("stack_cut"))
+	})
+}
+
 // TestMaxBlock holds that what waits for too long is counted instead.
 func TestMaxBlock(t *testing.T) {
 	c := config()
-	c.MaxBlock = 100 * time.Millisecond
+	c.MaxBlock = 400 * time.Millisecond
 	w := watch(t, c, nil)
 	var within time.Duration
 	tid := thread(func() {
-		within = sleep(10 * time.Millisecond)
+		within = sleep(50 * time.Millisecond)
 		sleep(2 * c.MaxBlock)
 	})
 	w.look()
-	between(t, 10*time.Millisecond, within, w.told(tid, model.BlockSleep))
+	between(t, 50*time.Millisecond, within, w.told(tid, model.BlockSleep))
 	require.NotZero(t, w.loss("over_max_block"))
 }
 

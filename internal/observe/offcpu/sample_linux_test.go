@@ -7,6 +7,7 @@ package offcpu
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,4 +49,12 @@ func TestDescribe(t *testing.T) {
 		require.Equal(t, want, s.BlockReason)
 		require.Len(t, s.Frames, 1)
 	}
+}
+
+func TestLevelsReduceWhateverWasConfigured(t *testing.T) {
+	require.Zero(t, minBlock(0, 0), "as configured")
+	require.Equal(t, time.Millisecond, minBlock(time.Millisecond, 0))
+	require.Equal(t, 8*time.Millisecond, minBlock(time.Millisecond, 3))
+	require.Equal(t, 100*time.Microsecond, minBlock(0, 1))
+	require.Equal(t, 3200*time.Microsecond, minBlock(0, 6))
 }

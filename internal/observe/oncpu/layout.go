@@ -23,11 +23,11 @@ type layout struct {
 // planLayout gives each table room for a second of samples, as far as two tables
 // for each CPU stay below mapBytes, and empties them before four fifths of it
 // can be full.
-func planLayout(period time.Duration, frames int, cpus int, mapBytes uint64) layout {
-	worst := uint64(stacks.EntryHeadBytes + 2*8*frames)
-	wanted := worst*uint64(maxDrainInterval/period+1)*5/4 + stacks.EntryBytesMax
+func planLayout(period time.Duration, depth stacks.Depth, cpus int, mapBytes uint64) layout {
+	worst := uint64(depth.EntryBytes())
+	wanted := worst * (uint64(maxDrainInterval/period+1)*5/4 + 1)
 	arena := stacks.ArenaShare(wanted, mapBytes, cpus)
-	room := (uint64(arena)-stacks.EntryBytesMax)/worst + 1
+	room := uint64(arena) / worst
 	interval := time.Duration(room) * period * 4 / 5
 	return layout{
 		arenaBytes:    arena,

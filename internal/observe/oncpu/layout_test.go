@@ -11,8 +11,14 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
 )
 
+// depth is that of stacks of which so many frames are taken, of the kernel's as many as it gives.
+func depth(frames int) stacks.Depth {
+	kernel := min(frames, stacks.DefaultDepth)
+	return stacks.Depth{User: stacks.Cut{Asked: frames, Told: frames}, Kernel: stacks.Cut{Asked: kernel, Told: kernel}}
+}
+
 // capacity is the number of the largest entries that an arena takes.
-func capacity(arena, entry int) int { return (arena-stacks.EntryBytesMax)/entry + 1 }
+func capacity(arena, entry int) int { return arena / entry }
 
 func TestPlanLayout(t *testing.T) {
 	for _, c := range []struct {
@@ -26,10 +32,11 @@ func TestPlanLayout(t *testing.T) {
 		{time.Second, 127, 2, 32 << 20, layout{32768, time.Second}},
 		{time.Millisecond, 127, 2, 32 << 20, layout{524288, 197600 * time.Microsecond}},
 		{time.Millisecond, 127, 512, 32 << 20, layout{32768, 50 * time.Millisecond}},
-		{time.Millisecond, 1, 2, 32 << 20, layout{131072, 992 * time.Millisecond}},
+		{time.Millisecond, 1, 2, 32 << 20, layout{126976, 976 * time.Millisecond}},
+		{9 * time.Millisecond, 1024, 2, 32 << 20, layout{524288, 403200 * time.Microsecond}},
 		{9 * time.Millisecond, 127, 1, 0, layout{32768, 108 * time.Millisecond}},
 	} {
-		require.Equal(t, c.want, planLayout(c.period, c.frames, c.cpus, c.mapBytes), "%+v", c)
+		require.Equal(t, c.want, planLayout(c.period, depth(c.frames), c.cpus, c.mapBytes), "%+v", c)
 	}
 }
 
@@ -48,8 +55,8 @@ func TestLayoutHoldsEveryInterval(t *testing.T) {
 }
 
 func checkLayout(t *testing.T, period time.Duration, frames, cpus int, mapBytes uint64) {
-	l := planLayout(period, frames, cpus, mapBytes)
-	worst := stacks.EntryHeadBytes + 2*8*frames
+	l := planLayout(period, depth(frames), cpus, mapBytes)
+	worst := depth(frames).EntryBytes()
 	bad := func(what string) {
 		t.Helper()
 		t.Fatalf("period %s, %d frames, %d CPUs, %d bytes: %+v: %s", period, frames, cpus, mapBytes, l, what)

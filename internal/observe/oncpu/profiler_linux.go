@@ -48,7 +48,7 @@ func Start(config Config, loader *kernel.Loader, shared map[string]*ebpf.Map, ho
 		KernelStacks: config.KernelStacks, UserStacks: config.UserStacks, MaxDepth: config.MaxDepth,
 		SampleBytes: config.SampleBytes, SysRoot: config.SysRoot, ProcRoot: config.ProcRoot,
 		Arena: func(cpus int, depth stacks.Depth) uint32 {
-			p.layout = planLayout(config.Period, depth.Asked, cpus, config.MapBytes)
+			p.layout = planLayout(config.Period, depth, cpus, config.MapBytes)
 			return p.layout.arenaBytes
 		},
 	}.Load(loader, shared, host)
@@ -153,7 +153,7 @@ func (p *Profiler) CPUsChanged() error {
 func (p *Profiler) Attached() int { return p.events.Len() }
 
 // Costs reads the kernel's run-time statistics of the program.
-func (p *Profiler) Costs() ([]observe.ProgramCost, error) { return stacks.Costs(p.coll) }
+func (p *Profiler) Costs() ([]observe.ProgramCost, error) { return observe.Costs(p.coll) }
 
 // Close stops sampling and frees everything.
 func (p *Profiler) Close() error {

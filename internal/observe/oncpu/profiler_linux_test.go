@@ -40,7 +40,7 @@ type sampling struct {
 
 func config(period time.Duration) Config {
 	return Config{
-		Period: period, KernelStacks: true, UserStacks: true, MaxDepth: stacks.MaxDepth,
+		Period: period, KernelStacks: true, UserStacks: true, MaxDepth: stacks.DefaultDepth,
 		MapBytes: 32 << 20, SampleBytes: 64 << 20, SysRoot: "/sys", ProcRoot: "/proc",
 	}
 }
@@ -97,7 +97,7 @@ func (s *sampling) drain() {
 
 // samples returns all samples of a process and how much CPU time they stand for.
 func (s *sampling) samples(pid uint32) (samples []model.Sample, total time.Duration) {
-	s.profiles = append(s.profiles, s.Report(time.Now())...)
+	s.profiles = append(s.profiles, s.Report(time.Now()).Profiles...)
 	for _, p := range s.profiles {
 		if p.Process.ID.PID != pid {
 			continue
@@ -154,7 +154,7 @@ func TestNothingIsLost(t *testing.T) {
 			require.Len(t, costs, 1)
 
 			delivered := uint64(0)
-			for _, p := range s.Report(time.Now()) {
+			for _, p := range s.Report(time.Now()).Profiles {
 				for _, one := range p.Samples {
 					delivered += uint64(one.Values[0])
 				}
@@ -204,18 +204,21 @@ func descend(depth int) int {
 func TestMaxDepth(t *testing.T) {
 	deep := testbin.C(t, "testdata/deep.c")
 	for _, c := range []struct {
-		depth, frames int
-		err           model.StackError
+		max, depth, frames int
+		err                model.StackError
 	}{
-		{100, 10, model.StackCut},
-		{3, 6, model.StackNoTable}, // burn, recurse 4 times, main; then libc's, which have no frame pointer
+		{10, 100, 10, model.StackCut},
+		{10, 3, 6, model.StackNoTable}, // burn, recurse 4 times, main; then libc's, which have no frame pointer
+		{stacks.DefaultDepth, 127, stacks.DefaultDepth, model.StackCut},
+		{stacks.MaxDepth, 1000, 1003, model.StackNoTable},
+		{stacks.MaxDepth, 3000, stacks.MaxDepth, model.StackCut},
 	} {
 		share := 0.9
 		if emulated {
 			share = 0.5 // the start of the program takes long
 		}
 		conf := config(time.Millisecond)
-		conf.MaxDepth, conf.KernelStacks = 10, false
+		conf.MaxDepth, conf.KernelStacks = c.max, false
 		s := sample(t, conf)
 		pid, _ := s.run(nil, deep, strconv.Itoa(c.depth), "300")
 		samples, _ := s.samples(pid)
@@ -230,10 +233,10 @@ func TestMaxDepth(t *testing.T) {
 			if len(one.Frames) >= c.frames && one.Error == c.err {
 				matching += one.Values[0]
 			}
-			require.LessOrEqual(t, len(one.Frames), 10)
-			if one.Error == model.StackCut { // a stack on its way down may have just 10 frames
-				require.Len(t, one.Frames, 10)
-				require.Equal(t, 100, c.depth)
+			require.LessOrEqual(t, len(one.Frames), c.max)
+			if one.Error == model.StackCut { // a stack on its way down may have just as many frames
+				require.Len(t, one.Frames, c.max)
+				require.Equal(t, model.StackCut, c.err)
 			}
 		}
 		require.Greater(t, float64(matching)/float64(all), share, "all but what was taken before and after: %d of %d; %v", matching, all, lengths)

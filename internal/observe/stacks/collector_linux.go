@@ -140,15 +140,17 @@ func (c *Collector) Drained() {
 }
 
 func (c *Collector) sample(e *Entry, subject observe.Subject) model.Sample {
-	user, userCut := c.depth.trim(e.User)
-	kernel, kernelCut := c.depth.trim(e.Kernel)
+	user, userCut := c.depth.User.trim(e.User)
+	kernel, kernelCut := c.depth.Kernel.trim(e.Kernel)
 	caller := e.Caller
-	if len(user) >= c.depth.Told {
+	if len(user) >= c.depth.User.Told {
 		caller = 0 // no room for its frame
 	}
 	frames := c.frames.room(len(user) + 1 + len(kernel))
 	frames = c.host.KernelFrames(frames, kernel)
+	before := len(frames)
 	frames = subject.UserFrames(frames, user, caller)
+	ledAstray := len(frames)-before < len(user)
 	sample := model.Sample{
 		ThreadID:   e.Tid,
 		ThreadName: e.comm(),
@@ -158,13 +160,16 @@ func (c *Collector) sample(e *Entry, subject observe.Subject) model.Sample {
 	switch {
 	case e.UserFrames < 0 || e.KernelFrames < 0:
 		sample.Error = model.StackFault
-	case userCut || kernelCut:
+	case userCut || kernelCut || e.end() == bindings.OnCPUUnwindEndUNWIND_END_CUT:
 		sample.Error = model.StackCut
 		c.cut.Add(uint64(e.Count))
 	case subject.Gone() && len(user) > 0:
 		sample.Error = model.StackNoMappings
 	case len(user) > 0:
 		sample.Error = stackEnds[e.end()]
+		if ledAstray && sample.Error == model.StackWhole {
+			sample.Error = model.StackBadFrame
+		}
 	}
 	if c.shape.Describe != nil {
 		c.shape.Describe(e, &sample)
@@ -173,12 +178,12 @@ func (c *Collector) sample(e *Entry, subject observe.Subject) model.Sample {
 }
 
 // Report returns the interval's profiles and begins a new one.
-func (c *Collector) Report(until time.Time) []*model.Profile {
+func (c *Collector) Report(until time.Time) model.Findings {
 	profiles := c.take(until)
 	c.earlier = nil
 	c.held.Store(0)
 	c.frames = frameArena{}
-	return profiles
+	return model.Findings{Profiles: profiles}
 }
 
 // take ends what was begun at since and returns it with what was taken earlier.

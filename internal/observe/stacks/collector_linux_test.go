@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/observetest"
@@ -29,14 +30,17 @@ var sampled = Shape{
 // maxSamples is how many samples without frames the fake's interval holds.
 const maxSamples = 1000
 
+// cutAtFour tells four frames of a stack.
+var cutAtFour = Depth{User: Cut{Asked: 5, Told: 4}, Kernel: Cut{Asked: 5, Told: 4}}
+
 func newFake() (*observetest.Host, *Collector) {
 	h := observetest.NewHost()
-	return h, NewCollector(h, sampled, Depth{Asked: 5, Told: 4}, maxSamples*sampleBytes)
+	return h, NewCollector(h, sampled, cutAtFour, maxSamples*sampleBytes)
 }
 
 // report returns the profiles by pid and then period.
 func report(c *Collector, until time.Time) []*model.Profile {
-	profiles := c.Report(until)
+	profiles := c.Report(until).Profiles
 	slices.SortFunc(profiles, func(a, b *model.Profile) int {
 		return cmp.Or(cmp.Compare(a.Process.ID.PID, b.Process.ID.PID), cmp.Compare(a.Period, b.Period))
 	})
@@ -103,7 +107,7 @@ func TestCollectorTellsProgramsApart(t *testing.T) {
 		c.Add(given{hash: 7, start: 1, pid: 1, tid: 1, count: 1 + exec, execID: 4 + exec}.entry())
 	}
 	counts := map[*model.Process]int64{}
-	for _, p := range c.Report(c.since) {
+	for _, p := range c.Report(c.since).Profiles {
 		counts[p.Process] = p.Samples[0].Values[0]
 	}
 	require.Equal(t, map[*model.Process]int64{before.Named: 1, after.Named: 2}, counts)
@@ -149,6 +153,23 @@ func TestCollectorStackErrors(t *testing.T) {
 		c.Add(given{pid: 1, start: 1, hash: 7, count: 10, user: deep}.entry())
 	}
 	require.Equal(t, uint64(40), loss(c, "stack_cut"), "each time that it is seen")
+}
+
+// TestCollectorStackAstray holds that a stack is not told as whole whose end was no code by the time that it was named, as of a
+// library that was closed meanwhile; what was wrong with it before stays.
+func TestCollectorStackAstray(t *testing.T) {
+	h, c := newFake()
+	h.Add(1, 0).Astray = 2
+	for i, end := range []bindings.OnCPUUnwindEnd{bindings.OnCPUUnwindEndUNWIND_END_ROOT, bindings.OnCPUUnwindEndUNWIND_END_NO_TABLE} {
+		e := given{hash: uint64(i + 1), start: 1, pid: 1, count: 1, user: []uint64{1, 2, 3}}.entry()
+		e.UserEnd = uint32(end)
+		c.Add(e)
+	}
+	var got []any
+	for _, s := range report(c, c.since.Add(time.Second))[0].Samples {
+		got = append(got, s.Error, len(s.Frames))
+	}
+	require.Equal(t, []any{model.StackBadFrame, 1, model.StackNoTable, 1}, got)
 }
 
 func TestCollectorLeavesOutStrangers(t *testing.T) {
@@ -228,7 +249,7 @@ func TestCollectorSums(t *testing.T) {
 		},
 		Describe: func(e *Entry, s *model.Sample) { s.ThreadName = fmt.Sprint(s.ThreadName, e.Tag) },
 	}
-	c := NewCollector(h, shape, Depth{Asked: 5, Told: 4}, sampleBytes)
+	c := NewCollector(h, shape, cutAtFour, sampleBytes)
 	e := given{hash: 1, start: 1, pid: 1, tid: 2, count: 3, tag: 6, comm: "a", values: [2]uint64{4096, 5}}
 	c.Add(e.entry())
 	e.values = [2]uint64{100, 1}
@@ -236,7 +257,7 @@ func TestCollectorSums(t *testing.T) {
 	e.hash = 2
 	c.Add(e.entry())
 	require.Equal(t, uint64(3), loss(c, "interval_full"))
-	profiles := c.Report(c.since)
+	profiles := c.Report(c.since).Profiles
 	require.Len(t, profiles, 1)
 	require.Equal(t, "memory", profiles[0].Kind)
 	require.Equal(t, []model.ValueType{{Type: "alloc_space", Unit: "bytes"}, {Type: "alloc_objects", Unit: "count"}}, profiles[0].SampleTypes)

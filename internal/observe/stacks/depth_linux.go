@@ -9,14 +9,19 @@ import (
 	"strings"
 )
 
-// Depth is how deep stacks are taken and told.
+// Depth is how deep the two stacks of an entry are taken and told.
 type Depth struct {
-	Asked int // frames asked of the kernel
-	Told  int // frames told; a stack that reaches Asked is deeper and is cut here
+	User, Kernel Cut
 }
 
-// DepthOf asks for one frame more than is told, to see which stacks are cut, as
-// far as the kernel goes, which the procfs at procRoot says.
+// Cut is how deep a stack is taken and told.
+type Cut struct {
+	Asked int // frames that are taken
+	Told  int // frames that are told; a stack that reaches Asked is deeper and is cut here
+}
+
+// DepthOf takes one frame more than is told, to see which stacks are cut; of the
+// kernel's stacks as far as it goes, which the procfs at procRoot says.
 func DepthOf(maxDepth int, procRoot string) (Depth, error) {
 	path := procRoot + "/sys/kernel/perf_event_max_stack"
 	text, err := os.ReadFile(path)
@@ -27,14 +32,19 @@ func DepthOf(maxDepth int, procRoot string) (Depth, error) {
 	if err != nil {
 		return Depth{}, fmt.Errorf("reading %s: %w", path, err)
 	}
-	asked := min(maxDepth+1, MaxDepth, limit)
-	return Depth{Asked: asked, Told: min(maxDepth, asked)}, nil
+	told := min(maxDepth, MaxDepth)
+	asked := min(told+1, helperFrames, limit)
+	return Depth{User: Cut{Asked: told + 1, Told: told}, Kernel: Cut{Asked: asked, Told: min(told, asked)}}, nil
 }
 
+// EntryBytes is the size of the largest entry: the kernel begins none unless this
+// much of a table is free.
+func (d Depth) EntryBytes() int { return EntryHeadBytes + 8*(d.User.Asked+d.Kernel.Asked) }
+
 // trim cuts a stack to the depth that is told and says whether it was deeper.
-func (d Depth) trim(stack []uint64) ([]uint64, bool) {
-	if len(stack) < d.Asked {
+func (c Cut) trim(stack []uint64) ([]uint64, bool) {
+	if len(stack) < c.Asked {
 		return stack, false
 	}
-	return stack[:d.Told], true
+	return stack[:c.Told], true
 }

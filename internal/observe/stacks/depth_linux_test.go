@@ -20,7 +20,10 @@ func writeSysctl(t *testing.T, root, text string) {
 func TestDepthOf(t *testing.T) {
 	root := t.TempDir()
 	writeSysctl(t, root, "127\n")
-	for max, want := range map[int]Depth{1: {2, 1}, 10: {11, 10}, 126: {127, 126}, 127: {127, 127}} {
+	for max, want := range map[int]Depth{
+		1: {Cut{2, 1}, Cut{2, 1}}, 126: {Cut{127, 126}, Cut{127, 126}}, 127: {Cut{128, 127}, Cut{127, 127}},
+		1023: {Cut{1024, 1023}, Cut{127, 127}}, 5000: {Cut{1024, 1023}, Cut{127, 127}},
+	} {
 		got, err := DepthOf(max, root)
 		require.NoError(t, err)
 		require.Equal(t, want, got, "max_depth %d", max)
@@ -28,7 +31,8 @@ func TestDepthOf(t *testing.T) {
 	writeSysctl(t, root, "8\n")
 	got, err := DepthOf(127, root)
 	require.NoError(t, err)
-	require.Equal(t, Depth{8, 8}, got, "the kernel goes no deeper")
+	require.Equal(t, Depth{Cut{128, 127}, Cut{8, 8}}, got, "the kernel goes no deeper in its own stacks")
+	require.Equal(t, 88+8*136, got.EntryBytes())
 
 	writeSysctl(t, root, "deep")
 	_, err = DepthOf(127, root)

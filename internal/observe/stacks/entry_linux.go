@@ -28,7 +28,7 @@ func entryAt(raw []byte) (Entry, int, error) {
 	head := (*bindings.OnCPUStackEntry)(unsafe.Pointer(unsafe.SliceData(raw)))
 	user, kernel := max(int(head.UserFrames), 0), max(int(head.KernelFrames), 0)
 	size := EntryHeadBytes + 8*(user+kernel)
-	if user > MaxDepth || kernel > MaxDepth || size > len(raw) {
+	if user > MaxDepth+1 || kernel > helperFrames || size > len(raw) {
 		return Entry{}, 0, fmt.Errorf("an entry of %d and %d frames does not fit into %d bytes", user, kernel, len(raw))
 	}
 	frames := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(raw[EntryHeadBytes:]))), user+kernel)

@@ -2,16 +2,20 @@
 
 package stacks
 
-// MaxDepth is the deepest stack that the tables take, the one that the kernel's
-// own unwinder gives (PERF_MAX_STACK_DEPTH).
-const MaxDepth = 127
+const (
+	// MaxDepth is the deepest user stack that can be told; one frame more is taken,
+	// to see which are deeper (USER_FRAMES_MAX of stack_table.h).
+	MaxDepth = 1023
+	// DefaultDepth is how deep stacks are told where nobody says otherwise. It is as
+	// far as the kernel goes with its own stacks (PERF_MAX_STACK_DEPTH).
+	DefaultDepth = helperFrames
+	// helperFrames is HELPER_FRAMES of stack_table.h.
+	helperFrames = 127
+)
 
 const (
 	// EntryHeadBytes is the size of struct stack_entry without its frames.
 	EntryHeadBytes = 88
-	// EntryBytesMax is ENTRY_BYTES_MAX of stack_table.h: the kernel begins no entry
-	// unless this much of the arena is free, however deep the stacks may be.
-	EntryBytesMax = EntryHeadBytes + 2*8*MaxDepth
 	// tableHeadBytes is the size of struct stack_table without its arena.
 	tableHeadBytes = 72 + 2*1024
 

@@ -33,8 +33,9 @@ func (p Plan) Apply(spec *ebpf.CollectionSpec) error {
 	outer.InnerMap.ValueSize = tableHeadBytes + p.ArenaBytes
 	for name, value := range map[string]any{
 		bindings.OnCPUVarArenaBytes:   p.ArenaBytes,
-		bindings.OnCPUVarStackFrames:  uint32(p.Depth.Asked),
-		bindings.OnCPUVarStackBytes:   uint32(8 * p.Depth.Asked),
+		bindings.OnCPUVarUserFrames:   uint32(p.Depth.User.Asked),
+		bindings.OnCPUVarHelperBytes:  uint32(8 * p.Depth.Kernel.Asked),
+		bindings.OnCPUVarEntryBytes:   uint32(p.Depth.EntryBytes()),
 		bindings.OnCPUVarKernelStacks: p.KernelStacks,
 		bindings.OnCPUVarUserStacks:   p.UserStacks,
 	} {

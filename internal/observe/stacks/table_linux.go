@@ -7,13 +7,13 @@ package stacks
 import (
 	"errors"
 	"fmt"
-	"os"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 )
 
 // table is one of a CPU's two tables, read and cleared through shared memory
@@ -28,9 +28,7 @@ func newTable(spec *ebpf.MapSpec) (*table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a sample table: %w", err)
 	}
-	page := os.Getpagesize()
-	size := (int(spec.ValueSize) + page - 1) / page * page
-	memory, err := unix.Mmap(m.FD(), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	memory, err := kernel.MapArray(m, int(spec.ValueSize))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("mapping a sample table: %w", err), m.Close())
 	}

@@ -56,12 +56,11 @@ func TestEntryAtRefuses(t *testing.T) {
 		raw  []byte
 		want string
 	}{
-		"nothing":            {nil, "0 bytes left, an entry has 88"},
-		"half a head":        {aligned(87), "87 bytes left, an entry has 88"},
-		"frames missing":     {frames(2, 1, 88+23), "an entry of 2 and 1 frames does not fit into 111 bytes"},
-		"too many of a user": {frames(128, 0, 4096), "an entry of 128 and 0 frames does not fit into 4096 bytes"},
-		"too many of a kernel": {frames(-1, 32767, 4096),
-			"an entry of 0 and 32767 frames does not fit into 4096 bytes"},
+		"nothing":              {nil, "0 bytes left, an entry has 88"},
+		"half a head":          {aligned(87), "87 bytes left, an entry has 88"},
+		"frames missing":       {frames(2, 1, 88+23), "an entry of 2 and 1 frames does not fit into 111 bytes"},
+		"too many of a user":   {frames(1025, 0, 9000), "an entry of 1025 and 0 frames does not fit into 9000 bytes"},
+		"too many of a kernel": {frames(-1, 128, 4096), "an entry of 0 and 128 frames does not fit into 4096 bytes"},
 	} {
 		_, _, err := entryAt(c.raw)
 		require.EqualError(t, err, c.want, name)
@@ -114,7 +113,7 @@ func FuzzEach(f *testing.F) {
 		table.head().Used = used
 		read := 0
 		err := table.each(func(e Entry) {
-			if len(e.User) > MaxDepth || len(e.Kernel) > MaxDepth {
+			if len(e.User) > MaxDepth+1 || len(e.Kernel) > helperFrames {
 				t.Fatalf("%d and %d frames", len(e.User), len(e.Kernel))
 			}
 			for _, frame := range [][]uint64{e.User, e.Kernel} {

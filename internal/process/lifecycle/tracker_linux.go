@@ -121,10 +121,11 @@ type Scope uint32
 
 // Kinds of observation as bits of a Scope.
 const (
-	ScopeNone   Scope = 0
-	ScopeOnCPU        = Scope(bindings.ProcessScopeBitSCOPE_ON_CPU)
-	ScopeOffCPU       = Scope(bindings.ProcessScopeBitSCOPE_OFF_CPU)
-	ScopeMemory       = Scope(bindings.ProcessScopeBitSCOPE_MEMORY)
+	ScopeNone    Scope = 0
+	ScopeOnCPU         = Scope(bindings.ProcessScopeBitSCOPE_ON_CPU)
+	ScopeOffCPU        = Scope(bindings.ProcessScopeBitSCOPE_OFF_CPU)
+	ScopeMemory        = Scope(bindings.ProcessScopeBitSCOPE_MEMORY)
+	ScopeNetwork       = Scope(bindings.ProcessScopeBitSCOPE_NETWORK)
 )
 
 // Decide writes into the kernel which observations a process is in scope of.
@@ -162,6 +163,12 @@ func (t *Tracker) Ask(pid, execID uint32) (bool, error) {
 	return true, nil
 }
 
+// Knows tells whether a process has an entry in the kernel; without one its next sample asks.
+func (t *Tracker) Knows(pid uint32) bool {
+	var entry bindings.ProcessScopeEntry
+	return t.scope().Lookup(pid, &entry) == nil
+}
+
 func (t *Tracker) decide(pid uint32, value bindings.ProcessScopeEntry, flags ebpf.MapUpdateFlags) error {
 	value.Bits |= uint32(bindings.ProcessScopeBitSCOPE_DECIDED)
 	if err := t.scope().Update(pid, value, flags); err != nil {
@@ -176,6 +183,22 @@ func (t *Tracker) Forget(pid uint32) error {
 		return fmt.Errorf("removing the scope of process %d: %w", pid, err)
 	}
 	return nil
+}
+
+// Void is Forget for one program of a process, by the number of its exec: what is asked or
+// was decided about another one stays.
+func (t *Tracker) Void(pid, execID uint32) error {
+	var known bindings.ProcessScopeEntry
+	err := t.scope().Lookup(pid, &known)
+	switch {
+	case errors.Is(err, ebpf.ErrKeyNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading the scope of process %d: %w", pid, err)
+	case known.ExecId != execID:
+		return nil
+	}
+	return t.Forget(pid)
 }
 
 // Decided returns the processes that have an entry in the scope map, without forks

@@ -5,7 +5,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -49,7 +48,7 @@ func New(maxBytes uint64) (_ *Kernel, err error) {
 	if k.chunks, err = ebpf.NewMap(chunkSpec); err != nil {
 		return nil, fmt.Errorf("creating the map of unwind tables: %w", err)
 	}
-	rules, err := mmap(k.rules, maxRules*ruleBytes)
+	rules, err := mapped(k.rules, maxRules*ruleBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +69,7 @@ func (k *Kernel) grow(id uint16) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a map of unwind tables: %w", err)
 	}
-	shared, err := mmap(m, chunkBytes)
+	shared, err := mapped(m, chunkBytes)
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
@@ -88,9 +87,8 @@ func (k *Kernel) settle() error {
 	return k.chunks.Put(uint32(1), k.inner[1])
 }
 
-func mmap(m *ebpf.Map, size int) ([]byte, error) {
-	page := os.Getpagesize()
-	shared, err := unix.Mmap(m.FD(), 0, (size+page-1)/page*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+func mapped(m *ebpf.Map, size int) ([]byte, error) {
+	shared, err := kernel.MapArray(m, size)
 	if err != nil {
 		return nil, fmt.Errorf("mapping unwind tables: %w", err)
 	}

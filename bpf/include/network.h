@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * What is counted of the network, and where. A series is what one process does with
+ * one peer; its counters and histograms have a place in the array network_records,
+ * so that the hot path looks up a socket, which knows its series, and adds. Nothing
+ * is written for each call or packet.
+ *
+ * Places are given out by the programs and taken back by user space, which counts
+ * up the series' generation then: what a socket remembers of an older generation
+ * holds no longer.
+ */
+#ifndef EBPFRECEIVER_NETWORK_H
+#define EBPFRECEIVER_NETWORK_H
+
+#include "process.h"
+
+enum network_role {
+	NETWORK_NO_ROLE = 0,
+	NETWORK_CLIENT = 1,
+	NETWORK_SERVER = 2,
+};
+
+enum network_transport {
+	NETWORK_TCP = 1,
+	NETWORK_UDP = 2,
+	NETWORK_UNIX = 3,
+};
+
+enum network_operation {
+	NETWORK_READ = 0,
+	NETWORK_WRITE = 1,
+	NETWORK_CONNECT = 2,
+	NETWORK_ACCEPT = 3,
+	NETWORK_CLOSE = 4,
+	NETWORK_OPERATIONS = 5,
+};
+
+/* What waits apart. */
+enum network_wait {
+	NETWORK_WAIT_READ = 0,
+	NETWORK_WAIT_ACCEPT = 1,
+	NETWORK_WAITS = 2,
+};
+
+/* What is counted for few series, in a map of its own. */
+enum network_count_kind {
+	NETWORK_DROPS = 0,    /* code is a reason, of the kernel's enum skb_drop_reason */
+	NETWORK_FAILURES = 1, /* of connects; code is an errno */
+};
+
+enum network_loss {
+	NETWORK_LOST_SERIES = 0,  /* series that found no place: counted in one of overflow */
+	NETWORK_LOST_SOCKETS = 1, /* times that a socket could not be remembered: its series is looked up each time */
+	NETWORK_LOST_THREADS = 2, /* calls whose beginning could not be remembered: without a duration */
+	NETWORK_LOST_COUNTS = 3,  /* drops and failed connects that found no place */
+	NETWORK_LOST_PEERS = 4,   /* datagrams whose peer could not be read: counted without one */
+	NETWORK_LOST_LISTENERS = 5, /* listening sockets that found no place: their connections may count as clients' */
+	NETWORK_LOSS_REASONS = 6,
+};
+
+/* In place of a series, what the hooks do not count: the socket is none of those, or its process is out of scope. */
+#define NETWORK_NONE 0xffffffff
+
+#define NETWORK_BUCKETS 24
+#define NETWORK_STATES 16 /* of enum in include/net/tcp_states.h; 0: a socket that has none */
+
+/* What one process does with one peer. Without padding, for it is hashed. */
+struct network_key {
+	u64 start_boottime; /* of the process, ns; 0: nobody's */
+	u64 peer_start;     /* of the process at the other end, where it is known to be on this host */
+	u32 pid;
+	u32 exec_id;
+	u32 peer_pid;
+	u32 peer_exec_id;
+	u32 netns;      /* inode number */
+	u32 address[4]; /* of the peer, in network order; of IPv4 the first alone */
+	u16 port;       /* of the peer; 0 where it is the client */
+	u8 role;        /* enum network_role */
+	u8 transport;   /* enum network_transport */
+	u8 family;      /* 4, 6 or 0: none */
+	u8 overflow;    /* 1: what found no place of its own */
+	u16 unused;
+	u32 unused2;
+};
+
+/* Both ends of a connection. */
+struct network_tuple {
+	u32 local[4];
+	u32 remote[4];
+	u32 netns; /* 0 unless the addresses are of the loopback device: others may lead to another namespace */
+	u16 local_port;
+	u16 remote_port;
+	u8 family;
+	u8 transport;
+	u16 unused;
+};
+
+/* A process, as series name it. */
+struct network_process {
+	u64 start_boottime;
+	u32 pid;
+	u32 exec_id;
+};
+
+struct network_series {
+	struct network_key key;
+	struct network_tuple sample; /* one of its connections; its netns is always set */
+	u64 created;    /* CLOCK_MONOTONIC, ns; 0: the place is free */
+	u32 generation; /* counted up by user space */
+	u32 epoch;      /* when its process's scope was last looked at */
+	u32 open[NETWORK_STATES]; /* sockets by state; counted anew for each report */
+};
+
+struct network_histogram {
+	u64 sum;   /* ns */
+	u64 most;  /* ns */
+	u64 least; /* ns, all bits inverted */
+	u64 buckets[NETWORK_BUCKETS];
+};
+
+struct network_record {
+	u64 received; /* bytes */
+	u64 sent;
+	u64 retransmits; /* segments */
+	u64 resets_received;
+	u64 resets_sent;
+	u64 unused[3];
+	struct network_histogram operations[NETWORK_OPERATIONS];
+	struct network_histogram waits[NETWORK_WAITS];
+	struct network_histogram rtt;
+};
+
+struct network_count_key {
+	u32 series;
+	u16 kind; /* enum network_count_kind */
+	u16 code;
+};
+
+/*
+ * What is remembered of a socket: so little that the kernel takes 96 bytes for it,
+ * beside 192 for each socket that something is remembered of. Whose it is its series
+ * tells.
+ */
+struct network_socket {
+	u64 time; /* CLOCK_MONOTONIC, ns: when the handshake began that is going on, else when to look at the round-trip time again */
+	u32 series;
+	u32 generation;
+	u16 port;      /* sock_common.skc_dport: a socket may be connected anew */
+	u8 role;       /* as it was found out */
+	u8 connecting; /* 1: a handshake is going on */
+	u32 round;     /* in which it was counted last, where sockets are found by their files */
+};
+
+/* What is remembered of a thread in a system call. */
+struct network_thread {
+	u64 since;      /* CLOCK_MONOTONIC, ns; 0: in none */
+	u64 ran;        /* CPU time, ns, that it had used then when it came to its CPU; see network_ran */
+	u64 arrived;    /* when that was */
+	u64 switches;   /* task_struct.nvcsw then */
+	u64 sock;       /* that the end of the call is about */
+	u64 address;    /* in user space, of where connect() goes */
+	u32 call;       /* number of the system call */
+	u32 series;     /* that the call is counted for, of a close */
+	u32 epoch;      /* when its process's scope was last looked at */
+	u32 messages;   /* of a call that may transfer several: how many were */
+	u32 role;       /* of the socket, where sock is one that is not connected */
+	u32 unused;
+};
+
+volatile const bool task_storage = true;
+volatile const bool socket_storage = true;
+
+/* A power of two; each CPU adds to one of so many records of a series. */
+volatile const u32 shards = 1;
+volatile const u32 shard_mask;
+
+/* How many sockets are remembered. */
+volatile const u32 max_sockets = 65536;
+
+/* Counted up by user space about once a second: scopes are looked at again. */
+volatile u32 epoch = 1;
+
+/* By how much CLOCK_MONOTONIC runs faster than the hardware's clock, in parts of 2^32; of the last second. */
+volatile s64 clock_skew;
+
+/* Sockets that are remembered; user space corrects it, for nothing tells when they go. */
+u32 sockets_known;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* by the loader, as of all that follow */
+	__type(key, struct network_key);
+	__type(value, u32);
+} network_ids SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct network_series);
+} network_places SEC(".maps");
+
+/* By series × shards + shard. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct network_record);
+} network_records SEC(".maps");
+
+/* Places that are free, and those that are kept for series of overflow. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1);
+	__type(value, u32);
+} network_free SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1);
+	__type(value, u32);
+} network_spare SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct network_count_key);
+	__type(value, u64);
+} network_counts SEC(".maps");
+
+/* Who has an end of a connection on this host, by what the other end calls it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct network_tuple);
+	__type(value, struct network_process);
+} network_ends SEC(".maps");
+
+/* Who listens, by the local end alone; UDP sockets that are bound to a port, too. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct network_tuple);
+	__type(value, struct network_process);
+} network_listeners SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct network_socket);
+} network_sockets SEC(".maps");
+
+/* By address of the socket, where programs may not use its storage (before 5.11). */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1);
+	__type(key, u64);
+	__type(value, struct network_socket);
+} network_socket_addresses SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct network_thread);
+} network_threads SEC(".maps");
+
+/* By thread id, where there is no task storage. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct network_thread);
+} network_thread_ids SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, NETWORK_LOSS_REASONS);
+	__type(key, u32);
+	__type(value, u64);
+} network_losses SEC(".maps");
+
+static __always_inline void network_lost(u32 reason)
+{
+	u64 *count = bpf_map_lookup_elem(&network_losses, &reason);
+
+	if (count)
+		*count += 1;
+}
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * From a file to its socket.
+ */
+#ifndef EBPFRECEIVER_NETWORK_FILE_H
+#define EBPFRECEIVER_NETWORK_FILE_H
+
+#include "network_socket.h"
+
+/* include/uapi/linux/stat.h */
+#define S_IFMT 0170000
+#define S_IFSOCK 0140000
+
+/* The socket of a file that is one, as a pointer that its storage may be asked by, where that is used. */
+static __always_inline struct sock *network_sock_of_file(struct file *file)
+{
+	struct socket *socket;
+
+	if (!socket_storage) {
+		socket = BPF_CORE_READ(file, private_data);
+		return BPF_CORE_READ(socket, sk);
+	}
+	socket = bpf_sock_from_file(file);
+	return socket ? socket->sk : 0;
+}
+
+/* The socket behind a descriptor of the running thread; 0 where it is none. */
+static __always_inline const struct sock *network_sock_of_descriptor(const struct task_struct *task, u32 fd)
+{
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **files = BPF_CORE_READ(table, fd), *file = 0;
+	struct socket *socket;
+
+	if (fd >= BPF_CORE_READ(table, max_fds))
+		return 0;
+	bpf_probe_read_kernel(&file, sizeof(file), &files[fd]);
+	if ((BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
+		return 0;
+	socket = BPF_CORE_READ(file, private_data);
+	return BPF_CORE_READ(socket, sk);
+}
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Transfers as tracepoints show them, and the system calls that are the cause.
+ */
+#ifndef EBPFRECEIVER_NETWORK_MESSAGE_H
+#define EBPFRECEIVER_NETWORK_MESSAGE_H
+
+#include "network_call.h"
+#include "network_file.h"
+
+/* Datagrams whose calls have not returned: while there are none those that return have nothing to tell. */
+u32 datagrams_untold;
+
+/* A socket that is not connected has sent or received a datagram. */
+static __always_inline int transferred_datagram(struct sock *sk, struct task_struct *task, s64 result, u32 operation)
+{
+	struct network_thread *thread = network_thread_of(task);
+	struct network_record *record;
+	struct network_peer peer = {};
+	struct pt_regs *saved = 0;
+	u64 pointer;
+	u32 role = network_datagram_role(sk, operation);
+
+	if (thread && thread->since)
+		saved = network_registers(task, thread);
+	if (saved) {
+		pointer = network_peer_pointer(saved, thread->call, thread->messages);
+		if (pointer && operation == NETWORK_READ) {
+			if (!thread->sock)
+				__sync_fetch_and_add(&datagrams_untold, 1);
+			thread->sock = (u64)sk; /* written there later: see receive_ends */
+			thread->role = role;
+			return 0;
+		}
+		network_read_peer(&peer, pointer);
+	}
+	record = network_record(network_flow(sk, &peer, role));
+	if (!record)
+		return 0;
+	network_add(record, result, operation);
+	if (saved)
+		network_timed(record, task, thread, operation);
+	return 0;
+}
+
+static __always_inline int transferred(struct sock *sk, s64 result, u32 operation, int flags)
+{
+	struct task_struct *task = network_task();
+	struct network_socket *socket = 0;
+	struct network_record *record;
+	struct network_thread *thread;
+	u64 now;
+
+	if (network_is_outside(task) || network_is_nothing(result))
+		return 0;
+	if (!sk->__sk_common.skc_dport && sk->sk_protocol == IPPROTO_UDP)
+		return flags & MSG_PEEK ? 0 : transferred_datagram(sk, task, result, operation);
+	record = network_record(network_series_for(sk, task, &socket));
+	if (!record)
+		return 0;
+	network_add(record, flags & MSG_PEEK ? 0 : result, operation);
+	thread = network_thread_of(task);
+	if (!thread || !thread->since || !network_registers(task, thread))
+		return 0;
+	now = network_timed(record, task, thread, operation);
+	network_look_at_rtt(record, sk, socket, now);
+	return 0;
+}
+
+/* Datagrams that a call has received: what is told of each is in user space now. */
+struct datagrams {
+	struct network_thread *thread;
+	struct sock *sk;
+	u64 first; /* address of the first struct mmsghdr, or of a sockaddr */
+	u64 worked, waited; /* ns, for each */
+};
+
+static __noinline int count_datagram(struct datagrams *all, u64 pointer, s64 bytes)
+{
+	struct network_record *record;
+	struct network_peer peer = {};
+
+	network_read_peer(&peer, pointer);
+	record = network_record(network_flow(all->sk, &peer, all->thread->role));
+	if (!record)
+		return 0;
+	network_add(record, bytes, NETWORK_READ);
+	network_observe(&record->operations[NETWORK_READ], all->worked);
+	if (all->waited)
+		network_observe(&record->waits[NETWORK_WAIT_READ], all->waited);
+	all->waited = 0; /* the call has waited once */
+	return 0;
+}
+
+static long count_message(u32 n, struct datagrams *all)
+{
+	u64 header = all->first + (u64)n * MMSG_BYTES, name = 0;
+	u32 bytes = 0;
+
+	bpf_probe_read_user(&name, sizeof(name), (void *)(header + MSG_NAME_OFFSET));
+	bpf_probe_read_user(&bytes, sizeof(bytes), (void *)(header + MSG_LEN_OFFSET));
+	count_datagram(all, name, bytes);
+	return 0;
+}
+
+/* recvfrom, recvmsg or recvmmsg returns: where datagrams came from is in user space now. */
+static __always_inline int received_datagrams(s64 result)
+{
+	struct task_struct *task = network_task();
+	struct datagrams all = {};
+	struct pt_regs *saved;
+	u64 now;
+	u32 n;
+
+	if (!datagrams_untold || network_is_outside(task))
+		return 0;
+	all.thread = network_thread_of(task);
+	if (!all.thread || !all.thread->sock)
+		return 0;
+	all.sk = (struct sock *)all.thread->sock;
+	all.thread->sock = 0;
+	__sync_fetch_and_add(&datagrams_untold, -1);
+	saved = network_registers(task, all.thread);
+	if (!saved || result < 0)
+		return 0;
+	now = bpf_ktime_get_ns();
+	all.worked = network_worked(task, all.thread, now, &all.waited);
+	all.thread->since = 0;
+	if (all.thread->call != CALL_RECVMMSG) {
+		count_datagram(&all, network_peer_pointer(saved, all.thread->call, 0), result);
+		return 0;
+	}
+	n = result;
+	if (!n)
+		return 0;
+	all.first = network_argument_1(saved);
+	all.worked /= n;
+	bpf_loop(n, count_message, &all, 0);
+	return 0;
+}
+
+/* splice returns: what it took from a socket no tracepoint tells. */
+static __always_inline int spliced(s64 result)
+{
+	struct task_struct *task = network_task();
+	struct network_record *record;
+	struct network_thread *thread;
+	const struct sock *sk;
+	struct pt_regs *saved;
+
+	thread = result < 0 ? 0 : network_calling(task);
+	if (!thread)
+		return 0;
+	saved = network_registers(task, thread);
+	if (!saved || thread->call != CALL_SPLICE)
+		return 0;
+	sk = network_sock_of_descriptor(task, network_argument_0(saved));
+	if (!sk)
+		return 0;
+	record = network_record(network_find(sk, NETWORK_NO_ROLE));
+	if (!record)
+		return 0;
+	network_add(record, result, NETWORK_READ);
+	network_time(record, task, thread, bpf_ktime_get_ns(), NETWORK_READ);
+	thread->since = 0;
+	return 0;
+}
+
+#endif

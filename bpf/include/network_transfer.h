@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * The hot path: a thread has sent or received on a socket.
+ */
+#ifndef EBPFRECEIVER_NETWORK_TRANSFER_H
+#define EBPFRECEIVER_NETWORK_TRANSFER_H
+
+#include "network_series.h"
+
+#define MSG_PEEK 2 /* include/linux/socket.h */
+
+#define EINTR 4
+#define EAGAIN 11
+#define EISCONN 106
+#define EALREADY 114
+#define EINPROGRESS 115
+#define ERESTARTSYS 512 /* include/linux/errno.h; user space sees EINTR or calls again */
+
+/* How often the round-trip time of a connection that is used is looked at. */
+#define RTT_EVERY_NS 100000000ULL
+
+/* The other end of a datagram, of a socket that is not connected. */
+struct network_peer {
+	u32 address[4];
+	u16 port; /* 0: not known */
+	u8 family;
+	u8 unused;
+};
+
+/* sockaddr_in6, whose beginning is sockaddr_in. */
+struct network_sockaddr {
+	u16 family;
+	__be16 port;
+	u32 address4; /* of sockaddr_in6: the flow */
+	u32 address6[4];
+};
+
+static __always_inline void network_parse_peer(struct network_peer *peer, const struct network_sockaddr *from)
+{
+	if (from->family == AF_INET) {
+		peer->address[0] = from->address4;
+		peer->family = 4;
+	} else if (from->family == AF_INET6) {
+		__builtin_memcpy(peer->address, from->address6, sizeof(peer->address));
+		peer->family = network_unmap(peer->address);
+	} else {
+		return;
+	}
+	peer->port = bpf_ntohs(from->port);
+}
+
+/* The tuple's other end is a peer that the socket itself does not know. */
+static __always_inline void network_to(struct network_tuple *tuple, const struct network_peer *peer)
+{
+	tuple->remote_port = peer->port;
+	tuple->family = peer->family;
+	__builtin_memcpy(tuple->remote, peer->address, sizeof(tuple->remote));
+}
+
+/* A call that found nothing to do: it is tried again. */
+static __always_inline bool network_is_nothing(s64 result)
+{
+	return result == -EAGAIN || result == -EINTR || result <= -ERESTARTSYS;
+}
+
+/* Has a socket remember whose it is; returns its series. */
+static __noinline u32 network_bind_to(struct sock *sk, const struct network_process *who, u32 role)
+{
+	struct network_tuple tuple = {};
+	struct network_socket *socket = network_socket_of(sk);
+	u16 port = BPF_CORE_READ(sk, __sk_common.skc_dport);
+	u32 id;
+
+	network_read_tuple(&tuple, sk, network_transport_of(sk));
+	if (!role && socket && socket->port == port)
+		role = socket->role;
+	if (!role)
+		role = network_role_of(sk, &tuple);
+	id = network_connection(who, &tuple, role);
+	if (!socket)
+		socket = network_create_socket(sk);
+	if (socket)
+		network_remember(socket, id, role, port);
+	else
+		network_lost(NETWORK_LOST_SOCKETS);
+	return id;
+}
+
+/* The same for the thread that runs, if its process is in scope. */
+static __always_inline u32 network_bind(struct sock *sk, u32 role)
+{
+	struct network_process who = {};
+
+	if (!network_transport_of(sk) || !network_meet(&who))
+		return NETWORK_NONE;
+	return network_bind_to(sk, &who, role);
+}
+
+/*
+ * The series of a socket that the running thread uses, where the socket itself
+ * cannot be asked what it remembers. Sockets without a peer have none.
+ */
+static __noinline u32 network_find_peer(const struct sock *sk, const struct network_peer *peer, u32 role)
+{
+	struct network_process who = {};
+	struct network_tuple tuple = {};
+	u8 transport = network_transport_of(sk);
+
+	if (!transport || !network_meet(&who))
+		return NETWORK_NONE;
+	network_read_tuple(&tuple, sk, transport);
+	if (peer && peer->port)
+		network_to(&tuple, peer);
+	if (!tuple.remote_port && transport == NETWORK_UDP)
+		return NETWORK_NONE;
+	if (!role)
+		role = network_role_of(sk, &tuple);
+	return network_connection(&who, &tuple, role);
+}
+
+static __always_inline u32 network_find(const struct sock *sk, u32 role) { return network_find_peer(sk, 0, role); }
+
+/* The running CPU's record of whoever used the socket last; who runs is anybody. */
+static __always_inline struct network_record *network_record_of(struct sock *sk)
+{
+	struct network_socket *socket = network_socket_of(sk);
+
+	if (!socket || !network_remembered(socket))
+		return 0;
+	return network_record(socket->series);
+}
+
+/* A connect() that will not be heard of again; of those that go on a state is told later. */
+static __always_inline bool network_is_refusal(s64 result)
+{
+	return result < 0 && result != -EINPROGRESS && result != -EALREADY && result != -EISCONN && !network_is_nothing(result);
+}
+
+/*
+ * Which side a UDP socket is on that is not connected: a server's if bind() was told
+ * its port, or if it received before it sent.
+ */
+static __noinline u32 network_datagram_role(struct sock *sk, u32 operation)
+{
+	struct network_socket *socket = network_socket_of(sk);
+	u32 role = NETWORK_CLIENT, local_port = BPF_CORE_READ(sk, __sk_common.skc_num);
+
+	/* By its address in the kernel another one may be found that is no more. */
+	if (socket && socket->role && !socket->port && socket->series == local_port)
+		return socket->role;
+	if (operation == NETWORK_READ || BPF_CORE_READ_BITFIELD_PROBED(sk, sk_userlocks) & SOCK_BINDPORT_LOCK)
+		role = NETWORK_SERVER;
+	if (!socket)
+		socket = network_create_socket(sk);
+	if (!socket) {
+		network_lost(NETWORK_LOST_SOCKETS);
+		return role;
+	}
+	socket->role = role;
+	socket->port = 0;
+	socket->series = local_port;
+	socket->generation = NETWORK_NONE; /* it has no series, but in that place its own port */
+	return role;
+}
+
+/* The series of one datagram of a socket that is not connected. */
+static __noinline u32 network_flow(const struct sock *sk, const struct network_peer *peer, u32 role)
+{
+	struct network_tuple tuple = {}, end = {};
+	struct network_process who = {};
+	struct network_key key = {};
+	u32 *known;
+
+	if (!network_meet(&who))
+		return NETWORK_NONE;
+	network_read_tuple(&tuple, sk, NETWORK_UDP);
+	if (peer->port)
+		network_to(&tuple, peer);
+	else
+		network_lost(NETWORK_LOST_PEERS);
+	network_name(&key, &who, &tuple, role);
+	/* Its own address is not known: on the loopback device the port is enough. */
+	if (role == NETWORK_SERVER && peer->port && network_is_loopback(tuple.remote, tuple.family)) {
+		network_port_of(&end, tuple.netns, peer->port);
+		network_name_peer(&key, &end);
+	}
+	known = bpf_map_lookup_elem(&network_ids, &key);
+	if (known)
+		return *known;
+	if (role == NETWORK_SERVER)
+		network_listens(&tuple, &who);
+	else
+		network_note_port(&end, &tuple, &who);
+	return network_series_of(&key, &tuple);
+}
+
+/* True while the series is that of who runs. */
+static __always_inline bool network_is_owner(struct task_struct *task, const struct network_series *series)
+{
+	return (u32)TASK_READ(task, tgid) == series->key.pid && (u32)TASK_READ(task, self_exec_id) == series->key.exec_id;
+}
+
+/* The series that a connected socket belongs to, for the running thread. */
+static __always_inline u32 network_series_for(struct sock *sk, struct task_struct *task, struct network_socket **found)
+{
+	struct network_socket *socket = network_socket_of(sk);
+	struct network_series *series;
+
+	*found = socket;
+	if (!socket || socket->port != sk->__sk_common.skc_dport)
+		return network_bind(sk, NETWORK_NO_ROLE);
+	series = network_remembered(socket);
+	if (!series || !network_is_owner(task, series))
+		return network_bind(sk, NETWORK_NO_ROLE);
+	if (series->epoch != epoch) {
+		if (!network_in_scope(series->key.pid, series->key.exec_id))
+			return NETWORK_NONE;
+		series->epoch = epoch;
+	}
+	return socket->series;
+}
+
+/* Looks at the round-trip time of a connection from time to time while it is used. */
+static __always_inline void network_look_at_rtt(struct network_record *record, struct sock *sk, struct network_socket *socket, u64 now)
+{
+	u32 srtt;
+
+	if (!socket || socket->connecting || socket->time > now || BPF_CORE_READ(sk, sk_protocol) != IPPROTO_TCP)
+		return;
+	srtt = BPF_CORE_READ((struct tcp_sock *)sk, srtt_us);
+	if (!srtt)
+		return;
+	socket->time = now + RTT_EVERY_NS;
+	network_observe(&record->rtt, (u64)srtt * 1000 / 8);
+}
+
+/* Bytes that the running thread has sent (NETWORK_WRITE) or received. */
+static __always_inline void network_add(struct network_record *record, s64 bytes, u32 operation)
+{
+	if (bytes <= 0)
+		return;
+	if (operation == NETWORK_WRITE)
+		__sync_fetch_and_add(&record->sent, bytes);
+	else
+		__sync_fetch_and_add(&record->received, bytes);
+}
+
+/* Counts a call, or one message of it, whose beginning is in thread. */
+static __always_inline void network_time(struct network_record *record, struct task_struct *task, const struct network_thread *thread,
+					 u64 now, u32 operation)
+{
+	u64 waited, worked = network_worked(task, thread, now, &waited);
+
+	if (operation == NETWORK_READ && waited)
+		network_observe(&record->waits[NETWORK_WAIT_READ], waited);
+	else
+		worked += waited;
+	network_observe(&record->operations[operation & 1], worked);
+}
+
+#endif

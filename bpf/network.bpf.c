@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0-only
+/*
+ * The network below requests: who talks to whom, how much, how fast. All is added up
+ * in the kernel (include/network.h).
+ *
+ * Hooks: what is sent and received is seen at tp_btf sock_send_length and
+ * sock_recv_length (6.3), which know the socket, and timed from the tracepoints of the
+ * system calls; or where the kernel has trampolines at fentry and fexit of the
+ * functions behind all of these calls, io_uring's too. Connections begin and end at
+ * tp_btf inet_sock_set_state.
+ * Kernels: 5.10 and newer.
+ */
+#include "include/network_adopt.h"
+#include "include/network_function.h"
+#include "include/network_life.h"
+#include "include/network_message.h"
+
+#include <bpf/bpf_tracing.h>
+
+/* Keep these types in the BTF, from which the Go types are made. */
+const struct network_series *unused_network_series __attribute__((unused));
+const struct network_record *unused_network_record __attribute__((unused));
+const struct network_histogram *unused_network_histogram __attribute__((unused));
+const struct network_socket *unused_network_socket __attribute__((unused));
+const struct network_count_key *unused_network_count_key __attribute__((unused));
+const enum network_role *unused_network_role __attribute__((unused));
+const enum network_transport *unused_network_transport __attribute__((unused));
+const enum network_operation *unused_network_operation __attribute__((unused));
+const enum network_wait *unused_network_wait __attribute__((unused));
+const enum network_count_kind *unused_network_count_kind __attribute__((unused));
+const enum network_loss *unused_network_loss __attribute__((unused));
+
+/* What programs at the tracepoints of system calls are given. */
+struct call_begins {
+	u64 common;
+	u32 number;
+	u32 unused;
+	u64 arguments[6];
+};
+
+struct call_ends {
+	u64 common;
+	u32 number;
+	u32 unused;
+	s64 result;
+};
+
+/* A call begins that may transfer. */
+SEC("tracepoint")
+int call_begins(struct call_begins *ctx)
+{
+	network_begin(ctx->number);
+	return 0;
+}
+
+SEC("tp_btf/sock_send_length")
+int BPF_PROG(sent, struct sock *sk, int result, int flags)
+{
+	return transferred(sk, result, NETWORK_WRITE, 0);
+}
+
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(received, struct sock *sk, int result, int flags)
+{
+	return transferred(sk, result, NETWORK_READ, flags);
+}
+
+/*
+ * Where there are trampolines, the functions behind all calls tell more for less:
+ * fentry and fexit of inet_sendmsg and its kin. The loader attaches a copy of these
+ * programs to each.
+ */
+SEC("fentry/inet_sendmsg")
+int BPF_PROG(function_begins)
+{
+	network_begin(0);
+	return 0;
+}
+
+SEC("fexit/inet_sendmsg")
+int BPF_PROG(function_sent, struct socket *socket, struct msghdr *message, u64 size, int result)
+{
+	return moved(socket, message, result, NETWORK_WRITE, 0);
+}
+
+SEC("fexit/inet_recvmsg")
+int BPF_PROG(function_received, struct socket *socket, struct msghdr *message, u64 size, int flags, int result)
+{
+	return moved(socket, message, result, NETWORK_READ, flags);
+}
+
+/* Up to 6.4 files are sent by their pages. */
+SEC("fexit/inet_sendpage")
+int BPF_PROG(function_sent_page, struct socket *socket, void *page, int offset, u64 size, int flags, s64 result)
+{
+	return moved(socket, 0, result, NETWORK_WRITE, 0);
+}
+
+SEC("fexit/tcp_splice_read")
+int BPF_PROG(function_spliced, struct socket *socket, void *position, void *pipe, u64 size, u32 flags, s64 result)
+{
+	return moved(socket, 0, result, NETWORK_READ, 0);
+}
+
+/* recvfrom, recvmsg and recvmmsg return. */
+SEC("tracepoint")
+int receive_ends(struct call_ends *ctx)
+{
+	return received_datagrams(ctx->result);
+}
+
+/* splice returns: what it took from a socket no tracepoint tells. */
+SEC("tracepoint")
+int splice_ends(struct call_ends *ctx)
+{
+	return spliced(ctx->result);
+}
+
+/* accept or connect begins. */
+SEC("tracepoint")
+int open_begins(struct call_begins *ctx)
+{
+	struct network_thread *thread = network_begin(ctx->number);
+
+	if (!thread)
+		return 0;
+	thread->sock = (u64)network_sock_of_descriptor(network_task(), ctx->arguments[0]);
+	thread->address = ctx->arguments[1];
+	return 0;
+}
+
+SEC("tracepoint")
+int accept_ends(struct call_ends *ctx)
+{
+	struct task_struct *task = network_task();
+	struct network_record *record;
+	struct network_thread *thread;
+	u64 now, worked, waited;
+	const struct sock *sk;
+
+	thread = ctx->result < 0 ? 0 : network_calling(task);
+	if (!thread)
+		return 0;
+	now = bpf_ktime_get_ns();
+	worked = network_worked(task, thread, now, &waited);
+	thread->since = 0;
+	sk = network_sock_of_descriptor(task, ctx->result);
+	if (!sk)
+		return 0;
+	record = network_record(network_find(sk, network_transport_of(sk) == NETWORK_TCP ? NETWORK_SERVER : NETWORK_NO_ROLE));
+	if (!record)
+		return 0;
+	network_observe(&record->operations[NETWORK_ACCEPT], worked);
+	if (waited)
+		network_observe(&record->waits[NETWORK_WAIT_ACCEPT], waited);
+	return 0;
+}
+
+/* Of TCP the handshake is what counts, and what kept it from beginning. */
+SEC("tracepoint")
+int connect_ends(struct call_ends *ctx)
+{
+	struct task_struct *task = network_task();
+	struct network_record *record;
+	struct network_thread *thread;
+	struct network_peer peer = {};
+	const struct sock *sk;
+	u32 id;
+
+	thread = network_calling(task);
+	if (!thread || !thread->sock)
+		return 0;
+	sk = (const struct sock *)thread->sock;
+	if (network_transport_of(sk) != NETWORK_TCP) {
+		record = network_record(ctx->result ? NETWORK_NONE : network_find(sk, NETWORK_NO_ROLE));
+		if (record)
+			network_observe(&record->operations[NETWORK_CONNECT], bpf_ktime_get_ns() - thread->since);
+	} else if (!thread->messages && network_is_refusal(ctx->result)) {
+		network_read_peer(&peer, thread->address);
+		id = network_find_peer(sk, &peer, NETWORK_CLIENT);
+		if (id != NETWORK_NONE)
+			network_count(id, NETWORK_FAILURES, -ctx->result);
+	}
+	thread->since = 0;
+	return 0;
+}
+
+SEC("tracepoint")
+int close_begins(struct call_begins *ctx)
+{
+	struct task_struct *task = network_task();
+	struct network_thread *thread;
+	const struct sock *sk;
+	u32 id;
+
+	if (network_is_outside(task))
+		return 0;
+	sk = network_sock_of_descriptor(task, ctx->arguments[0]);
+	if (!sk)
+		return 0;
+	thread = network_begin(ctx->number);
+	if (!thread)
+		return 0;
+	id = network_find(sk, NETWORK_NO_ROLE);
+	if (id == NETWORK_NONE)
+		thread->since = 0;
+	else
+		thread->series = id;
+	return 0;
+}
+
+SEC("tracepoint")
+int close_ends(struct call_ends *ctx)
+{
+	struct task_struct *task = network_task();
+	struct network_record *record;
+	struct network_thread *thread;
+
+	thread = network_calling(task);
+	if (!thread || thread->call != CALL_CLOSE)
+		return 0;
+	record = network_record(thread->series);
+	if (record)
+		network_observe(&record->operations[NETWORK_CLOSE], bpf_ktime_get_ns() - thread->since);
+	thread->since = 0;
+	return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(state_changes, struct sock *sk, int before, int after)
+{
+	struct network_socket *socket;
+	u64 address = (u64)sk;
+
+	if (network_transport_of(sk) != NETWORK_TCP)
+		return 0;
+	if (after == TCP_SYN_SENT) {
+		connecting(sk);
+		return 0;
+	}
+	if (after == TCP_LISTEN) {
+		listening(sk);
+		return 0;
+	}
+	if (before == TCP_LISTEN && after == TCP_CLOSE) /* a child begins as a copy of its listener */
+		listening_no_more(sk);
+	if (after == TCP_SYN_RECV && !socket_storage) {
+		bpf_map_delete_elem(&network_socket_addresses, &address); /* of the socket that was there before */
+		return 0;
+	}
+	socket = network_socket_of(sk);
+	if (socket && socket->connecting && after == TCP_ESTABLISHED) {
+		connected(sk, socket);
+	} else if (socket && socket->connecting && after == TCP_CLOSE) {
+		network_count(socket->series, NETWORK_FAILURES, BPF_CORE_READ(sk, sk_err));
+		socket->connecting = 0;
+	}
+	return 0;
+}
+
+SEC("tp_btf/tcp_retransmit_skb")
+int BPF_PROG(retransmitted, struct sock *sk, struct sk_buff *skb)
+{
+	struct network_record *record = network_record_of(sk);
+	struct tcp_skb_cb *control = (struct tcp_skb_cb *)skb->cb;
+
+	if (record)
+		__sync_fetch_and_add(&record->retransmits, BPF_CORE_READ(control, tcp_gso_segs));
+	return 0;
+}
+
+/* A server's answer to a SYN is sent again: the connection has no socket yet. */
+SEC("tp_btf/tcp_retransmit_synack")
+int BPF_PROG(retransmitted_synack, struct sock *sk, struct request_sock *request)
+{
+	struct network_socket *socket = network_socket_of(sk);
+	struct network_process who = {};
+	struct network_tuple tuple = {};
+	struct network_series *series;
+	struct network_record *record;
+
+	series = socket ? network_remembered(socket) : 0;
+	if (!series)
+		return 0;
+	network_owner(&who, series);
+	network_read_ends(&tuple, &request->__req_common);
+	tuple.transport = NETWORK_TCP;
+	record = network_record(network_connection(&who, &tuple, NETWORK_SERVER));
+	if (record)
+		__sync_fetch_and_add(&record->retransmits, 1);
+	return 0;
+}
+
+SEC("tp_btf/tcp_send_reset")
+int BPF_PROG(reset_sent, struct sock *sk)
+{
+	struct network_record *record;
+
+	if (!sk)
+		return 0; /* an answer to nobody's packet */
+	record = network_record_of(sk);
+	if (record)
+		__sync_fetch_and_add(&record->resets_sent, 1);
+	return 0;
+}
+
+SEC("tp_btf/tcp_receive_reset")
+int BPF_PROG(reset_received, struct sock *sk)
+{
+	struct network_record *record = network_record_of(sk);
+
+	if (record)
+		__sync_fetch_and_add(&record->resets_received, 1);
+	return 0;
+}
+
+/* What has no socket is the host's: series 0. */
+static __always_inline int drop(struct sock *sk, u32 reason)
+{
+	struct network_socket *socket = sk ? network_socket_of(sk) : 0;
+
+	network_count(socket && network_remembered(socket) ? socket->series : 0, NETWORK_DROPS, reason);
+	return 0;
+}
+
+/* Before 5.17 the kernel gives no reason. */
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(dropped_somehow, struct sk_buff *skb)
+{
+	return drop(skb->sk, 0);
+}
+
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(dropped, struct sk_buff *skb, void *location, u32 reason)
+{
+	return drop(skb->sk, reason);
+}
+
+/* Since 6.11 it says what socket a received packet was for. */
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(dropped_of_socket, struct sk_buff *skb, void *location, u32 reason, struct sock *receiver)
+{
+	if (receiver)
+		return drop(receiver, reason);
+	return drop(skb->sk, reason);
+}
+
+/* For each report, over all sockets that are remembered. */
+SEC("iter/bpf_sk_storage_map")
+int count_socket(struct bpf_iter__bpf_sk_storage_map *ctx)
+{
+	struct network_socket *socket = ctx->value;
+	struct sock *sk = ctx->sk;
+
+	if (socket && sk)
+		count_open(sk, socket);
+	return 0;
+}
+
+/* Counted up by user space for each report. */
+volatile u32 counting_round;
+
+/* The same over all files, where sockets have no storage; a socket may have several files. */
+SEC("iter/task_file")
+int count_file(struct bpf_iter__task_file *ctx)
+{
+	struct file *file = ctx->file;
+	struct network_socket *socket;
+	struct sock *sk;
+
+	if (!ctx->task || !file || (file->f_inode->i_mode & S_IFMT) != S_IFSOCK)
+		return 0;
+	sk = network_sock_of_file(file);
+	if (!sk)
+		return 0;
+	socket = network_socket_of(sk);
+	if (!socket || socket->round == counting_round)
+		return 0;
+	socket->round = counting_round;
+	count_open(sk, socket);
+	return 0;
+}
+
+/* For each file that a process has open, once after the start: sockets from before. */
+SEC("iter/task_file")
+int adopt_socket(struct bpf_iter__task_file *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+
+	if (task && file)
+		adopt(task, file);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/report"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/workload"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
+)
+
+const (
+	// openPairs open openEach connections each; a process may mostly have 20,000 files.
+	openPairs, openEach = 8, 12500
+	// churnPairs open and close connections for churnTime.
+	churnPairs = 2
+	churnTime  = 4 * time.Second
+	// reportsTimed is how many reports are timed.
+	reportsTimed = 5
+)
+
+// connections measures what network takes for many connections.
+func (b *bench) connections(ctx context.Context) error {
+	progress("connections: %d open ones, then short ones for %s", openPairs*openEach, churnTime)
+	err := errors.Join(b.openConnections(ctx), b.shortConnections(ctx))
+	if errors.Is(err, workload.ErrAbsent) {
+		b.note("the part connections was left out: %v", err)
+		return nil
+	}
+	return err
+}
+
+// openConnections observes connections that are open, first one of their ends and then both. They are opened before, so
+// that what the kernel keeps for each socket can be told from the sockets themselves.
+func (b *bench) openConnections(ctx context.Context) (err error) {
+	load, err := workload.OpenConnections(ctx, b.dir, b.nice, openPairs, openEach)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, load.Stop()) }()
+	opened, accepted, err := load.Run()
+	if err != nil {
+		return err
+	}
+	for _, ends := range []int{1, 2} {
+		c := report.Connections{Ends: ends, Opened: opened, Accepted: accepted}
+		if err := observeOpen(&c, load.PIDs); err != nil {
+			return err
+		}
+		b.report.OpenConnections = append(b.report.OpenConnections, c)
+	}
+	return nil
+}
+
+// observeOpen observes the processes that accept or, with both ends, all.
+func observeOpen(c *report.Connections, pids []int) (err error) {
+	processes := map[int]lifecycle.Scope{}
+	for i, pid := range pids {
+		processes[pid] = lifecycle.ScopeNone
+		if c.Ends == 2 || i%2 == 1 {
+			processes[pid] = lifecycle.ScopeNetwork
+		}
+	}
+	before, err := memoryNow()
+	if err != nil {
+		return err
+	}
+	w, err := startNetwork(processes)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.end()) }()
+	var last model.Findings
+	for range reportsTimed {
+		began := time.Now()
+		if err := w.observer.Drain(); err != nil {
+			return err
+		}
+		last = w.observer.Report(time.Now())
+		c.Reports = append(c.Reports, time.Since(began))
+	}
+	after, err := memoryNow()
+	if err != nil {
+		return err
+	}
+	c.Maps, c.Sockets, c.Anon = beyond(after.maps, before.maps), beyond(after.slab, before.slab), beyond(after.anon, before.anon)
+	c.Counted = sumOf(last, "ebpf.network.connections", func(p model.Point) (int64, bool) {
+		return p.Int, hasText(p, "network.connection.state", "established")
+	})
+	c.Lost, c.Incomplete = lossesOf(w)
+	return nil
+}
+
+// shortConnections observes connections that are closed at once.
+func (b *bench) shortConnections(ctx context.Context) (err error) {
+	load, err := workload.ChurnConnections(ctx, b.dir, b.nice, churnPairs, churnTime)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, load.Stop()) }()
+	processes := map[int]lifecycle.Scope{}
+	for _, pid := range load.PIDs {
+		processes[pid] = lifecycle.ScopeNetwork
+	}
+	before, err := memoryNow()
+	if err != nil {
+		return err
+	}
+	w, err := watchNetwork(processes)
+	if err != nil {
+		return err
+	}
+	c := &report.Connections{Ends: 2, Elapsed: churnTime}
+	defer func() { err = errors.Join(err, w.end()) }()
+	c.Opened, c.Accepted, err = load.Run()
+	if err := errors.Join(err, w.stopDraining()); err != nil {
+		return err
+	}
+	after, err := memoryNow()
+	if err != nil {
+		return err
+	}
+	c.Maps, c.Anon = beyond(after.maps, before.maps), beyond(after.anon, before.anon)
+	began := time.Now()
+	if err := w.observer.Drain(); err != nil {
+		return err
+	}
+	last := w.observer.Report(time.Now())
+	c.Reports = append(c.Reports, time.Since(began))
+	c.Counted = sumOf(last, "ebpf.network.operation.duration", func(p model.Point) (int64, bool) {
+		return int64(p.Histogram.Count), hasText(p, "ebpf.operation", "connect") || hasText(p, "ebpf.operation", "accept")
+	})
+	c.Lost, c.Incomplete = lossesOf(w)
+	b.report.ShortConnections = c
+	return nil
+}
+
+// memory is what is taken at a moment, in bytes.
+type memory struct {
+	maps uint64 // by this process's BPF maps
+	anon uint64 // by this process
+	slab uint64 // by the kernel's objects that cannot be given back, of everybody
+}
+
+func memoryNow() (m memory, err error) {
+	debug.FreeOSMemory() // garbage is not what an observation takes
+	maps, err := proc.KernelMaps(os.Getpid())
+	if err != nil {
+		return m, err
+	}
+	own, err := proc.Memory(os.Getpid())
+	if err != nil {
+		return m, err
+	}
+	slab, err := proc.UnreclaimableSlab()
+	return memory{maps: maps.Bytes, anon: own.Anon, slab: slab}, err
+}
+
+func beyond(after, before uint64) uint64 { return max(after, before) - before }
+
+// sumOf sums points of a metric over all processes.
+func sumOf(found model.Findings, metric string, value func(model.Point) (int64, bool)) int64 {
+	var sum int64
+	for _, process := range found.Metrics {
+		for _, m := range process.Metrics {
+			if m.Name != metric {
+				continue
+			}
+			for _, p := range m.Points {
+				if n, ok := value(p); ok {
+					sum += n
+				}
+			}
+		}
+	}
+	return sum
+}
+
+func hasText(p model.Point, key, value string) bool {
+	for _, a := range p.Attributes {
+		if a == model.Text(key, value) {
+			return true
+		}
+	}
+	return false
+}
+
+func lossesOf(w *watcher) (lost, incomplete map[string]uint64) {
+	lost, incomplete = map[string]uint64{}, map[string]uint64{}
+	for _, loss := range w.observer.Losses() {
+		to := lost
+		if loss.Told {
+			to = incomplete
+		}
+		if loss.Count > 0 {
+			to[fmt.Sprintf("%s/%s", loss.Probe, loss.Reason)] = loss.Count
+		}
+	}
+	return lost, incomplete
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+)
+
+// TestDeepByTables has stacks of more frames than are taken unless told otherwise, none of which keeps a frame pointer: they are whole
+// where there is room for them, and else cut at the far end, which the sample and the counter say.
+func TestDeepByTables(t *testing.T) {
+	needRoot(t)
+	descent := testbin.C(t, "testdata/descent.c")
+	work, share := time.Second, 0.9
+	switch {
+	case emulated: // making the unwind tables takes some seconds there
+		work, share = 8*time.Second, 0.2
+	case testbin.UnderRace:
+		share = 0.6
+	}
+	for _, c := range []struct {
+		max, calls int
+		end        model.StackError
+	}{
+		{stacks.DefaultDepth, stacks.DefaultDepth - 20, model.StackWhole},
+		{stacks.DefaultDepth, stacks.DefaultDepth, model.StackCut},
+		{stacks.MaxDepth, stacks.MaxDepth - 20, model.StackWhole},
+		{stacks.MaxDepth, 3000, model.StackCut},
+	} {
+		t.Run(strconv.Itoa(c.calls)+" calls, "+strconv.Itoa(c.max)+" taken", func(t *testing.T) {
+			config := configuration(2*time.Millisecond, process.Selector{Exe: descent})
+			config.OnCPU.KernelStacks, config.OnCPU.MaxDepth = false, c.max
+			e := begin(t, config)
+			p := launch(t, descent, strconv.Itoa(c.calls), milliseconds(work))
+			p.end()
+			e.end()
+			all, matching, frames := int64(0), int64(0), map[int]int64{}
+			for _, profile := range e.of(isPID(p.Process.Pid)) {
+				for _, one := range profile.Samples {
+					all += one.Values[0]
+					frames[len(one.Frames)] += one.Values[0]
+					require.LessOrEqual(t, len(one.Frames), c.max)
+					if one.Error == c.end && len(one.Frames) >= min(c.calls, c.max) {
+						matching += one.Values[0]
+					}
+				}
+			}
+			t.Logf("%d samples, %d as expected, by frames %v", all, matching, frames)
+			require.Greater(t, float64(matching), share*float64(all), "those before the tables were there")
+			if c.end == model.StackCut {
+				require.GreaterOrEqual(t, e.Stats().Incomplete[LossKey{"on_cpu", "stack_cut"}], uint64(matching))
+			}
+		})
+	}
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+)
+
+// TestTablesAreEvicted runs one program after the other, each of another binary, with room for the tables of a few: those that nobody uses
+// give way, those of a program that runs all the while stay, and stacks are whole.
+func TestTablesAreEvicted(t *testing.T) {
+	needRoot(t)
+	if emulated {
+		t.Skip("is the same on every kernel, and making a table takes seconds there")
+	}
+	many := testbin.C(t, "testdata/many.c")
+	dir := t.TempDir()
+	config := configuration(time.Millisecond, process.Selector{Exe: filepath.Join(dir, "*")})
+	config.MemoryBytes = 16 << 20
+	const room = 16 << 20 / unwindShare
+	const work, count = 300 * time.Millisecond, 20
+	e := begin(t, config)
+	time.Sleep(300 * time.Millisecond) // what is read of a host at the start
+	stays := launch(t, copyFile(t, many, filepath.Join(dir, "stays")), "600000")
+	require.Eventually(t, func() bool { return e.unwinding.store.Stats().Built > 0 }, 30*time.Second, time.Millisecond)
+	var programs []*program
+	for i := range count {
+		path := copyFile(t, many, filepath.Join(dir, fmt.Sprint(i)))
+		appendFile(t, path, t.TempDir()+fmt.Sprint(i)) // what lies behind an ELF file makes it another one
+		p := launch(t, path, milliseconds(work))
+		p.end()
+		programs = append(programs, p)
+		stats := e.unwinding.store.Stats()
+		require.LessOrEqual(t, stats.Bytes, uint64(room)+1<<20, "and the rules")
+		require.LessOrEqual(t, stats.TableBytes, uint64(room))
+	}
+	stats := e.unwinding.store.Stats()
+	e.end()
+	t.Logf("%+v", stats)
+	require.GreaterOrEqual(t, stats.Built, uint64(count))
+	require.GreaterOrEqual(t, stats.Evicted, uint64(count/4))
+	require.Zero(t, stats.Full)
+	all, broken, _ := e.whole(stays.Process.Pid)
+	t.Logf("of the program that stays %d samples, %d not whole: %v", all, broken, e.broken(stays.Process.Pid))
+	if testbin.UnderRace { // making a table takes ten times as long: the others end before that
+		require.LessOrEqual(t, float64(broken), 0.3*float64(all))
+		return
+	}
+	require.LessOrEqual(t, float64(broken), 0.1*float64(all))
+	var samples, ended int64
+	for i, p := range programs {
+		all, broken, got := e.whole(p.Process.Pid)
+		samples, ended = samples+all, ended+broken
+		assert.Greater(t, got.within("main burn middle inner"), 0.1, "program %d: %v", i, got.stacks)
+	}
+	t.Logf("%d samples of the others, %d not whole", samples, ended)
+	require.LessOrEqual(t, float64(ended), 0.35*float64(samples), "those before its tables are made: half of it on an idle host")
+}
+
+// appendFile writes text behind the end of a file.
+func appendFile(t *testing.T, path, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(text)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+)
+
+// lastSum is what the last report of a process tells of a metric, summed over the points that have all these attributes.
+func (o *observed) lastSum(pid int, metric string, wanted ...model.Attribute) (sum int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var last *model.Metrics
+	for _, m := range o.metrics {
+		if m.Process != nil && m.Process.ID.PID == uint32(pid) {
+			last = m
+		}
+	}
+	if last == nil {
+		return 0
+	}
+	for _, m := range last.Metrics {
+		for _, p := range m.Points {
+			if m.Name == metric && hasAll(p.Attributes, wanted) {
+				sum += p.Int
+			}
+		}
+	}
+	return sum
+}
+
+func hasAll(attributes, wanted []model.Attribute) bool {
+	has := map[model.Attribute]bool{}
+	for _, a := range attributes {
+		has[a] = true
+	}
+	for _, a := range wanted {
+		if !has[a] {
+			return false
+		}
+	}
+	return true
+}
+
+// TestNetwork holds that processes in scope are told with their bytes and their peers, by name where the peer is in scope,
+// sockets from before the start included, and that nothing is told of others.
+func TestNetwork(t *testing.T) {
+	needRoot(t)
+	const amount = 1<<20 + 7
+	n := nettest.New(t)
+	client, server, stranger := nettest.Start(t, n), nettest.Start(t, n), nettest.Start(t, n)
+	l := server.Listen("tcp4", netip.MustParseAddrPort("127.0.0.1:0"))
+	before := client.Dial("tcp4", l.Local)
+	accepted := l.Accept()
+
+	config := configuration(time.Second, process.Selector{PID: uint32(client.PID())},
+		process.Selector{PID: uint32(server.PID()), Set: map[string]string{"service.name": "shop"}})
+	config.OnCPU, config.Network = nil, &Network{ReportInterval: time.Second, ResolveNAT: true}
+	o := begin(t, config)
+	time.Sleep(3 * time.Second) // what is open is found when it is known who is in scope
+
+	nettest.Carry(before, nettest.Transfer{How: "write", Bytes: amount}, accepted, nettest.Transfer{How: "read", Bytes: amount})
+	outside := stranger.Dial("tcp4", l.Local)
+	inside := l.Accept()
+	nettest.Carry(outside, nettest.Transfer{How: "write", Bytes: amount}, inside, nettest.Transfer{How: "read", Bytes: amount})
+	o.end()
+
+	sent, received := model.Text("network.io.direction", "transmit"), model.Text("network.io.direction", "receive")
+	require.EqualValues(t, amount, o.lastSum(client.PID(), "ebpf.network.io", sent, model.Text("ebpf.role", "client"),
+		model.Text("service.peer.name", "shop"), model.Int("ebpf.peer.pid", int64(server.PID()))))
+	require.EqualValues(t, amount, o.lastSum(server.PID(), "ebpf.network.io", received, model.Text("ebpf.role", "server"),
+		model.Int("ebpf.peer.pid", int64(client.PID()))))
+	require.EqualValues(t, 2*amount, o.lastSum(server.PID(), "ebpf.network.io", received))
+	require.Zero(t, o.lastSum(stranger.PID(), "ebpf.network.io"))
+	require.Zero(t, o.lastSum(server.PID(), "ebpf.network.io", model.Int("ebpf.peer.pid", int64(stranger.PID()))), "it is out of scope")
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import "time"
+
+// Findings are what an observation has seen in an interval.
+type Findings struct {
+	Profiles []*Profile
+	Metrics  []*Metrics
+}
+
+// Instrument says how the points of a metric are to be read.
+type Instrument uint8
+
+// Instruments. Sums and histograms are cumulative; a Sum never goes down.
+const (
+	Sum          Instrument = iota // monotonic
+	UpDownSum                      // a sum that may go down
+	Gauge                          // a value of the moment
+	Distribution                   // a histogram with explicit bounds
+)
+
+// Descriptor is what all points of a metric have in common. Values are shared and
+// compared by pointer.
+type Descriptor struct {
+	// Name and Unit (UCUM) are those of the telemetry contract.
+	Name, Unit, Description string
+	Instrument              Instrument
+	// Bounds are the upper bounds (inclusive) of a histogram's buckets, ascending;
+	// the last bucket has none.
+	Bounds []float64
+}
+
+// Metrics are the points of one process, or of the host, at one moment.
+type Metrics struct {
+	// Process is nil for what is the host's.
+	Process *Process
+	Time    time.Time
+	Metrics []Metric
+}
+
+// Metric is one metric with its points. No two points have the same attributes.
+type Metric struct {
+	*Descriptor
+	Points []Point
+}
+
+// Point is one series' value.
+type Point struct {
+	// Attributes are shared and not changed any more.
+	Attributes []Attribute
+	// Start is when a cumulative point began to count; zero for a gauge.
+	Start time.Time
+	// Int is the value of a sum or gauge, unless IsFloat says that Float is.
+	Int     int64
+	Float   float64
+	IsFloat bool
+	// Histogram is the value of a histogram.
+	Histogram *Histogram
+}
+
+// Histogram is the value of a histogram since its point's start.
+type Histogram struct {
+	Count uint64
+	// Sum, Min and Max are in the metric's unit; Min and Max are unset while Count
+	// is 0.
+	Sum, Min, Max float64
+	// Buckets has one entry more than the descriptor's Bounds.
+	Buckets []uint64
+}
+
+// Attribute is a key with a string, an integer or a boolean.
+type Attribute struct {
+	Key   string
+	Value AttributeValue
+}
+
+// AttributeValue is a comparable value of an attribute.
+type AttributeValue struct {
+	Text string
+	Int  int64
+	Type AttributeType
+}
+
+// AttributeType says which field of an [AttributeValue] counts.
+type AttributeType uint8
+
+// Types of attributes. A boolean is Int, 0 or 1.
+const (
+	TextAttribute AttributeType = iota
+	IntAttribute
+	BoolAttribute
+)
+
+// Text returns a string attribute.
+func Text(key, value string) Attribute {
+	return Attribute{Key: key, Value: AttributeValue{Text: value}}
+}
+
+// Int returns an integer attribute.
+func Int(key string, value int64) Attribute {
+	return Attribute{Key: key, Value: AttributeValue{Int: value, Type: IntAttribute}}
+}
+
+// Bool returns a boolean attribute.
+func Bool(key string, value bool) Attribute {
+	a := Attribute{Key: key, Value: AttributeValue{Type: BoolAttribute}}
+	if value {
+		a.Value.Int = 1
+	}
+	return a
+}

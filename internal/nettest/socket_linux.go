@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nettest
+
+import (
+	"net/netip"
+	"path/filepath"
+	"time"
+)
+
+// Socket is a socket of a program.
+type Socket struct {
+	program *Program
+	fd      int
+	// Local and Remote are its addresses as the kernel told them when it was made.
+	Local, Remote netip.AddrPort
+}
+
+// Transfer says how bytes are moved: the system call and what each call is given.
+type Transfer struct {
+	// How is one of
+	//   - to write: write, writev (two pieces), sendto, sendmsg, sendmmsg, sendfile, splice, io_uring;
+	//   - to read: read, readv (two pieces), recvfrom, recvmsg, recvmmsg, splice, io_uring.
+	How string
+	// Bytes is how many there are to move; reading ends sooner at the end of the stream.
+	Bytes int64
+	// Chunk is how many a call is given, each message of sendmmsg and recvmmsg by itself; 0: 16 KiB.
+	Chunk int
+	// Messages is how many messages sendmmsg and recvmmsg are given at once; 0: 8.
+	Messages int
+	// Flags are those of send and recv, such as MSG_PEEK, for the calls that take any.
+	Flags int
+	// To is where messages go that are sent by an unconnected socket with sendto, sendmsg and sendmmsg.
+	To netip.AddrPort
+	// Once stops after one call, whatever it returned.
+	Once bool
+}
+
+func (p *Program) socket(out Outcome) *Socket {
+	return &Socket{program: p, fd: out.Socket, Local: out.Local, Remote: out.Remote}
+}
+
+// Listen makes a socket of the kind "tcp4" or "tcp6" that listens; with "udp4" or "udp6" one that is only bound.
+func (p *Program) Listen(kind string, local netip.AddrPort) *Socket {
+	p.t.Helper()
+	return p.socket(p.must(order{Do: "listen", Kind: kind, Local: local}))
+}
+
+// Dial connects and waits for it. An IPv4 address is mapped into IPv6 for the kinds "tcp6" and "udp6".
+func (p *Program) Dial(kind string, remote netip.AddrPort) *Socket {
+	p.t.Helper()
+	return p.socket(p.must(order{Do: "dial", Kind: kind, Remote: remote, Wait: true}))
+}
+
+// DialFrom connects from an address.
+func (p *Program) DialFrom(kind string, local, remote netip.AddrPort) *Socket {
+	p.t.Helper()
+	return p.socket(p.must(order{Do: "dial", Kind: kind, Local: local, Remote: remote, Wait: true}))
+}
+
+// TryDial connects and tells how it went; with wait false the socket does not block, the call returns at once with
+// EINPROGRESS and the program then waits until the socket can be written to.
+func (p *Program) TryDial(kind string, remote netip.AddrPort, wait bool) Outcome {
+	return p.try(order{Do: "dial", Kind: kind, Remote: remote, Wait: wait})
+}
+
+// Churn connects and closes at once so many times.
+func (p *Program) Churn(kind string, remote netip.AddrPort, times int) Outcome {
+	p.t.Helper()
+	return p.must(order{Do: "churn", Kind: kind, Remote: remote, Value: times})
+}
+
+// Drain accepts so many connections and closes each at once.
+func (s *Socket) Drain(times int) Outcome {
+	s.program.t.Helper()
+	return s.program.must(order{Do: "drain", Socket: s.fd, Value: times})
+}
+
+// SocketPair makes two Unix sockets that are connected to each other.
+func (p *Program) SocketPair() (*Socket, *Socket) {
+	p.t.Helper()
+	out := p.must(order{Do: "socketpair"})
+	return &Socket{program: p, fd: out.Socket}, &Socket{program: p, fd: out.Socket + 1}
+}
+
+// Sleep has the program sleep.
+func (p *Program) Sleep(d time.Duration) {
+	p.t.Helper()
+	p.must(order{Do: "sleep", Value: int(d)})
+}
+
+// Program is whose socket it is.
+func (s *Socket) Program() *Program { return s.program }
+
+// Accept accepts a connection and waits for it.
+func (s *Socket) Accept() *Socket {
+	s.program.t.Helper()
+	return s.program.socket(s.program.must(order{Do: "accept", Socket: s.fd}))
+}
+
+// Write writes and counts.
+func (s *Socket) Write(t Transfer) Outcome {
+	s.program.t.Helper()
+	return s.program.must(order{Do: "write", Socket: s.fd, Transfer: t})
+}
+
+// TryWrite writes, counts, and tells how it ended.
+func (s *Socket) TryWrite(t Transfer) Outcome {
+	return s.program.try(order{Do: "write", Socket: s.fd, Transfer: t})
+}
+
+// Read reads and counts.
+func (s *Socket) Read(t Transfer) Outcome {
+	s.program.t.Helper()
+	return s.program.must(order{Do: "read", Socket: s.fd, Transfer: t})
+}
+
+// TryRead reads, counts, and tells how it ended.
+func (s *Socket) TryRead(t Transfer) Outcome {
+	return s.program.try(order{Do: "read", Socket: s.fd, Transfer: t})
+}
+
+// Dup duplicates the descriptor.
+func (s *Socket) Dup() *Socket {
+	s.program.t.Helper()
+	out := s.program.must(order{Do: "dup", Socket: s.fd})
+	return &Socket{program: s.program, fd: out.Socket, Local: s.Local, Remote: s.Remote}
+}
+
+// Pass gives another program a descriptor of the socket (SCM_RIGHTS), which both have from then on.
+func (s *Socket) Pass(to *Program) *Socket {
+	s.program.t.Helper()
+	path := filepath.Join(s.program.t.TempDir(), "pass")
+	done := make(chan Outcome)
+	go func() { done <- to.must(order{Do: "receive", Path: path}) }()
+	s.program.must(order{Do: "pass", Socket: s.fd, Path: path})
+	out := <-done
+	return &Socket{program: to, fd: out.Socket, Local: s.Local, Remote: s.Remote}
+}
+
+// Shutdown ends one direction, or both: SHUT_RD, SHUT_WR, SHUT_RDWR.
+func (s *Socket) Shutdown(how int) {
+	s.program.t.Helper()
+	s.program.must(order{Do: "shutdown", Socket: s.fd, Value: how})
+}
+
+// Reset closes the connection by a reset.
+func (s *Socket) Reset() {
+	s.program.t.Helper()
+	s.program.must(order{Do: "reset", Socket: s.fd})
+}
+
+// Close closes the descriptor.
+func (s *Socket) Close() {
+	s.program.t.Helper()
+	s.program.must(order{Do: "close", Socket: s.fd})
+}
+
+// Kernel asks the kernel for its account of a TCP socket.
+func (s *Socket) Kernel() TCPInfo {
+	s.program.t.Helper()
+	if out := s.program.must(order{Do: "info", Socket: s.fd}); out.Kernel != nil {
+		return *out.Kernel
+	}
+	return TCPInfo{}
+}
+
+// Carry moves bytes from one socket to another of another program, and returns what each of them counted.
+func Carry(from *Socket, write Transfer, to *Socket, read Transfer) (written, got Outcome) {
+	from.program.t.Helper()
+	done := make(chan Outcome)
+	go func() { done <- to.Read(read) }()
+	written = from.Write(write)
+	return written, <-done
+}

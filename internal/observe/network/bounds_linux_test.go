@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
+)
+
+// TestOverflow holds that peers beyond the bound are told together, that nothing of
+// what they did is lost, and that their places are given to others when they leave.
+func TestOverflow(t *testing.T) {
+	const peers = 300
+	small := config()
+	small.MapBytes = 0
+	w := watch(t, small, nil)
+	require.EqualValues(t, minSeries, w.plan.series)
+	n := nettest.New(t)
+	p := nettest.Start(t, n)
+	server := p.Listen("udp4", netip.MustParseAddrPort("0.0.0.0:0"))
+	from := nettest.Start(t, n).Listen("udp4", netip.MustParseAddrPort("127.0.0.1:0"))
+	for i := range peers {
+		to := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, byte(1 + i/250), byte(1 + i%250)}), server.Local.Port())
+		from.Write(nettest.Transfer{How: "sendto", Bytes: 10, Chunk: 10, To: to, Once: true})
+	}
+	w.report()
+	all := w.sum(from.Program(), "ebpf.network.io", "network.io.direction=transmit")
+	rest := w.sum(from.Program(), "ebpf.network.io", "otel.metric.overflow=true")
+	told := len(w.points(from.Program(), "ebpf.network.io", "ebpf.role=client"))
+	require.EqualValues(t, peers*10, all)
+	require.EqualValues(t, (peers-told)*10, rest)
+	require.Greater(t, told, 8, "others on this host take places, too")
+	require.Positive(t, w.loss("series_full"))
+	for range idleFlows + 3 {
+		w.report()
+	}
+	to := netip.AddrPortFrom(netip.MustParseAddr("127.0.9.9"), server.Local.Port())
+	from.Write(nettest.Transfer{How: "sendto", Bytes: 10, Chunk: 10, To: to, Once: true})
+	w.report()
+	require.EqualValues(t, 10, w.sum(from.Program(), "ebpf.network.io", "network.peer.address=127.0.9.9"))
+}
+
+// TestChurn holds that connections which are closed at once are all counted, on both
+// sides.
+func TestChurn(t *testing.T) {
+	const times = 2000
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		n := nettest.New(t)
+		server, client := nettest.Start(t, n), nettest.Start(t, n)
+		l := server.Listen("tcp4", loopback)
+		done := make(chan struct{})
+		go func() {
+			l.Drain(times)
+			close(done)
+		}()
+		client.Churn("tcp4", l.Local, times)
+		<-done
+		w.report()
+		connects := w.histogram(client, "ebpf.network.operation.duration", "ebpf.operation=connect")
+		accepts := w.histogram(server, "ebpf.network.operation.duration", "ebpf.operation=accept")
+		closes := w.histogram(client, "ebpf.network.operation.duration", "ebpf.operation=close")
+		w.equal(times, int64(connects.Count), 1, "connects")
+		w.equal(times, int64(accepts.Count), 1, "accepts")
+		w.equal(times, int64(closes.Count), 1, "closes")
+	})
+}
+
+// TestKilledInACall holds that a process that is killed while it waits keeps what it
+// has done, and that its connection is told no more.
+func TestKilledInACall(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		_, from, to := pair(t)
+		nettest.Carry(from, nettest.Transfer{How: "write", Bytes: 10}, to, nettest.Transfer{How: "read", Bytes: 10})
+		go func() { to.TryRead(nettest.Transfer{How: "read", Bytes: 10}) }()
+		time.Sleep(50 * time.Millisecond)
+		to.Program().Kill()
+		from.Close() // or the kernel keeps the other end waiting for that
+		w.report()
+		require.EqualValues(t, 10, w.sum(to.Program(), "ebpf.network.io"))
+		for range idleReports + 2 {
+			w.report()
+		}
+		require.Empty(t, w.points(to.Program(), "ebpf.network.io"))
+		require.Empty(t, w.points(to.Program(), "ebpf.network.connections", "network.connection.state=established"))
+	})
+}
+
+// TestDuplicates holds that a connection with two descriptors is told once, until both
+// are closed.
+func TestDuplicates(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		_, from, to := pair(t)
+		again := from.Dup()
+		again.Write(nettest.Transfer{How: "write", Bytes: 10})
+		from.Close()
+		again.Write(nettest.Transfer{How: "write", Bytes: 10})
+		to.Read(nettest.Transfer{How: "read", Bytes: 20})
+		w.report()
+		require.EqualValues(t, 20, w.sum(from.Program(), "ebpf.network.io"))
+		require.EqualValues(t, 1, w.open(from.Program(), "established"))
+		again.Close()
+		w.report()
+		require.Zero(t, w.open(from.Program(), "established"))
+	})
+}
+
+// TestPassedOn holds that what is done with a socket is told of the process that does
+// it, also when another one has opened it.
+func TestPassedOn(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		n, from, to := pair(t)
+		to.Read(nettest.Transfer{How: "read", Bytes: from.Write(nettest.Transfer{How: "write", Bytes: 100}).Bytes})
+		worker := nettest.Start(t, n)
+		passed := to.Pass(worker)
+		from.Write(nettest.Transfer{How: "write", Bytes: 1000})
+		passed.Read(nettest.Transfer{How: "read", Bytes: 1000})
+		w.report()
+		require.EqualValues(t, 100, w.sum(to.Program(), "ebpf.network.io", "ebpf.role=server", "network.io.direction=receive"))
+		require.EqualValues(t, 1000, w.sum(worker, "ebpf.network.io", "ebpf.role=server", "network.io.direction=receive",
+			"network.peer.address=127.0.0.1"))
+	})
+}
+
+// TestMoreSocketsThanAreRemembered holds that what is done with sockets beyond the bound
+// is counted all the same, and that their number is.
+func TestMoreSocketsThanAreRemembered(t *testing.T) {
+	const connections = 2 * minSockets
+	small := config()
+	small.SocketBytes = 0
+	w := watch(t, small, nil)
+	n := nettest.New(t)
+	server, client := nettest.Start(t, n), nettest.Start(t, n)
+	l := server.Listen("tcp4", loopback)
+	for range connections {
+		from, to := client.Dial("tcp4", l.Local), l.Accept()
+		to.Read(nettest.Transfer{How: "read", Bytes: from.Write(nettest.Transfer{How: "write", Bytes: 10}).Bytes})
+	}
+	w.report()
+	require.EqualValues(t, connections*10, w.sum(client, "ebpf.network.io", "ebpf.role=client", "network.io.direction=transmit"))
+	require.EqualValues(t, connections*10, w.sum(server, "ebpf.network.io", "ebpf.role=server", "network.io.direction=receive"))
+	if w.features.socketStorage { // else the oldest is forgotten, and found out again
+		require.Positive(t, w.loss("sockets_full"))
+	}
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package network
+
+import "go.uber.org/zap"
+
+// Role is a side of a connection.
+type Role uint8
+
+// Sides of a connection.
+const (
+	NoRole Role = iota
+	Client      // the process that connects
+	Server      // the process that accepts
+)
+
+// Config is what an observation of the network can be told.
+type Config struct {
+	// Only leaves out what processes do in the other role; NoRole: nothing.
+	Only Role
+	// MapBytes bounds the memory of the kernel's tables, SocketBytes that of what is
+	// remembered of sockets.
+	MapBytes, SocketBytes uint64
+	// ResolveNAT asks the kernel's connection tracking who is behind an address.
+	ResolveNAT bool
+	// SysRoot is where the host's sysfs is mounted, ProcRoot its procfs.
+	SysRoot, ProcRoot string
+	// Logger is warned of peers whose addresses could not be resolved.
+	Logger *zap.Logger
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"net/netip"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
+)
+
+// TestDatagrams holds that one socket's datagrams are told by peer, sent and received,
+// whichever calls they were moved by.
+func TestDatagrams(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		unknown := w.loss("peer_unknown")
+		here, there := nettest.New(t), nettest.New(t)
+		near, far := nettest.Join(t, here, there)
+		client, server := nettest.Start(t, here), nettest.Start(t, there)
+		for _, c := range []struct {
+			kind, family string
+			from, to     netip.Addr
+		}{{"udp4", "ipv4", near.IPv4, far.IPv4}, {"udp6", "ipv6", near.IPv6, far.IPv6}} {
+			total := int64(0)
+			unconnected := client.Listen(c.kind, netip.AddrPortFrom(c.from, 0))
+			for _, how := range []string{"sendto", "sendmsg", "sendmmsg"} {
+				for _, opposite := range []string{"recvfrom", "recvmsg", "recvmmsg"} {
+					to := server.Listen(c.kind, netip.AddrPortFrom(c.to, 0))
+					wrote := unconnected.Write(nettest.Transfer{How: how, Bytes: 800, Chunk: 100, To: to.Local})
+					require.EqualValues(t, 800, wrote.Bytes)
+					got := to.Read(nettest.Transfer{How: opposite, Bytes: 800, Chunk: 100, To: to.Local}) // recvmmsg has room for one then
+					require.EqualValues(t, 800, got.Bytes)
+					total += 800
+					w.report()
+					received := w.sum(server, "ebpf.network.io", "network.io.direction=receive", "ebpf.role=server",
+						"network.transport=udp", "network.type="+c.family, "network.peer.address="+c.from.String())
+					sent := w.sum(client, "ebpf.network.io", "network.io.direction=transmit", "network.transport=udp",
+						"network.type="+c.family, "network.peer.address="+c.to.String())
+					w.equal(total, received, 800, "%s %s", how, opposite)
+					w.equal(total, sent, 800, "%s %s", how, opposite)
+					to.Close()
+				}
+			}
+			calls := w.histogram(server, "ebpf.network.operation.duration", "ebpf.operation=read", "network.type="+c.family)
+			w.equal(3*3*8, int64(calls.Count), 8, "each datagram is a read of its own")
+			unconnected.Close()
+		}
+		w.equal(int64(unknown), int64(w.loss("peer_unknown")), 8)
+	})
+}
+
+// TestConnectedDatagrams holds that a connected socket's datagrams are a client's, with
+// the port of the server.
+func TestConnectedDatagrams(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		n := nettest.New(t)
+		client, server := nettest.Start(t, n), nettest.Start(t, n)
+		to := server.Listen("udp4", netip.MustParseAddrPort("127.0.0.1:0"))
+		from := client.Dial("udp4", to.Local)
+		from.Write(nettest.Transfer{How: "write", Bytes: 1000, Chunk: 100})
+		to.Read(nettest.Transfer{How: "recvfrom", Bytes: 1000, Chunk: 100})
+		w.report()
+		if w.sum(client, "ebpf.network.io", "ebpf.role=client", "network.peer.port="+strconv.Itoa(int(to.Local.Port()))) != 1000 {
+			w.show(client)
+		}
+		require.EqualValues(t, 1000, w.sum(client, "ebpf.network.io", "ebpf.role=client", "network.io.direction=transmit",
+			"network.peer.address=127.0.0.1", "network.peer.port="+strconv.Itoa(int(to.Local.Port()))))
+		if w.sum(server, "ebpf.network.io", "ebpf.peer.pid="+strconv.Itoa(client.PID())) != 1000 {
+			w.show(server)
+		}
+		require.EqualValues(t, 1000, w.sum(server, "ebpf.network.io", "ebpf.role=server", "network.io.direction=receive",
+			"network.peer.address=127.0.0.1", "ebpf.peer.pid="+strconv.Itoa(client.PID())))
+	})
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import "github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+
+// Descriptors are the metrics that this kind has. metadata.yaml declares them, with their attributes.
+func Descriptors() []*model.Descriptor {
+	return []*model.Descriptor{
+		ioMetric, operationMetric, waitMetric, connectionMetric, dropMetric, rttMetric, retransmitMetric, resetMetric, failureMetric,
+	}
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/conntrack"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+)
+
+type tuple = bindings.NetworkNetworkTuple
+
+// ends finds out who is at the other end of connections: a process on this host, or
+// somebody behind an address that was translated.
+type ends struct {
+	known, listeners *ebpf.Map
+	nat              *conntrack.Resolver // nil where addresses are taken as they are
+}
+
+// resolve says who is at the other end of each series, by one of its connections.
+// Clients come first: what is found out of their translated connections tells their
+// servers, too.
+func (t *table) resolve(list []*series) ([]peer, error) {
+	who := make([]peer, len(list))
+	for _, clients := range []bool{true, false} {
+		var open []question
+		for i, s := range list {
+			if (Role(s.key.Role) == Client) != clients {
+				continue
+			}
+			who[i] = peerOf(&s.key)
+			q := question{series: s, sample: t.places.items[s.id].Sample, answer: &who[i]}
+			other, err := t.ends.other(&s.key, &q.sample)
+			if err != nil {
+				return nil, err
+			}
+			if other == nil {
+				open = append(open, q)
+			} else {
+				t.name(&who[i], other)
+			}
+		}
+		if err := t.translate(open); err != nil {
+			return nil, err
+		}
+	}
+	return who, nil
+}
+
+// name says which process a peer is, if it is in scope.
+func (t *table) name(who *peer, other *observe.SubjectKey) {
+	if subject := t.host.Subject(*other, ""); subject != nil {
+		who.pid, who.service = other.PID, subject.Process().ServiceName
+	}
+}
+
+// close frees what asking connection tracking takes.
+func (e *ends) close() error {
+	if e.nat == nil {
+		return nil
+	}
+	return e.nat.Close()
+}
+
+// question is a connection to an address behind which somebody else may be.
+type question struct {
+	series *series
+	sample tuple
+	answer *peer
+}
+
+// flow is the connection as connection tracking is asked about it; false where it
+// knows nothing of such.
+func (q *question) flow() (conntrack.Flow, bool) {
+	protocols := map[uint8]uint8{
+		uint8(bindings.NetworkNetworkTransportNETWORK_TCP): conntrack.TCP,
+		uint8(bindings.NetworkNetworkTransportNETWORK_UDP): conntrack.UDP,
+	}
+	local, remote := addressOf(q.sample.Family, q.sample.Local), addressOf(q.sample.Family, q.sample.Remote)
+	protocol, ok := protocols[q.sample.Transport]
+	if !ok || q.sample.LocalPort == 0 || q.sample.RemotePort == 0 || local.IsUnspecified() {
+		return conntrack.Flow{}, false
+	}
+	return conntrack.Flow{
+		Protocol: protocol,
+		Local:    netip.AddrPortFrom(local, q.sample.LocalPort), Remote: netip.AddrPortFrom(remote, q.sample.RemotePort),
+	}, true
+}
+
+// translate asks connection tracking who is behind addresses, once for each network
+// namespace, and finds the processes there.
+func (t *table) translate(open []question) error {
+	if t.ends.nat == nil {
+		return nil
+	}
+	asked := map[uint32][]question{}
+	for _, q := range open {
+		if _, ok := q.flow(); ok {
+			asked[q.sample.Netns] = append(asked[q.sample.Netns], q)
+		}
+	}
+	for namespace, questions := range asked {
+		flows := make([]conntrack.Flow, len(questions))
+		for i := range questions {
+			flows[i], _ = questions[i].flow() // it was one above
+		}
+		place := conntrack.Place{Namespace: uint64(namespace), PID: questions[0].series.key.Pid}
+		for i, theirs := range t.ends.nat.OtherSides(place, flows) {
+			if theirs == flows[i].Reversed() {
+				continue
+			}
+			other, err := t.ends.translated(&questions[i], theirs)
+			if err != nil {
+				return err
+			}
+			if other != nil {
+				t.name(questions[i].answer, other)
+			}
+		}
+	}
+	return nil
+}
+
+// other finds the process at the other end where no address is translated; nil where it
+// is not on this host, as far as is known.
+func (e *ends) other(k *key, sample *tuple) (*observe.SubjectKey, error) {
+	if k.PeerPid != 0 {
+		return &observe.SubjectKey{PID: k.PeerPid, StartBoottime: k.PeerStart, ExecID: k.PeerExecId}, nil
+	}
+	if sample.RemotePort == 0 {
+		return nil, nil
+	}
+	name := *sample
+	if !addressOf(sample.Family, sample.Remote).IsLoopback() {
+		name.Netns = 0
+	}
+	if who, err := lookUp(e.known, &name); who != nil || err != nil {
+		return who, err
+	}
+	if Role(k.Role) != Client {
+		return nil, nil
+	}
+	listener := tuple{
+		Local: sample.Remote, Netns: sample.Netns, LocalPort: sample.RemotePort, Transport: sample.Transport,
+	}
+	if who, err := lookUp(e.listeners, &listener); who != nil || err != nil {
+		return who, err
+	}
+	if !addressOf(sample.Family, sample.Remote).IsLoopback() {
+		return nil, nil // one that listens on all addresses need not have this one
+	}
+	listener.Local = [4]uint32{}
+	return lookUp(e.listeners, &listener)
+}
+
+// translated takes the answer to a question, the connection as the other end has it,
+// and finds the process there.
+func (e *ends) translated(q *question, theirs conntrack.Flow) (*observe.SubjectKey, error) {
+	q.answer.address = theirs.Local.Addr()
+	if q.answer.port > 0 {
+		q.answer.port = theirs.Local.Port()
+	}
+	// The other end, which does not know of us, finds us by what it calls the connection.
+	k := &q.series.key
+	we := bindings.NetworkNetworkProcess{StartBoottime: k.StartBoottime, Pid: k.Pid, ExecId: k.ExecId}
+	name := tupleOf(theirs, &q.sample)
+	if err := e.known.Put(&name, &we); err != nil {
+		return nil, fmt.Errorf("noting who is behind an address: %w", err)
+	}
+	seen := tupleOf(theirs.Reversed(), &q.sample)
+	return e.other(&key{Role: k.Role}, &seen)
+}
+
+// tupleOf writes a flow as the kernel's programs name it, in no certain namespace.
+func tupleOf(f conntrack.Flow, like *tuple) tuple {
+	return tuple{
+		Local: words(f.Local.Addr()), Remote: words(f.Remote.Addr()),
+		LocalPort: f.Local.Port(), RemotePort: f.Remote.Port(), Family: like.Family, Transport: like.Transport,
+	}
+}
+
+// words writes an address as the kernel has it.
+func words(a netip.Addr) (to [4]uint32) {
+	bytes := a.AsSlice()
+	for i := 0; i+4 <= len(bytes); i += 4 {
+		to[i/4] = binary.NativeEndian.Uint32(bytes[i:])
+	}
+	return to
+}
+
+// lookUp returns the process that a map has for a tuple, or nil.
+func lookUp(m *ebpf.Map, name *tuple) (*observe.SubjectKey, error) {
+	var who bindings.NetworkNetworkProcess
+	err := m.Lookup(name, &who)
+	if errors.Is(err, ebpf.ErrKeyNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for the other end of a connection: %w", err)
+	}
+	return &observe.SubjectKey{PID: who.Pid, StartBoottime: who.StartBoottime, ExecID: who.ExecId}, nil
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
+)
+
+// open is how many connections of a program are told in a state.
+func (w *watching) open(of *nettest.Program, state string, wanted ...string) int64 {
+	return w.sum(of, "ebpf.network.connections", append(wanted, "network.connection.state="+state)...)
+}
+
+// TestOpenConnections holds that connections are told while they are open, by state, and that a peer leaves two
+// reports after its last one was closed.
+func TestOpenConnections(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		n := nettest.New(t)
+		server, client := nettest.Start(t, n), nettest.Start(t, n)
+		l := server.Listen("tcp4", loopback)
+		var from, to []*nettest.Socket
+		for range 5 {
+			from = append(from, client.Dial("tcp4", l.Local))
+			to = append(to, l.Accept())
+		}
+		for i := range from {
+			nettest.Carry(from[i], nettest.Transfer{How: "write", Bytes: 10}, to[i], nettest.Transfer{How: "read", Bytes: 10})
+		}
+		w.report()
+		require.EqualValues(t, 5, w.open(client, "established", "ebpf.role=client"))
+		require.EqualValues(t, 5, w.open(server, "established", "ebpf.role=server"))
+		require.EqualValues(t, 1, w.open(server, "listen"))
+		for i := range from {
+			from[i].Close()
+			to[i].Close()
+		}
+		w.report()
+		require.EqualValues(t, 0, w.open(client, "established"))
+		require.EqualValues(t, 50, w.sum(client, "ebpf.network.io"))
+		w.report()
+		require.EqualValues(t, 50, w.sum(client, "ebpf.network.io"), "told once more")
+		w.report()
+		w.report()
+		require.Empty(t, w.points(client, "ebpf.network.io"), "two reports after")
+		require.Empty(t, w.points(client, "ebpf.network.connections"))
+		require.EqualValues(t, 1, w.open(server, "listen"))
+		again := client.Dial("tcp4", l.Local)
+		again.Write(nettest.Transfer{How: "write", Bytes: 7})
+		w.report()
+		require.EqualValues(t, 7, w.sum(client, "ebpf.network.io"), "it begins anew")
+		require.WithinDuration(t, time.Now(), w.points(client, "ebpf.network.io")[0].Start, 3*time.Second)
+	})
+}
+
+// TestSocketsFromBefore holds that sockets which were open before the start are told, with their role, before they are
+// used.
+func TestSocketsFromBefore(t *testing.T) {
+	eachWayAnew(t, func(t *testing.T, start func() *watching) {
+		n := nettest.New(t)
+		server, client := nettest.Start(t, n), nettest.Start(t, n)
+		l := server.Listen("tcp4", loopback)
+		from := client.Dial("tcp4", l.Local)
+		to := l.Accept()
+		w := start()
+		require.NoError(t, w.tracker.Decide(uint32(client.PID()), lifecycle.ScopeNetwork))
+		require.NoError(t, w.tracker.Decide(uint32(server.PID()), lifecycle.ScopeNetwork))
+		w.report()
+		require.EqualValues(t, 1, w.open(client, "established", "ebpf.role=client"))
+		require.EqualValues(t, 1, w.open(server, "established", "ebpf.role=server"))
+		require.EqualValues(t, 1, w.open(server, "listen", "ebpf.role=server"))
+		nettest.Carry(from, nettest.Transfer{How: "write", Bytes: amount}, to, nettest.Transfer{How: "read", Bytes: amount})
+		w.report()
+		require.EqualValues(t, amount, w.sum(client, "ebpf.network.io", "network.io.direction=transmit", "ebpf.role=client"))
+		require.EqualValues(t, amount, w.sum(server, "ebpf.network.io", "network.io.direction=receive", "ebpf.role=server"))
+	})
+}
+
+// TestUnixSockets holds that Unix sockets are counted, without a peer.
+func TestUnixSockets(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		p := nettest.Start(t, nettest.New(t))
+		a, b := p.SocketPair()
+		a.Write(nettest.Transfer{How: "sendmsg", Bytes: 3000, Chunk: 1000})
+		b.Read(nettest.Transfer{How: "recvmsg", Bytes: 3000, Chunk: 1000})
+		w.report()
+		require.EqualValues(t, 3000, w.sum(p, "ebpf.network.io", "network.transport=unix", "network.io.direction=transmit"))
+		require.EqualValues(t, 3000, w.sum(p, "ebpf.network.io", "network.transport=unix", "network.io.direction=receive"))
+	})
+}
+
+// TestOutOfScope holds that nothing is told of who is out of scope, and that it is told once it comes into scope.
+func TestOutOfScope(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		_, from, to := pair(t)
+		require.NoError(t, w.tracker.Decide(uint32(from.Program().PID()), lifecycle.ScopeNone))
+		require.NoError(t, w.Drain(), "scopes are looked at again")
+		nettest.Carry(from, nettest.Transfer{How: "write", Bytes: 100}, to, nettest.Transfer{How: "read", Bytes: 100})
+		w.report()
+		require.Zero(t, w.sum(from.Program(), "ebpf.network.io"))
+		require.EqualValues(t, 100, w.sum(to.Program(), "ebpf.network.io"))
+		require.NoError(t, w.tracker.Decide(uint32(from.Program().PID()), lifecycle.ScopeNetwork))
+		require.NoError(t, w.Drain())
+		nettest.Carry(from, nettest.Transfer{How: "write", Bytes: 100}, to, nettest.Transfer{How: "read", Bytes: 100})
+		w.report()
+		require.EqualValues(t, 100, w.sum(from.Program(), "ebpf.network.io"))
+	})
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
+)
+
+func TestMain(m *testing.M) {
+	nettest.Main()
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if err := endAll(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+		os.Exit(code)
+	}))
+}

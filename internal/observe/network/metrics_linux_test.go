@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+)
+
+func TestPlan(t *testing.T) {
+	for _, c := range []struct {
+		megabytes uint64
+		cpus      int
+		want      plan
+	}{
+		{0, 2, plan{series: minSeries, shards: 1, sockets: minSockets}},
+		{16, 2, plan{series: 1931, shards: 1, sockets: minSockets}},
+		{32, 2, plan{series: 2385, shards: 2, sockets: minSockets}},
+		{32, 128, plan{series: 2385, shards: 2, sockets: minSockets}},
+		{512, 128, plan{series: 6010, shards: 16, sockets: minSockets}},
+		{4096, 1, plan{series: maxSeries, shards: 1, sockets: minSockets}},
+	} {
+		got := newPlan(c.megabytes<<20, 0, c.cpus)
+		require.Equal(t, c.want, got, "%d MiB, %d CPUs", c.megabytes, c.cpus)
+		if got.series > minSeries {
+			require.LessOrEqual(t, got.bytes(features{socketStorage: true, taskStorage: true}), c.megabytes<<20/tableShare)
+		}
+	}
+	require.EqualValues(t, 64<<20/socketBytes, newPlan(0, 64<<20, 1).sockets)
+}
+
+func TestAttributes(t *testing.T) {
+	client := peer{
+		role: Client, transport: bindings.NetworkNetworkTransportNETWORK_TCP, address: netip.MustParseAddr("2001:db8::1"),
+		port: 443, pid: 7, service: "shop",
+	}
+	require.Equal(t, []model.Attribute{
+		model.Text("ebpf.role", "client"), model.Text("network.transport", "tcp"), model.Text("network.type", "ipv6"),
+		model.Text("network.peer.address", "2001:db8::1"), model.Int("network.peer.port", 443), model.Int("ebpf.peer.pid", 7),
+		model.Text("service.peer.name", "shop"),
+	}, client.attributes())
+	local := peer{transport: bindings.NetworkNetworkTransportNETWORK_UNIX}
+	require.Equal(t, []model.Attribute{model.Text("network.transport", "unix")}, local.attributes())
+	rest := peer{overflow: true, role: Client}
+	require.Equal(t, []model.Attribute{model.Bool("otel.metric.overflow", true)}, rest.attributes())
+}
+
+func TestAddresses(t *testing.T) {
+	for _, text := range []string{"192.0.2.1", "2001:db8::1", "::"} {
+		address := netip.MustParseAddr(text)
+		family := uint8(6)
+		if address.Is4() {
+			family = 4
+		}
+		require.Equal(t, address, addressOf(family, words(address)))
+	}
+	require.False(t, addressOf(0, [4]uint32{}).IsValid())
+}
+
+func TestTotals(t *testing.T) {
+	var one, two totals
+	one.Received, two.Received = 1, 2
+	one.drops, two.drops = map[uint16]uint64{3: 4}, map[uint16]uint64{3: 5, 6: 7}
+	one.Rtt = histogram{Sum: 10, Most: 10, Least: ^uint64(10)}
+	one.Rtt.Buckets[0] = 1
+	two.Rtt = histogram{Sum: 2000 + 30_000_000_000, Most: 30_000_000_000, Least: ^uint64(2000)}
+	two.Rtt.Buckets[1], two.Rtt.Buckets[22] = 1, 1
+	before := one.drops
+	var sum totals
+	sum.add(&one)
+	sum.add(&two)
+	require.EqualValues(t, 3, sum.Received)
+	require.Equal(t, map[uint16]uint64{3: 9, 6: 7}, sum.drops)
+	require.Equal(t, map[uint16]uint64{3: 4}, before, "what was added is as it was")
+	got := value(&sum.Rtt)
+	require.EqualValues(t, 3, got.Count)
+	require.InDelta(t, 30.00000201, got.Sum, 1e-12)
+	require.InDelta(t, 1e-8, got.Min, 1e-15)
+	require.InDelta(t, 30, got.Max, 1e-12)
+	require.Len(t, got.Buckets, len(bounds)+1)
+	require.Equal(t, []uint64{1, 1}, got.Buckets[:2])
+	require.EqualValues(t, 1, got.Buckets[len(bounds)], "more than the last bound")
+	require.Nil(t, value(&histogram{}))
+	require.False(t, sum.same(&one))
+	require.True(t, sum.same(&sum))
+}
+
+func TestReasons(t *testing.T) {
+	reasons := newDropReasons(map[string]uint64{"SKB_DROP_REASON_NO_SOCKET": 3, "SKB_NOT_DROPPED_YET": 0, "SKB_DROP_REASON_SUBSYS_MASK": 0xffff0000})
+	require.Equal(t, "NO_SOCKET", reasons.name(3))
+	require.Equal(t, "reason 9", reasons.name(9))
+	require.Equal(t, "NOT_SPECIFIED", newDropReasons(nil).name(0))
+	require.Equal(t, "ECONNREFUSED", errorType(111))
+	require.Equal(t, "aborted", errorType(0))
+	require.Equal(t, "errno 9999", errorType(9999))
+}
+
+// TestStatesGoDown holds that a state which was told is told with 0 when nothing is in
+// it any more, and none before.
+func TestStatesGoDown(t *testing.T) {
+	f := newFlow(peer{role: Server}, time.Now())
+	f.open[1] = 5
+	told := func() map[string]int64 {
+		b := builder{points: map[*model.Descriptor][]model.Point{}}
+		b.flow(f, &totals{})
+		counts := map[string]int64{}
+		for _, p := range b.points[connectionMetric] {
+			counts[p.Attributes[len(p.Attributes)-1].Value.Text] = p.Int
+		}
+		return counts
+	}
+	require.Equal(t, map[string]int64{"established": 5}, told())
+	f.open[1], f.open[8] = 0, 2
+	require.Equal(t, map[string]int64{"established": 0, "close_wait": 2}, told())
+}
+
+func TestSkew(t *testing.T) {
+	require.Zero(t, skewOf(1e9, 1e9))
+	require.EqualValues(t, 1<<32/1000, skewOf(1_001_000_000, 1_000_000_000))
+	require.EqualValues(t, -(1 << 32 / 1000), skewOf(999_000_000, 1_000_000_000))
+}
+
+// TestOnlyOneRole holds that the other role is left out where one is wanted, and what
+// has none is not.
+func TestOnlyOneRole(t *testing.T) {
+	o := &owner{flows: map[peer]*flow{}}
+	for _, role := range []Role{NoRole, Client, Server} {
+		f := newFlow(peer{role: role}, time.Now())
+		f.members = []*series{{}}
+		f.members[0].counted.Sent = 1 + uint64(role)
+		o.flows[f.peer] = f
+	}
+	told := table{owners: map[observe.SubjectKey]*owner{{}: o}}
+	for only, want := range map[Role]int64{NoRole: 1 + 2 + 3, Client: 1 + 2, Server: 1 + 3} {
+		var sum int64
+		for _, m := range told.metrics(time.Now(), nil, only) {
+			for _, p := range m.Metrics[0].Points {
+				sum += p.Int
+			}
+		}
+		require.Equal(t, want, sum, "%d", only)
+	}
+}

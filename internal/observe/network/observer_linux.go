@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/conntrack"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
+)
+
+const (
+	// drainInterval is how soon a series is noticed, while its process is known.
+	drainInterval = time.Second
+	// adoptions is how often sockets from before the start are looked for: the first
+	// time their processes are asked about.
+	adoptions = 3
+)
+
+// Observer is the running observation of the network.
+type Observer struct {
+	config   Config
+	features features
+	plan     plan
+	coll     *ebpf.Collection
+	attached []io.Closer
+	less     error
+	table    table
+	reasons  dropReasons
+	epoch    uint32
+	round    uint32
+	adopted  int
+	skew     skew
+	failed   error // what went wrong in the last report: the next Drain tells it
+	// warnings tell why peers are not resolved, unresolved is how many they have told of.
+	warnings   *warn.Rarely
+	unresolved uint64
+
+	losses  [bindings.NetworkNetworkLossNETWORK_LOSS_REASONS]atomic.Uint64
+	missed  atomic.Uint64 // times that the kernel did not run a program
+	hooks   atomic.Int64
+	sockets atomic.Uint64
+}
+
+var _ observe.Observation = (*Observer)(nil)
+
+// Start loads the programs and observes from then on. shared are the maps of
+// process.bpf.c.
+func Start(config Config, loader *kernel.Loader, shared map[string]*ebpf.Map, host observe.Host) (*Observer, error) {
+	has, err := featuresOf(loader)
+	if err != nil {
+		return nil, err
+	}
+	return start(config, has, loader, shared, host)
+}
+
+func start(config Config, has features, loader *kernel.Loader, shared map[string]*ebpf.Map, host observe.Host) (_ *Observer, err error) {
+	spec, err := bindings.LoadNetwork()
+	if err != nil {
+		return nil, fmt.Errorf("reading the network programs: %w", err)
+	}
+	o := &Observer{
+		config: config, features: has, epoch: 1,
+		plan:     newPlan(config.MapBytes, config.SocketBytes, runtime.NumCPU()),
+		warnings: warn.NewRarely(config.Logger, "Some peers are told by the addresses that their sockets have", nil),
+	}
+	values, err := loader.EnumValues("skb_drop_reason")
+	if err != nil {
+		return nil, err
+	}
+	o.reasons = newDropReasons(values)
+	has.trim(spec)
+	if err := o.plan.size(spec, has); err != nil {
+		return nil, fmt.Errorf("preparing the network programs: %w", err)
+	}
+	if o.coll, err = loader.Load("the network programs", spec, shared); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, o.Close())
+		}
+	}()
+	if err := o.table.open(o.coll, o.plan, host); err != nil {
+		return nil, err
+	}
+	if config.ResolveNAT {
+		if o.table.ends.nat, err = conntrack.New(conntrack.Config{ProcRoot: config.ProcRoot}); err != nil {
+			return nil, err
+		}
+	}
+	if o.attached, o.less, err = has.attach(o.coll, config.SysRoot); err != nil {
+		return nil, err
+	}
+	o.hooks.Store(int64(len(o.attached)))
+	return o, errors.Join(o.measureSkew(), o.adopt())
+}
+
+// DrainInterval is how often Drain looks for what has begun.
+func (o *Observer) DrainInterval() time.Duration { return drainInterval }
+
+// Drain finds out whose the series are that have begun.
+func (o *Observer) Drain() error {
+	o.epoch++
+	failed := o.failed
+	o.failed = nil
+	return errors.Join(failed, o.measureSkew(), o.coll.Variables[bindings.NetworkVarEpoch].Set(o.epoch), o.adopt(), o.table.discover(), o.readLosses())
+}
+
+// measureSkew tells the programs how the clocks differ.
+func (o *Observer) measureSkew() error {
+	value, ok, err := o.skew.measure()
+	if !ok || err != nil {
+		return err
+	}
+	return o.coll.Variables[bindings.NetworkVarClockSkew].Set(value)
+}
+
+// adopt looks for sockets from before the start.
+func (o *Observer) adopt() error {
+	if o.adopted == adoptions {
+		return nil
+	}
+	o.adopted++
+	return kernel.Iterate(o.coll.Programs[bindings.NetworkProgAdoptSocket], nil)
+}
+
+func (o *Observer) readLosses() error {
+	for reason := range o.losses {
+		var perCPU []uint64
+		if err := o.coll.Maps[bindings.NetworkMapNetworkLosses].Lookup(uint32(reason), &perCPU); err != nil {
+			return fmt.Errorf("reading what the network programs have lost: %w", err)
+		}
+		var sum uint64
+		for _, n := range perCPU {
+			sum += n
+		}
+		o.losses[reason].Store(sum)
+	}
+	var missed uint64
+	for name, program := range o.coll.Programs {
+		stats, err := program.Stats()
+		if err != nil {
+			return fmt.Errorf("asking how often the program %s could not run: %w", name, err)
+		}
+		missed += stats.RecursionMisses
+	}
+	o.missed.Store(missed)
+	return nil
+}
+
+// countSockets has the kernel count what is open.
+func (o *Observer) countSockets() error {
+	for i := range o.table.places.items {
+		o.table.places.items[i].Open = [states]uint32{}
+	}
+	o.round++
+	seen := o.coll.Variables[bindings.NetworkVarSocketsSeen]
+	err := errors.Join(seen.Set(uint32(0)), o.coll.Variables[bindings.NetworkVarCountingRound].Set(o.round))
+	var over *ebpf.Map
+	if o.features.socketStorage {
+		over = o.coll.Maps[bindings.NetworkMapNetworkSockets]
+	}
+	if err == nil {
+		err = kernel.Iterate(o.coll.Programs[o.features.counts()], over)
+	}
+	var n uint32
+	if err == nil {
+		err = seen.Get(&n)
+	}
+	if err == nil {
+		err = o.coll.Variables[bindings.NetworkVarSocketsKnown].Set(n)
+	}
+	if err != nil {
+		return fmt.Errorf("counting sockets: %w", err)
+	}
+	o.sockets.Store(uint64(n))
+	return nil
+}
+
+// Report returns what was counted of each process. Peers whose sockets are closed
+// leave two reports later.
+func (o *Observer) Report(until time.Time) model.Findings {
+	o.failed = errors.Join(o.table.discover(), o.table.join(), o.countSockets(), o.table.read())
+	if o.failed == nil {
+		o.failed = o.table.takeBack()
+	}
+	o.tellUnresolved()
+	return model.Findings{Metrics: o.table.metrics(until, o.reasons, o.config.Only)}
+}
+
+// tellUnresolved warns why connection tracking could not be asked about peers.
+func (o *Observer) tellUnresolved() {
+	nat := o.table.ends.nat
+	if nat == nil {
+		return
+	}
+	if failed := nat.Stats().Failed; failed > o.unresolved {
+		o.unresolved = failed
+		o.warnings.Warn(nat.Degraded())
+	}
+}
+
+// SetLevel does nothing: what is counted cannot be counted by halves.
+func (o *Observer) SetLevel(int) error { return nil }
+
+// CPUsChanged does nothing: no table belongs to a CPU alone.
+func (o *Observer) CPUsChanged() error { return nil }
+
+// Degraded says why the observation is less than it could be, or nil.
+func (o *Observer) Degraded() error { return o.less }
+
+// Attached is the number of hooks.
+func (o *Observer) Attached() int { return int(o.hooks.Load()) }
+
+// lossReasons are the names of enum network_loss.
+var lossReasons = [...]struct {
+	name string
+	told bool
+}{
+	bindings.NetworkNetworkLossNETWORK_LOST_SERIES:    {"series_full", true},
+	bindings.NetworkNetworkLossNETWORK_LOST_SOCKETS:   {"sockets_full", true},
+	bindings.NetworkNetworkLossNETWORK_LOST_THREADS:   {"threads_full", true},
+	bindings.NetworkNetworkLossNETWORK_LOST_COUNTS:    {"counts_full", false},
+	bindings.NetworkNetworkLossNETWORK_LOST_PEERS:     {"peer_unknown", true},
+	bindings.NetworkNetworkLossNETWORK_LOST_LISTENERS: {"listeners_full", true},
+}
+
+// Losses counts what could not be counted, or not as what it was, since the start.
+func (o *Observer) Losses() []observe.Loss {
+	list := make([]observe.Loss, 0, len(lossReasons))
+	for i, reason := range lossReasons {
+		list = append(list, observe.Loss{
+			Probe: string(observe.Network), Reason: reason.name, Count: o.losses[i].Load(), Told: reason.told,
+		})
+	}
+	list = append(list, observe.Loss{Probe: string(observe.Network), Reason: "program_busy", Count: o.missed.Load()})
+	if nat := o.table.ends.nat; nat != nil {
+		stats := nat.Stats()
+		list = append(list, observe.Loss{
+			Probe: string(observe.Network), Reason: "nat_unresolved", Count: stats.Skipped + stats.Gone + stats.Failed, Told: true,
+		})
+	}
+	return list
+}
+
+// Samples is the number of operations that were counted, as of the last report.
+func (o *Observer) Samples() uint64 { return o.table.operations.Load() }
+
+// Costs reads the kernel's run-time statistics of the programs.
+func (o *Observer) Costs() ([]observe.ProgramCost, error) { return observe.Costs(o.coll) }
+
+// Unmerged is 0: nothing is told twice.
+func (o *Observer) Unmerged() uint64 { return 0 }
+
+// Fill is how full the table of series is.
+func (o *Observer) Fill() float64 { return float64(len(o.table.live)) / float64(o.plan.series) }
+
+// MapBytes is the memory of the kernel's tables and of what it keeps of sockets.
+func (o *Observer) MapBytes() uint64 {
+	bytes := o.plan.bytes(o.features)
+	if o.features.socketStorage {
+		bytes += o.sockets.Load() * socketBytes
+	}
+	return bytes
+}
+
+// HeldBytes is the memory of what is known of series; what they count stays in the
+// kernel.
+func (o *Observer) HeldBytes() uint64 { return o.table.held.Load() }
+
+// Close stops observing and frees everything.
+func (o *Observer) Close() error {
+	err := errors.Join(closeAll(o.attached), o.table.close())
+	o.coll.Close()
+	return err
+}

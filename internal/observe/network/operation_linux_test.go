@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
+)
+
+var loopback = netip.MustParseAddrPort("127.0.0.1:0")
+
+// pair connects two programs that are in one namespace.
+func pair(t *testing.T) (n *nettest.Namespace, from, to *nettest.Socket) {
+	n = nettest.New(t)
+	l := nettest.Start(t, n).Listen("tcp4", loopback)
+	from = nettest.Start(t, n).Dial("tcp4", l.Local)
+	return n, from, l.Accept()
+}
+
+// TestIdleReadIsWaiting holds that the time in which a reader and an accepter sit idle
+// is told as waiting, not as the time of an operation.
+func TestIdleReadIsWaiting(t *testing.T) {
+	const idle = 1500 * time.Millisecond
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		n := nettest.New(t)
+		server, client := nettest.Start(t, n), nettest.Start(t, n)
+		l := server.Listen("tcp4", loopback)
+		accepted := make(chan *nettest.Socket)
+		go func() { accepted <- l.Accept() }()
+		client.Sleep(idle)
+		require.NoError(t, w.Drain())
+		from := client.Dial("tcp4", l.Local)
+		to := <-accepted
+		read := make(chan struct{})
+		go func() {
+			to.Read(nettest.Transfer{How: "read", Bytes: 100})
+			close(read)
+		}()
+		client.Sleep(idle)
+		from.Write(nettest.Transfer{How: "write", Bytes: 100})
+		<-read
+		w.report()
+		for _, operation := range []string{"read", "accept"} {
+			worked := w.histogram(server, "ebpf.network.operation.duration", "ebpf.operation="+operation)
+			waited := w.histogram(server, "ebpf.network.wait.duration", "ebpf.operation="+operation)
+			require.EqualValues(t, 1, worked.Count, operation)
+			require.Less(t, worked.Max, 0.1, operation)
+			require.EqualValues(t, 1, waited.Count, operation)
+			require.InDelta(t, idle.Seconds(), waited.Sum, 0.3, operation)
+		}
+	})
+}
+
+// TestIdleReadOnAnotherCPU holds the same of readers that wake on another CPU. The clocks by which the scheduler counts CPU time are apart by
+// what the hypervisor has stolen from each CPU, seconds after some hours.
+func TestIdleReadOnAnotherCPU(t *testing.T) {
+	online, err := kernel.OnlineCPUs("/sys")
+	require.NoError(t, err)
+	if len(online) < 2 {
+		t.Skip("needs two CPUs")
+	}
+	const idle = 300 * time.Millisecond
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		for _, cpus := range [][2]int{{online[0], online[1]}, {online[1], online[0]}} {
+			w := start()
+			_, from, to := pair(t)
+			moveTo(t, to.Program().PID(), cpus[0])
+			read := make(chan struct{})
+			go func() {
+				to.Read(nettest.Transfer{How: "read", Bytes: 100})
+				close(read)
+			}()
+			from.Program().Sleep(idle / 2)
+			moveTo(t, to.Program().PID(), cpus[1])
+			from.Program().Sleep(idle / 2)
+			from.Write(nettest.Transfer{How: "write", Bytes: 100})
+			<-read
+			w.report()
+			worked := w.histogram(to.Program(), "ebpf.network.operation.duration", "ebpf.operation=read")
+			waited := w.histogram(to.Program(), "ebpf.network.wait.duration", "ebpf.operation=read")
+			require.EqualValues(t, 1, worked.Count)
+			require.Less(t, worked.Max, 0.1, "%v", cpus)
+			require.EqualValues(t, 1, waited.Count)
+			require.InDelta(t, idle.Seconds(), waited.Sum, 0.2, "%v", cpus)
+		}
+	})
+}
+
+// moveTo has all threads of a process run on one CPU alone.
+func moveTo(t *testing.T, pid, cpu int) {
+	t.Helper()
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	require.NoError(t, err)
+	var one unix.CPUSet
+	one.Set(cpu)
+	for _, thread := range threads {
+		tid, err := strconv.Atoi(thread.Name())
+		require.NoError(t, err)
+		if err := unix.SchedSetaffinity(tid, &one); !errors.Is(err, unix.ESRCH) {
+			require.NoError(t, err)
+		}
+	}
+}
+
+// TestOperationsAreCounted holds that each call is told, and what it was given and took
+// is within what the program saw.
+func TestOperationsAreCounted(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		_, from, to := pair(t)
+		wrote := from.Write(nettest.Transfer{How: "write", Bytes: 100 * 100, Chunk: 100})
+		read := to.Read(nettest.Transfer{How: "recvfrom", Bytes: 100 * 100, Chunk: 100})
+		nothing := from.Write(nettest.Transfer{How: "write", Once: true})
+		require.EqualValues(t, 1, nothing.Calls)
+		require.Equal(t, "EAGAIN", to.TryRead(nettest.Transfer{How: "recvfrom", Bytes: 1, Flags: unix.MSG_DONTWAIT}).Errno)
+		from.Close()
+		to.Close()
+		w.report()
+		writes := w.histogram(from.Program(), "ebpf.network.operation.duration", "ebpf.operation=write")
+		reads := w.histogram(to.Program(), "ebpf.network.operation.duration", "ebpf.operation=read")
+		require.EqualValues(t, wrote.Calls+nothing.Calls, writes.Count)
+		require.Equal(t, uint64(read.Calls), reads.Count, "what found nothing is not counted")
+		require.Less(t, writes.Sum, (wrote.Took + nothing.Took).Seconds())
+		require.Less(t, reads.Sum, read.Took.Seconds())
+		require.LessOrEqual(t, writes.Min, writes.Sum/float64(writes.Count))
+		require.GreaterOrEqual(t, writes.Max, writes.Sum/float64(writes.Count))
+		for _, s := range []*nettest.Socket{from, to} {
+			closes := w.histogram(s.Program(), "ebpf.network.operation.duration", "ebpf.operation=close")
+			require.EqualValues(t, 1, closes.Count)
+		}
+	})
+}
+
+// TestPeekAndTruncate holds that bytes are counted once that are looked at twice.
+func TestPeekAndTruncate(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		_, from, to := pair(t)
+		from.Write(nettest.Transfer{How: "write", Bytes: 300})
+		to.Read(nettest.Transfer{How: "recvfrom", Bytes: 100, Flags: unix.MSG_PEEK, Once: true})
+		to.Read(nettest.Transfer{How: "recvmsg", Bytes: 100, Flags: unix.MSG_PEEK, Once: true})
+		to.Read(nettest.Transfer{How: "recvfrom", Bytes: 200, Flags: unix.MSG_TRUNC, Once: true})
+		to.Read(nettest.Transfer{How: "read", Bytes: 100})
+		w.report()
+		require.EqualValues(t, 300, w.sum(to.Program(), "ebpf.network.io", "network.io.direction=receive"))
+	})
+}
+
+// TestHandshake holds that a connect takes as long as its handshake, whether the call
+// waits or not.
+func TestHandshake(t *testing.T) {
+	const delay = 50 * time.Millisecond
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		here, there := nettest.New(t), nettest.New(t)
+		_, far, _ := nettest.JoinByRelay(t, here, there, nettest.Path{Delay: delay}, nettest.Path{})
+		client, server := nettest.Start(t, here), nettest.Start(t, there)
+		l := server.Listen("tcp4", netip.AddrPortFrom(far.IPv4, 0))
+		for _, wait := range []bool{true, false} {
+			require.Contains(t, []string{"", "EINPROGRESS"}, client.TryDial("tcp4", l.Local, wait).Errno)
+			l.Accept()
+		}
+		w.report()
+		connects := w.histogram(client, "ebpf.network.operation.duration", "ebpf.operation=connect", "ebpf.role=client")
+		require.EqualValues(t, 2, connects.Count)
+		require.GreaterOrEqual(t, connects.Min, delay.Seconds())
+		most := 2 * delay.Seconds()
+		if guest.Running() {
+			most *= 5 // an emulated CPU takes its time for each packet
+		}
+		require.Less(t, connects.Max, most)
+	})
+}
+
+// TestFailedConnects holds that connects that fail are told by the reason.
+func TestFailedConnects(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		client := nettest.Start(t, nettest.New(t))
+		refusing := netip.MustParseAddrPort("127.0.0.1:1")
+		require.Equal(t, "ECONNREFUSED", client.TryDial("tcp4", refusing, true).Errno)
+		require.Equal(t, "ECONNREFUSED", client.TryDial("tcp4", refusing, false).Errno)
+		require.Equal(t, "ENETUNREACH", client.TryDial("tcp4", netip.MustParseAddrPort("192.0.2.1:1"), true).Errno)
+		w.report()
+		require.EqualValues(t, 2, w.sum(client, "ebpf.tcp.connection.failures", "error.type=ECONNREFUSED",
+			"ebpf.role=client", "network.peer.address=127.0.0.1", "network.peer.port=1"))
+		require.EqualValues(t, 1, w.sum(client, "ebpf.tcp.connection.failures", "error.type=ENETUNREACH",
+			"network.peer.address=192.0.2.1"))
+		require.EqualValues(t, 2, w.sum(client, "ebpf.tcp.resets", "network.io.direction=receive"))
+	})
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"fmt"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+)
+
+const (
+	// placeBytes is what a series takes beside its records: its place and its entry in
+	// the map of keys.
+	placeBytes = 200 + 192
+	// recordBytes is what a series takes in each shard.
+	recordBytes = 1792
+	// otherBytes is what one of the ends of connections takes, of which there are four
+	// for each series; countBytes a count of drops, of which there is one.
+	otherBytes, countBytes = 160, 72
+	// socketBytes is what the kernel keeps of a socket: its storage and the element in it.
+	socketBytes = 192 + 96
+	// tableShare is the part of the kernel's tables' memory that series take: what is
+	// remembered of a hundred thousand sockets comes to it.
+	tableShare = 3
+
+	maxSeries = 16384
+	minSeries = 64
+	// minSockets are remembered in any case.
+	minSockets = 64
+	// enough series for more shards to be worth more.
+	enough    = 2048
+	maxShards = 16
+	// spare is the part of the places that is kept for series of overflow.
+	spare = 16
+	// threadsByID bounds the threads whose calls are timed, where there is no task storage.
+	threadsByID = 8192
+	// socketsByAddress bounds what is remembered of sockets, where they have no storage.
+	socketsByAddress = 65536
+	// addressBytes and threadBytes are what each of those takes.
+	addressBytes, threadBytes = 96, 144
+)
+
+// plan is how the kernel's tables share the memory that they may take.
+type plan struct {
+	series  uint32 // that of nobody included
+	shards  uint32 // records of each: CPUs take turns
+	sockets uint32
+}
+
+// newPlan prefers series to shards until there are enough of them.
+func newPlan(mapBytes, bytesOfSockets uint64, cpus int) plan {
+	mapBytes /= tableShare
+	p := plan{shards: 1, sockets: uint32(max(bytesOfSockets/socketBytes, minSockets))}
+	for p.shards < maxShards && int(p.shards) < cpus && fitting(mapBytes, p.shards*2) >= enough {
+		p.shards *= 2
+	}
+	p.series = uint32(min(max(fitting(mapBytes, p.shards), minSeries), maxSeries))
+	return p
+}
+
+func fitting(mapBytes uint64, shards uint32) uint64 { return mapBytes / bytesOf(shards) }
+
+// bytesOf is what a series takes of everything.
+func bytesOf(shards uint32) uint64 {
+	return placeBytes + recordBytes*uint64(shards) + 4*otherBytes + countBytes
+}
+
+// bytes is the memory of all tables that are there from the start.
+func (p plan) bytes(has features) uint64 {
+	bytes := uint64(p.series) * bytesOf(p.shards)
+	if !has.socketStorage {
+		bytes += uint64(min(p.sockets, socketsByAddress)) * addressBytes
+	}
+	if !has.taskStorage {
+		bytes += threadsByID * threadBytes
+	}
+	return bytes
+}
+
+// size gives an object's tables their sizes.
+func (p plan) size(spec *ebpf.CollectionSpec, has features) error {
+	for name, entries := range map[string]uint32{
+		bindings.NetworkMapNetworkIds:             p.series,
+		bindings.NetworkMapNetworkPlaces:          p.series,
+		bindings.NetworkMapNetworkRecords:         p.series * p.shards,
+		bindings.NetworkMapNetworkFree:            p.series,
+		bindings.NetworkMapNetworkSpare:           p.series/spare + 1,
+		bindings.NetworkMapNetworkCounts:          p.series,
+		bindings.NetworkMapNetworkEnds:            2 * p.series,
+		bindings.NetworkMapNetworkListeners:       2 * p.series,
+		bindings.NetworkMapNetworkSocketAddresses: min(p.sockets, socketsByAddress),
+		bindings.NetworkMapNetworkThreadIds:       threadsByID,
+	} {
+		spec.Maps[name].MaxEntries = entries
+	}
+	// What the kernel has no storage for is kept by address or number; the map that is
+	// not used must exist all the same.
+	for name, used := range map[string]bool{
+		bindings.NetworkMapNetworkSockets:         has.socketStorage,
+		bindings.NetworkMapNetworkSocketAddresses: !has.socketStorage,
+		bindings.NetworkMapNetworkThreads:         has.taskStorage,
+		bindings.NetworkMapNetworkThreadIds:       !has.taskStorage,
+	} {
+		if m := spec.Maps[name]; !used {
+			m.Type, m.Flags, m.MaxEntries = ebpf.Array, 0, 1
+			m.Key, m.Value, m.KeySize = nil, nil, 4
+		}
+	}
+	for name, value := range map[string]any{
+		bindings.NetworkVarShards:        p.shards,
+		bindings.NetworkVarShardMask:     p.shards - 1,
+		bindings.NetworkVarMaxSockets:    p.sockets,
+		bindings.NetworkVarSocketStorage: has.socketStorage,
+		bindings.NetworkVarTaskStorage:   has.taskStorage,
+	} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return fmt.Errorf("setting %s: %w", name, err)
+		}
+	}
+	return nil
+}

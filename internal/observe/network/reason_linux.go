@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// errorType is the attribute error.type of an errno: its name.
+func errorType(code uint16) string {
+	if code == 0 {
+		return "aborted" // closed before it was answered
+	}
+	if name := unix.ErrnoName(unix.Errno(code)); name != "" {
+		return name
+	}
+	return "errno " + strconv.Itoa(int(code))
+}
+
+// dropReasons are the kernel's names of the reasons for which it drops packets.
+type dropReasons map[uint16]string
+
+// dropPrefix begins all of them (include/net/dropreason-core.h).
+const dropPrefix = "SKB_DROP_REASON_"
+
+// newDropReasons takes the values of the kernel's enum skb_drop_reason.
+func newDropReasons(values map[string]uint64) dropReasons {
+	reasons := dropReasons{}
+	for name, value := range values {
+		if short, ok := strings.CutPrefix(name, dropPrefix); ok && value <= 1<<16-1 {
+			reasons[uint16(value)] = short
+		}
+	}
+	return reasons
+}
+
+// name is what a reason is called. Kernels before 5.17 have none, and modules their own.
+func (r dropReasons) name(code uint16) string {
+	if name, ok := r[code]; ok {
+		return name
+	}
+	if len(r) == 0 {
+		return "NOT_SPECIFIED"
+	}
+	return "reason " + strconv.Itoa(int(code))
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+)
+
+const (
+	// idleReports is how many reports tell a peer after its last socket was closed.
+	idleReports = 2
+	// idleFlows is the same of datagrams of sockets that are not connected: nobody
+	// knows that more will not come.
+	idleFlows = 30
+)
+
+// series is one of the kernel's.
+type series struct {
+	id      uint32
+	key     key
+	process *model.Process // nil: of nobody
+	owner   *owner
+	flow    *flow // nil until it is told first
+	started time.Time
+	counted totals
+	idle    int  // reports since its last socket was closed and it counted last
+	leaving bool // its place is free after the next report
+}
+
+// subject is whose it is.
+func (s *series) subject() observe.SubjectKey {
+	return observe.SubjectKey{PID: s.key.Pid, StartBoottime: s.key.StartBoottime, ExecID: s.key.ExecId}
+}
+
+// nobodys tells whether it is of a process that is out of scope.
+func (s *series) nobodys() bool { return s.process == nil && s.id != hostSeries }
+
+// owner is a process with its flows.
+type owner struct {
+	process *model.Process
+	flows   map[peer]*flow
+}
+
+// table is the kernel's series and what became of them.
+type table struct {
+	host    observe.Host
+	places  shared[place]
+	records shared[record]
+	shards  uint32
+	ids     *ebpf.Map
+	free    *ebpf.Map // those of nobody are pushed here
+	spare   *ebpf.Map
+	counts  *ebpf.Map
+
+	live   map[uint32]*series
+	owners map[observe.SubjectKey]*owner // that of nobody has no key
+	// dropped is what was dropped of no socket.
+	dropped *series
+	// strangers have no flow yet.
+	strangers []*series
+	ends      ends
+	// operations were counted since the start.
+	operations atomic.Uint64
+	// held is the memory of what is known of series.
+	held atomic.Uint64
+}
+
+// seriesBytes is what a series takes here, with its flow.
+const seriesBytes = 3 << 10
+
+// open maps the tables of a loaded object, all places of which are free.
+func (t *table) open(coll *ebpf.Collection, p plan, host observe.Host) (err error) {
+	t.host, t.shards = host, p.shards
+	t.ids, t.counts = coll.Maps[bindings.NetworkMapNetworkIds], coll.Maps[bindings.NetworkMapNetworkCounts]
+	t.free, t.spare = coll.Maps[bindings.NetworkMapNetworkFree], coll.Maps[bindings.NetworkMapNetworkSpare]
+	t.ends = ends{known: coll.Maps[bindings.NetworkMapNetworkEnds], listeners: coll.Maps[bindings.NetworkMapNetworkListeners]}
+	t.live, t.owners = map[uint32]*series{}, map[observe.SubjectKey]*owner{}
+	if t.places, err = share[place](coll.Maps[bindings.NetworkMapNetworkPlaces]); err != nil {
+		return err
+	}
+	if t.records, err = share[record](coll.Maps[bindings.NetworkMapNetworkRecords]); err != nil {
+		return err
+	}
+	t.addHost()
+	return t.fillQueues()
+}
+
+// addHost makes the series that is nobody's: what found no place in any other, and, as
+// a flow of its own, packets without a socket that were dropped.
+func (t *table) addHost() {
+	o := &owner{flows: map[peer]*flow{}}
+	for _, who := range []peer{{}, {overflow: true}} {
+		f := newFlow(who, time.Now())
+		f.members = []*series{{id: hostSeries, owner: o, flow: f}}
+		o.flows[who] = f
+	}
+	t.owners[observe.SubjectKey{}] = o
+	t.dropped, t.live[hostSeries] = o.flows[peer{}].members[0], o.flows[peer{overflow: true}].members[0]
+}
+
+// hostSeries is the place of what is nobody's.
+const hostSeries = 0
+
+func (t *table) close() error {
+	return errors.Join(t.places.close(), t.records.close(), t.ends.close())
+}
+
+// startTimes converts times of CLOCK_MONOTONIC to those of the wall clock.
+func startTimes() (func(uint64) time.Time, error) {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return nil, fmt.Errorf("reading CLOCK_MONOTONIC: %w", err)
+	}
+	zero := time.Now().Add(-time.Duration(now.Nano()))
+	return func(ns uint64) time.Time { return zero.Add(time.Duration(ns)) }, nil
+}
+
+// fillQueues says which places are free: all but that of nobody.
+func (t *table) fillQueues() error {
+	all := uint32(len(t.places.items))
+	for id := uint32(1); id < all; id++ {
+		if err := t.queueOf(id).Update(nil, id, ebpf.UpdateAny); err != nil {
+			return fmt.Errorf("offering a place for series: %w", err)
+		}
+	}
+	return nil
+}
+
+func (t *table) queueOf(id uint32) *ebpf.Map {
+	if id%spare == 0 {
+		return t.spare
+	}
+	return t.free
+}
+
+// discover finds series that have begun since, while their processes are known.
+func (t *table) discover() error {
+	started, err := startTimes()
+	if err != nil {
+		return err
+	}
+	for id := range t.places.items {
+		at := &t.places.items[id]
+		if at.Created == 0 || t.live[uint32(id)] != nil {
+			continue
+		}
+		begun := series{id: uint32(id), key: at.Key}
+		var known uint32
+		switch err := t.ids.Lookup(&begun.key, &known); {
+		case errors.Is(err, ebpf.ErrKeyNotExist) || err == nil && known != begun.id:
+			continue // it is being written, or was not needed
+		case err != nil:
+			return fmt.Errorf("reading the kernel's series: %w", err)
+		}
+		subject := t.host.Subject(begun.subject(), "")
+		t.live[begun.id] = &begun
+		if subject == nil {
+			continue // out of scope
+		}
+		begun.process = subject.Process()
+		begun.started = started(at.Created)
+		t.strangers = append(t.strangers, &begun)
+	}
+	return nil
+}
+
+// join gives the series that have begun their flows. It is called when they are told
+// first: by then the other ends have been noted, too.
+func (t *table) join() error {
+	who, err := t.resolve(t.strangers)
+	if err != nil {
+		return err
+	}
+	for i, s := range t.strangers {
+		o, ok := t.owners[s.subject()]
+		if !ok {
+			o = &owner{process: s.process, flows: map[peer]*flow{}}
+			t.owners[s.subject()] = o
+		}
+		f, ok := o.flows[who[i]]
+		if !ok {
+			f = newFlow(who[i], s.started)
+			o.flows[who[i]] = f
+		}
+		f.members = append(f.members, s)
+		s.owner, s.flow = o, f
+	}
+	t.strangers = nil
+	return nil
+}
+
+// read takes what was counted until now.
+func (t *table) read() error {
+	counts, err := t.readCounts()
+	if err != nil {
+		return err
+	}
+	for _, o := range t.owners {
+		for _, f := range o.flows {
+			f.open = [states]int{}
+		}
+	}
+	for id, s := range t.live {
+		counted := counts[id]
+		if id == hostSeries {
+			t.dropped.counted, counted = counted, totals{}
+		}
+		for shard := range t.shards {
+			r := t.records.items[id*t.shards+shard]
+			counted.addRecord(&r)
+		}
+		open := 0
+		for state, n := range t.places.items[id].Open {
+			open += int(n)
+			if s.flow != nil {
+				s.flow.open[state] += int(n)
+			}
+		}
+		switch {
+		case s.nobodys():
+			s.idle = idleFlows
+		case open > 0 || !counted.same(&s.counted):
+			s.idle = 0
+		default:
+			s.idle++
+		}
+		t.operations.Add(counted.calls() - s.counted.calls())
+		s.counted = counted
+	}
+	t.held.Store(uint64(len(t.live)) * seriesBytes)
+	return nil
+}
+
+// readCounts reads what is counted for few series.
+func (t *table) readCounts() (map[uint32]totals, error) {
+	all := map[uint32]totals{}
+	var at bindings.NetworkNetworkCountKey
+	var n uint64
+	entries := t.counts.Iterate()
+	for entries.Next(&at, &n) {
+		counted := all[at.Series]
+		one := map[uint16]uint64{at.Code: n}
+		switch bindings.NetworkNetworkCountKind(at.Kind) {
+		case bindings.NetworkNetworkCountKindNETWORK_DROPS:
+			counted.drops = addCounts(counted.drops, one)
+		case bindings.NetworkNetworkCountKindNETWORK_FAILURES:
+			counted.failures = addCounts(counted.failures, one)
+		}
+		all[at.Series] = counted
+	}
+	if err := entries.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
+		return nil, fmt.Errorf("reading the kernel's counts of drops: %w", err)
+	}
+	return all, nil
+}
+
+// clearCounts makes room for what the next series in the place counts.
+func (t *table) clearCounts(s *series) error {
+	for kind, counts := range map[bindings.NetworkNetworkCountKind]map[uint16]uint64{
+		bindings.NetworkNetworkCountKindNETWORK_DROPS:    s.counted.drops,
+		bindings.NetworkNetworkCountKindNETWORK_FAILURES: s.counted.failures,
+	} {
+		for code := range counts {
+			key := bindings.NetworkNetworkCountKey{Series: s.id, Kind: uint16(kind), Code: code}
+			if err := t.counts.Delete(&key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+				return fmt.Errorf("clearing the kernel's counts of drops: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// takeBack lets peers leave that were told often enough since they were closed. A
+// place is free one report after nobody can find it any more.
+func (t *table) takeBack() error {
+	for id, s := range t.live {
+		at := &t.places.items[id]
+		switch {
+		case id == hostSeries:
+		case s.leaving:
+			t.leave(s)
+			delete(t.live, id)
+			if err := t.clearCounts(s); err != nil {
+				return err
+			}
+			clear(t.records.items[id*t.shards : (id+1)*t.shards])
+			at.Created = 0
+			if err := t.queueOf(id).Update(nil, id, ebpf.UpdateAny); err != nil {
+				return fmt.Errorf("taking back a place for series: %w", err)
+			}
+		case s.idle >= s.patience():
+			if err := t.ids.Delete(&s.key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+				return fmt.Errorf("taking back a series: %w", err)
+			}
+			at.Generation++
+			s.leaving = true
+		}
+	}
+	return nil
+}
+
+// patience is how many reports a series stays without a socket.
+func (s *series) patience() int {
+	if bindings.NetworkNetworkTransport(s.key.Transport) == bindings.NetworkNetworkTransportNETWORK_UDP {
+		return idleFlows
+	}
+	return idleReports
+}
+
+// leave takes a series out of its flow, which keeps what it has counted.
+func (t *table) leave(s *series) {
+	if s.flow == nil {
+		return
+	}
+	s.flow.leave(s)
+	if len(s.flow.members) > 0 {
+		return
+	}
+	delete(s.owner.flows, s.flow.peer)
+	if len(s.owner.flows) == 0 {
+		delete(t.owners, s.subject())
+	}
+}
+
+// metrics returns what is told of each process; only leaves out the other role.
+func (t *table) metrics(at time.Time, reasons dropReasons, only Role) []*model.Metrics {
+	list := make([]*model.Metrics, 0, len(t.owners))
+	var room totals
+	for _, o := range t.owners {
+		b := builder{reasons: reasons, points: map[*model.Descriptor][]model.Point{}}
+		for _, f := range o.flows {
+			if only == NoRole || f.role == NoRole || f.role == only {
+				b.flow(f, f.total(&room))
+			}
+		}
+		if told := b.metrics(); len(told) > 0 {
+			list = append(list, &model.Metrics{Process: o.process, Time: at, Metrics: told})
+		}
+	}
+	return list
+}

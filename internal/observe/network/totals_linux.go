@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"maps"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// totals are what was counted of a series, or of several.
+type totals struct {
+	record
+	drops, failures map[uint16]uint64
+}
+
+// add adds what others have counted.
+func (t *totals) add(o *totals) {
+	t.addRecord(&o.record)
+	t.drops = addCounts(t.drops, o.drops)
+	t.failures = addCounts(t.failures, o.failures)
+}
+
+func (t *totals) addRecord(r *record) {
+	t.Received += r.Received
+	t.Sent += r.Sent
+	t.Retransmits += r.Retransmits
+	t.ResetsReceived += r.ResetsReceived
+	t.ResetsSent += r.ResetsSent
+	for i := range r.Operations {
+		addHistogram(&t.Operations[i], &r.Operations[i])
+	}
+	for i := range r.Waits {
+		addHistogram(&t.Waits[i], &r.Waits[i])
+	}
+	addHistogram(&t.Rtt, &r.Rtt)
+}
+
+// calls is the number of operations.
+func (t *totals) calls() uint64 {
+	var n uint64
+	for i := range t.Operations {
+		n += count(&t.Operations[i])
+	}
+	return n
+}
+
+// same tells whether nothing was counted since before.
+func (t *totals) same(before *totals) bool {
+	return t.record == before.record && maps.Equal(t.drops, before.drops) && maps.Equal(t.failures, before.failures)
+}
+
+func addCounts(to, from map[uint16]uint64) map[uint16]uint64 {
+	if len(from) == 0 {
+		return to
+	}
+	if to == nil {
+		return maps.Clone(from)
+	}
+	for code, n := range from {
+		to[code] += n
+	}
+	return to
+}
+
+type histogram = bindings.NetworkNetworkHistogram
+
+func addHistogram(to, from *histogram) {
+	to.Sum += from.Sum
+	to.Most = max(to.Most, from.Most)
+	to.Least = max(to.Least, from.Least) // its bits are inverted
+	for i, n := range from.Buckets {
+		to.Buckets[i] += n
+	}
+}
+
+func count(h *histogram) uint64 {
+	var sum uint64
+	for _, n := range h.Buckets {
+		sum += n
+	}
+	return sum
+}
+
+// value makes seconds of nanoseconds; nil while nothing was counted. The buckets make
+// the count: they and the sum are read while the kernel adds.
+func value(h *histogram) *model.Histogram {
+	counted := count(h)
+	if counted == 0 {
+		return nil
+	}
+	v := &model.Histogram{
+		Count: counted, Sum: float64(h.Sum) / 1e9, Min: float64(^h.Least) / 1e9, Max: float64(h.Most) / 1e9,
+		Buckets: make([]uint64, len(bounds)+1),
+	}
+	copy(v.Buckets, h.Buckets[:])
+	return v
+}

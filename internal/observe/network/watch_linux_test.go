@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/observetest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
+)
+
+// watching is an observer that runs, and those who decide what it sees.
+type watching struct {
+	*Observer
+	t       *testing.T
+	tracker *lifecycle.Tracker
+	last    model.Findings
+	// missedBefore is how often programs did not run before the test.
+	missedBefore uint64
+}
+
+func config() Config {
+	return Config{MapBytes: 16 << 20, SocketBytes: 16 << 20, ResolveNAT: true, SysRoot: "/sys", ProcRoot: "/proc", Logger: zap.NewNop()}
+}
+
+// watch starts an observer of everybody; change may change what the kernel is said to
+// have.
+func watch(t *testing.T, config Config, change func(*features)) *watching {
+	t.Helper()
+	w := observing(t, config, change)
+	t.Cleanup(func() { require.NoError(t, w.end()) })
+	return w
+}
+
+// observing is an observer that does not end with the test.
+func observing(t *testing.T, config Config, change func(*features)) *watching {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("loading BPF programs needs root")
+	}
+	loader := kernel.NewLoader()
+	tracker, err := lifecycle.Start(loader, 4096)
+	require.NoError(t, err)
+	host := observetest.NewHost()
+	host.Everybody = true
+	has, err := featuresOf(loader)
+	require.NoError(t, err)
+	if change != nil {
+		change(&has)
+	}
+	o, err := start(config, has, loader, tracker.SharedMaps(), host)
+	var refused *ebpf.VerifierError
+	if errors.As(err, &refused) {
+		for _, line := range refused.Log[max(0, len(refused.Log)-60):] {
+			t.Log(line)
+		}
+	}
+	require.NoError(t, err)
+	return &watching{Observer: o, t: t, tracker: tracker}
+}
+
+func (w *watching) end() error { return errors.Join(w.Close(), w.tracker.Close()) }
+
+// ways are those by which a kernel can be observed. Attaching and detaching takes
+// seconds where the CPU is emulated, so that most tests share one observer for each.
+var ways = []*way{
+	{name: "tracepoints", has: func(f features) bool { return f.lengths }, change: func(f *features) { f.trampolines = false }},
+	{name: "trampolines", has: func(f features) bool { return f.trampolines }},
+}
+
+type way struct {
+	name   string
+	has    func(features) bool
+	change func(*features)
+	shared *watching
+}
+
+// eachWay runs a test with every way by which the running kernel can be observed.
+func eachWay(t *testing.T, test func(t *testing.T, start func() *watching)) {
+	t.Helper()
+	runEachWay(t, func(t *testing.T, by *way) {
+		test(t, func() *watching {
+			if by.shared == nil {
+				by.shared = observing(t, config(), by.change)
+			}
+			by.shared.t = t
+			require.NoError(t, by.shared.readLosses())
+			by.shared.missedBefore = by.shared.loss("program_busy")
+			return by.shared
+		})
+	})
+}
+
+// eachWayAnew is the same with an observer of its own for the test.
+func eachWayAnew(t *testing.T, test func(t *testing.T, start func() *watching)) {
+	t.Helper()
+	runEachWay(t, func(t *testing.T, by *way) { test(t, func() *watching { return watch(t, config(), by.change) }) })
+}
+
+func runEachWay(t *testing.T, test func(*testing.T, *way)) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("loading BPF programs needs root")
+	}
+	has, err := featuresOf(kernel.NewLoader())
+	require.NoError(t, err)
+	for _, by := range ways {
+		if by.has(has) { // else the kernel is known not to have it; one of them it has
+			t.Run(by.name, func(t *testing.T) { test(t, by) })
+		}
+	}
+}
+
+// endAll ends what tests have shared.
+func endAll() (err error) {
+	for _, by := range ways {
+		if by.shared != nil {
+			err = errors.Join(err, by.shared.end())
+		}
+	}
+	return err
+}
+
+// report takes a report.
+func (w *watching) report() {
+	w.t.Helper()
+	require.NoError(w.t, w.Drain())
+	w.last = w.Report(time.Now())
+}
+
+// points are those of a metric of a process that have all these attributes, written
+// key=value.
+func (w *watching) points(of *nettest.Program, metric string, wanted ...string) []model.Point {
+	var list []model.Point
+	for _, m := range w.last.Metrics {
+		if of == nil && m.Process != nil || of != nil && (m.Process == nil || m.Process.ID.PID != uint32(of.PID())) {
+			continue
+		}
+		for _, one := range m.Metrics {
+			for _, p := range one.Points {
+				if one.Name == metric && hasAll(p, wanted) {
+					list = append(list, p)
+				}
+			}
+		}
+	}
+	return list
+}
+
+func hasAll(p model.Point, wanted []string) bool {
+	has := attributes(p)
+	return !slices.ContainsFunc(wanted, func(a string) bool { return !slices.Contains(has, a) })
+}
+
+// attributes writes the attributes of a point.
+func attributes(p model.Point) []string {
+	var list []string
+	for _, a := range p.Attributes {
+		switch a.Value.Type {
+		case model.TextAttribute:
+			list = append(list, a.Key+"="+a.Value.Text)
+		case model.BoolAttribute:
+			list = append(list, fmt.Sprintf("%s=%t", a.Key, a.Value.Int != 0))
+		default:
+			list = append(list, fmt.Sprintf("%s=%d", a.Key, a.Value.Int))
+		}
+	}
+	return list
+}
+
+// sum adds up the points of a counter.
+func (w *watching) sum(of *nettest.Program, metric string, wanted ...string) int64 {
+	var sum int64
+	for _, p := range w.points(of, metric, wanted...) {
+		sum += p.Int
+	}
+	return sum
+}
+
+// histogram is the only one that fits.
+func (w *watching) histogram(of *nettest.Program, metric string, wanted ...string) *model.Histogram {
+	w.t.Helper()
+	points := w.points(of, metric, wanted...)
+	if len(points) != 1 {
+		w.show(of)
+	}
+	require.Len(w.t, points, 1, "%s %v", metric, wanted)
+	return points[0].Histogram
+}
+
+// show writes all that was told of a process.
+func (w *watching) show(of *nettest.Program) {
+	for _, m := range w.last.Metrics {
+		if of != nil && (m.Process == nil || m.Process.ID.PID != uint32(of.PID())) {
+			continue
+		}
+		for _, one := range m.Metrics {
+			for _, p := range one.Points {
+				value := fmt.Sprint(p.Int)
+				if p.Histogram != nil {
+					value = fmt.Sprintf("%+v", *p.Histogram)
+				}
+				w.t.Logf("%v %s {%s} %s", m.Process, one.Name, strings.Join(attributes(p), " "), value)
+			}
+		}
+	}
+	w.t.Log(w.Losses())
+}
+
+// loss is how much was lost for a reason.
+func (w *watching) loss(reason string) uint64 {
+	for _, l := range w.Losses() {
+		if l.Reason == reason {
+			return l.Count
+		}
+	}
+	require.Fail(w.t, "nobody counts that", reason)
+	return 0
+}
+
+// equal holds that what was counted is what it should be, but for what the kernel says
+// that it did not show: each time as much as each.
+func (w *watching) equal(want, got, each int64, message ...any) {
+	w.t.Helper()
+	require.NoError(w.t, w.readLosses())
+	missed := int64(w.loss("program_busy") - w.missedBefore)
+	require.InDelta(w.t, want, got, float64(each*missed), message...)
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pdata
+
+import (
+	"go.opentelemetry.io/collector/pdata/pcommon"
+	"go.opentelemetry.io/collector/pdata/pmetric"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// Upper bounds of bytes in protobuf.
+const (
+	sizeFixed = 1 + 8
+	// sizeMetric is a metric without its texts and points: two headers,
+	// temporality and monotonicity.
+	sizeMetric = 2*sizeHeader + 4
+	// sizeNumberPoint is a number's point without its attributes.
+	sizeNumberPoint = sizeHeader + 3*sizeFixed
+	// sizeHistogramPoint is a histogram's point without attributes, buckets and
+	// bounds.
+	sizeHistogramPoint = 3*sizeHeader + 6*sizeFixed
+)
+
+// grow makes room for n more points.
+func grow(metric pmetric.Metric, n int) {
+	switch metric.Type() {
+	case pmetric.MetricTypeSum:
+		points := metric.Sum().DataPoints()
+		points.EnsureCapacity(points.Len() + n)
+	case pmetric.MetricTypeGauge:
+		points := metric.Gauge().DataPoints()
+		points.EnsureCapacity(points.Len() + n)
+	case pmetric.MetricTypeHistogram:
+		points := metric.Histogram().DataPoints()
+		points.EnsureCapacity(points.Len() + n)
+	}
+}
+
+// addPoint writes a point and returns an upper bound of its size.
+func addPoint(metric pmetric.Metric, d *model.Descriptor, p *model.Point, at pcommon.Timestamp) int {
+	switch metric.Type() {
+	case pmetric.MetricTypeSum:
+		return setNumber(metric.Sum().DataPoints().AppendEmpty(), p, at)
+	case pmetric.MetricTypeGauge:
+		return setNumber(metric.Gauge().DataPoints().AppendEmpty(), p, at)
+	case pmetric.MetricTypeHistogram:
+		return setHistogram(metric.Histogram().DataPoints().AppendEmpty(), d.Bounds, p, at)
+	}
+	return 0
+}
+
+func setNumber(out pmetric.NumberDataPoint, p *model.Point, at pcommon.Timestamp) int {
+	out.SetStartTimestamp(timestamp(p.Start))
+	out.SetTimestamp(at)
+	if p.IsFloat {
+		out.SetDoubleValue(p.Float)
+	} else {
+		out.SetIntValue(p.Int)
+	}
+	return sizeNumberPoint + putAttributes(out.Attributes(), p.Attributes)
+}
+
+func setHistogram(out pmetric.HistogramDataPoint, bounds []float64, p *model.Point, at pcommon.Timestamp) int {
+	h := p.Histogram
+	out.SetStartTimestamp(timestamp(p.Start))
+	out.SetTimestamp(at)
+	out.SetCount(h.Count)
+	out.SetSum(h.Sum)
+	if h.Count > 0 {
+		out.SetMin(h.Min)
+		out.SetMax(h.Max)
+	}
+	out.ExplicitBounds().FromRaw(bounds)
+	out.BucketCounts().FromRaw(h.Buckets)
+	return sizeHistogramPoint + 8*(len(bounds)+len(h.Buckets)) + putAttributes(out.Attributes(), p.Attributes)
+}
+
+// putAttributes writes a point's attributes and returns an upper bound of their size.
+func putAttributes(out pcommon.Map, attributes []model.Attribute) int {
+	out.EnsureCapacity(len(attributes))
+	size := 0
+	for i := range attributes {
+		a := &attributes[i]
+		size += sizeAttribute + sizeString(len(a.Key))
+		switch a.Value.Type {
+		case model.TextAttribute:
+			text := validText(a.Value.Text)
+			out.PutStr(a.Key, text)
+			size += sizeString(len(text))
+		case model.IntAttribute:
+			out.PutInt(a.Key, a.Value.Int)
+		case model.BoolAttribute:
+			out.PutBool(a.Key, a.Value.Int != 0)
+		}
+	}
+	return size
+}
+
+// sizeAttribute is a key's and value's headers, and a number.
+const sizeAttribute = 2*sizeHeader + sizeNumber

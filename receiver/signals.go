@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receiver
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+)
+
+// signals says which kinds of pipelines take what the receiver makes.
+type signals struct{ profiles, metrics bool }
+
+// unheard says of each kind that is listed and whose results no pipeline takes
+// which pipeline it needs.
+func (c *ObserveConfig) unheard(taken signals) []string {
+	var needs []string
+	for _, k := range []struct {
+		kind           string
+		listed, taken  bool
+		neededPipeline string
+	}{
+		{"on_cpu", c.OnCPU.HasValue(), taken.profiles, "profiles"},
+		{"off_cpu", c.OffCPU.HasValue(), taken.profiles, "profiles"},
+		{"memory", c.Memory.HasValue(), taken.profiles, "profiles"},
+		{"network", c.Network.HasValue(), taken.metrics, "metrics"},
+	} {
+		if k.listed && !k.taken {
+			needs = append(needs, k.kind+" needs a "+k.neededPipeline+" pipeline")
+		}
+	}
+	return needs
+}
+
+// tellIdle says what was asked for and does not run, or not whole.
+func (r *ebpfReceiver) tellIdle(config engine.Config, taken signals) {
+	unheard := r.config.Observe.unheard(taken)
+	switch {
+	case config.Observes():
+		for _, need := range unheard {
+			r.settings.Logger.Info("A kind of observation does not run, because no pipeline takes what it makes: " + need)
+		}
+	case len(unheard) > 0:
+		r.settings.Logger.Warn("The receiver observes nothing, because no pipeline takes what the kinds listed under observe make: " + strings.Join(unheard, ", "))
+	default:
+		r.settings.Logger.Warn("The receiver observes nothing: no kind is listed under observe")
+	}
+	if network := r.config.Observe.Network.Get(); network != nil && config.Network != nil && network.Capture != captureNone {
+		r.settings.Logger.Info(fmt.Sprintf("network: requests are not parsed yet: capture %s works as none", network.Capture))
+	}
+}
