@@ -29,6 +29,9 @@ const enum network_operation *unused_network_operation __attribute__((unused));
 const enum network_wait *unused_network_wait __attribute__((unused));
 const enum network_count_kind *unused_network_count_kind __attribute__((unused));
 const enum network_loss *unused_network_loss __attribute__((unused));
+const struct network_piece *unused_network_piece __attribute__((unused));
+const enum network_protocol *unused_network_protocol __attribute__((unused));
+const enum network_piece_kind *unused_network_piece_kind __attribute__((unused));
 
 /* What programs at the tracepoints of system calls are given. */
 struct call_begins {
@@ -70,11 +73,20 @@ int BPF_PROG(received, struct sock *sk, int result, int flags)
  * fentry and fexit of inet_sendmsg and its kin. The loader attaches a copy of these
  * programs to each.
  */
-SEC("fentry/inet_sendmsg")
+SEC("fentry/inet_sendpage")
 int BPF_PROG(function_begins)
 {
-	network_begin(0);
+	struct network_thread *thread = network_begin(0);
+
+	if (thread)
+		thread->source.base = 0;
 	return 0;
+}
+
+SEC("fentry/inet_sendmsg")
+int BPF_PROG(message_begins, struct socket *socket, struct msghdr *message)
+{
+	return moves(message);
 }
 
 SEC("fexit/inet_sendmsg")
@@ -249,6 +261,12 @@ int BPF_PROG(state_changes, struct sock *sk, int before, int after)
 		return 0;
 	}
 	socket = network_socket_of(sk);
+	if (socket && socket->protocol) {
+		if (after == TCP_CLOSE)
+			capture_ends(sk, socket, NETWORK_PIECE_CLOSED);
+		else if (after == TCP_FIN_WAIT1 || after == TCP_LAST_ACK)
+			capture_ends(sk, socket, NETWORK_PIECE_SHUT);
+	}
 	if (socket && socket->connecting && after == TCP_ESTABLISHED) {
 		connected(sk, socket);
 	} else if (socket && socket->connecting && after == TCP_CLOSE) {

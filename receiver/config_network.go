@@ -12,9 +12,9 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
 )
 
-// NetworkConfig is the kind network: connections and what they carry. Protocols and
-// all that follows is about requests: it is checked, and has no effect in this
-// version, which does not parse them.
+// NetworkConfig is the kind network: connections and what they carry. Of what is
+// about requests Protocols, Capture and Buffer have an effect in this version, which
+// tells of HTTP/1 in the clear as metrics; the rest is checked.
 type NetworkConfig struct {
 	KindConfig `mapstructure:",squash"`
 	// Role is client, server or both: whose side of connections is told.
@@ -167,9 +167,15 @@ func eachOf(path string, values, allowed []string) []error {
 }
 
 // engine says what the engine must do.
+// parses tells whether requests are looked at: in this version those of HTTP/1.
+func (c *NetworkConfig) parses() bool {
+	return c.Capture != captureNone && slices.Contains(c.Protocols, "http")
+}
+
 func (c *NetworkConfig) engine() *engine.Network {
 	role := map[string]engine.Role{"client": engine.ClientRole, "server": engine.ServerRole}[c.Role]
 	return &engine.Network{
 		Targets: selectors(c.Targets), ReportInterval: c.ReportInterval, Role: role, ResolveNAT: c.Peers.ResolveNAT,
+		Requests: c.parses(), BufferBytes: uint32(c.Buffer),
 	}
 }

@@ -232,8 +232,11 @@ func TestInvalid(t *testing.T) {
 		"memory_targets":      "observe::memory::targets[0]::set: only selectors of targets::include set attributes",
 		"memory_key":          "observe::memory::period: no such key; allowed here are live, report_interval, sample_bytes, source, targets",
 
-		"metrics_name": "metrics::ebpf.network.oi: no such key; allowed here are ebpf.network.connections, ebpf.network.drops, ebpf.network.io, " +
-			"ebpf.network.operation.duration, ebpf.network.wait.duration, ebpf.tcp.connection.failures, ebpf.tcp.resets, ebpf.tcp.retransmits, ebpf.tcp.rtt",
+		"metrics_name": "metrics::ebpf.network.oi: no such key; allowed here are ebpf.http.client.request.size, ebpf.http.client.response.size, " +
+			"ebpf.http.server.request.size, ebpf.http.server.response.size, ebpf.network.connections, ebpf.network.drops, ebpf.network.io, " +
+			"ebpf.network.operation.duration, ebpf.network.wait.duration, ebpf.tcp.connection.failures, ebpf.tcp.resets, ebpf.tcp.retransmits, ebpf.tcp.rtt, " +
+			"http.client.request.body.size, http.client.request.duration, http.client.response.body.size, http.server.request.body.size, " +
+			"http.server.request.duration, http.server.response.body.size",
 		"metrics_type": "metrics::ebpf.network.io: false is not allowed: it must be a map",
 
 		"network_role":         `observe::network::role: "proxy" is not allowed: it must be one of client, server, both`,
@@ -358,7 +361,7 @@ func TestEngineConfig(t *testing.T) {
 		},
 		Memory: &engine.Memory{Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second, Distance: 64 << 20},
 		Network: &engine.Network{
-			Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second, Role: engine.ClientRole,
+			Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second, Role: engine.ClientRole, BufferBytes: 64 << 10,
 		},
 		Symbols:     engine.Symbols{DebugInfo: true, CacheDir: "/var/cache/ebpf", CacheBytes: 64 << 20, Debuginfod: []string{"https://debuginfod.example.com/x"}},
 		MemoryBytes: 32 << 20, CPUPercent: 0.5,
@@ -372,10 +375,10 @@ func TestEngineConfig(t *testing.T) {
 	require.Nil(t, engineConfig(c, signals{profiles: true}).Network, "nobody takes metrics")
 	l4, err := load(t, "config.yaml", "ebpf/l4")
 	require.NoError(t, err)
-	require.Equal(t, &engine.Network{ReportInterval: 2 * time.Second, Role: engine.ServerRole}, engineConfig(l4, signals{metrics: true}).Network)
+	require.Equal(t, &engine.Network{ReportInterval: 2 * time.Second, Role: engine.ServerRole, BufferBytes: 8 << 20}, engineConfig(l4, signals{metrics: true}).Network)
 	plain, err := load(t, "config.yaml", "ebpf/network")
 	require.NoError(t, err)
-	require.Equal(t, &engine.Network{ReportInterval: 2 * time.Second, ResolveNAT: true}, engineConfig(plain, signals{metrics: true}).Network)
+	require.Equal(t, &engine.Network{ReportInterval: 2 * time.Second, ResolveNAT: true, Requests: true, BufferBytes: 8 << 20}, engineConfig(plain, signals{metrics: true}).Network)
 	profiles := signals{profiles: true}
 	nothing, err := load(t, "config.yaml", "ebpf/nothing")
 	require.NoError(t, err)

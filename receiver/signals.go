@@ -3,7 +3,6 @@
 package receiver
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
@@ -46,7 +45,8 @@ func (r *ebpfReceiver) tellIdle(config engine.Config, taken signals) {
 	default:
 		r.settings.Logger.Warn("The receiver observes nothing: no kind is listed under observe")
 	}
-	if network := r.config.Observe.Network.Get(); network != nil && config.Network != nil && network.Capture != captureNone {
-		r.settings.Logger.Info(fmt.Sprintf("network: requests are not parsed yet: capture %s works as none", network.Capture))
+	if config.Network != nil && config.Network.Requests {
+		r.settings.Logger.Info("network: of requests this version tells HTTP/1 in the clear, as metrics: other protocols, TLS, " +
+			"messages, logs, samples and spans have no effect yet")
 	}
 }

@@ -13,6 +13,12 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type NetworkCaptureScratch struct {
+	_     structs.HostLayout
+	Piece NetworkNetworkPiece
+	Data  [8192]uint8
+}
+
 type NetworkNetworkCountKey struct {
 	_      structs.HostLayout
 	Series uint32
@@ -63,7 +69,8 @@ const (
 	NetworkNetworkLossNETWORK_LOST_COUNTS    NetworkNetworkLoss = 3
 	NetworkNetworkLossNETWORK_LOST_PEERS     NetworkNetworkLoss = 4
 	NetworkNetworkLossNETWORK_LOST_LISTENERS NetworkNetworkLoss = 5
-	NetworkNetworkLossNETWORK_LOSS_REASONS   NetworkNetworkLoss = 6
+	NetworkNetworkLossNETWORK_LOST_PIECES    NetworkNetworkLoss = 6
+	NetworkNetworkLossNETWORK_LOSS_REASONS   NetworkNetworkLoss = 7
 )
 
 type NetworkNetworkOperation uint32
@@ -77,12 +84,44 @@ const (
 	NetworkNetworkOperationNETWORK_OPERATIONS NetworkNetworkOperation = 5
 )
 
+type NetworkNetworkPiece struct {
+	_          structs.HostLayout
+	Sock       uint64
+	Began      uint64
+	Ended      uint64
+	Stream     uint32
+	Series     uint32
+	Generation uint32
+	Length     uint32
+	Kind       uint8
+	Protocol   uint8
+	Role       uint8
+	Lost       uint8
+	Unused     uint32
+}
+
+type NetworkNetworkPieceKind uint32
+
+const (
+	NetworkNetworkPieceKindNETWORK_PIECE_READ   NetworkNetworkPieceKind = 0
+	NetworkNetworkPieceKindNETWORK_PIECE_WRITE  NetworkNetworkPieceKind = 1
+	NetworkNetworkPieceKindNETWORK_PIECE_SHUT   NetworkNetworkPieceKind = 2
+	NetworkNetworkPieceKindNETWORK_PIECE_CLOSED NetworkNetworkPieceKind = 3
+)
+
 type NetworkNetworkProcess struct {
 	_             structs.HostLayout
 	StartBoottime uint64
 	Pid           uint32
 	ExecId        uint32
 }
+
+type NetworkNetworkProtocol uint32
+
+const (
+	NetworkNetworkProtocolNETWORK_UNKNOWN NetworkNetworkProtocol = 0
+	NetworkNetworkProtocolNETWORK_HTTP1   NetworkNetworkProtocol = 1
+)
 
 type NetworkNetworkRecord struct {
 	_              structs.HostLayout
@@ -125,6 +164,10 @@ type NetworkNetworkSocket struct {
 	Role       uint8
 	Connecting uint8
 	Round      uint32
+	Stream     uint32
+	Protocol   uint8
+	Lost       uint8
+	Unused     uint16
 }
 
 type NetworkNetworkThread struct {
@@ -141,6 +184,12 @@ type NetworkNetworkThread struct {
 	Messages uint32
 	Role     uint32
 	Unused   uint32
+	Source   struct {
+		_      structs.HostLayout
+		Base   uint64
+		Count  uint32
+		Kernel uint32
+	}
 }
 
 type NetworkNetworkTransport uint32
@@ -190,8 +239,10 @@ const (
 	NetworkMapNetworkIds             = "network_ids"
 	NetworkMapNetworkListeners       = "network_listeners"
 	NetworkMapNetworkLosses          = "network_losses"
+	NetworkMapNetworkPieces          = "network_pieces"
 	NetworkMapNetworkPlaces          = "network_places"
 	NetworkMapNetworkRecords         = "network_records"
+	NetworkMapNetworkScratch         = "network_scratch"
 	NetworkMapNetworkSocketAddresses = "network_socket_addresses"
 	NetworkMapNetworkSockets         = "network_sockets"
 	NetworkMapNetworkSpare           = "network_spare"
@@ -216,6 +267,7 @@ const (
 	NetworkProgFunctionSent          = "function_sent"
 	NetworkProgFunctionSentPage      = "function_sent_page"
 	NetworkProgFunctionSpliced       = "function_spliced"
+	NetworkProgMessageBegins         = "message_begins"
 	NetworkProgOpenBegins            = "open_begins"
 	NetworkProgReceiveEnds           = "receive_ends"
 	NetworkProgReceived              = "received"
@@ -226,6 +278,9 @@ const (
 	NetworkProgSent                  = "sent"
 	NetworkProgSpliceEnds            = "splice_ends"
 	NetworkProgStateChanges          = "state_changes"
+	NetworkVarCaptureBytes           = "capture_bytes"
+	NetworkVarCaptureWake            = "capture_wake"
+	NetworkVarCaptureWoken           = "capture_woken"
 	NetworkVarClockSkew              = "clock_skew"
 	NetworkVarCountingRound          = "counting_round"
 	NetworkVarDatagramsUntold        = "datagrams_untold"
@@ -242,6 +297,9 @@ const (
 	NetworkVarUnusedNetworkHistogram = "unused_network_histogram"
 	NetworkVarUnusedNetworkLoss      = "unused_network_loss"
 	NetworkVarUnusedNetworkOperation = "unused_network_operation"
+	NetworkVarUnusedNetworkPiece     = "unused_network_piece"
+	NetworkVarUnusedNetworkPieceKind = "unused_network_piece_kind"
+	NetworkVarUnusedNetworkProtocol  = "unused_network_protocol"
 	NetworkVarUnusedNetworkRecord    = "unused_network_record"
 	NetworkVarUnusedNetworkRole      = "unused_network_role"
 	NetworkVarUnusedNetworkSeries    = "unused_network_series"
@@ -308,6 +366,7 @@ type NetworkProgramSpecs struct {
 	FunctionSent        *ebpf.ProgramSpec `ebpf:"function_sent"`
 	FunctionSentPage    *ebpf.ProgramSpec `ebpf:"function_sent_page"`
 	FunctionSpliced     *ebpf.ProgramSpec `ebpf:"function_spliced"`
+	MessageBegins       *ebpf.ProgramSpec `ebpf:"message_begins"`
 	OpenBegins          *ebpf.ProgramSpec `ebpf:"open_begins"`
 	ReceiveEnds         *ebpf.ProgramSpec `ebpf:"receive_ends"`
 	Received            *ebpf.ProgramSpec `ebpf:"received"`
@@ -330,8 +389,10 @@ type NetworkMapSpecs struct {
 	NetworkIds             *ebpf.MapSpec `ebpf:"network_ids"`
 	NetworkListeners       *ebpf.MapSpec `ebpf:"network_listeners"`
 	NetworkLosses          *ebpf.MapSpec `ebpf:"network_losses"`
+	NetworkPieces          *ebpf.MapSpec `ebpf:"network_pieces"`
 	NetworkPlaces          *ebpf.MapSpec `ebpf:"network_places"`
 	NetworkRecords         *ebpf.MapSpec `ebpf:"network_records"`
+	NetworkScratch         *ebpf.MapSpec `ebpf:"network_scratch"`
 	NetworkSocketAddresses *ebpf.MapSpec `ebpf:"network_socket_addresses"`
 	NetworkSockets         *ebpf.MapSpec `ebpf:"network_sockets"`
 	NetworkSpare           *ebpf.MapSpec `ebpf:"network_spare"`
@@ -346,6 +407,9 @@ type NetworkMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type NetworkVariableSpecs struct {
+	CaptureBytes           *ebpf.VariableSpec `ebpf:"capture_bytes"`
+	CaptureWake            *ebpf.VariableSpec `ebpf:"capture_wake"`
+	CaptureWoken           *ebpf.VariableSpec `ebpf:"capture_woken"`
 	ClockSkew              *ebpf.VariableSpec `ebpf:"clock_skew"`
 	CountingRound          *ebpf.VariableSpec `ebpf:"counting_round"`
 	DatagramsUntold        *ebpf.VariableSpec `ebpf:"datagrams_untold"`
@@ -362,6 +426,9 @@ type NetworkVariableSpecs struct {
 	UnusedNetworkHistogram *ebpf.VariableSpec `ebpf:"unused_network_histogram"`
 	UnusedNetworkLoss      *ebpf.VariableSpec `ebpf:"unused_network_loss"`
 	UnusedNetworkOperation *ebpf.VariableSpec `ebpf:"unused_network_operation"`
+	UnusedNetworkPiece     *ebpf.VariableSpec `ebpf:"unused_network_piece"`
+	UnusedNetworkPieceKind *ebpf.VariableSpec `ebpf:"unused_network_piece_kind"`
+	UnusedNetworkProtocol  *ebpf.VariableSpec `ebpf:"unused_network_protocol"`
 	UnusedNetworkRecord    *ebpf.VariableSpec `ebpf:"unused_network_record"`
 	UnusedNetworkRole      *ebpf.VariableSpec `ebpf:"unused_network_role"`
 	UnusedNetworkSeries    *ebpf.VariableSpec `ebpf:"unused_network_series"`
@@ -396,8 +463,10 @@ type NetworkMaps struct {
 	NetworkIds             *ebpf.Map `ebpf:"network_ids"`
 	NetworkListeners       *ebpf.Map `ebpf:"network_listeners"`
 	NetworkLosses          *ebpf.Map `ebpf:"network_losses"`
+	NetworkPieces          *ebpf.Map `ebpf:"network_pieces"`
 	NetworkPlaces          *ebpf.Map `ebpf:"network_places"`
 	NetworkRecords         *ebpf.Map `ebpf:"network_records"`
+	NetworkScratch         *ebpf.Map `ebpf:"network_scratch"`
 	NetworkSocketAddresses *ebpf.Map `ebpf:"network_socket_addresses"`
 	NetworkSockets         *ebpf.Map `ebpf:"network_sockets"`
 	NetworkSpare           *ebpf.Map `ebpf:"network_spare"`
@@ -416,8 +485,10 @@ func (m *NetworkMaps) Close() error {
 		m.NetworkIds,
 		m.NetworkListeners,
 		m.NetworkLosses,
+		m.NetworkPieces,
 		m.NetworkPlaces,
 		m.NetworkRecords,
+		m.NetworkScratch,
 		m.NetworkSocketAddresses,
 		m.NetworkSockets,
 		m.NetworkSpare,
@@ -433,6 +504,9 @@ func (m *NetworkMaps) Close() error {
 //
 // It can be passed to LoadNetworkObjects or ebpf.CollectionSpec.LoadAndAssign.
 type NetworkVariables struct {
+	CaptureBytes           *ebpf.Variable `ebpf:"capture_bytes"`
+	CaptureWake            *ebpf.Variable `ebpf:"capture_wake"`
+	CaptureWoken           *ebpf.Variable `ebpf:"capture_woken"`
 	ClockSkew              *ebpf.Variable `ebpf:"clock_skew"`
 	CountingRound          *ebpf.Variable `ebpf:"counting_round"`
 	DatagramsUntold        *ebpf.Variable `ebpf:"datagrams_untold"`
@@ -449,6 +523,9 @@ type NetworkVariables struct {
 	UnusedNetworkHistogram *ebpf.Variable `ebpf:"unused_network_histogram"`
 	UnusedNetworkLoss      *ebpf.Variable `ebpf:"unused_network_loss"`
 	UnusedNetworkOperation *ebpf.Variable `ebpf:"unused_network_operation"`
+	UnusedNetworkPiece     *ebpf.Variable `ebpf:"unused_network_piece"`
+	UnusedNetworkPieceKind *ebpf.Variable `ebpf:"unused_network_piece_kind"`
+	UnusedNetworkProtocol  *ebpf.Variable `ebpf:"unused_network_protocol"`
 	UnusedNetworkRecord    *ebpf.Variable `ebpf:"unused_network_record"`
 	UnusedNetworkRole      *ebpf.Variable `ebpf:"unused_network_role"`
 	UnusedNetworkSeries    *ebpf.Variable `ebpf:"unused_network_series"`
@@ -477,6 +554,7 @@ type NetworkPrograms struct {
 	FunctionSent        *ebpf.Program `ebpf:"function_sent"`
 	FunctionSentPage    *ebpf.Program `ebpf:"function_sent_page"`
 	FunctionSpliced     *ebpf.Program `ebpf:"function_spliced"`
+	MessageBegins       *ebpf.Program `ebpf:"message_begins"`
 	OpenBegins          *ebpf.Program `ebpf:"open_begins"`
 	ReceiveEnds         *ebpf.Program `ebpf:"receive_ends"`
 	Received            *ebpf.Program `ebpf:"received"`
@@ -507,6 +585,7 @@ func (p *NetworkPrograms) Close() error {
 		p.FunctionSent,
 		p.FunctionSentPage,
 		p.FunctionSpliced,
+		p.MessageBegins,
 		p.OpenBegins,
 		p.ReceiveEnds,
 		p.Received,

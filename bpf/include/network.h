@@ -55,7 +55,37 @@ enum network_loss {
 	NETWORK_LOST_COUNTS = 3,  /* drops and failed connects that found no place */
 	NETWORK_LOST_PEERS = 4,   /* datagrams whose peer could not be read: counted without one */
 	NETWORK_LOST_LISTENERS = 5, /* listening sockets that found no place: their connections may count as clients' */
-	NETWORK_LOSS_REASONS = 6,
+	NETWORK_LOST_PIECES = 6, /* of connections whose requests are told: the ring buffer was full */
+	NETWORK_LOSS_REASONS = 7,
+};
+
+/* What a connection was found to carry. */
+enum network_protocol {
+	NETWORK_UNKNOWN = 0,
+	NETWORK_HTTP1 = 1,
+};
+
+enum network_piece_kind {
+	NETWORK_PIECE_READ = 0,
+	NETWORK_PIECE_WRITE = 1,
+	NETWORK_PIECE_SHUT = 2,   /* nothing more will be written */
+	NETWORK_PIECE_CLOSED = 3, /* the connection is over */
+};
+
+/* Head of a record of the ring buffer network_pieces: a transfer; its first bytes follow. */
+struct network_piece {
+	u64 sock;       /* address in the kernel */
+	u64 began;      /* CLOCK_MONOTONIC, ns; of the call, or of this message of it */
+	u64 ended;
+	u32 stream;     /* struct network_socket.stream */
+	u32 series;
+	u32 generation;
+	u32 length;     /* bytes that were transferred; the record may hold less of them */
+	u8 kind;        /* enum network_piece_kind */
+	u8 protocol;    /* enum network_protocol */
+	u8 role;        /* enum network_role */
+	u8 lost;        /* 1: pieces before this one were lost */
+	u32 unused;
 };
 
 /* In place of a series, what the hooks do not count: the socket is none of those, or its process is out of scope. */
@@ -149,6 +179,17 @@ struct network_socket {
 	u8 role;       /* as it was found out */
 	u8 connecting; /* 1: a handshake is going on */
 	u32 round;     /* in which it was counted last, where sockets are found by their files */
+	u32 stream;    /* by chance: tells the socket from a later one at its address */
+	u8 protocol;   /* enum network_protocol */
+	u8 lost;       /* 1: a piece was lost since the last one that was told */
+	u16 unused;
+};
+
+/* Where a transfer has its bytes: count pieces of memory in a list, or where count is 0 one at base. */
+struct network_source {
+	u64 base;   /* 0: it has none that can be read */
+	u32 count;
+	u32 kernel; /* 1: the list is in the kernel's memory */
 };
 
 /* What is remembered of a thread in a system call. */
@@ -165,6 +206,7 @@ struct network_thread {
 	u32 messages;   /* of a call that may transfer several: how many were */
 	u32 role;       /* of the socket, where sock is one that is not connected */
 	u32 unused;
+	struct network_source source; /* where it was told at the beginning */
 };
 
 volatile const bool task_storage = true;
@@ -275,6 +317,12 @@ struct {
 	__type(key, u32);
 	__type(value, struct network_thread);
 } network_thread_ids SEC(".maps");
+
+/* Pieces of what connections carry, struct network_piece and bytes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} network_pieces SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

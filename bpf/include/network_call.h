@@ -9,7 +9,11 @@
 #include "network_transfer.h"
 
 #if defined(__TARGET_ARCH_x86)
+#define CALL_READ 0
+#define CALL_WRITE 1
 #define CALL_CLOSE 3
+#define CALL_READV 19
+#define CALL_WRITEV 20
 #define CALL_SENDFILE 40
 #define CALL_SENDTO 44
 #define CALL_RECVFROM 45
@@ -20,6 +24,10 @@
 #define CALL_SENDMMSG 307
 #elif defined(__TARGET_ARCH_arm64)
 #define CALL_CLOSE 57
+#define CALL_READ 63
+#define CALL_WRITE 64
+#define CALL_READV 65
+#define CALL_WRITEV 66
 #define CALL_SENDFILE 71
 #define CALL_SPLICE 76
 #define CALL_SENDTO 206
@@ -62,6 +70,15 @@ static __always_inline u64 network_argument_1(struct pt_regs *saved)
 	return BPF_CORE_READ(saved, si); /* the compiler merges loads, which the verifier does not like */
 #elif defined(__TARGET_ARCH_arm64)
 	return BPF_CORE_READ(saved, regs[1]);
+#endif
+}
+
+static __always_inline u64 network_argument_2(struct pt_regs *saved)
+{
+#if defined(__TARGET_ARCH_x86)
+	return BPF_CORE_READ(saved, dx);
+#elif defined(__TARGET_ARCH_arm64)
+	return BPF_CORE_READ(saved, regs[2]);
 #endif
 }
 

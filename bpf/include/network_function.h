@@ -5,7 +5,19 @@
 #ifndef EBPFRECEIVER_NETWORK_FUNCTION_H
 #define EBPFRECEIVER_NETWORK_FUNCTION_H
 
-#include "network_transfer.h"
+#include "network_capture.h"
+
+/* A function of its own, for its stack: what was moved is looked at. */
+static __noinline int moved_bytes(struct sock *sk, struct network_socket *socket, struct network_thread *thread, u64 length, u32 operation)
+{
+	struct capture_transfer transfer = {
+		.sk = sk, .socket = socket, .from = thread->source, .began = thread->since, .ended = bpf_ktime_get_ns(),
+		.length = length, .kind = operation,
+	};
+
+	capture_transfer(&transfer);
+	return 0;
+}
 
 /* The name of a message is the kernel's own copy here. */
 static __always_inline int moved(struct socket *socket, struct msghdr *message, s64 result, u32 operation, int flags)
@@ -42,8 +54,20 @@ static __always_inline int moved(struct socket *socket, struct msghdr *message, 
 		return 0;
 	now = bpf_ktime_get_ns();
 	network_time(record, task, thread, now, operation);
-	thread->since = 0;
 	network_look_at_rtt(record, sk, remembered, now);
+	if (capture_bytes && result >= 0 && !(flags & MSG_PEEK))
+		moved_bytes(sk, remembered, thread, result, operation);
+	thread->since = 0;
+	return 0;
+}
+
+/* A message begins to be sent or received. */
+static __always_inline int moves(struct msghdr *message)
+{
+	struct network_thread *thread = network_begin(0);
+
+	if (thread && capture_bytes)
+		capture_source_of_message(&thread->source, message);
 	return 0;
 }
 

@@ -5,7 +5,7 @@
 #ifndef EBPFRECEIVER_NETWORK_MESSAGE_H
 #define EBPFRECEIVER_NETWORK_MESSAGE_H
 
-#include "network_call.h"
+#include "network_capture.h"
 #include "network_file.h"
 
 /* Datagrams whose calls have not returned: while there are none those that return have nothing to tell. */
@@ -49,6 +49,9 @@ static __always_inline int transferred(struct sock *sk, s64 result, u32 operatio
 	struct network_socket *socket = 0;
 	struct network_record *record;
 	struct network_thread *thread;
+	struct pt_regs *saved;
+	struct capture_transfer transfer = {};
+	u32 message;
 	u64 now;
 
 	if (network_is_outside(task) || network_is_nothing(result))
@@ -60,10 +63,24 @@ static __always_inline int transferred(struct sock *sk, s64 result, u32 operatio
 		return 0;
 	network_add(record, flags & MSG_PEEK ? 0 : result, operation);
 	thread = network_thread_of(task);
-	if (!thread || !thread->since || !network_registers(task, thread))
+	if (!thread || !thread->since)
 		return 0;
+	saved = network_registers(task, thread);
+	if (!saved)
+		return 0;
+	transfer.began = thread->since;
+	message = thread->messages;
 	now = network_timed(record, task, thread, operation);
 	network_look_at_rtt(record, sk, socket, now);
+	if (!capture_bytes || result < 0 || flags & MSG_PEEK)
+		return 0;
+	transfer.sk = sk;
+	transfer.socket = socket;
+	transfer.ended = now;
+	transfer.length = result;
+	transfer.kind = operation;
+	capture_source_of(&transfer.from, saved, thread->call, message);
+	capture_transfer(&transfer);
 	return 0;
 }
 

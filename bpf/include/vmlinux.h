@@ -68,6 +68,10 @@ enum {
 	BPF_RB_FORCE_WAKEUP = 1ULL << 1,
 };
 
+enum {
+	BPF_RB_AVAIL_DATA = 0,
+};
+
 #define TASK_COMM_LEN 16
 
 /* include/linux/sched.h */
@@ -213,9 +217,27 @@ struct sk_buff {
 	char cb[48];
 };
 
+enum iter_type {
+	ITER_IOVEC = 0,
+	ITER_UBUF = 1,
+};
+
+/* By their names, each of which is known by some kernels: type before 5.14, iov before 6.4, ubuf since 6.0. */
+struct iov_iter {
+	u8 iter_type;
+	unsigned int type;
+	u64 iov_offset;
+	u64 count;
+	const void *iov;
+	const void *__iov;
+	void *ubuf;
+	unsigned long nr_segs;
+};
+
 struct msghdr {
 	void *msg_name;
 	int msg_namelen;
+	struct iov_iter msg_iter;
 };
 
 struct bpf_map;

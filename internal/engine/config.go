@@ -114,6 +114,10 @@ type Network struct {
 	Role Role
 	// ResolveNAT asks the kernel's connection tracking who is behind an address.
 	ResolveNAT bool
+	// Requests has requests told, BufferBytes is the size of the ring buffer for what is
+	// read of them, a power of two.
+	Requests    bool
+	BufferBytes uint32
 }
 
 // Role says whose side of connections is observed.

@@ -25,8 +25,8 @@ func (e *Engine) startNetwork(loader *kernel.Loader, host host) (*running, []pro
 	observer, err := network.Start(network.Config{
 		Only:     sides[c.Role],
 		MapBytes: e.tableShare(), SocketBytes: e.config.MemoryBytes / socketShare,
-		ResolveNAT: c.ResolveNAT,
-		SysRoot:    e.sysRoot(), ProcRoot: e.procRoot(), Logger: e.logger,
+		ResolveNAT: c.ResolveNAT, Requests: c.Requests, BufferBytes: c.BufferBytes,
+		SysRoot: e.sysRoot(), ProcRoot: e.procRoot(), Logger: e.logger,
 	}, loader, e.sharedMaps(), host)
 	if err != nil {
 		return nil, nil, err

@@ -23,6 +23,10 @@ type Config struct {
 	MapBytes, SocketBytes uint64
 	// ResolveNAT asks the kernel's connection tracking who is behind an address.
 	ResolveNAT bool
+	// Requests has requests told: the first bytes of what connections carry are read.
+	Requests bool
+	// BufferBytes is the size of the ring buffer for them, a power of two.
+	BufferBytes uint32
 	// SysRoot is where the host's sysfs is mounted, ProcRoot its procfs.
 	SysRoot, ProcRoot string
 	// Logger is warned of peers whose addresses could not be resolved.

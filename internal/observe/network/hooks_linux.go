@@ -110,33 +110,33 @@ func Tracepoints() []Tracepoint {
 	return list
 }
 
-// function is a function of the kernel behind calls that transfer, and the program
-// that runs when it ends. Both families of addresses have one, and each kind of Unix
+// function is a function of the kernel behind calls that transfer, and the programs
+// that run when it begins and ends. Both families of addresses have one, and each kind of Unix
 // socket.
-type function struct{ name, program string }
+type function struct{ name, first, last string }
 
 var functions = []function{
-	{"inet_sendmsg", bindings.NetworkProgFunctionSent},
-	{"inet6_sendmsg", bindings.NetworkProgFunctionSent},
-	{"unix_stream_sendmsg", bindings.NetworkProgFunctionSent},
-	{"unix_dgram_sendmsg", bindings.NetworkProgFunctionSent},
-	{"inet_recvmsg", bindings.NetworkProgFunctionReceived},
-	{"inet6_recvmsg", bindings.NetworkProgFunctionReceived},
-	{"unix_stream_recvmsg", bindings.NetworkProgFunctionReceived},
-	{"unix_dgram_recvmsg", bindings.NetworkProgFunctionReceived},
-	{"inet_sendpage", bindings.NetworkProgFunctionSentPage},
-	{"tcp_splice_read", bindings.NetworkProgFunctionSpliced},
+	{"inet_sendmsg", bindings.NetworkProgMessageBegins, bindings.NetworkProgFunctionSent},
+	{"inet6_sendmsg", bindings.NetworkProgMessageBegins, bindings.NetworkProgFunctionSent},
+	{"unix_stream_sendmsg", bindings.NetworkProgMessageBegins, bindings.NetworkProgFunctionSent},
+	{"unix_dgram_sendmsg", bindings.NetworkProgMessageBegins, bindings.NetworkProgFunctionSent},
+	{"inet_recvmsg", bindings.NetworkProgMessageBegins, bindings.NetworkProgFunctionReceived},
+	{"inet6_recvmsg", bindings.NetworkProgMessageBegins, bindings.NetworkProgFunctionReceived},
+	{"unix_stream_recvmsg", bindings.NetworkProgMessageBegins, bindings.NetworkProgFunctionReceived},
+	{"unix_dgram_recvmsg", bindings.NetworkProgMessageBegins, bindings.NetworkProgFunctionReceived},
+	{"inet_sendpage", bindings.NetworkProgFunctionBegins, bindings.NetworkProgFunctionSentPage},
+	{"tcp_splice_read", bindings.NetworkProgFunctionBegins, bindings.NetworkProgFunctionSpliced},
 }
 
 // begins is the name of the program for the beginning of a function, at names that of
 // its end.
-func (f function) begins() string { return bindings.NetworkProgFunctionBegins + "_" + f.name }
-func (f function) ends() string   { return f.program + "_" + f.name }
+func (f function) begins() string { return f.first + "_" + f.name }
+func (f function) ends() string   { return f.last + "_" + f.name }
 
 // multiply makes of the programs for functions one for each.
 func (f features) multiply(spec *ebpf.CollectionSpec) {
 	for _, of := range f.functions {
-		for name, template := range map[string]string{of.begins(): bindings.NetworkProgFunctionBegins, of.ends(): of.program} {
+		for name, template := range map[string]string{of.begins(): of.first, of.ends(): of.last} {
 			program := spec.Programs[template].Copy()
 			program.AttachTo = of.name
 			spec.Programs[name] = program

@@ -29,13 +29,13 @@ func TestPlan(t *testing.T) {
 		{512, 128, plan{series: 6010, shards: 16, sockets: minSockets}},
 		{4096, 1, plan{series: maxSeries, shards: 1, sockets: minSockets}},
 	} {
-		got := newPlan(c.megabytes<<20, 0, c.cpus)
+		got := newPlan(Config{MapBytes: c.megabytes << 20}, c.cpus)
 		require.Equal(t, c.want, got, "%d MiB, %d CPUs", c.megabytes, c.cpus)
 		if got.series > minSeries {
 			require.LessOrEqual(t, got.bytes(features{socketStorage: true, taskStorage: true}), c.megabytes<<20/tableShare)
 		}
 	}
-	require.EqualValues(t, 64<<20/socketBytes, newPlan(0, 64<<20, 1).sockets)
+	require.EqualValues(t, 64<<20/socketBytes, newPlan(Config{SocketBytes: 64 << 20}, 1).sockets)
 }
 
 func TestAttributes(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/conntrack"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
@@ -49,6 +50,7 @@ type Observer struct {
 	warnings   *warn.Rarely
 	unresolved uint64
 
+	capture *capture // nil where requests are not looked at
 	losses  [bindings.NetworkNetworkLossNETWORK_LOSS_REASONS]atomic.Uint64
 	hooks   atomic.Int64
 	sockets atomic.Uint64
@@ -73,7 +75,7 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 	}
 	o := &Observer{
 		config: config, features: has, epoch: 1,
-		plan:     newPlan(config.MapBytes, config.SocketBytes, runtime.NumCPU()),
+		plan:     newPlan(config, runtime.NumCPU()),
 		warnings: warn.NewRarely(config.Logger, "Some peers are told by the addresses that their sockets have", nil),
 	}
 	values, err := loader.EnumValues("skb_drop_reason")
@@ -101,6 +103,11 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 			return nil, err
 		}
 	}
+	if config.Requests {
+		if o.capture, err = startCapture(o.coll, &o.table.places); err != nil {
+			return nil, err
+		}
+	}
 	if o.attached, o.less, err = has.attach(o.coll, config.SysRoot); err != nil {
 		return nil, err
 	}
@@ -116,6 +123,9 @@ func (o *Observer) Drain() error {
 	o.epoch++
 	failed := o.failed
 	o.failed = nil
+	if o.capture != nil {
+		o.nameRequests()
+	}
 	return errors.Join(failed, o.measureSkew(), o.coll.Variables[bindings.NetworkVarEpoch].Set(o.epoch), o.adopt(), o.table.discover(), o.readLosses())
 }
 
@@ -189,7 +199,25 @@ func (o *Observer) Report(until time.Time) model.Findings {
 		o.failed = o.table.takeBack()
 	}
 	o.tellUnresolved()
-	return model.Findings{Metrics: o.table.metrics(until, o.reasons, o.config.Only)}
+	found := model.Findings{Metrics: o.table.metrics(until, o.reasons, o.config.Only)}
+	if o.capture != nil {
+		o.nameRequests()
+		found.Metrics = append(found.Metrics, o.capture.totals.Metrics(until, requestRoles[o.config.Only])...)
+	}
+	return found
+}
+
+// requestRoles are what exchanges call the sides of a connection.
+var requestRoles = map[Role]l7.Role{NoRole: l7.RoleUnknown, Client: l7.RoleClient, Server: l7.RoleServer}
+
+// nameRequests finds out whose the requests are that were seen since.
+func (o *Observer) nameRequests() {
+	o.capture.totals.Name(func(subject observe.SubjectKey) *model.Process {
+		if known := o.table.host.Subject(subject, ""); known != nil {
+			return known.Process()
+		}
+		return nil
+	})
 }
 
 // tellUnresolved warns why connection tracking could not be asked about peers.
@@ -227,6 +255,7 @@ var lossReasons = [...]struct {
 	bindings.NetworkNetworkLossNETWORK_LOST_COUNTS:    {"counts_full", false},
 	bindings.NetworkNetworkLossNETWORK_LOST_PEERS:     {"peer_unknown", true},
 	bindings.NetworkNetworkLossNETWORK_LOST_LISTENERS: {"listeners_full", true},
+	bindings.NetworkNetworkLossNETWORK_LOST_PIECES:    {"buffer_full", false},
 }
 
 // Losses counts what could not be counted, or not as what it was, since the start.
@@ -236,6 +265,9 @@ func (o *Observer) Losses() []observe.Loss {
 		list = append(list, observe.Loss{
 			Probe: string(observe.Network), Reason: reason.name, Count: o.losses[i].Load(), Told: reason.told,
 		})
+	}
+	if o.capture != nil {
+		list = append(list, o.capture.losses()...)
 	}
 	if nat := o.table.ends.nat; nat != nil {
 		stats := nat.Stats()
@@ -269,11 +301,21 @@ func (o *Observer) MapBytes() uint64 {
 
 // HeldBytes is the memory of what is known of series; what they count stays in the
 // kernel.
-func (o *Observer) HeldBytes() uint64 { return o.table.held.Load() }
+func (o *Observer) HeldBytes() uint64 {
+	held := o.table.held.Load()
+	if o.capture != nil {
+		held += o.capture.held.Load()
+	}
+	return held
+}
 
 // Close stops observing and frees everything.
 func (o *Observer) Close() error {
-	err := errors.Join(closeAll(o.attached), o.table.close())
+	errs := []error{closeAll(o.attached)}
+	if o.capture != nil {
+		errs = append(errs, o.capture.close()) // it reads the tables
+	}
+	err := errors.Join(append(errs, o.table.close())...)
 	o.coll.Close()
 	return err
 }

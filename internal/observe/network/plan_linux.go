@@ -40,6 +40,13 @@ const (
 	threadsByID = 8192
 	// socketsByAddress bounds what is remembered of sockets, where they have no storage.
 	socketsByAddress = 65536
+	// captureBytes is how much is read of a transfer that begins a message, one less than
+	// CAPTURE_MOST of bpf/include/network_capture.h.
+	captureBytes = 4095
+	// minBuffer is a ring buffer that nothing is written to.
+	minBuffer = 4096
+	// wakeShare is the part of the ring buffer that is full when its reader is woken.
+	wakeShare = 4
 	// addressBytes and threadBytes are what each of those takes.
 	addressBytes, threadBytes = 96, 144
 )
@@ -49,12 +56,17 @@ type plan struct {
 	series  uint32 // that of nobody included
 	shards  uint32 // records of each: CPUs take turns
 	sockets uint32
+	// capture is how much is read of a transfer, buffer the bytes of the ring buffer for it.
+	capture, buffer uint32
 }
 
 // newPlan prefers series to shards until there are enough of them.
-func newPlan(mapBytes, bytesOfSockets uint64, cpus int) plan {
-	mapBytes /= tableShare
-	p := plan{shards: 1, sockets: uint32(max(bytesOfSockets/socketBytes, minSockets))}
+func newPlan(config Config, cpus int) plan {
+	mapBytes := config.MapBytes / tableShare
+	p := plan{shards: 1, sockets: uint32(max(config.SocketBytes/socketBytes, minSockets))}
+	if config.Requests {
+		p.capture, p.buffer = captureBytes, config.BufferBytes
+	}
 	for p.shards < maxShards && int(p.shards) < cpus && fitting(mapBytes, p.shards*2) >= enough {
 		p.shards *= 2
 	}
@@ -71,7 +83,7 @@ func bytesOf(shards uint32) uint64 {
 
 // bytes is the memory of all tables that are there from the start.
 func (p plan) bytes(has features) uint64 {
-	bytes := uint64(p.series) * bytesOf(p.shards)
+	bytes := uint64(p.series)*bytesOf(p.shards) + uint64(p.buffer)
 	if !has.socketStorage {
 		bytes += uint64(min(p.sockets, socketsByAddress)) * addressBytes
 	}
@@ -94,6 +106,7 @@ func (p plan) size(spec *ebpf.CollectionSpec, has features) error {
 		bindings.NetworkMapNetworkListeners:       2 * p.series,
 		bindings.NetworkMapNetworkSocketAddresses: min(p.sockets, socketsByAddress),
 		bindings.NetworkMapNetworkThreadIds:       threadsByID,
+		bindings.NetworkMapNetworkPieces:          max(p.buffer, minBuffer),
 	} {
 		spec.Maps[name].MaxEntries = entries
 	}
@@ -116,6 +129,8 @@ func (p plan) size(spec *ebpf.CollectionSpec, has features) error {
 		bindings.NetworkVarMaxSockets:    p.sockets,
 		bindings.NetworkVarSocketStorage: has.socketStorage,
 		bindings.NetworkVarTaskStorage:   has.taskStorage,
+		bindings.NetworkVarCaptureBytes:  p.capture,
+		bindings.NetworkVarCaptureWake:   p.buffer / wakeShare,
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return fmt.Errorf("setting %s: %w", name, err)

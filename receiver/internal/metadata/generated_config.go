@@ -6,6 +6,86 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 )
 
+// EbpfHTTPClientRequestSizeMetricConfig provides config for the ebpf.http.client.request.size metric.
+type EbpfHTTPClientRequestSizeMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *EbpfHTTPClientRequestSizeMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
+// EbpfHTTPClientResponseSizeMetricConfig provides config for the ebpf.http.client.response.size metric.
+type EbpfHTTPClientResponseSizeMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *EbpfHTTPClientResponseSizeMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
+// EbpfHTTPServerRequestSizeMetricConfig provides config for the ebpf.http.server.request.size metric.
+type EbpfHTTPServerRequestSizeMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *EbpfHTTPServerRequestSizeMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
+// EbpfHTTPServerResponseSizeMetricConfig provides config for the ebpf.http.server.response.size metric.
+type EbpfHTTPServerResponseSizeMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *EbpfHTTPServerResponseSizeMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
 // EbpfNetworkConnectionsMetricConfig provides config for the ebpf.network.connections metric.
 type EbpfNetworkConnectionsMetricConfig struct {
 	Enabled          bool `mapstructure:"enabled"`
@@ -186,8 +266,132 @@ func (ms *EbpfTCPRttMetricConfig) Unmarshal(parser *confmap.Conf) error {
 	return nil
 }
 
+// HTTPClientRequestBodySizeMetricConfig provides config for the http.client.request.body.size metric.
+type HTTPClientRequestBodySizeMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *HTTPClientRequestBodySizeMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
+// HTTPClientRequestDurationMetricConfig provides config for the http.client.request.duration metric.
+type HTTPClientRequestDurationMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *HTTPClientRequestDurationMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
+// HTTPClientResponseBodySizeMetricConfig provides config for the http.client.response.body.size metric.
+type HTTPClientResponseBodySizeMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *HTTPClientResponseBodySizeMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
+// HTTPServerRequestBodySizeMetricConfig provides config for the http.server.request.body.size metric.
+type HTTPServerRequestBodySizeMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *HTTPServerRequestBodySizeMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
+// HTTPServerRequestDurationMetricConfig provides config for the http.server.request.duration metric.
+type HTTPServerRequestDurationMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *HTTPServerRequestDurationMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
+// HTTPServerResponseBodySizeMetricConfig provides config for the http.server.response.body.size metric.
+type HTTPServerResponseBodySizeMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *HTTPServerResponseBodySizeMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
 // MetricsConfig provides config for ebpf metrics.
 type MetricsConfig struct {
+	EbpfHTTPClientRequestSize    EbpfHTTPClientRequestSizeMetricConfig    `mapstructure:"ebpf.http.client.request.size"`
+	EbpfHTTPClientResponseSize   EbpfHTTPClientResponseSizeMetricConfig   `mapstructure:"ebpf.http.client.response.size"`
+	EbpfHTTPServerRequestSize    EbpfHTTPServerRequestSizeMetricConfig    `mapstructure:"ebpf.http.server.request.size"`
+	EbpfHTTPServerResponseSize   EbpfHTTPServerResponseSizeMetricConfig   `mapstructure:"ebpf.http.server.response.size"`
 	EbpfNetworkConnections       EbpfNetworkConnectionsMetricConfig       `mapstructure:"ebpf.network.connections"`
 	EbpfNetworkDrops             EbpfNetworkDropsMetricConfig             `mapstructure:"ebpf.network.drops"`
 	EbpfNetworkIo                EbpfNetworkIoMetricConfig                `mapstructure:"ebpf.network.io"`
@@ -197,10 +401,28 @@ type MetricsConfig struct {
 	EbpfTCPResets                EbpfTCPResetsMetricConfig                `mapstructure:"ebpf.tcp.resets"`
 	EbpfTCPRetransmits           EbpfTCPRetransmitsMetricConfig           `mapstructure:"ebpf.tcp.retransmits"`
 	EbpfTCPRtt                   EbpfTCPRttMetricConfig                   `mapstructure:"ebpf.tcp.rtt"`
+	HTTPClientRequestBodySize    HTTPClientRequestBodySizeMetricConfig    `mapstructure:"http.client.request.body.size"`
+	HTTPClientRequestDuration    HTTPClientRequestDurationMetricConfig    `mapstructure:"http.client.request.duration"`
+	HTTPClientResponseBodySize   HTTPClientResponseBodySizeMetricConfig   `mapstructure:"http.client.response.body.size"`
+	HTTPServerRequestBodySize    HTTPServerRequestBodySizeMetricConfig    `mapstructure:"http.server.request.body.size"`
+	HTTPServerRequestDuration    HTTPServerRequestDurationMetricConfig    `mapstructure:"http.server.request.duration"`
+	HTTPServerResponseBodySize   HTTPServerResponseBodySizeMetricConfig   `mapstructure:"http.server.response.body.size"`
 }
 
 func DefaultMetricsConfig() MetricsConfig {
 	return MetricsConfig{
+		EbpfHTTPClientRequestSize: EbpfHTTPClientRequestSizeMetricConfig{
+			Enabled: true,
+		},
+		EbpfHTTPClientResponseSize: EbpfHTTPClientResponseSizeMetricConfig{
+			Enabled: true,
+		},
+		EbpfHTTPServerRequestSize: EbpfHTTPServerRequestSizeMetricConfig{
+			Enabled: true,
+		},
+		EbpfHTTPServerResponseSize: EbpfHTTPServerResponseSizeMetricConfig{
+			Enabled: true,
+		},
 		EbpfNetworkConnections: EbpfNetworkConnectionsMetricConfig{
 			Enabled: true,
 		},
@@ -226,6 +448,24 @@ func DefaultMetricsConfig() MetricsConfig {
 			Enabled: true,
 		},
 		EbpfTCPRtt: EbpfTCPRttMetricConfig{
+			Enabled: true,
+		},
+		HTTPClientRequestBodySize: HTTPClientRequestBodySizeMetricConfig{
+			Enabled: true,
+		},
+		HTTPClientRequestDuration: HTTPClientRequestDurationMetricConfig{
+			Enabled: true,
+		},
+		HTTPClientResponseBodySize: HTTPClientResponseBodySizeMetricConfig{
+			Enabled: true,
+		},
+		HTTPServerRequestBodySize: HTTPServerRequestBodySizeMetricConfig{
+			Enabled: true,
+		},
+		HTTPServerRequestDuration: HTTPServerRequestDurationMetricConfig{
+			Enabled: true,
+		},
+		HTTPServerResponseBodySize: HTTPServerResponseBodySizeMetricConfig{
 			Enabled: true,
 		},
 	}

@@ -26,6 +26,18 @@ func TestMetricsBuilderConfig(t *testing.T) {
 			name: "all_set",
 			want: MetricsBuilderConfig{
 				Metrics: MetricsConfig{
+					EbpfHTTPClientRequestSize: EbpfHTTPClientRequestSizeMetricConfig{
+						Enabled: true,
+					},
+					EbpfHTTPClientResponseSize: EbpfHTTPClientResponseSizeMetricConfig{
+						Enabled: true,
+					},
+					EbpfHTTPServerRequestSize: EbpfHTTPServerRequestSizeMetricConfig{
+						Enabled: true,
+					},
+					EbpfHTTPServerResponseSize: EbpfHTTPServerResponseSizeMetricConfig{
+						Enabled: true,
+					},
 					EbpfNetworkConnections: EbpfNetworkConnectionsMetricConfig{
 						Enabled: true,
 					},
@@ -51,6 +63,24 @@ func TestMetricsBuilderConfig(t *testing.T) {
 						Enabled: true,
 					},
 					EbpfTCPRtt: EbpfTCPRttMetricConfig{
+						Enabled: true,
+					},
+					HTTPClientRequestBodySize: HTTPClientRequestBodySizeMetricConfig{
+						Enabled: true,
+					},
+					HTTPClientRequestDuration: HTTPClientRequestDurationMetricConfig{
+						Enabled: true,
+					},
+					HTTPClientResponseBodySize: HTTPClientResponseBodySizeMetricConfig{
+						Enabled: true,
+					},
+					HTTPServerRequestBodySize: HTTPServerRequestBodySizeMetricConfig{
+						Enabled: true,
+					},
+					HTTPServerRequestDuration: HTTPServerRequestDurationMetricConfig{
+						Enabled: true,
+					},
+					HTTPServerResponseBodySize: HTTPServerResponseBodySizeMetricConfig{
 						Enabled: true,
 					},
 				},
@@ -60,6 +90,18 @@ func TestMetricsBuilderConfig(t *testing.T) {
 			name: "none_set",
 			want: MetricsBuilderConfig{
 				Metrics: MetricsConfig{
+					EbpfHTTPClientRequestSize: EbpfHTTPClientRequestSizeMetricConfig{
+						Enabled: false,
+					},
+					EbpfHTTPClientResponseSize: EbpfHTTPClientResponseSizeMetricConfig{
+						Enabled: false,
+					},
+					EbpfHTTPServerRequestSize: EbpfHTTPServerRequestSizeMetricConfig{
+						Enabled: false,
+					},
+					EbpfHTTPServerResponseSize: EbpfHTTPServerResponseSizeMetricConfig{
+						Enabled: false,
+					},
 					EbpfNetworkConnections: EbpfNetworkConnectionsMetricConfig{
 						Enabled: false,
 					},
@@ -87,6 +129,24 @@ func TestMetricsBuilderConfig(t *testing.T) {
 					EbpfTCPRtt: EbpfTCPRttMetricConfig{
 						Enabled: false,
 					},
+					HTTPClientRequestBodySize: HTTPClientRequestBodySizeMetricConfig{
+						Enabled: false,
+					},
+					HTTPClientRequestDuration: HTTPClientRequestDurationMetricConfig{
+						Enabled: false,
+					},
+					HTTPClientResponseBodySize: HTTPClientResponseBodySizeMetricConfig{
+						Enabled: false,
+					},
+					HTTPServerRequestBodySize: HTTPServerRequestBodySizeMetricConfig{
+						Enabled: false,
+					},
+					HTTPServerRequestDuration: HTTPServerRequestDurationMetricConfig{
+						Enabled: false,
+					},
+					HTTPServerResponseBodySize: HTTPServerResponseBodySizeMetricConfig{
+						Enabled: false,
+					},
 				},
 			},
 		},
@@ -94,7 +154,7 @@ func TestMetricsBuilderConfig(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg := loadMetricsBuilderConfig(t, tt.name)
-			diff := cmp.Diff(tt.want, cfg, cmpopts.IgnoreUnexported(EbpfNetworkConnectionsMetricConfig{}, EbpfNetworkDropsMetricConfig{}, EbpfNetworkIoMetricConfig{}, EbpfNetworkOperationDurationMetricConfig{}, EbpfNetworkWaitDurationMetricConfig{}, EbpfTCPConnectionFailuresMetricConfig{}, EbpfTCPResetsMetricConfig{}, EbpfTCPRetransmitsMetricConfig{}, EbpfTCPRttMetricConfig{}))
+			diff := cmp.Diff(tt.want, cfg, cmpopts.IgnoreUnexported(EbpfHTTPClientRequestSizeMetricConfig{}, EbpfHTTPClientResponseSizeMetricConfig{}, EbpfHTTPServerRequestSizeMetricConfig{}, EbpfHTTPServerResponseSizeMetricConfig{}, EbpfNetworkConnectionsMetricConfig{}, EbpfNetworkDropsMetricConfig{}, EbpfNetworkIoMetricConfig{}, EbpfNetworkOperationDurationMetricConfig{}, EbpfNetworkWaitDurationMetricConfig{}, EbpfTCPConnectionFailuresMetricConfig{}, EbpfTCPResetsMetricConfig{}, EbpfTCPRetransmitsMetricConfig{}, EbpfTCPRttMetricConfig{}, HTTPClientRequestBodySizeMetricConfig{}, HTTPClientRequestDurationMetricConfig{}, HTTPClientResponseBodySizeMetricConfig{}, HTTPServerRequestBodySizeMetricConfig{}, HTTPServerRequestDurationMetricConfig{}, HTTPServerResponseBodySizeMetricConfig{}))
 			require.Emptyf(t, diff, "Config mismatch (-expected +actual):\n%s", diff)
 		})
 	}

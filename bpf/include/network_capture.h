@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * What connections carry: which protocol, by the first bytes of each transfer, and of
+ * those that are known the beginning of each transfer for user space to parse. A
+ * transfer that begins a message leaves the kernel up to capture_bytes, one that goes
+ * on with one up to CAPTURE_NEXT: its length is what counts then.
+ */
+#ifndef EBPFRECEIVER_NETWORK_CAPTURE_H
+#define EBPFRECEIVER_NETWORK_CAPTURE_H
+
+#include "network_call.h"
+
+/* The most that is taken of one transfer, and one more: a power of two tells the verifier. */
+#define CAPTURE_MOST 4096
+/* Of one that begins no message. */
+#define CAPTURE_NEXT 512
+/* What a protocol is known by. */
+#define CAPTURE_FIRST 16
+/* Pieces of memory that one call may name and that are looked at. */
+#define CAPTURE_VECTORS 32
+
+/* How much is taken of a transfer, less than CAPTURE_MOST; 0: requests are not looked at. */
+volatile const u32 capture_bytes;
+
+/* User space is woken when so many bytes wait; it looks on its own now and then. */
+volatile const u32 capture_wake = ~0U;
+
+/* 1 while it was woken and has not come yet. */
+u32 capture_woken;
+
+struct capture_scratch {
+	struct network_piece piece;
+	u8 data[2 * CAPTURE_MOST];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct capture_scratch);
+} network_scratch SEC(".maps");
+
+/* struct iovec */
+struct capture_vector {
+	u64 base;
+	u64 length;
+};
+
+/* What a transfer was. */
+struct capture_transfer {
+	struct sock *sk;
+	struct network_socket *socket;
+	struct network_source from;
+	u64 began, ended;
+	u32 length;
+	u32 kind;
+};
+
+/* user_msghdr.msg_iov and msg_iovlen */
+#define MSG_IOV_OFFSET 16
+#define MSG_IOVLEN_OFFSET 24
+
+/* What a function of the kernel was given, whose message names the memory. */
+static __always_inline void capture_source_of_message(struct network_source *from, struct msghdr *message)
+{
+	struct iov_iter *iter = &message->msg_iter;
+	u64 kind;
+
+	from->base = 0;
+	from->count = 0;
+	from->kernel = 1;
+	if (!bpf_core_field_exists(iter->iter_type)) {
+		/* ITER_IOVEC is a bit of its own, and the direction another (include/linux/uio.h of 5.10). */
+		if (!(BPF_CORE_READ(iter, type) & 4))
+			return;
+	} else {
+		kind = BPF_CORE_READ(iter, iter_type);
+		if (bpf_core_enum_value_exists(enum iter_type, ITER_UBUF) && kind == bpf_core_enum_value(enum iter_type, ITER_UBUF)) {
+			from->base = (u64)BPF_CORE_READ(iter, ubuf) + BPF_CORE_READ(iter, iov_offset);
+			return;
+		}
+		if (kind != bpf_core_enum_value(enum iter_type, ITER_IOVEC))
+			return;
+	}
+	if (BPF_CORE_READ(iter, iov_offset))
+		return; /* of io_uring, when it goes on with a buffer */
+	if (bpf_core_field_exists(iter->__iov))
+		from->base = (u64)BPF_CORE_READ(iter, __iov);
+	else
+		from->base = (u64)BPF_CORE_READ(iter, iov);
+	from->count = BPF_CORE_READ(iter, nr_segs);
+}
+
+/* What the n-th message of a call was given; nothing where it has no memory of its own. */
+static __always_inline void capture_source_of(struct network_source *from, struct pt_regs *saved, u32 call, u32 n)
+{
+	u64 at = network_argument_1(saved), count = 0;
+
+	switch (call) {
+	case CALL_READ:
+	case CALL_WRITE:
+	case CALL_SENDTO:
+	case CALL_RECVFROM:
+		from->base = at;
+		from->count = 0;
+		return;
+	case CALL_READV:
+	case CALL_WRITEV:
+		from->base = at;
+		from->count = network_argument_2(saved);
+		return;
+	case CALL_SENDMMSG:
+	case CALL_RECVMMSG:
+		at += (u64)n * MMSG_BYTES;
+		break;
+	case CALL_SENDMSG:
+	case CALL_RECVMSG:
+		break;
+	default:
+		return;
+	}
+	bpf_probe_read_user(&from->base, sizeof(from->base), (void *)(at + MSG_IOV_OFFSET));
+	bpf_probe_read_user(&count, sizeof(count), (void *)(at + MSG_IOVLEN_OFFSET));
+	from->count = count;
+}
+
+/* Takes up to want bytes, less than CAPTURE_MOST; returns how many could be read. */
+static __noinline u32 capture_take(struct capture_scratch *scratch, const struct network_source *from, u32 want)
+{
+	struct capture_vector vector = {};
+	u32 have = 0, n, i;
+
+	long err;
+
+	if (!from->base)
+		return 0;
+	if (!from->count) {
+		want &= CAPTURE_MOST - 1;
+		return bpf_probe_read_user(scratch->data, want, (void *)from->base) ? 0 : want;
+	}
+	for (i = 0; i < CAPTURE_VECTORS; i++) {
+		if (i >= from->count || have >= want)
+			break;
+		if (from->kernel)
+			err = bpf_probe_read_kernel(&vector, sizeof(vector), (void *)(from->base + i * sizeof(vector)));
+		else
+			err = bpf_probe_read_user(&vector, sizeof(vector), (void *)(from->base + i * sizeof(vector)));
+		if (err)
+			break;
+		n = want - have;
+		if (n > vector.length)
+			n = vector.length;
+		n &= CAPTURE_MOST - 1;
+		have &= CAPTURE_MOST - 1;
+		if (bpf_probe_read_user(scratch->data + have, n, (void *)vector.base))
+			break;
+		have += n;
+	}
+	return have;
+}
+
+#define WORD(a, b, c, d) ((u32)(a) | (u32)(b) << 8 | (u32)(c) << 16 | (u32)(d) << 24)
+
+/* A method of HTTP/1 and a blank, or the beginning of a response (RFC 9112, 3 and 4). */
+static __always_inline bool capture_is_http1(const u8 *data)
+{
+	u32 first = *(const u32 *)data, second = *(const u32 *)(data + 4);
+
+	switch (first) {
+	case WORD('G', 'E', 'T', ' '):
+	case WORD('P', 'U', 'T', ' '):
+		return true;
+	case WORD('P', 'O', 'S', 'T'):
+	case WORD('H', 'E', 'A', 'D'):
+		return (u8)second == ' ';
+	case WORD('H', 'T', 'T', 'P'):
+		return (second & 0xffffff) == WORD('/', '1', '.', 0);
+	case WORD('P', 'A', 'T', 'C'):
+		return (second & 0xffff) == WORD('H', ' ', 0, 0);
+	case WORD('T', 'R', 'A', 'C'):
+		return (second & 0xffff) == WORD('E', ' ', 0, 0);
+	case WORD('D', 'E', 'L', 'E'):
+		return (second & 0xffffff) == WORD('T', 'E', ' ', 0);
+	case WORD('O', 'P', 'T', 'I'):
+		return second == WORD('O', 'N', 'S', ' ');
+	case WORD('C', 'O', 'N', 'N'):
+		return second == WORD('E', 'C', 'T', ' ');
+	}
+	return false;
+}
+
+/* Tells user space of a piece of which so many bytes were taken. */
+static __always_inline void capture_tell(struct capture_scratch *scratch, struct network_socket *socket, u32 taken)
+{
+	u64 flags = BPF_RB_NO_WAKEUP;
+
+	if (!capture_woken && bpf_ringbuf_query(&network_pieces, BPF_RB_AVAIL_DATA) >= capture_wake) {
+		capture_woken = 1;
+		flags = BPF_RB_FORCE_WAKEUP;
+	}
+	scratch->piece.stream = socket->stream;
+	scratch->piece.series = socket->series;
+	scratch->piece.generation = socket->generation;
+	scratch->piece.protocol = socket->protocol;
+	scratch->piece.role = socket->role;
+	scratch->piece.lost = socket->lost;
+	scratch->piece.unused = 0;
+	taken &= CAPTURE_MOST - 1;
+	if (bpf_ringbuf_output(&network_pieces, scratch, sizeof(scratch->piece) + taken, flags)) {
+		socket->lost = 1;
+		network_lost(NETWORK_LOST_PIECES);
+	} else {
+		socket->lost = 0;
+	}
+}
+
+static __noinline int capture(struct capture_transfer *transfer)
+{
+	struct network_socket *socket = transfer->socket;
+	struct capture_scratch *scratch;
+	u32 zero = 0, want, taken;
+	bool begins;
+
+	scratch = bpf_map_lookup_elem(&network_scratch, &zero);
+	if (!scratch)
+		return 0;
+	want = socket->protocol ? CAPTURE_NEXT : CAPTURE_FIRST;
+	if (want > transfer->length)
+		want = transfer->length;
+	*(u64 *)scratch->data = 0;
+	taken = capture_take(scratch, &transfer->from, want);
+	begins = taken >= 8 && capture_is_http1(scratch->data);
+	if (begins && !socket->protocol) {
+		socket->protocol = NETWORK_HTTP1;
+		socket->stream = bpf_get_prandom_u32();
+	}
+	if (!socket->protocol)
+		return 0;
+	want = capture_bytes;
+	if (want > transfer->length)
+		want = transfer->length;
+	if (begins && taken < want)
+		taken = capture_take(scratch, &transfer->from, want);
+	scratch->piece.sock = (u64)transfer->sk;
+	scratch->piece.began = transfer->began;
+	scratch->piece.ended = transfer->ended;
+	scratch->piece.length = transfer->length;
+	scratch->piece.kind = transfer->kind;
+	capture_tell(scratch, socket, taken);
+	return 0;
+}
+
+/* Has what a socket transferred looked at; the source of what is not known is empty. */
+static __always_inline void capture_transfer(struct capture_transfer *transfer)
+{
+	if (!transfer->socket)
+		transfer->socket = network_socket_of(transfer->sk); /* it was met just now */
+	if (transfer->socket && (transfer->from.base || transfer->socket->protocol))
+		capture(transfer);
+}
+
+/* The connection's state says that nothing more comes. */
+static __noinline int capture_ends(struct sock *sk, struct network_socket *socket, u32 kind)
+{
+	struct capture_scratch *scratch;
+	u32 zero = 0;
+
+	scratch = bpf_map_lookup_elem(&network_scratch, &zero);
+	if (!scratch)
+		return 0;
+	scratch->piece.sock = (u64)sk;
+	scratch->piece.began = bpf_ktime_get_ns();
+	scratch->piece.ended = scratch->piece.began;
+	scratch->piece.length = 0;
+	scratch->piece.kind = kind;
+	capture_tell(scratch, socket, 0);
+	if (kind == NETWORK_PIECE_CLOSED)
+		socket->protocol = NETWORK_UNKNOWN;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/http1"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
+)
+
+const (
+	// lookInterval is how often the ring buffer is read, unless it is full before.
+	lookInterval = 50 * time.Millisecond
+	// sweepInterval is how often connections are looked for that are quiet.
+	sweepInterval = 10 * time.Second
+	// quietFor is how long a connection may be quiet until it is forgotten: the end of one
+	// may have been lost.
+	quietFor = 5 * time.Minute
+	// maxStreams bounds the connections that are followed.
+	maxStreams = 65536
+)
+
+type piece = bindings.NetworkNetworkPiece
+
+// pieceBytes is the head of a record, before the bytes that it carries.
+const pieceBytes = int(unsafe.Sizeof(piece{}))
+
+// capture follows what connections carry.
+type capture struct {
+	reader *ringbuf.Reader
+	woken  *ebpf.Variable
+	places *shared[place]
+	totals *requests.Totals
+
+	protocols []l7.Protocol
+	sink      l7.Sink
+	stats     l7.Stats
+	streams   map[streamID]*stream
+	current   *stream // whose piece is being parsed
+	swept     time.Time
+
+	crowded uint64 // pieces of connections that were too many
+	// told is what was counted until the last look, held the memory of connections as of
+	// the last sweep.
+	told  []atomic.Uint64
+	held  atomic.Uint64
+	ended sync.WaitGroup
+}
+
+// captureReasons are why requests are told incompletely, or not.
+var captureReasons = [...]struct {
+	name string
+	told bool
+	of   func(*capture) uint64
+}{
+	{"connections_full", false, func(c *capture) uint64 { return c.crowded }},
+	{"request_invalid", false, func(c *capture) uint64 { return c.stats.Invalid }},
+	{"request_pipelined", false, func(c *capture) uint64 { return c.stats.Unkept }},
+	{"request_unpaired", true, func(c *capture) uint64 { return c.stats.Unpaired }},
+	{"request_cut", true, func(c *capture) uint64 { return c.stats.Cut }},
+	{"request_series_full", true, func(c *capture) uint64 {
+		_, overflown := c.totals.Exchanges()
+		return overflown
+	}},
+}
+
+// losses are what was not told of requests, or not as what it was.
+func (c *capture) losses() []observe.Loss {
+	list := make([]observe.Loss, len(captureReasons))
+	for i, reason := range captureReasons {
+		list[i] = observe.Loss{Probe: string(observe.Network), Reason: reason.name, Count: c.told[i].Load(), Told: reason.told}
+	}
+	return list
+}
+
+// streamID tells a socket from all others, also from later ones at its address.
+type streamID struct {
+	sock   uint64
+	stream uint32
+}
+
+// stream is a connection that is followed.
+type stream struct {
+	conn   *l7.Conn
+	series uint32
+	// generation is that of the series which whom was read from.
+	generation uint32
+	whom       requests.Whom
+	last       uint64 // CLOCK_MONOTONIC, ns
+}
+
+// startCapture begins to read what programs tell of connections.
+func startCapture(coll *ebpf.Collection, places *shared[place]) (*capture, error) {
+	reader, err := ringbuf.NewReader(coll.Maps[bindings.NetworkMapNetworkPieces])
+	if err != nil {
+		return nil, fmt.Errorf("opening the ring buffer of what connections carry: %w", err)
+	}
+	c := &capture{
+		reader: reader, woken: coll.Variables[bindings.NetworkVarCaptureWoken], places: places,
+		totals: requests.NewTotals(), streams: map[streamID]*stream{}, swept: time.Now(),
+		told:      make([]atomic.Uint64, len(captureReasons)),
+		protocols: []l7.Protocol{http1.New(nil, nil)},
+	}
+	c.sink = l7.Sink{Limits: l7.DefaultLimits(), Stats: &c.stats, Exchange: c.exchange}
+	c.ended.Go(c.run)
+	return c, nil
+}
+
+// close ends the reader and waits for it.
+func (c *capture) close() error {
+	err := c.reader.Close()
+	c.ended.Wait()
+	return err
+}
+
+// run reads until the reader is closed.
+func (c *capture) run() {
+	var record ringbuf.Record
+	for {
+		c.reader.SetDeadline(time.Now().Add(lookInterval))
+		err := c.woken.Set(uint32(0))
+		for err == nil {
+			if err = c.reader.ReadInto(&record); err == nil {
+				c.record(record.RawSample)
+			}
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return // it was closed
+		}
+		for i, reason := range captureReasons {
+			c.told[i].Store(reason.of(c))
+		}
+		if now := time.Now(); now.Sub(c.swept) >= sweepInterval {
+			c.swept = now
+			c.sweep()
+		}
+	}
+}
+
+// record takes what one transfer left.
+func (c *capture) record(raw []byte) {
+	if len(raw) < pieceBytes {
+		return // cannot be: the programs write no less
+	}
+	p := (*piece)(unsafe.Pointer(unsafe.SliceData(raw)))
+	id := streamID{p.Sock, p.Stream}
+	s := c.streams[id]
+	if bindings.NetworkNetworkPieceKind(p.Kind) == bindings.NetworkNetworkPieceKindNETWORK_PIECE_CLOSED {
+		if s != nil {
+			c.forget(id, s)
+		}
+		return
+	}
+	if s == nil {
+		if len(c.streams) >= maxStreams {
+			c.crowded++
+			return
+		}
+		s = &stream{conn: l7.NewConn(c.protocols, l7.TCP, &c.sink)}
+		c.streams[id] = s
+	}
+	s.last = p.Ended
+	if s.whom == (requests.Whom{}) || s.series != p.Series || s.generation != p.Generation {
+		s.series, s.generation = p.Series, p.Generation
+		s.whom = c.whom(p)
+	}
+	if p.Length == 0 {
+		return
+	}
+	c.current = s
+	s.conn.Feed(l7.Piece{
+		Direction: l7.Direction(p.Kind), Began: int64(p.Began), Ended: int64(p.Ended),
+		Length: int64(p.Length), Data: raw[pieceBytes:], Lost: lost(p),
+	})
+}
+
+// lost says what is known of bytes that are missing before a piece.
+func lost(p *piece) int64 {
+	if p.Lost != 0 {
+		return l7.LostUnknown
+	}
+	return 0
+}
+
+// whom says who took part, as the kernel's series tells it.
+func (c *capture) whom(p *piece) requests.Whom {
+	if int(p.Series) >= len(c.places.items) {
+		return requests.Whom{}
+	}
+	at := &c.places.items[p.Series]
+	if at.Generation != p.Generation {
+		return requests.Whom{} // it is another's by now
+	}
+	whom := requests.Whom{Subject: observe.SubjectKey{PID: at.Key.Pid, StartBoottime: at.Key.StartBoottime, ExecID: at.Key.ExecId}}
+	if Role(at.Key.Role) == Client {
+		whom.Server = netip.AddrPortFrom(addressOf(at.Key.Family, at.Key.Address), at.Key.Port)
+	}
+	return whom
+}
+
+// exchange takes a request and its response.
+func (c *capture) exchange(e *l7.Exchange) {
+	if c.current.whom.Subject != (observe.SubjectKey{}) {
+		c.totals.Add(c.current.whom, e)
+	}
+}
+
+func (c *capture) forget(id streamID, s *stream) {
+	c.current = s
+	s.conn.Close()
+	delete(c.streams, id)
+}
+
+// streamBytes is what a connection takes here beside what its parser holds.
+const streamBytes = 256
+
+// sweep forgets connections that have been quiet for long.
+func (c *capture) sweep() {
+	var newest, held uint64
+	for _, s := range c.streams {
+		newest = max(newest, s.last)
+	}
+	for id, s := range c.streams {
+		if newest-s.last > uint64(quietFor) {
+			c.forget(id, s)
+			continue
+		}
+		held += streamBytes + uint64(s.conn.Held())
+	}
+	c.held.Store(held)
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package requests
+
+import (
+	"sort"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+var (
+	// durationBounds are those that the conventions advise, in seconds.
+	durationBounds = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10}
+	// sizeBounds are powers of four, in bytes.
+	sizeBounds = []float64{0, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864, 268435456, 1073741824}
+)
+
+// metricsOf are the metrics of one role: the duration, then the sizes in the order of series.sizes.
+type metricsOf struct {
+	duration *model.Descriptor
+	sizes    [4]*model.Descriptor
+}
+
+func sizeMetric(name, description string) *model.Descriptor {
+	return &model.Descriptor{Name: name, Unit: "By", Instrument: model.Distribution, Bounds: sizeBounds, Description: description}
+}
+
+// metrics by role. The sizes of bodies are those of the conventions, those of whole messages our own.
+var metrics = map[l7.Role]metricsOf{
+	l7.RoleServer: {
+		duration: &model.Descriptor{
+			Name: "http.server.request.duration", Unit: "s", Instrument: model.Distribution, Bounds: durationBounds,
+			Description: "Duration of HTTP server requests.",
+		},
+		sizes: [4]*model.Descriptor{
+			sizeMetric("http.server.request.body.size", "Size of HTTP server request bodies."),
+			sizeMetric("http.server.response.body.size", "Size of HTTP server response bodies."),
+			sizeMetric("ebpf.http.server.request.size", "Size of whole HTTP server requests."),
+			sizeMetric("ebpf.http.server.response.size", "Size of whole HTTP server responses."),
+		},
+	},
+	l7.RoleClient: {
+		duration: &model.Descriptor{
+			Name: "http.client.request.duration", Unit: "s", Instrument: model.Distribution, Bounds: durationBounds,
+			Description: "Duration of HTTP client requests.",
+		},
+		sizes: [4]*model.Descriptor{
+			sizeMetric("http.client.request.body.size", "Size of HTTP client request bodies."),
+			sizeMetric("http.client.response.body.size", "Size of HTTP client response bodies."),
+			sizeMetric("ebpf.http.client.request.size", "Size of whole HTTP client requests."),
+			sizeMetric("ebpf.http.client.response.size", "Size of whole HTTP client responses."),
+		},
+	},
+}
+
+// attributes are those of the conventions.
+func (k *key) attributes() []model.Attribute {
+	if k.overflow {
+		return []model.Attribute{model.Bool("otel.metric.overflow", true)}
+	}
+	list := []model.Attribute{model.Text("http.request.method", k.method), model.Text("url.scheme", "http")}
+	if k.version != "" {
+		list = append(list, model.Text("network.protocol.version", k.version))
+	}
+	if k.status != 0 {
+		list = append(list, model.Int("http.response.status_code", int64(k.status)))
+	}
+	if k.errorType != "" {
+		list = append(list, model.Text("error.type", k.errorType))
+	}
+	if k.server.IsValid() {
+		list = append(list, model.Text("server.address", k.server.Addr().String()), model.Int("server.port", int64(k.server.Port())))
+	}
+	return list
+}
+
+// metrics returns what the process is told of.
+func (p *process) metrics(only l7.Role) []model.Metric {
+	points := map[*model.Descriptor][]model.Point{}
+	for k, s := range p.series {
+		if only != l7.RoleUnknown && only != k.role {
+			continue
+		}
+		of := metrics[k.role]
+		s.duration.point(points, of.duration, s)
+		for i, descriptor := range of.sizes {
+			s.sizes[i].point(points, descriptor, s)
+		}
+	}
+	list := make([]model.Metric, 0, len(points))
+	for descriptor, of := range points {
+		list = append(list, model.Metric{Descriptor: descriptor, Points: of})
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
+	return list
+}
+
+// distribution is a histogram that counts.
+type distribution struct {
+	buckets       []uint64
+	count         uint64
+	sum, min, max float64
+}
+
+// add counts a value; upper bounds are inclusive.
+func (d *distribution) add(bounds []float64, v float64) {
+	if d.buckets == nil {
+		d.buckets = make([]uint64, len(bounds)+1)
+		d.min, d.max = v, v
+	}
+	d.buckets[sort.SearchFloat64s(bounds, v)]++
+	d.count++
+	d.sum += v
+	d.min, d.max = min(d.min, v), max(d.max, v)
+}
+
+// point adds the histogram to those of its metric, if it has counted.
+func (d *distribution) point(points map[*model.Descriptor][]model.Point, descriptor *model.Descriptor, s *series) {
+	if d.count == 0 {
+		return
+	}
+	points[descriptor] = append(points[descriptor], model.Point{
+		Attributes: s.attributes, Start: s.start,
+		Histogram: &model.Histogram{Count: d.count, Sum: d.sum, Min: d.min, Max: d.max, Buckets: append([]uint64(nil), d.buckets...)},
+	})
+}
+
+// Descriptors are those of all metrics of requests.
+func Descriptors() []*model.Descriptor {
+	var list []*model.Descriptor
+	for _, of := range metrics {
+		list = append(append(list, of.duration), of.sizes[:]...)
+	}
+	return list
+}

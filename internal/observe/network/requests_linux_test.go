@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+func requestConfig() Config {
+	c := config()
+	c.Requests, c.BufferBytes = true, 1<<20
+	return c
+}
+
+// requestPoints are the points of a metric of this process, by method, status and error.
+func (w *watching) requestPoints(name string) map[string]*model.Histogram {
+	w.t.Helper()
+	points := map[string]*model.Histogram{}
+	for _, m := range w.last.Metrics {
+		if m.Process == nil || m.Process.ID.PID != uint32(os.Getpid()) {
+			continue
+		}
+		for _, metric := range m.Metrics {
+			if metric.Name != name {
+				continue
+			}
+			for _, p := range metric.Points {
+				var of []string
+				for _, a := range p.Attributes {
+					switch a.Key {
+					case "http.request.method", "error.type":
+						of = append(of, a.Value.Text)
+					case "http.response.status_code":
+						of = append(of, fmt.Sprint(a.Value.Int))
+					}
+				}
+				key := strings.Join(of, " ")
+				require.NotContains(w.t, points, key)
+				points[key] = p.Histogram
+			}
+		}
+	}
+	return points
+}
+
+// settle waits until what was written to the ring buffer was read, and reports.
+func (w *watching) settle() {
+	time.Sleep(4 * lookInterval)
+	w.last = w.Report(time.Now())
+}
+
+// asked is what a client asked for, and what it saw itself.
+type asked struct {
+	method, path string
+	body         []byte
+	times        int
+}
+
+// TestRequestsAreTold holds that both sides tell each request once, with its status, sizes and duration; the client has
+// counted and timed them.
+func TestRequestsAreTold(t *testing.T) {
+	const pause = 30 * time.Millisecond
+	long := bytes.Repeat([]byte("0123456789abcdef"), 20_000)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/ok", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
+	mux.HandleFunc("/slow", func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(pause)
+		w.WriteHeader(http.StatusAccepted)
+	})
+	mux.HandleFunc("/fail", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusBadGateway) })
+	mux.HandleFunc("/take", func(w http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusCreated)
+		_, _ = fmt.Fprint(w, n)
+	})
+	mux.HandleFunc("/chunked", func(w http.ResponseWriter, _ *http.Request) {
+		for range 3 {
+			_, _ = w.Write(long)
+			w.(http.Flusher).Flush()
+		}
+	})
+	runEachWay(t, func(t *testing.T, by *way) {
+		w := watch(t, requestConfig(), by.change)
+		server := httptest.NewServer(mux)
+		defer server.Close()
+		client := &http.Client{Transport: &http.Transport{}}
+		all := []asked{
+			{"GET", "/ok", nil, 50}, {"HEAD", "/ok", nil, 7}, {"GET", "/slow", nil, 5}, {"GET", "/fail", nil, 9}, {"GET", "/absent", nil, 11},
+			{"POST", "/take", long, 6}, {"PUT", "/take", []byte("xy"), 8}, {"DELETE", "/chunked", nil, 4},
+		}
+		took := make([]time.Duration, len(all))
+		var together sync.WaitGroup
+		for i, a := range all {
+			together.Go(func() {
+				for range a.times {
+					began := time.Now()
+					request, err := http.NewRequestWithContext(t.Context(), a.method, server.URL+a.path, bytes.NewReader(a.body))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					response, err := client.Do(request)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					_, _ = io.Copy(io.Discard, response.Body)
+					_ = response.Body.Close()
+					took[i] += time.Since(began)
+				}
+			})
+		}
+		together.Wait()
+		client.CloseIdleConnections()
+		w.settle()
+		for _, side := range []struct {
+			name           string
+			missing, fails string
+		}{{"server", "GET 404", "GET 502 502"}, {"client", "GET 404 404", "GET 502 502"}} {
+			want := map[string]uint64{
+				"GET 200": 50, "HEAD 200": 7, "GET 202": 5, side.fails: 9, side.missing: 11, "POST 201": 6, "PUT 201": 8, "DELETE 200": 4,
+			}
+			got := map[string]uint64{}
+			durations := w.requestPoints("http." + side.name + ".request.duration")
+			for key, h := range durations {
+				got[key] = h.Count
+			}
+			require.Equal(t, want, got, side.name)
+			slow := durations["GET 202"]
+			require.GreaterOrEqual(t, slow.Min, pause.Seconds(), side.name)
+			require.LessOrEqual(t, slow.Sum, took[2].Seconds(), side.name)
+			require.Greater(t, slow.Sum, 0.8*took[2].Seconds(), side.name)
+
+			bodies := w.requestPoints("http." + side.name + ".request.body.size")
+			require.EqualValues(t, 6*len(long), bodies["POST 201"].Sum, side.name)
+			require.EqualValues(t, 2, bodies["PUT 201"].Max, side.name)
+			bodies = w.requestPoints("http." + side.name + ".response.body.size")
+			require.EqualValues(t, 5*50, bodies["GET 200"].Sum, side.name)
+			require.EqualValues(t, 0, bodies["HEAD 200"].Sum, side.name)
+			require.EqualValues(t, len("no\n"), bodies[side.fails].Max, side.name)
+			whole := w.requestPoints("ebpf.http." + side.name + ".response.size")
+			require.Greater(t, whole["DELETE 200"].Min, 3.0*float64(len(long)), side.name)
+			require.Less(t, whole["DELETE 200"].Max, 3.1*float64(len(long)), side.name)
+		}
+		for _, reason := range []string{"buffer_full", "connections_full", "request_invalid", "request_unpaired"} {
+			require.Zero(t, w.loss(reason), reason)
+		}
+	})
+}
+
+// TestRequestsFromBefore holds that requests on a connection that was open before the start are told.
+func TestRequestsFromBefore(t *testing.T) {
+	runEachWay(t, func(t *testing.T, by *way) {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
+		defer server.Close()
+		client := server.Client()
+		get := func() {
+			response, err := client.Get(server.URL)
+			require.NoError(t, err)
+			_, err = io.Copy(io.Discard, response.Body)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+		}
+		get()
+		w := watch(t, requestConfig(), by.change)
+		for range 5 {
+			get()
+		}
+		w.settle()
+		require.EqualValues(t, 5, w.requestPoints("http.server.request.duration")["GET 200"].Count)
+		require.EqualValues(t, 5, w.requestPoints("http.client.request.duration")["GET 200"].Count)
+	})
+}
+
+// TestOtherBytesAreNoRequests holds that a protocol of which nothing is known is not told as requests, whatever its bytes.
+func TestOtherBytesAreNoRequests(t *testing.T) {
+	runEachWay(t, func(t *testing.T, by *way) {
+		w := watch(t, requestConfig(), by.change)
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			conn, err := listener.Accept()
+			if err == nil {
+				_, _ = io.Copy(conn, conn)
+				_ = conn.Close()
+			}
+		}()
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		require.NoError(t, err)
+		for _, bytes := range []string{"GETTING nowhere\r\n\r\n", "\x00\x01\x02\x03\x04\x05\x06\x07", "HTTP", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "a"} {
+			_, err = io.WriteString(conn, bytes)
+			require.NoError(t, err)
+			_, err = io.ReadFull(conn, make([]byte, len(bytes)))
+			require.NoError(t, err)
+		}
+		require.NoError(t, conn.Close())
+		<-done
+		require.NoError(t, listener.Close())
+		w.settle()
+		require.Empty(t, w.requestPoints("http.server.request.duration"))
+		require.Empty(t, w.requestPoints("http.client.request.duration"))
+	})
+}
