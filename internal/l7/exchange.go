@@ -91,7 +91,7 @@ func (e *Exchange) Duration() (ns int64, ok bool) {
 // HTTP is what HTTP adds to an exchange.
 type HTTP struct {
 	Method         string // one that the conventions know, OtherMethod, or "" where the request is not known
-	OriginalMethod []byte // the method as it was sent
+	OriginalMethod []byte // the method as it was sent, where Method is OtherMethod
 	Target         []byte // the request's target as it was sent
 	Scheme         []byte // where the target has one
 	Host           []byte // of the target, else of the Host field

@@ -43,7 +43,15 @@ func (q *Queue[T]) At(i int) *T {
 	if i >= q.length {
 		return nil
 	}
-	return q.places[(q.first+i)%len(q.places)]
+	return q.places[q.wrap(q.first+i)]
+}
+
+// wrap is the index of a place that is counted on past the end: a division takes longer than all else here.
+func (q *Queue[T]) wrap(i int) int {
+	if i >= len(q.places) {
+		return i - len(q.places)
+	}
+	return i
 }
 
 // Front is the first, or nil where there is none or it was only counted.
@@ -53,7 +61,7 @@ func (q *Queue[T]) Front() *T { return q.At(0) }
 func (q *Queue[T]) Pop() {
 	switch {
 	case q.length > 0:
-		q.first = (q.first + 1) % len(q.places)
+		q.first = q.wrap(q.first + 1)
 		q.length--
 	case q.unkept > 0:
 		q.unkept--

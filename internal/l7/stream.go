@@ -94,6 +94,25 @@ func (s *Stream) Line() ([]byte, Got) {
 	return line, Whole
 }
 
+// SkipLines passes over whole lines of the piece as long as they begin with one of the given bytes, and tells whether there were any.
+func (s *Stream) SkipLines(beginning *[256]bool) bool {
+	if s.carried > 0 {
+		return false
+	}
+	data := s.data
+	for len(data) > 0 && beginning[data[0]] {
+		end := bytes.IndexByte(data, '\n')
+		if end < 0 {
+			break
+		}
+		data = data[end+1:]
+	}
+	skipped := len(s.data) - len(data)
+	s.offset += int64(skipped)
+	s.data = data
+	return skipped > 0
+}
+
 // joinedLine is Line where the line spans pieces; end is where it ends in this one, or negative.
 func (s *Stream) joinedLine(end int) ([]byte, Got) {
 	if end >= 0 {

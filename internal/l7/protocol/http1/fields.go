@@ -30,7 +30,9 @@ type field struct {
 // fields finds the wanted ones by the first byte of a line.
 type fields struct {
 	byFirst [256][]field
-	asked   int
+	// passed are first bytes of lines that are of no field that is wanted, and that neither go on with one nor end the head.
+	passed [256]bool
+	asked  int
 }
 
 // newFields wants those that are asked for and those that the parser itself uses.
@@ -43,6 +45,9 @@ func newFields(asked []string, used map[string]use) *fields {
 		if !containsFold(asked, name) {
 			f.add(name, use, -1)
 		}
+	}
+	for first := range f.passed {
+		f.passed[first] = len(f.byFirst[first]) == 0 && !strings.ContainsRune("\r\n \t", rune(first))
 	}
 	return f
 }

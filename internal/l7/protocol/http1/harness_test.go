@@ -45,9 +45,13 @@ func copied(values [][]byte) (texts []string) {
 
 func tellOf(e *l7.Exchange) told {
 	h := e.HTTP
+	original := string(h.OriginalMethod)
+	if h.Method != l7.OtherMethod {
+		original = h.Method
+	}
 	return told{
 		Role: e.Role.String(), Request: e.Request, Response: e.Response, Outcome: e.Outcome, ErrorType: e.ErrorType,
-		Method: h.Method, Original: string(h.OriginalMethod), Target: string(h.Target), Scheme: string(h.Scheme), Host: string(h.Host),
+		Method: h.Method, Original: original, Target: string(h.Target), Scheme: string(h.Scheme), Host: string(h.Host),
 		Path: string(h.Path), Query: string(h.Query), Version: h.Version, Status: h.Status, Upgrade: string(h.Upgrade),
 		RequestFields: copied(h.RequestFields), ResponseFields: copied(h.ResponseFields),
 	}

@@ -24,14 +24,19 @@ func (p *parser) beginRequest(line []byte, got l7.Got) bool {
 		return false
 	}
 	name := conventional(method)
-	if _, known := knownMethods[string(method)]; !known && p.requests.unsure {
-		return false
+	if p.requests.unsure {
+		if _, known := knownMethods[string(method)]; !known {
+			return false
+		}
 	}
 	q := p.pushRequest()
 	limit := p.sink.Limits.Values
 	q.method, q.version, q.side.Cut = name, version, cut
 	q.target = q.keep(target, limit)
-	q.original = q.keep(method, limit)
+	q.original = span{}
+	if name == other {
+		q.original = q.keep(method, limit)
+	}
 	p.adopt(q)
 	return true
 }

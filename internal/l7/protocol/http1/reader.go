@@ -157,6 +157,9 @@ func (p *parser) refuse(r *reader, piece *l7.Piece) {
 // readFields reads field lines up to the end of the head.
 func (p *parser) readFields(r *reader, piece *l7.Piece) bool {
 	for {
+		if r.stream.SkipLines(&r.fields.passed) && r.cur != nil {
+			r.cur.last = nil
+		}
 		line, got := r.stream.Line()
 		switch got {
 		case l7.More:
