@@ -35,7 +35,7 @@ type beginning struct {
 }
 
 // maxBeginning bounds what a protocol may ask to see: no beginning of a message is longer before it is known.
-const maxBeginning = 256
+const maxBeginning = 512
 
 // NewConn makes a connection on which one of the protocols may be spoken. It may have been open for any time.
 func NewConn(protocols []Protocol, transport Transport, sink *Sink) *Conn {

@@ -111,11 +111,11 @@ const OtherMethod = "_OTHER"
 // DNS is what DNS adds to an exchange.
 type DNS struct {
 	ID        uint16
-	Questions []DNSQuestion // as asked, at most those that fit the limits
+	Questions []DNSQuestion // as asked, as many as fit the limits
 	// QuestionCount is how many there were.
 	QuestionCount int
 	Opcode        uint8
-	ResponseCode  int // with the upper bits that EDNS adds; -1 where the response or its end is not known
+	ResponseCode  int // with the upper bits that EDNS adds; -1 where no response is known
 	Answers       int // records of the answer section, as the header counts them
 	Truncated     bool
 	Authoritative bool
