@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package l7
+
+// State is what is known of a connection's protocol.
+type State uint8
+
+const (
+	// Undecided says that nothing was seen yet that tells the protocol.
+	Undecided State = iota
+	// Decided says that the protocol is known.
+	Decided
+	// GivenUp says that so many pieces began with nothing known that no more are looked at.
+	GivenUp
+)
+
+// Conn is one connection of one process: it finds out the protocol and has it parsed.
+type Conn struct {
+	protocols []Protocol
+	transport Transport
+	sink      *Sink
+
+	state   State
+	spoken  Protocol
+	parser  Parser
+	looked  int
+	waiting [2]beginning // by direction
+	fed     Piece        // the piece at hand: here it is not allocated each time
+}
+
+// beginning is what a direction has said so far, where that is too little to tell the protocol.
+type beginning struct {
+	data  []byte
+	piece Piece // the first of them: its times and what was lost before it
+}
+
+// maxBeginning bounds what a protocol may ask to see: no beginning of a message is longer before it is known.
+const maxBeginning = 512
+
+// NewConn makes a connection on which one of the protocols may be spoken. It may have been open for any time.
+func NewConn(protocols []Protocol, transport Transport, sink *Sink) *Conn {
+	return &Conn{protocols: protocols, transport: transport, sink: sink}
+}
+
+// State tells what is known of the protocol.
+func (c *Conn) State() State { return c.state }
+
+// Protocol is the name of the protocol that is spoken, or "".
+func (c *Conn) Protocol() string {
+	if c.spoken == nil {
+		return ""
+	}
+	return c.spoken.Name()
+}
+
+// Feed takes the next piece. Pieces of one direction come in the order of their bytes; those of both in about the order of their times.
+func (c *Conn) Feed(piece Piece) {
+	c.fed = piece
+	c.feed(&c.fed)
+	c.fed.Data = nil
+}
+
+func (c *Conn) feed(piece *Piece) {
+	switch {
+	case piece.Length <= 0:
+	case c.parser == nil:
+		c.classify(piece)
+	default:
+		c.parse(piece)
+	}
+}
+
+// Expire tells what has been quiet since the given monotonic time, in ns, and has no end of its own.
+func (c *Conn) Expire(before int64) {
+	if c.parser != nil {
+		c.parser.Expire(before)
+	}
+}
+
+// Close tells what is left, as the connection ended. The Conn is not used after it.
+func (c *Conn) Close() {
+	if c.parser != nil {
+		c.parser.Close()
+	}
+}
+
+// Held is the number of bytes of memory held for the connection's messages.
+func (c *Conn) Held() int {
+	n := cap(c.waiting[Read].data) + cap(c.waiting[Write].data)
+	if c.parser != nil {
+		n += c.parser.Held()
+	}
+	return n
+}
+
+func (c *Conn) parse(piece *Piece) {
+	if !c.parser.Feed(piece) {
+		return
+	}
+	c.parser, c.spoken, c.state, c.looked = nil, nil, Undecided, 0
+	if piece.Length > 0 {
+		c.classify(piece)
+	}
+}
+
+// classify looks at the beginning of a piece on a connection whose protocol is not known.
+func (c *Conn) classify(piece *Piece) {
+	if c.state == GivenUp {
+		return
+	}
+	waiting := &c.waiting[piece.Direction]
+	if piece.Lost != 0 {
+		waiting.data = waiting.data[:0]
+	}
+	if len(waiting.data) > 0 {
+		c.classifyJoined(waiting, piece)
+		return
+	}
+	protocol, guess := c.guess(piece.Data, int64(len(piece.Data)) >= piece.Length)
+	switch guess {
+	case No:
+		c.unknown()
+	case Perhaps:
+		waiting.begin(piece)
+	default:
+		c.open(protocol, guess, piece.Direction)
+		c.parse(piece)
+	}
+}
+
+// classifyJoined looks at what a direction said before together with the piece.
+func (c *Conn) classifyJoined(waiting *beginning, piece *Piece) {
+	var joined [maxBeginning]byte
+	n := copy(joined[:], waiting.data)
+	n += copy(joined[n:], piece.Data)
+	protocol, guess := c.guess(joined[:n], int64(n) >= int64(len(waiting.data))+piece.Length)
+	switch {
+	case guess == Request || guess == Response:
+		c.open(protocol, guess, piece.Direction)
+		c.replay(waiting)
+		c.feed(piece)
+	case guess == Perhaps && n < maxBeginning && int64(len(piece.Data)) == piece.Length:
+		waiting.data = append(waiting.data, piece.Data...)
+	default:
+		// What was kept was none: the piece may begin a message by itself.
+		waiting.data = waiting.data[:0]
+		c.unknown()
+		c.classify(piece)
+	}
+}
+
+// replay has parsed what a direction said before the protocol was known.
+func (c *Conn) replay(waiting *beginning) {
+	first := waiting.piece
+	first.Data, first.Length = waiting.data, int64(len(waiting.data))
+	waiting.data = nil
+	if first.Length > 0 {
+		c.feed(&first)
+	}
+}
+
+// begin keeps a piece that is too short to tell anything.
+func (b *beginning) begin(piece *Piece) {
+	if int64(len(piece.Data)) < piece.Length || len(piece.Data) >= maxBeginning {
+		return
+	}
+	b.piece = *piece
+	b.piece.Data = nil
+	b.data = append(b.data[:0], piece.Data...)
+}
+
+// guess asks the protocols in their order. One that is sure wins over one that is not.
+func (c *Conn) guess(first []byte, all bool) (Protocol, Guess) {
+	guess := No
+	for _, protocol := range c.protocols {
+		switch g := protocol.Classify(first, all, c.transport); g {
+		case Request, Response:
+			return protocol, g
+		case Perhaps:
+			guess = Perhaps
+		case No:
+		}
+	}
+	return nil, guess
+}
+
+// unknown counts a piece that tells nothing.
+func (c *Conn) unknown() {
+	c.looked++
+	if c.looked < c.sink.Limits.Undecided {
+		return
+	}
+	c.state = GivenUp
+	c.waiting = [2]beginning{}
+	c.sink.Stats.GivenUp++
+}
+
+// open begins to parse: who sends a request in this direction is its client.
+func (c *Conn) open(protocol Protocol, guess Guess, direction Direction) {
+	role := RoleServer
+	if (guess == Request) == (direction == Write) {
+		role = RoleClient
+	}
+	c.parser, c.spoken, c.state = protocol.Open(role, c.transport, c.sink), protocol, Decided
+	c.replay(&c.waiting[direction.Other()])
+}

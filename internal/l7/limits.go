@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package l7
+
+// Limits bound what one connection may hold.
+type Limits struct {
+	Line      int   // bytes of a line or record that spans pieces; longer ones are cut
+	Values    int   // bytes of values kept of one message; longer ones are cut
+	Head      int64 // bytes of a message's head; what is longer is no head
+	Pipelined int   // requests that wait for a response; what is more is counted, not kept
+	Undecided int   // pieces without a known beginning, after which a connection is given up
+}
+
+// DefaultLimits hold for connections unless told otherwise: some 1 KiB for a usual connection, 600 KiB for a hostile one.
+func DefaultLimits() Limits {
+	return Limits{Line: 8 << 10, Values: 8 << 10, Head: 1 << 20, Pipelined: 64, Undecided: 64}
+}
+
+// Stats count what could not be told as it was. They are counted up by all connections that share them.
+type Stats struct {
+	Exchanges uint64 // told to the caller
+	Invalid   uint64 // messages that are none by their protocol's rules
+	Losses    uint64 // pieces before which bytes were missing
+	Cut       uint64 // messages whose head or framing was cut
+	Unkept    uint64 // requests over Limits.Pipelined
+	Unpaired  uint64 // responses without a known request
+	GivenUp   uint64 // connections whose protocol stayed unknown
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dns
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+)
+
+const messageSize = int(unsafe.Sizeof(message{}))
+
+// parser is one connection.
+type parser struct {
+	sink      *l7.Sink
+	transport l7.Transport
+	readers   [2]reader // by direction, over TCP
+
+	waiting []*message // queries without a response, in their order
+	free    []*message
+	answer  message
+	message dnsmessage.Parser
+
+	exchange  l7.Exchange
+	dns       l7.DNS
+	questions []l7.DNSQuestion
+	names     []byte
+}
+
+// reader is one direction over TCP.
+type reader struct {
+	stream    l7.Stream
+	searching bool  // where a message begins is not known
+	length    int   // of the message being read, 0 before its prefix is read
+	left      int64 // bytes of the message that are passed over
+	first     int64 // time of its first byte
+	begin     int64 // and its offset
+}
+
+// Feed takes the next piece.
+func (p *parser) Feed(piece *l7.Piece) bool {
+	if piece.Lost != 0 {
+		p.sink.Stats.Losses++
+	}
+	if p.transport == l7.UDP {
+		data := piece.Data[:min(int64(len(piece.Data)), piece.Length)]
+		p.take(piece, data, l7.Side{First: piece.First(), Whole: piece.Length}, piece.Length)
+		return false
+	}
+	r := &p.readers[piece.Direction]
+	if piece.Lost != 0 {
+		r.lose(piece.Lost)
+	}
+	r.stream.Begin(piece)
+	for p.step(r, piece) {
+	}
+	return false
+}
+
+// lose goes on after bytes that are missing, in the message being read if they are all its own.
+func (r *reader) lose(n int64) {
+	if r.left > n && n > 0 {
+		r.left -= n
+		r.stream.Pass(n)
+		return
+	}
+	r.search()
+}
+
+func (r *reader) search() {
+	r.stream.Forget()
+	r.searching, r.length, r.left = true, 0, 0
+}
+
+// step reads the next part of a message over TCP. It returns false when the piece has no more of it.
+func (p *parser) step(r *reader, piece *l7.Piece) bool {
+	r.left -= r.stream.Skip(r.left)
+	switch {
+	case r.stream.Left() == 0:
+		return false
+	case r.length > 0:
+		return p.readMessage(r, piece)
+	case !r.stream.Carrying():
+		if r.searching && !r.begins(piece) {
+			r.stream.Drop()
+			return false
+		}
+		r.first, r.begin = piece.First(), r.stream.Offset()
+	}
+	prefix, got := r.stream.Take(prefixSize)
+	switch got {
+	case l7.More:
+		return false
+	case l7.Hole:
+		r.search()
+		r.stream.Drop()
+		return false
+	case l7.Whole, l7.Short:
+	}
+	r.length = int(binary.BigEndian.Uint16(prefix))
+	return true
+}
+
+// begins tells whether a message begins where the piece is.
+func (r *reader) begins(piece *l7.Piece) bool {
+	known := r.stream.Peek()
+	return Protocol{}.Classify(known, int64(len(known)) == r.stream.Left(), l7.TCP) != l7.No
+}
+
+// readMessage reads what follows a prefix.
+func (p *parser) readMessage(r *reader, piece *l7.Piece) bool {
+	data, got := r.stream.Take(r.length)
+	if got == l7.More {
+		return false
+	}
+	whole := int64(prefixSize + r.length)
+	r.left = whole - (r.stream.Offset() - r.begin)
+	length := r.length
+	r.length = 0
+	// What comes after a message that is cut is in this piece mostly, so that its end is its own.
+	if !p.take(piece, data, l7.Side{First: r.first, Whole: whole}, int64(length)) {
+		r.search()
+		r.stream.Drop()
+		return false
+	}
+	r.searching = false
+	return true
+}
+
+// take takes a message of which data is known. It returns false if it is none.
+func (p *parser) take(piece *l7.Piece, data []byte, side l7.Side, length int64) bool {
+	m := &p.answer
+	m.side = side
+	m.side.Known, m.side.Ended, m.side.Last, m.side.Body = true, true, piece.Ended, length
+	whole := int64(len(data)) == length
+	m.side.Cut = !whole
+	if !m.read(&p.message, data, whole, p.sink.Limits.Values) {
+		p.sink.Stats.Invalid++
+		return false
+	}
+	if m.side.Cut {
+		p.sink.Stats.Cut++
+	}
+	m.role = l7.RoleClient
+	if m.response == (piece.Direction == l7.Write) {
+		m.role = l7.RoleServer
+	}
+	if m.response {
+		p.respond(m)
+	} else {
+		p.ask(m)
+	}
+	return true
+}
+
+// ask has a query wait for its response.
+func (p *parser) ask(m *message) {
+	for _, q := range p.waiting {
+		if m.repeats(q) {
+			return
+		}
+	}
+	if len(p.waiting) == p.sink.Limits.Pipelined {
+		p.tell(p.waiting[0], nil, l7.Unanswered)
+		p.remove(0)
+		p.sink.Stats.Unkept++
+	}
+	q := p.place()
+	*q, *m = *m, *q // the places' memory goes with them
+	p.waiting = append(p.waiting, q)
+}
+
+// place is a message that is not in use.
+func (p *parser) place() *message {
+	last := len(p.free) - 1
+	if last < 0 {
+		return new(message)
+	}
+	q := p.free[last]
+	p.free = p.free[:last]
+	return q
+}
+
+// remove frees the i-th query's place.
+func (p *parser) remove(i int) {
+	p.free = append(p.free, p.waiting[i])
+	p.waiting = append(p.waiting[:i], p.waiting[i+1:]...)
+}
+
+// respond tells a response with its query.
+func (p *parser) respond(m *message) {
+	for i, q := range p.waiting {
+		if m.answers(q) && q.side.First <= m.side.First {
+			p.tell(q, m, l7.Complete)
+			p.remove(i)
+			return
+		}
+	}
+	p.sink.Stats.Unpaired++
+	p.tell(nil, m, l7.Complete)
+}
+
+// Expire tells queries that nobody answered.
+func (p *parser) Expire(before int64) {
+	for len(p.waiting) > 0 && p.waiting[0].side.Last < before {
+		p.tell(p.waiting[0], nil, l7.Unanswered)
+		p.remove(0)
+	}
+}
+
+// Close tells what is left.
+func (p *parser) Close() {
+	for len(p.waiting) > 0 {
+		p.tell(p.waiting[0], nil, l7.Unanswered)
+		p.remove(0)
+	}
+}
+
+// Held is the number of bytes of memory held.
+func (p *parser) Held() int {
+	n := p.answer.held() + cap(p.names) + cap(p.questions)*32
+	for i := range p.readers {
+		n += p.readers[i].stream.Held()
+	}
+	for _, list := range [][]*message{p.waiting, p.free} {
+		for _, m := range list {
+			n += m.held() + messageSize
+		}
+	}
+	return n
+}

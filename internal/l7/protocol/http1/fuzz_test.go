@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package http1_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+)
+
+// turn parts what is read from what is written in the fuzzer's input.
+const turn = "\xff"
+
+// FuzzConnection lets a server read and write anything, cut, repeated and lost at random, between exchanges that are well-formed. They
+// are told exactly, memory stays bounded, and the first of them after a loss is told with its own response or with none.
+func FuzzConnection(f *testing.F) {
+	f.Add([]byte(get+turn+ok), uint64(1))
+	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		limits := l7.Limits{Line: 256, Values: 512, Head: 4096, Pipelined: 4, Undecided: 1 << 30}
+		l := listenWithin(limits)
+		m := &mangler{rnd: rnd, l: l, now: 1000}
+		m.exchange("/first", "201", false)
+		require.Equal(t, []any{"GET", "/first", 201, int64(0), int64(3), l7.Complete}, brief(l.told[0]))
+
+		for i, part := range bytes.Split(data, []byte(turn)) {
+			m.mangle(l7.Direction(i%2), part)
+			require.Less(t, l.Held(), 32<<10)
+		}
+		left := leftHTTP(l.told)
+		l.told = nil
+		m.exchange("/second", "202", true)
+		m.exchange("/third", "203", false)
+		m.exchange("/fourth", "204", false)
+		l.Close()
+		if left {
+			return // who of the two is the server is found out anew then, and may have been found out wrongly
+		}
+		requireOwnResponses(t, l.told)
+		last := l.told[len(l.told)-1]
+		require.Equal(t, []any{"GET", "/fourth", 204, int64(0), int64(0), l7.Complete}, brief(last))
+		require.Equal(t, []any{"GET", "/third", 203, int64(0), int64(3), l7.Complete}, brief(l.told[len(l.told)-2]))
+	})
+}
+
+// leftHTTP tells whether the connection changed its protocol.
+func leftHTTP(all []told) bool {
+	for _, x := range all {
+		if x.Status == 101 || x.Method == "CONNECT" || x.Method == "" {
+			return true
+		}
+	}
+	return false
+}
+
+func requireOwnResponses(t *testing.T, all []told) {
+	own := map[string]int{"/second": 202, "/third": 203, "/fourth": 204}
+	for _, x := range all {
+		if status, ours := own[x.Target]; ours && x.Status != 0 {
+			require.Equal(t, status, x.Status, "%s has another's response", x.Target)
+		}
+	}
+}
+
+// mangler feeds a connection.
+type mangler struct {
+	rnd *rand.Rand
+	l   *listener
+	now int64
+	// lost is when bytes of a direction were lost, or 0.
+	lost [2]int64
+}
+
+// exchange feeds a well-formed one in random pieces, after a loss if there was one.
+func (m *mangler) exchange(target, status string, loss bool) {
+	if loss {
+		m.lost = [2]int64{m.now, m.now}
+		m.now += 10
+	}
+	body := "Content-Length: 3\r\n\r\nabc"
+	if status == "204" {
+		body = "\r\n"
+	}
+	m.pieces(l7.Read, []byte("GET "+target+" HTTP/1.1\r\nHost: h\r\n\r\n"))
+	m.pieces(l7.Write, []byte("HTTP/1.1 "+status+" X\r\n"+body))
+}
+
+// pieces feeds all of the data.
+func (m *mangler) pieces(d l7.Direction, data []byte) {
+	for len(data) > 0 {
+		n := 1 + m.rnd.IntN(len(data))
+		m.feed(d, data[:n], 0)
+		data = data[n:]
+	}
+}
+
+// mangle feeds the data as bad days have it.
+func (m *mangler) mangle(d l7.Direction, data []byte) {
+	for len(data) > 0 {
+		n := 1 + m.rnd.IntN(len(data))
+		switch m.rnd.IntN(8) {
+		case 0: // lost
+			m.now += 10
+			m.lost[d] = m.now
+		case 1: // repeated
+			m.feed(d, data[:n], 0)
+			m.feed(d, data[:n], 0)
+		case 2: // cut
+			m.feed(d, data[:m.rnd.IntN(n)], int64(n))
+		default:
+			m.feed(d, data[:n], 0)
+		}
+		data = data[n:]
+	}
+	if m.rnd.IntN(4) == 0 {
+		m.l.Expire(m.now - 50)
+	}
+}
+
+func (m *mangler) feed(d l7.Direction, data []byte, more int64) {
+	m.now += 10
+	p := l7.Piece{Direction: d, Began: m.now - 5, Ended: m.now, Length: int64(len(data)) + more, Data: bytes.Clone(data)}
+	if m.lost[d] > 0 {
+		p.Lost, p.LostAt = l7.LostUnknown, m.lost[d]
+		m.lost[d] = 0
+	}
+	m.l.Feed(p)
+	for i := range p.Data {
+		p.Data[i] = '#'
+	}
+}

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package http1
+
+import (
+	"math"
+	"net/http"
+	"unsafe"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+)
+
+// requestSize is what a place of the queue takes beside its values.
+const requestSize = int(unsafe.Sizeof(request{}))
+
+// beginRequest begins a request, if the line begins one.
+func (p *parser) beginRequest(line []byte, got l7.Got) bool {
+	method, target, version := requestLine(line)
+	ok, cut := version != "", got != l7.Whole
+	if !ok && cut {
+		method, target, ok = cutRequestLine(line)
+	}
+	if !ok {
+		return false
+	}
+	name := conventional(method)
+	if p.requests.unsure {
+		if _, known := knownMethods[string(method)]; !known {
+			return false
+		}
+	}
+	q := p.pushRequest()
+	limit := p.sink.Limits.Values
+	q.method, q.version, q.side.Cut = name, version, cut
+	q.target = q.keep(target, limit)
+	q.original = span{}
+	if name == other {
+		q.original = q.keep(method, limit)
+	}
+	p.adopt(q)
+	return true
+}
+
+// pushRequest makes a place for a request that begins where the reader is.
+func (p *parser) pushRequest() *request {
+	r := &p.requests
+	alone := p.pending.Len() == 1
+	if alone && p.responses.state == stateTail && p.response.request != nil && p.responses.last <= r.first {
+		p.finish(&p.responses, p.responses.last)
+		p.responses.unsure = true
+	}
+	quiet := p.pending.Len() == 0 && !r.unsure
+	p.gap = p.gap && !quiet
+	q := p.pending.Push()
+	p.kept = q != nil
+	if !p.kept {
+		p.sink.Stats.Unkept++
+		q = &p.spare
+	}
+	q.reset(r.fields.asked, r.first, r.begin)
+	q.host, q.expects, q.done, q.doubtful = span{}, false, false, p.gap && p.pipelined
+	p.reading, r.cur = q, &q.message
+	return q
+}
+
+// adopt gives a request the response that was seen before it, if it can be its own. Clients may be seen to read a response while the
+// call that wrote its request has not returned yet.
+func (p *parser) adopt(q *request) {
+	resp := &p.response
+	if !resp.active || resp.request != nil || resp.ownerless {
+		return
+	}
+	if !p.kept || p.pending.Len() != 1 || resp.side.First < q.side.First {
+		resp.ownerless = true
+		if resp.done {
+			p.tellUnpaired()
+		}
+		return
+	}
+	resp.request = q
+	if r := &p.responses; q.method == http.MethodHead && resp.headed && resp.body == 0 && !resp.done {
+		p.finish(r, r.last)
+	}
+}
+
+// requestDone goes on after a request was read to its end.
+func (p *parser) requestDone(m *message) {
+	if p.reading != nil && m == &p.reading.message {
+		p.reading.done = true
+		p.reading = nil
+	}
+	p.settle()
+}
+
+// beginResponse begins a response, if the line begins one, and finds its request.
+func (p *parser) beginResponse(line []byte, _ l7.Got) bool {
+	version, status := statusLine(line)
+	if status == 0 {
+		return false
+	}
+	resp, r := &p.response, &p.responses
+	if resp.active {
+		p.abandonRequest(resp.request)
+		p.settle()
+	}
+	if resp.active {
+		p.tellUnpaired()
+	}
+	if p.refused > 0 && p.pending.Len() > 1 {
+		p.giveUp(p.refused)
+	}
+	p.refused = 0
+	resp.reset(r.fields.asked, r.first, r.begin)
+	resp.status, resp.version, resp.upgrade = status, version, span{}
+	resp.active, resp.headed, resp.done = true, false, false
+	r.cur = &resp.message
+	p.pair()
+	return true
+}
+
+// pair finds the request that the response answers: the first that waits, if it began before the response.
+func (p *parser) pair() {
+	resp, front := &p.response, p.pending.Front()
+	resp.request, resp.ownerless, resp.unkept = nil, false, false
+	switch {
+	case front == nil:
+		resp.unkept = p.pending.Len() > 0
+		// A server has read what it answers.
+		resp.ownerless = resp.unkept || p.role == l7.RoleServer
+	case resp.side.First < front.side.First:
+		resp.ownerless = true
+	default:
+		resp.request = front
+		if next := p.pending.At(1); next != nil && next.side.First < resp.side.First {
+			p.pipelined = true
+		}
+	}
+}
+
+// responseDone goes on after a response was read to its end.
+func (p *parser) responseDone() {
+	p.response.done = true
+	if p.response.ownerless {
+		p.tellUnpaired()
+		return
+	}
+	p.settle()
+}
+
+// settle tells the exchange whose request and response were both read to their ends.
+func (p *parser) settle() {
+	resp := &p.response
+	if !resp.active || !resp.done || resp.request == nil {
+		return
+	}
+	q := resp.request
+	if q == p.reading && p.requests.state == stateTail {
+		p.finish(&p.requests, p.requests.last) // which settles
+		p.requests.state, p.requests.unsure = stateStart, true
+		return
+	}
+	if q.done {
+		p.endResponse(l7.Complete)
+	}
+}
+
+// endResponse tells the response with its request, as far as they are known, and is ready for the next one.
+func (p *parser) endResponse(outcome l7.Outcome) {
+	resp, r := &p.response, &p.responses
+	if r.cur != nil {
+		r.cur.end(r.last, r.stream.Offset())
+		r.cur = nil
+	}
+	q := resp.request
+	if q == nil {
+		p.tellUnpairedAs(outcome)
+		return
+	}
+	resp.active, resp.request = false, nil
+	if resp.side.Ended {
+		outcome = l7.Complete
+	}
+	if q.doubtful {
+		p.tell(q, nil, l7.Lost)
+	} else {
+		p.tell(q, resp, outcome)
+	}
+	p.pop()
+}
+
+// pop removes the first request of the queue, which nobody reads any more.
+func (p *parser) pop() {
+	if q := p.pending.Front(); q != nil && q == p.reading {
+		p.reading, p.requests.cur = nil, nil
+	}
+	p.pending.Pop()
+}
+
+// abandonRequest ends a request that is still being read, as far as it was seen.
+func (p *parser) abandonRequest(q *request) {
+	if q == nil || q.done {
+		return
+	}
+	q.end(p.requests.last, p.requests.stream.Offset())
+	q.done = true
+	if p.requests.state == stateTail {
+		q.side.Ended = !q.missing
+	}
+	p.reading, p.requests.cur = nil, nil
+}
+
+// tellUnpaired tells a response whose request nobody saw.
+func (p *parser) tellUnpaired() { p.tellUnpairedAs(l7.Complete) }
+
+func (p *parser) tellUnpairedAs(outcome l7.Outcome) {
+	resp := &p.response
+	if resp.unkept {
+		p.pending.Pop()
+	}
+	p.sink.Stats.Unpaired++
+	resp.active = false
+	p.tell(nil, resp, outcome)
+}
+
+// flush tells requests without a response, from the first on, while of gives them an outcome.
+func (p *parser) flush(of func(*request) (outcome l7.Outcome, ok bool)) {
+	for {
+		q := p.pending.Front()
+		if q == nil {
+			return
+		}
+		outcome, ok := of(q)
+		if !ok {
+			return
+		}
+		p.abandonRequest(q)
+		p.tell(q, nil, outcome)
+		p.pop()
+	}
+}
+
+// lose goes on after bytes that are missing before the piece.
+func (p *parser) lose(r *reader, piece *l7.Piece) {
+	p.sink.Stats.Losses++
+	inBody := r.state == stateBody || r.state == stateChunk
+	if inBody && piece.Lost > 0 && piece.Lost < r.left {
+		r.left -= piece.Lost
+		r.stream.Pass(piece.Lost)
+		if r.cur != nil {
+			r.cur.body += piece.Lost
+		}
+		return
+	}
+	at := piece.LostAt
+	if at == 0 {
+		at = math.MaxInt64 // anything may have been lost
+	}
+	p.miss(r, at)
+}
+
+// miss goes on after bytes of a direction that nobody has, the last of which were transferred at the given time.
+func (p *parser) miss(r *reader, at int64) {
+	r.stream.Forget()
+	if r.kind == l7.Request {
+		p.missRequests()
+	} else {
+		p.missResponses(at)
+	}
+	r.state, r.unsure, r.cur = stateSearch, true, nil
+}
+
+// missRequests ends the request being read. Those before it keep their turn.
+func (p *parser) missRequests() {
+	p.gap = true
+	if q := p.reading; q != nil {
+		q.side.Cut, q.missing, q.body = true, true, l7.Unknown
+		p.abandonRequest(q)
+		p.settle()
+	}
+}
+
+// missResponses ends the response being read and gives up what may have been answered in what is missing.
+func (p *parser) missResponses(at int64) {
+	if resp := &p.response; resp.active {
+		if !resp.done {
+			resp.side.Cut, resp.missing, resp.body = true, true, l7.Unknown
+		}
+		p.abandonRequest(resp.request)
+		p.endResponse(l7.Lost)
+	}
+	p.giveUp(at)
+}
+
+// giveUp tells requests without a response whose responses may have come by the given time.
+func (p *parser) giveUp(at int64) {
+	before := p.pending.Len()
+	p.flush(func(q *request) (l7.Outcome, bool) { return l7.Lost, q.side.First <= at })
+	if p.pipelined && before > 0 {
+		p.flush(func(*request) (l7.Outcome, bool) { return l7.Lost, true })
+		p.gap = true
+	}
+	if p.pending.Front() == nil {
+		p.pending.Clear()
+	}
+}
+
+// leave ends HTTP/1 on the connection: another protocol follows.
+func (p *parser) leave() {
+	if p.response.active {
+		p.abandonRequest(p.response.request)
+		p.endResponse(l7.Complete)
+	}
+	p.flush(func(*request) (l7.Outcome, bool) { return l7.Unanswered, true })
+	p.left = true
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package http1
+
+import "github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+
+// parser is one connection.
+type parser struct {
+	sink *l7.Sink
+	role l7.Role
+
+	requests, responses reader
+	pending             l7.Queue[request] // requests without a response, the one being read included
+	response            response
+	reading             *request // the request being read, or nil
+	spare               request  // its place where the queue has none
+	kept                bool     // it has one
+
+	left      bool // another protocol follows
+	pipelined bool // requests were seen to be sent before the response to the one before
+	gap       bool // requests may be missing before the next one
+	// refused is the time of the last bytes that were no response where one was due, or 0 if there was one since.
+	refused int64
+
+	exchange l7.Exchange
+	http     l7.HTTP
+}
+
+// Feed takes the next piece.
+func (p *parser) Feed(piece *l7.Piece) bool {
+	r := &p.responses
+	if piece.Direction == p.role.RequestDirection() {
+		r = &p.requests
+	}
+	if piece.Lost != 0 {
+		p.lose(r, piece)
+	}
+	r.stream.Begin(piece)
+	p.beginPiece(r, piece)
+	for p.step(r, piece) {
+	}
+	r.last = piece.Ended
+	if p.left {
+		piece.Data, piece.Length, piece.Lost = r.stream.Peek(), r.stream.Left(), 0
+	}
+	return p.left
+}
+
+// Expire ends a response whose end cannot be seen and that has been quiet since before, and gives up waiting for its request.
+func (p *parser) Expire(before int64) {
+	if !p.response.active || p.responses.last >= before {
+		return
+	}
+	if p.responses.state == stateTail {
+		p.finish(&p.responses, p.responses.last)
+		p.responses.unsure = true
+	}
+	if p.response.active && p.response.done && p.response.request == nil {
+		p.tellUnpaired()
+	}
+}
+
+// Close tells what is left.
+func (p *parser) Close() {
+	if s := p.responses.state; s == stateClose || s == stateTail {
+		p.finish(&p.responses, p.responses.last)
+	}
+	if p.response.active {
+		p.abandonRequest(p.response.request)
+		p.endResponse(l7.Aborted)
+	}
+	p.flush(func(q *request) (l7.Outcome, bool) {
+		if q.done || p.requests.state == stateTail {
+			return l7.Unanswered, true
+		}
+		return l7.Aborted, true
+	})
+}
+
+// Held is the number of bytes of memory held.
+func (p *parser) Held() int {
+	n := p.requests.stream.Held() + p.responses.stream.Held() + p.response.held() + p.spare.held() + cap(p.http.RequestFields)*24 + cap(p.http.ResponseFields)*24
+	p.pending.Places(func(q *request) { n += q.held() + requestSize })
+	return n
+}

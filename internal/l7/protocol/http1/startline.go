@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package http1
+
+import (
+	"bytes"
+	"strings"
+)
+
+// requestLine takes a request line apart; version is "" if it is none.
+func requestLine(line []byte) (method, target []byte, version string) {
+	blank := bytes.IndexByte(line, ' ')
+	last := len(line) - len(" HTTP/1.1")
+	if blank <= 0 || last <= blank || line[last] != ' ' {
+		return nil, nil, ""
+	}
+	version = versionOf(line[last+1:])
+	method = line[:blank]
+	if version == "" || !isToken(method) {
+		return nil, nil, ""
+	}
+	target = bytes.Trim(line[blank+1:last], " ")
+	if len(target) == 0 {
+		return nil, nil, ""
+	}
+	return method, target, version
+}
+
+// cutRequestLine takes the beginning of a request line apart; ok says that it may be one.
+func cutRequestLine(line []byte) (method, target []byte, ok bool) {
+	method, target, found := bytes.Cut(line, []byte(" "))
+	if _, known := knownMethods[string(method)]; !found || !known {
+		return nil, nil, false
+	}
+	return method, target, len(target) > 0 && isTargetStart(target[0])
+}
+
+// statusLine takes the beginning of a status line apart; status is 0 if it is none.
+func statusLine(line []byte) (version string, status int) {
+	const digits = len("HTTP/1.1 ")
+	if len(line) < digits+3 || line[digits-1] != ' ' || len(line) > digits+3 && line[digits+3] != ' ' && line[digits+3] != '\r' && line[digits+3] != '\n' {
+		return "", 0
+	}
+	version = versionOf(line[:digits-1])
+	for _, c := range line[digits : digits+3] {
+		if c < '0' || c > '9' {
+			return "", 0
+		}
+		status = status*10 + int(c-'0')
+	}
+	if version == "" || status < 100 {
+		return "", 0
+	}
+	return version, status
+}
+
+// versionOf is the version that the bytes name, or "". Minor versions above 1 are read as 1.1, as RFC 9110, section 2.5 has it.
+func versionOf(name []byte) string {
+	if len(name) != len(versionPrefix)+1 || string(name[:len(versionPrefix)]) != versionPrefix {
+		return ""
+	}
+	switch minor := name[len(versionPrefix)]; {
+	case minor == '0':
+		return "1.0"
+	case '1' <= minor && minor <= '9':
+		return "1.1"
+	}
+	return ""
+}
+
+// conventional is the method as the conventions name it.
+func conventional(method []byte) string {
+	switch string(method) { // the frequent ones, without a look-up in the map
+	case "GET":
+		return "GET"
+	case "POST":
+		return "POST"
+	}
+	if known, ok := knownMethods[string(method)]; ok {
+		return known
+	}
+	return other
+}
+
+// isToken tells whether the bytes may be a method or a field's name.
+func isToken(name []byte) bool {
+	for _, c := range name {
+		if !tokenBytes[c] {
+			return false
+		}
+	}
+	return len(name) > 0
+}
+
+var tokenBytes = func() (is [256]bool) {
+	for c := range is {
+		is[c] = c > ' ' && c < 0x7f && !strings.ContainsRune("\"(),/:;<=>?@[\\]{}", rune(c))
+	}
+	return is
+}()
+
+// target is a request's target taken apart. All parts lie in the target.
+type target struct{ scheme, host, path, query []byte }
+
+// splitTarget takes a target apart in any of its four forms.
+func splitTarget(method string, raw []byte) (t target) {
+	if method == "CONNECT" {
+		t.host = raw
+		return t
+	}
+	t.path = raw
+	if len(raw) > 0 && raw[0] != '/' {
+		if scheme, rest, absolute := bytes.Cut(raw, []byte("://")); absolute {
+			t.scheme = scheme
+			t.host, t.path = splitAuthority(rest)
+		}
+	}
+	if mark := bytes.IndexByte(t.path, '?'); mark >= 0 {
+		t.path, t.query = t.path[:mark], t.path[mark+1:]
+	}
+	return t
+}
+
+// splitAuthority parts the host from the path, and leaves out a user's name.
+func splitAuthority(rest []byte) (host, path []byte) {
+	end := bytes.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	host = rest[:end]
+	if at := bytes.LastIndexByte(host, '@'); at >= 0 {
+		host = host[at+1:]
+	}
+	return host, rest[end:]
+}
