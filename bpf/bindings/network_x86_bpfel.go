@@ -107,12 +107,12 @@ const (
 
 type NetworkNetworkSeries struct {
 	_          structs.HostLayout
-	Key        NetworkNetworkKey
-	Sample     NetworkNetworkTuple
-	_          [4]byte
 	Created    uint64
 	Generation uint32
 	Epoch      uint32
+	Key        NetworkNetworkKey
+	Sample     NetworkNetworkTuple
+	Unused     uint32
 	Open       [16]uint32
 }
 
@@ -134,11 +134,11 @@ type NetworkNetworkThread struct {
 	Arrived  uint64
 	Switches uint64
 	Sock     uint64
-	Address  uint64
 	Call     uint32
-	Series   uint32
 	Epoch    uint32
 	Messages uint32
+	Series   uint32
+	Address  uint64
 	Role     uint32
 	Unused   uint32
 }
