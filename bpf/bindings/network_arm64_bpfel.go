@@ -236,6 +236,7 @@ const (
 	NetworkVarSocketStorage          = "socket_storage"
 	NetworkVarSocketsKnown           = "sockets_known"
 	NetworkVarSocketsSeen            = "sockets_seen"
+	NetworkVarSocketsUndecided       = "sockets_undecided"
 	NetworkVarTaskStorage            = "task_storage"
 	NetworkVarUnusedNetworkCountKey  = "unused_network_count_key"
 	NetworkVarUnusedNetworkCountKind = "unused_network_count_kind"
@@ -356,6 +357,7 @@ type NetworkVariableSpecs struct {
 	SocketStorage          *ebpf.VariableSpec `ebpf:"socket_storage"`
 	SocketsKnown           *ebpf.VariableSpec `ebpf:"sockets_known"`
 	SocketsSeen            *ebpf.VariableSpec `ebpf:"sockets_seen"`
+	SocketsUndecided       *ebpf.VariableSpec `ebpf:"sockets_undecided"`
 	TaskStorage            *ebpf.VariableSpec `ebpf:"task_storage"`
 	UnusedNetworkCountKey  *ebpf.VariableSpec `ebpf:"unused_network_count_key"`
 	UnusedNetworkCountKind *ebpf.VariableSpec `ebpf:"unused_network_count_kind"`
@@ -443,6 +445,7 @@ type NetworkVariables struct {
 	SocketStorage          *ebpf.Variable `ebpf:"socket_storage"`
 	SocketsKnown           *ebpf.Variable `ebpf:"sockets_known"`
 	SocketsSeen            *ebpf.Variable `ebpf:"sockets_seen"`
+	SocketsUndecided       *ebpf.Variable `ebpf:"sockets_undecided"`
 	TaskStorage            *ebpf.Variable `ebpf:"task_storage"`
 	UnusedNetworkCountKey  *ebpf.Variable `ebpf:"unused_network_count_key"`
 	UnusedNetworkCountKind *ebpf.Variable `ebpf:"unused_network_count_kind"`

@@ -144,7 +144,7 @@ struct network_count_key {
  * tells.
  */
 struct network_socket {
-	u64 time; /* CLOCK_MONOTONIC, ns: when the handshake began that is going on, else when to look at the round-trip time again */
+	u64 time; /* CLOCK_MONOTONIC, ns: when the handshake began that is going on, else when to look at the round-trip time next */
 	u32 series;
 	u32 generation;
 	u16 port;      /* sock_common.skc_dport: a socket may be connected anew */

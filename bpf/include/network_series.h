@@ -219,9 +219,15 @@ static __always_inline struct network_socket *network_socket_of(struct sock *sk)
 	return bpf_map_lookup_elem(&network_socket_addresses, &address);
 }
 
+/* When to look at the round-trip time of a socket first: at once, or never where it has none. */
+static __always_inline u64 network_rtt_due(const struct sock *sk)
+{
+	return BPF_CORE_READ(sk, sk_protocol) == IPPROTO_TCP ? 0 : ~0ULL;
+}
+
 static __always_inline struct network_socket *network_create_socket(struct sock *sk)
 {
-	struct network_socket fresh = {};
+	struct network_socket fresh = { .time = network_rtt_due(sk) };
 	u64 address = (u64)sk;
 
 	if (!socket_storage) {
