@@ -141,7 +141,7 @@ func TestRequestsAreTold(t *testing.T) {
 			for key, h := range durations {
 				got[key] = h.Count
 			}
-			require.Equal(t, want, got, side.name)
+			require.Equal(t, want, got, "%s; %+v", side.name, w.Losses())
 			slow := durations["GET 202"]
 			require.GreaterOrEqual(t, slow.Min, pause.Seconds(), side.name)
 			require.LessOrEqual(t, slow.Sum, took[2].Seconds(), side.name)
