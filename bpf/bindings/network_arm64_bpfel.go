@@ -97,7 +97,7 @@ type NetworkNetworkPiece struct {
 	Protocol   uint8
 	Role       uint8
 	Lost       uint8
-	Unused     uint32
+	Position   uint32
 }
 
 type NetworkNetworkPieceKind uint32

@@ -85,7 +85,7 @@ struct network_piece {
 	u8 protocol;    /* enum network_protocol */
 	u8 role;        /* enum network_role */
 	u8 lost;        /* 1: pieces before this one were lost */
-	u32 unused;
+	u32 position;   /* of TCP: the sequence number behind the piece */
 };
 
 /* In place of a series, what the hooks do not count: the socket is none of those, or its process is out of scope. */

@@ -19,6 +19,8 @@
 /* Pieces of memory that one call may name and that are looked at. */
 #define CAPTURE_VECTORS 32
 
+#define SOCK_STREAM 1 /* include/linux/net.h */
+
 /* How much is taken of a transfer, less than CAPTURE_MOST; 0: requests are not looked at. */
 volatile const u32 capture_bytes;
 
@@ -33,9 +35,15 @@ struct capture_scratch {
 	u8 data[2 * CAPTURE_MOST];
 };
 
+/*
+ * One for each program that may use it: from 6.19 on another one may run while this
+ * one is preempted, but not the same on the same CPU. See capture_slot().
+ */
+#define CAPTURE_SLOTS 6
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
+	__uint(max_entries, CAPTURE_SLOTS);
 	__type(key, u32);
 	__type(value, struct capture_scratch);
 } network_scratch SEC(".maps");
@@ -189,8 +197,33 @@ static __always_inline bool capture_is_http1(const u8 *data)
 	return false;
 }
 
-/* Tells user space of a piece of which so many bytes were taken. */
-static __always_inline void capture_tell(struct capture_scratch *scratch, struct network_socket *socket, u32 taken)
+/*
+ * Where TCP is behind the piece: what was lost before it is known by that, also what
+ * no program has seen. The kernel leaves programs out that were preempted.
+ */
+static __always_inline u32 capture_position(struct sock *sk, u32 kind)
+{
+	struct tcp_sock *tcp = (struct tcp_sock *)sk;
+
+	if (BPF_CORE_READ(sk, __sk_common.skc_family) == AF_UNIX || BPF_CORE_READ(sk, sk_protocol) != IPPROTO_TCP)
+		return 0;
+	return kind == NETWORK_PIECE_READ ? BPF_CORE_READ(tcp, copied_seq) : BPF_CORE_READ(tcp, write_seq);
+}
+
+/* Programs differ by direction and, where they are at functions, by family. */
+static __always_inline u32 capture_slot(const struct sock *sk, u32 kind)
+{
+	switch (BPF_CORE_READ(sk, __sk_common.skc_family)) {
+	case AF_INET:
+		return kind & 1;
+	case AF_INET6:
+		return 2 + (kind & 1);
+	}
+	return 4 + (kind & 1);
+}
+
+/* Tells user space of a piece, size bytes with its head. */
+static __always_inline void capture_tell(struct network_piece *piece, u32 size, struct sock *sk, struct network_socket *socket)
 {
 	u64 flags = BPF_RB_NO_WAKEUP;
 
@@ -198,15 +231,15 @@ static __always_inline void capture_tell(struct capture_scratch *scratch, struct
 		capture_woken = 1;
 		flags = BPF_RB_FORCE_WAKEUP;
 	}
-	scratch->piece.stream = socket->stream;
-	scratch->piece.series = socket->series;
-	scratch->piece.generation = socket->generation;
-	scratch->piece.protocol = socket->protocol;
-	scratch->piece.role = socket->role;
-	scratch->piece.lost = socket->lost;
-	scratch->piece.unused = 0;
-	taken &= CAPTURE_MOST - 1;
-	if (bpf_ringbuf_output(&network_pieces, scratch, sizeof(scratch->piece) + taken, flags)) {
+	piece->sock = (u64)sk;
+	piece->stream = socket->stream;
+	piece->series = socket->series;
+	piece->generation = socket->generation;
+	piece->protocol = socket->protocol;
+	piece->role = socket->role;
+	piece->lost = socket->lost;
+	piece->position = capture_position(sk, piece->kind);
+	if (bpf_ringbuf_output(&network_pieces, piece, size, flags)) {
 		socket->lost = 1;
 		network_lost(NETWORK_LOST_PIECES);
 	} else {
@@ -218,10 +251,10 @@ static __noinline int capture(struct capture_transfer *transfer)
 {
 	struct network_socket *socket = transfer->socket;
 	struct capture_scratch *scratch;
-	u32 zero = 0, want, taken;
+	u32 slot = capture_slot(transfer->sk, transfer->kind), want, taken;
 	bool begins;
 
-	scratch = bpf_map_lookup_elem(&network_scratch, &zero);
+	scratch = bpf_map_lookup_elem(&network_scratch, &slot);
 	if (!scratch)
 		return 0;
 	want = socket->protocol ? CAPTURE_NEXT : CAPTURE_FIRST;
@@ -241,20 +274,24 @@ static __noinline int capture(struct capture_transfer *transfer)
 		want = transfer->length;
 	if (begins && taken < want)
 		taken = capture_take(scratch, &transfer->from, want);
-	scratch->piece.sock = (u64)transfer->sk;
 	scratch->piece.began = transfer->began;
 	scratch->piece.ended = transfer->ended;
 	scratch->piece.length = transfer->length;
 	scratch->piece.kind = transfer->kind;
-	capture_tell(scratch, socket, taken);
+	taken &= CAPTURE_MOST - 1;
+	capture_tell(&scratch->piece, sizeof(scratch->piece) + taken, transfer->sk, socket);
 	return 0;
 }
 
 /* Has what a socket transferred looked at; the source of what is not known is empty. */
 static __always_inline void capture_transfer(struct capture_transfer *transfer)
 {
+	struct sock *sk = transfer->sk;
+
+	if (BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
+		return;
 	if (!transfer->socket)
-		transfer->socket = network_socket_of(transfer->sk); /* it was met just now */
+		transfer->socket = network_socket_of(sk); /* it was met just now */
 	if (transfer->socket && (transfer->from.base || transfer->socket->protocol))
 		capture(transfer);
 }
@@ -262,18 +299,11 @@ static __always_inline void capture_transfer(struct capture_transfer *transfer)
 /* The connection's state says that nothing more comes. */
 static __noinline int capture_ends(struct sock *sk, struct network_socket *socket, u32 kind)
 {
-	struct capture_scratch *scratch;
-	u32 zero = 0;
+	struct network_piece piece = { .kind = kind };
 
-	scratch = bpf_map_lookup_elem(&network_scratch, &zero);
-	if (!scratch)
-		return 0;
-	scratch->piece.sock = (u64)sk;
-	scratch->piece.began = bpf_ktime_get_ns();
-	scratch->piece.ended = scratch->piece.began;
-	scratch->piece.length = 0;
-	scratch->piece.kind = kind;
-	capture_tell(scratch, socket, 0);
+	piece.began = bpf_ktime_get_ns();
+	piece.ended = piece.began;
+	capture_tell(&piece, sizeof(piece), sk, socket);
 	if (kind == NETWORK_PIECE_CLOSED)
 		socket->protocol = NETWORK_UNKNOWN;
 	return 0;

@@ -206,6 +206,8 @@ struct inet_sock {
 
 struct tcp_sock {
 	u32 srtt_us; /* eight times the smoothed round-trip time, µs */
+	u32 copied_seq; /* of the first byte that was not read yet */
+	u32 write_seq;  /* of the next byte that is written */
 };
 
 struct tcp_skb_cb {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
@@ -52,6 +53,7 @@ type capture struct {
 	sink      l7.Sink
 	stats     l7.Stats
 	streams   map[streamID]*stream
+	waiting   waiting
 	current   *stream // whose piece is being parsed
 	swept     time.Time
 
@@ -103,6 +105,9 @@ type stream struct {
 	generation uint32
 	whom       requests.Whom
 	last       uint64 // CLOCK_MONOTONIC, ns
+	// next is where TCP is before the next piece of each direction, once that is known.
+	next  [2]uint32
+	known [2]bool
 }
 
 // startCapture begins to read what programs tell of connections.
@@ -135,10 +140,14 @@ func (c *capture) run() {
 	for {
 		c.reader.SetDeadline(time.Now().Add(lookInterval))
 		err := c.woken.Set(uint32(0))
+		var now unix.Timespec
 		for err == nil {
 			if err = c.reader.ReadInto(&record); err == nil {
-				c.record(record.RawSample)
+				c.waiting.add(record.RawSample)
 			}
+		}
+		if failed := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); failed == nil {
+			c.waiting.take(uint64(now.Nano()), c.record)
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return // it was closed
@@ -154,11 +163,7 @@ func (c *capture) run() {
 }
 
 // record takes what one transfer left.
-func (c *capture) record(raw []byte) {
-	if len(raw) < pieceBytes {
-		return // cannot be: the programs write no less
-	}
-	p := (*piece)(unsafe.Pointer(unsafe.SliceData(raw)))
+func (c *capture) record(p *piece, data []byte) {
 	id := streamID{p.Sock, p.Stream}
 	s := c.streams[id]
 	if bindings.NetworkNetworkPieceKind(p.Kind) == bindings.NetworkNetworkPieceKindNETWORK_PIECE_CLOSED {
@@ -180,22 +185,34 @@ func (c *capture) record(raw []byte) {
 		s.series, s.generation = p.Series, p.Generation
 		s.whom = c.whom(p)
 	}
-	if p.Length == 0 {
+	if p.Length == 0 || p.Kind > uint8(l7.Write) {
 		return
 	}
 	c.current = s
 	s.conn.Feed(l7.Piece{
 		Direction: l7.Direction(p.Kind), Began: int64(p.Began), Ended: int64(p.Ended),
-		Length: int64(p.Length), Data: raw[pieceBytes:], Lost: lost(p),
+		Length: int64(p.Length), Data: data, Lost: s.lost(p),
 	})
 }
 
-// lost says what is known of bytes that are missing before a piece.
-func lost(p *piece) int64 {
-	if p.Lost != 0 {
+// lost says what is known of bytes that are missing before a piece: by the sequence
+// numbers of TCP, else by what the programs could not write.
+func (s *stream) lost(p *piece) int64 {
+	if p.Position == 0 {
+		if p.Lost != 0 {
+			return l7.LostUnknown
+		}
+		return 0
+	}
+	missing, known := int32(p.Position-p.Length-s.next[p.Kind]), s.known[p.Kind]
+	s.next[p.Kind], s.known[p.Kind] = p.Position, true
+	switch {
+	case !known || missing == 0:
+		return 0
+	case missing < 0: // two threads at once
 		return l7.LostUnknown
 	}
-	return 0
+	return int64(missing)
 }
 
 // whom says who took part, as the kernel's series tells it.

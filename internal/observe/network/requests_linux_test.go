@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
@@ -61,7 +62,7 @@ func (w *watching) requestPoints(name string) map[string]*model.Histogram {
 
 // settle waits until what was written to the ring buffer was read, and reports.
 func (w *watching) settle() {
-	time.Sleep(4 * lookInterval)
+	time.Sleep(6 * lookInterval)
 	w.last = w.Report(time.Now())
 }
 
@@ -73,7 +74,7 @@ type asked struct {
 }
 
 // TestRequestsAreTold holds that both sides tell each request once, with its status, sizes and duration; the client has
-// counted and timed them.
+// counted and timed them. A connection may be from before the start; what is no request is not told.
 func TestRequestsAreTold(t *testing.T) {
 	const pause = 30 * time.Millisecond
 	long := bytes.Repeat([]byte("0123456789abcdef"), 20_000)
@@ -96,9 +97,15 @@ func TestRequestsAreTold(t *testing.T) {
 		}
 	})
 	runEachWay(t, func(t *testing.T, by *way) {
-		w := watch(t, requestConfig(), by.change)
 		server := httptest.NewServer(mux)
 		defer server.Close()
+		before := server.Client()
+		options(t, before, server.URL)
+		w := watch(t, requestConfig(), by.change)
+		speakOtherwise(t)
+		for range 3 {
+			options(t, before, server.URL) // on the connection from before the start
+		}
 		client := &http.Client{Transport: &http.Transport{}}
 		all := []asked{
 			{"GET", "/ok", nil, 50}, {"HEAD", "/ok", nil, 7}, {"GET", "/slow", nil, 5}, {"GET", "/fail", nil, 9}, {"GET", "/absent", nil, 11},
@@ -134,18 +141,20 @@ func TestRequestsAreTold(t *testing.T) {
 			missing, fails string
 		}{{"server", "GET 404", "GET 502 502"}, {"client", "GET 404 404", "GET 502 502"}} {
 			want := map[string]uint64{
-				"GET 200": 50, "HEAD 200": 7, "GET 202": 5, side.fails: 9, side.missing: 11, "POST 201": 6, "PUT 201": 8, "DELETE 200": 4,
+				"GET 200": 50, "HEAD 200": 7, "GET 202": 5, side.fails: 9, side.missing: 11, "POST 201": 6, "PUT 201": 8, "DELETE 200": 4, "OPTIONS 200": 3,
 			}
 			got := map[string]uint64{}
 			durations := w.requestPoints("http." + side.name + ".request.duration")
 			for key, h := range durations {
 				got[key] = h.Count
 			}
-			require.Equal(t, want, got, "%s; %+v", side.name, w.Losses())
+			w.alike(want, got, side.name)
 			slow := durations["GET 202"]
 			require.GreaterOrEqual(t, slow.Min, pause.Seconds(), side.name)
 			require.LessOrEqual(t, slow.Sum, took[2].Seconds(), side.name)
-			require.Greater(t, slow.Sum, 0.8*took[2].Seconds(), side.name)
+			if !guest.Running() { // where all else is slow what the client does is most of it
+				require.Greater(t, slow.Sum, 0.8*took[2].Seconds(), side.name)
+			}
 
 			bodies := w.requestPoints("http." + side.name + ".request.body.size")
 			require.EqualValues(t, 6*len(long), bodies["POST 201"].Sum, side.name)
@@ -158,64 +167,64 @@ func TestRequestsAreTold(t *testing.T) {
 			require.Greater(t, whole["DELETE 200"].Min, 3.0*float64(len(long)), side.name)
 			require.Less(t, whole["DELETE 200"].Max, 3.1*float64(len(long)), side.name)
 		}
+		if w.missed() > 0 {
+			return // some of the pieces were not seen
+		}
 		for _, reason := range []string{"buffer_full", "connections_full", "request_invalid", "request_unpaired"} {
 			require.Zero(t, w.loss(reason), reason)
 		}
 	})
 }
 
-// TestRequestsFromBefore holds that requests on a connection that was open before the start are told.
-func TestRequestsFromBefore(t *testing.T) {
-	runEachWay(t, func(t *testing.T, by *way) {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
-		defer server.Close()
-		client := server.Client()
-		get := func() {
-			response, err := client.Get(server.URL)
-			require.NoError(t, err)
-			_, err = io.Copy(io.Discard, response.Body)
-			require.NoError(t, err)
-			require.NoError(t, response.Body.Close())
-		}
-		get()
-		w := watch(t, requestConfig(), by.change)
-		for range 5 {
-			get()
-		}
-		w.settle()
-		require.EqualValues(t, 5, w.requestPoints("http.server.request.duration")["GET 200"].Count)
-		require.EqualValues(t, 5, w.requestPoints("http.client.request.duration")["GET 200"].Count)
-	})
+// alike holds that requests were counted as often as they were made. Where the kernel did not run programs, each time
+// a request and the next one of its connection may be missing.
+func (w *watching) alike(want, got map[string]uint64, side string) {
+	w.t.Helper()
+	missed := 2 * w.missed()
+	for key, n := range want {
+		require.LessOrEqual(w.t, got[key], n, "%s: %s: %v", side, key, got)
+		require.GreaterOrEqual(w.t, got[key]+missed, n, "%s: %s: %v; %v", side, key, got, w.Losses())
+	}
+	if missed == 0 {
+		require.Equal(w.t, want, got, side)
+	}
 }
 
-// TestOtherBytesAreNoRequests holds that a protocol of which nothing is known is not told as requests, whatever its bytes.
-func TestOtherBytesAreNoRequests(t *testing.T) {
-	runEachWay(t, func(t *testing.T, by *way) {
-		w := watch(t, requestConfig(), by.change)
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			conn, err := listener.Accept()
-			if err == nil {
-				_, _ = io.Copy(conn, conn)
-				_ = conn.Close()
-			}
-		}()
-		conn, err := net.Dial("tcp", listener.Addr().String())
-		require.NoError(t, err)
-		for _, bytes := range []string{"GETTING nowhere\r\n\r\n", "\x00\x01\x02\x03\x04\x05\x06\x07", "HTTP", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "a"} {
-			_, err = io.WriteString(conn, bytes)
-			require.NoError(t, err)
-			_, err = io.ReadFull(conn, make([]byte, len(bytes)))
-			require.NoError(t, err)
+// speakOtherwise has a client and a server exchange bytes that are no requests.
+func speakOtherwise(t *testing.T) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		conn, err := listener.Accept()
+		if err == nil {
+			_, _ = io.Copy(conn, conn)
+			_ = conn.Close()
 		}
-		require.NoError(t, conn.Close())
-		<-done
-		require.NoError(t, listener.Close())
-		w.settle()
-		require.Empty(t, w.requestPoints("http.server.request.duration"))
-		require.Empty(t, w.requestPoints("http.client.request.duration"))
-	})
+	}()
+	conn, err := net.Dial("tcp", listener.Addr().String())
+	require.NoError(t, err)
+	for _, bytes := range []string{"GETTING nowhere\r\n\r\n", "\x00\x01\x02\x03\x04\x05\x06\x07", "HTTP", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "a"} {
+		_, err = io.WriteString(conn, bytes)
+		require.NoError(t, err)
+		_, err = io.ReadFull(conn, make([]byte, len(bytes)))
+		require.NoError(t, err)
+	}
+	require.NoError(t, conn.Close())
+	<-done
+	require.NoError(t, listener.Close())
+}
+
+// options asks for what a server can, on the one connection of the client.
+func options(t *testing.T, client *http.Client, url string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, url+"/ok", nil)
+	require.NoError(t, err)
+	response, err := client.Do(request)
+	require.NoError(t, err)
+	_, err = io.Copy(io.Discard, response.Body)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
 }
