@@ -25,8 +25,8 @@ import (
 const (
 	// drainInterval is how soon a series is noticed, while its process is known.
 	drainInterval = time.Second
-	// adoptions is how often sockets from before the start are looked for: the first
-	// time their processes are asked about.
+	// adoptions is how often sockets from before the start are looked for at most. The
+	// first time their processes are asked about; it is over when all are decided upon.
 	adoptions = 3
 )
 
@@ -50,7 +50,6 @@ type Observer struct {
 	unresolved uint64
 
 	losses  [bindings.NetworkNetworkLossNETWORK_LOSS_REASONS]atomic.Uint64
-	missed  atomic.Uint64 // times that the kernel did not run a program
 	hooks   atomic.Int64
 	sockets atomic.Uint64
 }
@@ -135,7 +134,19 @@ func (o *Observer) adopt() error {
 		return nil
 	}
 	o.adopted++
-	return kernel.Iterate(o.coll.Programs[bindings.NetworkProgAdoptSocket], nil)
+	undecided := o.coll.Variables[bindings.NetworkVarSocketsUndecided]
+	err := errors.Join(undecided.Set(uint32(0)), kernel.Iterate(o.coll.Programs[bindings.NetworkProgAdoptSocket], nil))
+	var n uint32
+	if err == nil {
+		err = undecided.Get(&n)
+	}
+	if err != nil {
+		return fmt.Errorf("looking for sockets from before the start: %w", err)
+	}
+	if n == 0 {
+		o.adopted = adoptions
+	}
+	return nil
 }
 
 func (o *Observer) readLosses() error {
@@ -150,15 +161,6 @@ func (o *Observer) readLosses() error {
 		}
 		o.losses[reason].Store(sum)
 	}
-	var missed uint64
-	for name, program := range o.coll.Programs {
-		stats, err := program.Stats()
-		if err != nil {
-			return fmt.Errorf("asking how often the program %s could not run: %w", name, err)
-		}
-		missed += stats.RecursionMisses
-	}
-	o.missed.Store(missed)
 	return nil
 }
 
@@ -247,7 +249,6 @@ func (o *Observer) Losses() []observe.Loss {
 			Probe: string(observe.Network), Reason: reason.name, Count: o.losses[i].Load(), Told: reason.told,
 		})
 	}
-	list = append(list, observe.Loss{Probe: string(observe.Network), Reason: "program_busy", Count: o.missed.Load()})
 	if nat := o.table.ends.nat; nat != nil {
 		stats := nat.Stats()
 		list = append(list, observe.Loss{
