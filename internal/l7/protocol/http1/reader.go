@@ -157,7 +157,7 @@ func (p *parser) refuse(r *reader, piece *l7.Piece) {
 // readFields reads field lines up to the end of the head.
 func (p *parser) readFields(r *reader, piece *l7.Piece) bool {
 	for {
-		if r.stream.SkipLines(&r.fields.passed) && r.cur != nil {
+		if r.stream.SkipLines(&r.fields.lines) && r.cur != nil {
 			r.cur.last = nil
 		}
 		line, got := r.stream.Line()
