@@ -146,9 +146,8 @@ func (p *parser) refuse(r *reader, piece *l7.Piece) {
 	if !r.unsure {
 		p.sink.Stats.Invalid++
 	}
-	if r.kind == l7.Request {
-		p.gap = true
-	} else {
+	p.lossy = true
+	if r.kind == l7.Response {
 		p.refused = piece.Ended
 	}
 	r.state, r.unsure = stateSearch, true
