@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,5 +103,31 @@ func TestDamagedUnwindInformation(t *testing.T) {
 			require.Len(t, told, 1)
 			require.Contains(t, told[0].ContextMap()["error"], fmt.Sprintf("making the unwind table of %s: %s: .eh_frame at %#x: ", path, c.says, at))
 		})
+	}
+}
+
+// TestManyDamaged runs several programs whose .eh_frame is garbage: the log names them.
+func TestManyDamaged(t *testing.T) {
+	needRoot(t)
+	dependsOnKernel(t, false)
+	var paths []string
+	var selectors []process.Selector
+	for range 4 {
+		path := burner(t)
+		garble(t, path, 0)
+		paths, selectors = append(paths, path), append(selectors, process.Selector{Exe: path})
+	}
+	e := begin(t, configuration(time.Millisecond, selectors...))
+	for _, path := range paths {
+		launch(t, path, "300").end()
+	}
+	e.end()
+	var told []string
+	for _, entry := range e.logs.FilterMessage("Some stacks will be unwound by frame pointers alone").All() {
+		told = append(told, fmt.Sprint(entry.ContextMap()))
+	}
+	require.Len(t, told, 2, "one at once, the others together: %v", told)
+	for _, path := range paths {
+		require.Contains(t, strings.Join(told, " "), path+":")
 	}
 }

@@ -131,6 +131,7 @@ func assemble(cfg Config) *Symbolizer {
 func (s *Symbolizer) Close() error {
 	s.fetcher.close()
 	errs := []error{s.lines.close()}
+	s.warnings.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
