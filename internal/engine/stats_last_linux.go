@@ -29,7 +29,9 @@ const (
 // counts that vanish and come again would look like a restart.
 type lastRead struct {
 	programs map[string]ProgramStats
-	losses   map[LossKey]uint64
+	// missed is how often programs of a probe could not run.
+	missed map[string]uint64
+	losses map[LossKey]uint64
 	// incomplete are losses of events that were told all the same.
 	incomplete map[LossKey]uint64
 	mapBytes   uint64
@@ -60,6 +62,7 @@ func (e *Engine) readPrograms() {
 	if programs == nil {
 		programs = map[string]ProgramStats{}
 	}
+	missed := map[string]uint64{}
 	var errs []error
 	if e.tracker != nil {
 		for name, program := range e.tracker.Programs() {
@@ -69,6 +72,7 @@ func (e *Engine) readPrograms() {
 				continue
 			}
 			programs[name] = ProgramStats{Runs: cost.Runs, Time: cost.Time}
+			missed[probeProcess] += cost.Missed
 		}
 	}
 	for _, o := range e.running {
@@ -76,10 +80,15 @@ func (e *Engine) readPrograms() {
 		errs = append(errs, err)
 		for _, cost := range costs {
 			programs[string(o.kind)+"."+cost.Program] = ProgramStats{Runs: cost.Runs, Time: cost.Time}
+			missed[string(o.kind)] += cost.Missed
 		}
 	}
 	e.last.programs = programs
-	e.noteUnread(unreadPrograms, errors.Join(errs...))
+	err := errors.Join(errs...)
+	if err == nil {
+		e.last.missed = missed
+	}
+	e.noteUnread(unreadPrograms, err)
 }
 
 // readLosses reads what the programs count themselves. The caller holds the lock.
@@ -100,6 +109,9 @@ func (e *Engine) readLosses() {
 				lost[key] = told[key]
 			}
 		}
+	}
+	for probe, count := range e.last.missed {
+		lost[LossKey{probe, "program_busy"}] = count
 	}
 	shared, err := e.tracker.Losses()
 	if err == nil {

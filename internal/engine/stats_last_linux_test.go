@@ -27,7 +27,7 @@ func (c *costly) Costs() ([]observe.ProgramCost, error) {
 	if c.err != nil {
 		return nil, c.err
 	}
-	return []observe.ProgramCost{{Program: "sample", Runs: c.runs, Time: time.Duration(c.runs)}}, nil
+	return []observe.ProgramCost{{Program: "sample", Runs: c.runs, Time: time.Duration(c.runs), Missed: c.runs / 3}, {Program: "other", Missed: 2}}, nil
 }
 
 // TestCostsThatCannotBeRead holds that they keep their last value, and that this is told as long as it lasts.
@@ -46,7 +46,8 @@ func TestCostsThatCannotBeRead(t *testing.T) {
 	for range 2 {
 		require.Equal(t, cost{running: 5}, e.cost(), "the governor must not see the cost fall")
 	}
-	require.Equal(t, map[string]ProgramStats{"on_cpu.sample": {Runs: 5, Time: 5}}, e.last.programs)
+	require.Equal(t, map[string]ProgramStats{"on_cpu.sample": {Runs: 5, Time: 5}, "on_cpu.other": {}}, e.last.programs)
+	require.Equal(t, map[string]uint64{"on_cpu": 1 + 2}, e.last.missed)
 	require.Equal(t, map[string]string{
 		"cpu_hotplug":        "why",
 		"program_statistics": "The receiver's own statistics keep their last values: not now",
@@ -57,7 +58,8 @@ func TestCostsThatCannotBeRead(t *testing.T) {
 	o.err = nil
 	require.Equal(t, cost{running: 9}, e.cost())
 	require.Equal(t, map[string]string{"cpu_hotplug": "why"}, e.degradedNow())
-	require.Equal(t, map[string]ProgramStats{"on_cpu.sample": {Runs: 5, Time: 5}}, told, "what was told stays as it was")
+	require.Equal(t, map[string]uint64{"on_cpu": 3 + 2}, e.last.missed)
+	require.Equal(t, map[string]ProgramStats{"on_cpu.sample": {Runs: 5, Time: 5}, "on_cpu.other": {}}, told, "what was told stays as it was")
 }
 
 // TestStatsOutliveTheShutdown holds that the last counts are taken when the programs go, and nobody need have asked before.
@@ -71,6 +73,8 @@ func TestStatsOutliveTheShutdown(t *testing.T) {
 	require.Contains(t, stats.Programs, "process_exit")
 	require.Contains(t, stats.Lost, LossKey{"process", "ring_full"})
 	require.Contains(t, stats.Lost, LossKey{"on_cpu", "map_full"})
+	require.Contains(t, stats.Lost, LossKey{"on_cpu", "program_busy"})
+	require.Contains(t, stats.Lost, LossKey{"process", "program_busy"})
 	require.Positive(t, stats.MapBytes)
 	require.NotContains(t, stats.Degraded, "program_statistics")
 	require.NotContains(t, stats.Degraded, "loss_statistics")

@@ -16,6 +16,9 @@ import (
 type ProgramCost struct {
 	Runs uint64
 	Time time.Duration
+	// Missed is how often the kernel did not run the program, since it was at work on the same CPU already
+	// (bpf_prog_inc_misses_counter). Kernels before 5.12 do not count that, and none does of programs of perf events.
+	Missed uint64
 }
 
 // EnableRunStats makes the kernel measure the run time of BPF programs until
@@ -37,5 +40,5 @@ func Cost(program *ebpf.Program) (ProgramCost, error) {
 	if err != nil {
 		return ProgramCost{}, fmt.Errorf("reading run-time statistics of %s: %w", program, err)
 	}
-	return ProgramCost{Runs: stats.RunCount, Time: stats.Runtime}, nil
+	return ProgramCost{Runs: stats.RunCount, Time: stats.Runtime, Missed: stats.RecursionMisses}, nil
 }

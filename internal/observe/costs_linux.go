@@ -18,7 +18,7 @@ func Costs(coll *ebpf.Collection) ([]ProgramCost, error) {
 		if err != nil {
 			return nil, err
 		}
-		costs = append(costs, ProgramCost{Program: name, Runs: cost.Runs, Time: cost.Time})
+		costs = append(costs, ProgramCost{Program: name, Runs: cost.Runs, Time: cost.Time, Missed: cost.Missed})
 	}
 	return costs, nil
 }

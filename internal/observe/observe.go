@@ -98,6 +98,7 @@ type ProgramCost struct {
 	Program string
 	Runs    uint64
 	Time    time.Duration
+	Missed  uint64 // times that the kernel did not run it, since it was at work on the same CPU already
 }
 
 // SubjectKey is how BPF programs name the program that a process runs.

@@ -50,7 +50,6 @@ type Observer struct {
 	unresolved uint64
 
 	losses  [bindings.NetworkNetworkLossNETWORK_LOSS_REASONS]atomic.Uint64
-	missed  atomic.Uint64 // times that the kernel did not run a program
 	hooks   atomic.Int64
 	sockets atomic.Uint64
 }
@@ -150,15 +149,6 @@ func (o *Observer) readLosses() error {
 		}
 		o.losses[reason].Store(sum)
 	}
-	var missed uint64
-	for name, program := range o.coll.Programs {
-		stats, err := program.Stats()
-		if err != nil {
-			return fmt.Errorf("asking how often the program %s could not run: %w", name, err)
-		}
-		missed += stats.RecursionMisses
-	}
-	o.missed.Store(missed)
 	return nil
 }
 
@@ -247,7 +237,6 @@ func (o *Observer) Losses() []observe.Loss {
 			Probe: string(observe.Network), Reason: reason.name, Count: o.losses[i].Load(), Told: reason.told,
 		})
 	}
-	list = append(list, observe.Loss{Probe: string(observe.Network), Reason: "program_busy", Count: o.missed.Load()})
 	if nat := o.table.ends.nat; nat != nil {
 		stats := nat.Stats()
 		list = append(list, observe.Loss{
