@@ -49,7 +49,7 @@ func (p *parser) pushRequest() *request {
 		p.finish(&p.responses, p.responses.last)
 		p.responses.unsure = true
 	}
-	p.recover()
+	p.trustAgain()
 	q := p.pending.Push()
 	p.kept = q != nil
 	if !p.kept {
@@ -65,8 +65,8 @@ func (p *parser) pushRequest() *request {
 // doubtful tells whether nobody knows whose a response is: requests are pipelined, and some may be missing.
 func (p *parser) doubtful() bool { return p.lossy && p.pipelined }
 
-// recover trusts the order of responses again when nothing of before the request that begins can be on its way.
-func (p *parser) recover() {
+// trustAgain trusts the order of responses again when nothing of before the request that begins can be on its way.
+func (p *parser) trustAgain() {
 	if p.requests.unsure || p.requests.first-p.last < p.sink.Limits.Quiet {
 		return
 	}
