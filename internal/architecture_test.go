@@ -182,6 +182,8 @@ func TestRulesSeeViolations(t *testing.T) {
 		{"engine", collector + "component", true},
 		{"pdata", collector + "pdata/pprofile", false},
 		{"symbol", "debug/elf", false},
+		{"l7", module + "/internal/kernel", true},
+		{"observe", module + "/internal/l7", false},
 	} {
 		got := violation(c.room, imports[c.room], c.imported)
 		require.Equal(t, c.bad, got != "", "%s imports %s: %s", c.room, c.imported, got)

@@ -8,12 +8,13 @@ type Limits struct {
 	Values    int   // bytes of values kept of one message; longer ones are cut
 	Head      int64 // bytes of a message's head; what is longer is no head
 	Pipelined int   // requests that wait for a response; what is more is counted, not kept
+	Quiet     int64 // ns without bytes, after which no response of before is on its way
 	Undecided int   // pieces without a known beginning, after which a connection is given up
 }
 
 // DefaultLimits hold for connections unless told otherwise: some 1 KiB for a usual connection, 600 KiB for a hostile one.
 func DefaultLimits() Limits {
-	return Limits{Line: 8 << 10, Values: 8 << 10, Head: 1 << 20, Pipelined: 64, Undecided: 64}
+	return Limits{Line: 8 << 10, Values: 8 << 10, Head: 1 << 20, Pipelined: 64, Quiet: 1e9, Undecided: 64}
 }
 
 // Stats count what could not be told as it was. They are counted up by all connections that share them.

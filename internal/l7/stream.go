@@ -94,13 +94,29 @@ func (s *Stream) Line() ([]byte, Got) {
 	return line, Whole
 }
 
-// SkipLines passes over whole lines of the piece as long as they begin with one of the given bytes, and tells whether there were any.
-func (s *Stream) SkipLines(beginning *[256]bool) bool {
+// Beginnings are lines that are wanted, by their first byte and the lower five bits of their fourth, which are a letter's in upper and
+// lower case. The zero value wants none.
+type Beginnings [256]uint32
+
+const anyFourth = ^uint32(0)
+
+// Want wants lines that begin with the text, in this case; all that begin with its first byte if it is shorter than four.
+func (b *Beginnings) Want(text string) {
+	const fourth = 3
+	if len(text) <= fourth {
+		b[text[0]] = anyFourth
+		return
+	}
+	b[text[0]] |= 1 << (text[fourth] & 31)
+}
+
+// SkipLines passes over whole lines of the piece that are not wanted, up to the first that may be, and tells whether there were any.
+func (s *Stream) SkipLines(wanted *Beginnings) bool {
 	if s.carried > 0 {
 		return false
 	}
 	data := s.data
-	for len(data) > 0 && beginning[data[0]] {
+	for len(data) > 3 && wanted[data[0]]>>(data[3]&31)&1 == 0 {
 		end := bytes.IndexByte(data, '\n')
 		if end < 0 {
 			break

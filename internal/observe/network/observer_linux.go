@@ -329,5 +329,6 @@ func (o *Observer) Close() error {
 	}
 	err := errors.Join(append(errs, o.table.close())...)
 	o.coll.Close()
+	o.warnings.Close()
 	return err
 }

@@ -30,13 +30,14 @@ type conversation struct {
 	opaque   [2][]bool // bytes of bodies of known length, which need not be known
 	messages [2][]message
 	want     []told
+	marked   bool // each response says whose it is
 }
 
 var statusesToTry = []int{200, 200, 200, 201, 204, 206, 301, 304, 400, 404, 429, 500, 503}
 
 // generate makes a conversation of n exchanges. The last response may end with the connection.
 func generate(t testing.TB, rnd *rand.Rand, n int, role l7.Role) *conversation {
-	c := &conversation{}
+	c := &conversation{marked: rnd.IntN(2) == 0}
 	for i := range n {
 		want := told{Role: role.String(), Version: "1.1"}
 		req := c.request(t, rnd, i, &want)
@@ -129,8 +130,8 @@ func (c *conversation) response(t testing.TB, rnd *rand.Rand, req *http.Request,
 	want.Status = statusesToTry[rnd.IntN(len(statusesToTry))]
 	resp := &http.Response{StatusCode: want.Status, ProtoMajor: 1, ProtoMinor: 1, Request: req, Header: http.Header{}}
 	want.ResponseFields = []string{absent, absent}
-	if rnd.IntN(2) == 0 {
-		want.ResponseFields[0] = "text/html; charset=utf-8"
+	if c.marked || rnd.IntN(2) == 0 {
+		want.ResponseFields[0] = "text/x-of; path=" + want.Path
 		resp.Header.Set("Content-Type", want.ResponseFields[0])
 	}
 	bodiless := req.Method == "HEAD" || want.Status == 204 || want.Status == 304

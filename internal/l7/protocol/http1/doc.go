@@ -9,7 +9,9 @@
 //
 //   - it does not begin before the request does;
 //   - no response was lost since the request began;
-//   - where requests are pipelined, no request was lost since the connection was quiet.
+//   - where requests are pipelined, nothing was lost since the connection was quiet.
+//
+// That a client pipelines is known once it was seen to; what is lost of the very first such requests is not noticed.
 //
 // A message whose end cannot be found (its head is cut, or the sizes of its chunks are unknown) ends where the next one of either
 // direction begins.

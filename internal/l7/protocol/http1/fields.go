@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"net/textproto"
 	"strings"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 )
 
 // use is what the parser itself makes of a field.
@@ -30,9 +32,9 @@ type field struct {
 // fields finds the wanted ones by the first byte of a line.
 type fields struct {
 	byFirst [256][]field
-	// passed are first bytes of lines that are of no field that is wanted, and that neither go on with one nor end the head.
-	passed [256]bool
-	asked  int
+	// lines are those of wanted fields, those that go on with one, and the one that ends the head.
+	lines l7.Beginnings
+	asked int
 }
 
 // newFields wants those that are asked for and those that the parser itself uses.
@@ -46,8 +48,8 @@ func newFields(asked []string, used map[string]use) *fields {
 			f.add(name, use, -1)
 		}
 	}
-	for first := range f.passed {
-		f.passed[first] = len(f.byFirst[first]) == 0 && !strings.ContainsRune("\r\n \t", rune(first))
+	for _, other := range []string{"\r", "\n", " ", "\t"} {
+		f.lines.Want(other)
 	}
 	return f
 }
@@ -63,7 +65,9 @@ func containsFold(names []string, name string) bool {
 
 func (f *fields) add(name string, use use, asked int) {
 	wanted := field{canonical: textproto.CanonicalMIMEHeaderKey(name), lower: strings.ToLower(name), use: use, asked: asked}
-	for _, first := range []byte{wanted.lower[0], strings.ToUpper(name)[0]} {
+	for _, spelling := range []string{wanted.lower, strings.ToUpper(name)} {
+		f.lines.Want(spelling)
+		first := spelling[0]
 		if c := f.byFirst[first]; len(c) == 0 || c[len(c)-1].lower != wanted.lower {
 			f.byFirst[first] = append(c, wanted)
 		}

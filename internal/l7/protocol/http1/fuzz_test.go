@@ -12,6 +12,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 )
 
+const quiet = 1000
+
 // turn parts what is read from what is written in the fuzzer's input.
 const turn = "\xff"
 
@@ -21,7 +23,7 @@ func FuzzConnection(f *testing.F) {
 	f.Add([]byte(get+turn+ok), uint64(1))
 	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		limits := l7.Limits{Line: 256, Values: 512, Head: 4096, Pipelined: 4, Undecided: 1 << 30}
+		limits := l7.Limits{Line: 256, Values: 512, Head: 4096, Pipelined: 4, Quiet: quiet, Undecided: 1 << 30}
 		l := listenWithin(limits)
 		m := &mangler{rnd: rnd, l: l, now: 1000}
 		m.exchange("/first", "201", false)
@@ -34,6 +36,7 @@ func FuzzConnection(f *testing.F) {
 		left := leftHTTP(l.told)
 		l.told = nil
 		m.exchange("/second", "202", true)
+		m.now += 2 * quiet
 		m.exchange("/third", "203", false)
 		m.exchange("/fourth", "204", false)
 		l.Close()

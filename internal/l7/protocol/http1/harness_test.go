@@ -88,6 +88,8 @@ type (
 	// readsMore and writesMore are bytes of which only the number is known.
 	readsMore  int64
 	writesMore int64
+	// pause is a time without pieces, in ns.
+	pause int64
 	// cutRead and cutWrite are a piece of which the text is the beginning and so many bytes more are not known.
 	cutRead struct {
 		text string
@@ -135,6 +137,8 @@ func (l *listener) play(t *testing.T, s script, flip bool) {
 			lost[direction(l7.Read, flip)] = s
 		case lostWrite:
 			lost[direction(l7.Write, flip)] = lostRead(s)
+		case pause:
+			l.now += int64(s)
 		default:
 			require.Failf(t, "unknown step", "%T", step)
 		}

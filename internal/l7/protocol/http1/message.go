@@ -110,7 +110,6 @@ type request struct {
 	version          string
 	expects          bool // waits for 100 before its body
 	done             bool // it was seen to its end, or no more of it will be
-	doubtful         bool // another's response may come in its turn
 }
 
 // sent is the method as it was sent, if the parser itself minds it.

@@ -49,8 +49,7 @@ func (p *parser) pushRequest() *request {
 		p.finish(&p.responses, p.responses.last)
 		p.responses.unsure = true
 	}
-	quiet := p.pending.Len() == 0 && !r.unsure
-	p.gap = p.gap && !quiet
+	p.trustAgain()
 	q := p.pending.Push()
 	p.kept = q != nil
 	if !p.kept {
@@ -58,9 +57,26 @@ func (p *parser) pushRequest() *request {
 		q = &p.spare
 	}
 	q.reset(r.fields.asked, r.first, r.begin)
-	q.host, q.expects, q.done, q.doubtful = span{}, false, false, p.gap && p.pipelined
+	q.host, q.expects, q.done = span{}, false, false
 	p.reading, r.cur = q, &q.message
 	return q
+}
+
+// doubtful tells whether nobody knows whose a response is: requests are pipelined, and some may be missing.
+func (p *parser) doubtful() bool { return p.lossy && p.pipelined }
+
+// trustAgain trusts the order of responses again when nothing of before the request that begins can be on its way.
+func (p *parser) trustAgain() {
+	if p.requests.unsure || p.requests.first-p.last < p.sink.Limits.Quiet {
+		return
+	}
+	if p.doubtful() && !p.response.active {
+		p.flush(func(*request) (l7.Outcome, bool) { return l7.Lost, true })
+		p.pending.Clear()
+	}
+	if p.pending.Len() == 0 {
+		p.lossy, p.pipelined = false, false
+	}
 }
 
 // adopt gives a request the response that was seen before it, if it can be its own. Clients may be seen to read a response while the
@@ -70,7 +86,7 @@ func (p *parser) adopt(q *request) {
 	if !resp.active || resp.request != nil || resp.ownerless {
 		return
 	}
-	if !p.kept || p.pending.Len() != 1 || resp.side.First < q.side.First {
+	if !p.kept || p.pending.Len() != 1 || resp.side.First <= q.side.First {
 		resp.ownerless = true
 		if resp.done {
 			p.tellUnpaired()
@@ -180,12 +196,15 @@ func (p *parser) endResponse(outcome l7.Outcome) {
 	if resp.side.Ended {
 		outcome = l7.Complete
 	}
-	if q.doubtful {
+	if p.doubtful() {
 		p.tell(q, nil, l7.Lost)
 	} else {
 		p.tell(q, resp, outcome)
 	}
 	p.pop()
+	if resp.body == l7.Unknown {
+		p.giveUp(resp.side.Last)
+	}
 }
 
 // pop removes the first request of the queue, which nobody reads any more.
@@ -220,6 +239,10 @@ func (p *parser) tellUnpairedAs(outcome l7.Outcome) {
 	p.sink.Stats.Unpaired++
 	resp.active = false
 	p.tell(nil, resp, outcome)
+	// It may have been one to HEAD, so that what was taken for its body was other responses.
+	if resp.body != 0 {
+		p.giveUp(resp.side.Last)
+	}
 }
 
 // flush tells requests without a response, from the first on, while of gives them an outcome.
@@ -260,6 +283,7 @@ func (p *parser) lose(r *reader, piece *l7.Piece) {
 
 // miss goes on after bytes of a direction that nobody has, the last of which were transferred at the given time.
 func (p *parser) miss(r *reader, at int64) {
+	p.lossy = true
 	r.stream.Forget()
 	if r.kind == l7.Request {
 		p.missRequests()
@@ -271,7 +295,6 @@ func (p *parser) miss(r *reader, at int64) {
 
 // missRequests ends the request being read. Those before it keep their turn.
 func (p *parser) missRequests() {
-	p.gap = true
 	if q := p.reading; q != nil {
 		q.side.Cut, q.missing, q.body = true, true, l7.Unknown
 		p.abandonRequest(q)
@@ -291,13 +314,12 @@ func (p *parser) missResponses(at int64) {
 	p.giveUp(at)
 }
 
-// giveUp tells requests without a response whose responses may have come by the given time.
+// giveUp tells requests without a response whose responses may have come by the given time, in bytes that were not read as such.
 func (p *parser) giveUp(at int64) {
 	before := p.pending.Len()
 	p.flush(func(q *request) (l7.Outcome, bool) { return l7.Lost, q.side.First <= at })
 	if p.pipelined && before > 0 {
 		p.flush(func(*request) (l7.Outcome, bool) { return l7.Lost, true })
-		p.gap = true
 	}
 	if p.pending.Front() == nil {
 		p.pending.Clear()

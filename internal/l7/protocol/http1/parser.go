@@ -16,9 +16,10 @@ type parser struct {
 	spare               request  // its place where the queue has none
 	kept                bool     // it has one
 
-	left      bool // another protocol follows
-	pipelined bool // requests were seen to be sent before the response to the one before
-	gap       bool // requests may be missing before the next one
+	left      bool  // another protocol follows
+	pipelined bool  // requests were seen to be sent before the response to the one before
+	lossy     bool  // bytes of it are missing
+	last      int64 // time of the last byte of either direction
 	// refused is the time of the last bytes that were no response where one was due, or 0 if there was one since.
 	refused int64
 
@@ -40,6 +41,7 @@ func (p *parser) Feed(piece *l7.Piece) bool {
 	for p.step(r, piece) {
 	}
 	r.last = piece.Ended
+	p.last = max(p.last, piece.Ended)
 	if p.left {
 		piece.Data, piece.Length, piece.Lost = r.stream.Peek(), r.stream.Left(), 0
 	}

@@ -146,9 +146,8 @@ func (p *parser) refuse(r *reader, piece *l7.Piece) {
 	if !r.unsure {
 		p.sink.Stats.Invalid++
 	}
-	if r.kind == l7.Request {
-		p.gap = true
-	} else {
+	p.lossy = true
+	if r.kind == l7.Response {
 		p.refused = piece.Ended
 	}
 	r.state, r.unsure = stateSearch, true
@@ -157,7 +156,7 @@ func (p *parser) refuse(r *reader, piece *l7.Piece) {
 // readFields reads field lines up to the end of the head.
 func (p *parser) readFields(r *reader, piece *l7.Piece) bool {
 	for {
-		if r.stream.SkipLines(&r.fields.passed) && r.cur != nil {
+		if r.stream.SkipLines(&r.fields.lines) && r.cur != nil {
 			r.cur.last = nil
 		}
 		line, got := r.stream.Line()

@@ -4,7 +4,6 @@ package http1_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -58,17 +57,6 @@ func (x *exchanger) bytes() (n int64) {
 	return n
 }
 
-func (x *exchanger) run(b *testing.B) {
-	b.ReportAllocs()
-	x.once()
-	for b.Loop() {
-		x.once()
-	}
-	require.Equal(b, b.N+1, x.exchanges)
-	b.ReportMetric(float64(x.bytes())*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GB/s")
-	requireNoAllocs(b, x)
-}
-
 func requireNoAllocs(t testing.TB, x *exchanger) {
 	t.Helper()
 	x.once()
@@ -79,35 +67,6 @@ func browserExchange() *exchanger {
 	response := "HTTP/1.1 304 Not Modified\r\nServer: nginx/1.26.3\r\nDate: Sun, 22 Nov 2026 10:00:00 GMT\r\nLast-Modified: Fri, 20 Nov 2026 16:30:00 GMT\r\n" +
 		"Connection: keep-alive\r\nETag: \"673e1f28-267\"\r\nCache-Control: max-age=3600\r\n\r\n"
 	return newExchanger(whole(l7.Read, 0, browserRequest), whole(l7.Write, 0, response))
-}
-
-// BenchmarkHeads is requests and responses that are heads alone.
-func BenchmarkHeads(b *testing.B) { browserExchange().run(b) }
-
-// BenchmarkRequestHeads is pipelined requests, 16 in one piece, so that all but some 4 % of the bytes are theirs.
-func BenchmarkRequestHeads(b *testing.B) {
-	const n = 16
-	x := newExchanger(whole(l7.Read, 0, strings.Repeat(browserRequest, n)), whole(l7.Write, 0, strings.Repeat("HTTP/1.1 204 N\r\n\r\n", n)))
-	b.ReportAllocs()
-	x.once()
-	for b.Loop() {
-		x.once()
-	}
-	require.Equal(b, n*(b.N+1), x.exchanges)
-	b.ReportMetric(float64(x.bytes())*float64(b.N)/float64(b.Elapsed().Nanoseconds()), "GB/s")
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/request")
-	requireNoAllocs(b, x)
-}
-
-// BenchmarkLargeBody is a response of which only the head and the length are known, in pieces of 64 KiB.
-func BenchmarkLargeBody(b *testing.B) {
-	for _, size := range []int64{64 << 10, 2 << 20} {
-		b.Run(fmt.Sprintf("%d KiB", size>>10), func(b *testing.B) {
-			pieces := largeBody(size)
-			newExchanger(pieces...).run(b)
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(pieces)), "ns/piece")
-		})
-	}
 }
 
 func largeBody(size int64) []l7.Piece {

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package l7
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// greeting is a protocol whose requests begin with HELLO and whose responses begin with WORLD.
+type greeting struct{ heard *[]string }
+
+func (greeting) Name() string { return "greeting" }
+
+func (greeting) Classify(first []byte, all bool, _ Transport) Guess {
+	for word, guess := range map[string]Guess{"HELLO": Request, "WORLD": Response} {
+		switch {
+		case bytes.HasPrefix(first, []byte(word)):
+			return guess
+		case all && strings.HasPrefix(word, string(first)):
+			return Perhaps
+		}
+	}
+	return No
+}
+
+func (g greeting) Open(role Role, _ Transport, _ *Sink) Parser {
+	*g.heard = append(*g.heard, role.String())
+	return greetingParser(g)
+}
+
+type greetingParser greeting
+
+// Feed hears a piece; from BYE on another protocol is spoken.
+func (p greetingParser) Feed(piece *Piece) bool {
+	before, after, left := bytes.Cut(piece.Data, []byte("BYE"))
+	*p.heard = append(*p.heard, string(before))
+	piece.Data, piece.Length = after, int64(len(after))
+	return left
+}
+
+func (greetingParser) Expire(int64) {}
+func (greetingParser) Close()       {}
+func (greetingParser) Held() int    { return 0 }
+
+func TestConnFindsTheProtocol(t *testing.T) {
+	for name, c := range map[string]struct {
+		pieces []Piece
+		want   []string
+		state  State
+	}{
+		"a server":              {[]Piece{{Direction: Read, Data: []byte("HELLO you")}}, []string{"server", "HELLO you"}, Decided},
+		"a client":              {[]Piece{{Direction: Write, Data: []byte("HELLO")}}, []string{"client", "HELLO"}, Decided},
+		"a client met later":    {[]Piece{{Direction: Write, Data: []byte("...")}, {Direction: Read, Data: []byte("WORLD")}}, []string{"client", "WORLD"}, Decided},
+		"single bytes":          {[]Piece{{Data: []byte("H")}, {Data: []byte("EL")}, {Data: []byte("LO!")}}, []string{"server", "HEL", "LO!"}, Decided},
+		"what was none":         {[]Piece{{Data: []byte("HE")}, {Data: []byte("HELLO")}}, []string{"server", "HELLO"}, Decided},
+		"lost between":          {[]Piece{{Data: []byte("HE")}, {Data: []byte("LLO"), Lost: LostUnknown}}, nil, Undecided},
+		"the other one decides": {[]Piece{{Direction: Read, Data: []byte("HEL")}, {Direction: Write, Data: []byte("WORLD")}}, []string{"server", "HEL", "WORLD"}, Decided},
+		"only a length":         {[]Piece{{Length: 100}, {Data: []byte("HELLO")}}, []string{"server", "HELLO"}, Decided},
+		"changes its mind":      {[]Piece{{Data: []byte("HELLO BYE HELLO")}, {Data: []byte("x")}, {Direction: Write, Data: []byte("HELLO")}}, []string{"server", "HELLO ", "client", "HELLO"}, Decided},
+		"at once":               {[]Piece{{Data: []byte("HELLO BYEWORLD")}}, []string{"server", "HELLO ", "client", "WORLD"}, Decided},
+		"nobody's":              {[]Piece{{Data: []byte("a")}, {Data: []byte("b")}, {Data: []byte("c")}, {Data: []byte("HELLO")}}, nil, GivenUp},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var heard []string
+			sink := &Sink{Limits: Limits{Undecided: 3}, Stats: &Stats{}}
+			conn := NewConn([]Protocol{greeting{&heard}}, TCP, sink)
+			for _, p := range c.pieces {
+				p.Length = max(p.Length, int64(len(p.Data)))
+				conn.Feed(p)
+			}
+			require.Equal(t, c.want, heard)
+			require.Equal(t, c.state, conn.State())
+			require.Equal(t, c.state == Decided, conn.Protocol() == "greeting")
+			require.Equal(t, c.state == GivenUp, sink.Stats.GivenUp == 1)
+			require.Less(t, conn.Held(), 64)
+			conn.Expire(0)
+			conn.Close()
+		})
+	}
+}
