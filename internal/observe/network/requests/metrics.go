@@ -60,6 +60,9 @@ func (k *key) attributes() []model.Attribute {
 		return []model.Attribute{model.Bool("otel.metric.overflow", true)}
 	}
 	list := []model.Attribute{model.Text("http.request.method", k.method), model.Text("url.scheme", "http")}
+	if k.route != "" {
+		list = append(list, model.Text("http.route", k.route))
+	}
 	if k.version != "" {
 		list = append(list, model.Text("network.protocol.version", k.version))
 	}

@@ -8,11 +8,14 @@ import (
 	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/route"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 )
 
 const (
+	// maxRoutes is how many routes a process has; what is more has one of its own.
+	maxRoutes = 200
 	// maxSeries is how many series there are of all processes; what is more goes to one
 	// of overflow for each process.
 	maxSeries = 8192
@@ -42,6 +45,7 @@ type Totals struct {
 type process struct {
 	known  *model.Process // nil until it was asked for
 	series map[key]*series
+	routes *route.Table
 	idle   int
 }
 
@@ -49,6 +53,7 @@ type process struct {
 type key struct {
 	role      l7.Role
 	method    string
+	route     string // "" where the request was not seen
 	version   string
 	status    int
 	errorType string
@@ -77,7 +82,7 @@ func (t *Totals) Add(whom Whom, e *l7.Exchange) {
 		return
 	}
 	k := key{
-		role: e.Role, method: e.HTTP.Method, version: e.HTTP.Version, status: e.HTTP.Status, errorType: errorType(e),
+		role: e.Role, method: e.HTTP.Method, version: e.HTTP.Version, status: e.HTTP.Status, errorType: e.ErrorType,
 	}
 	if k.method == "" {
 		k.method = l7.OtherMethod // its request was not seen
@@ -88,7 +93,11 @@ func (t *Totals) Add(whom Whom, e *l7.Exchange) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.exchanges++
-	s := t.find(whom.Subject, k)
+	p := t.process(whom.Subject)
+	if e.Request.Known {
+		k.route = p.routes.Of(e.HTTP.Path)
+	}
+	s := t.find(p, k)
 	if took, ok := duration(e); ok {
 		s.duration.add(durationBounds, float64(took)/1e9)
 	}
@@ -115,17 +124,20 @@ func duration(e *l7.Exchange) (ns int64, ok bool) {
 	return 0, false
 }
 
-// errorType is the conventions' error.type.
-func errorType(e *l7.Exchange) string { return e.ErrorType }
-
-// find returns the series of a process with a key. The caller holds the lock.
-func (t *Totals) find(subject observe.SubjectKey, k key) *series {
+// process returns what is known of a process that has just been seen. The caller
+// holds the lock.
+func (t *Totals) process(subject observe.SubjectKey) *process {
 	p := t.processes[subject]
 	if p == nil {
-		p = &process{series: map[key]*series{}}
+		p = &process{series: map[key]*series{}, routes: route.NewTable(maxRoutes)}
 		t.processes[subject] = p
 	}
 	p.idle = 0
+	return p
+}
+
+// find returns the series of a process with a key. The caller holds the lock.
+func (t *Totals) find(p *process, k key) *series {
 	if s := p.series[k]; s != nil {
 		return s
 	}
