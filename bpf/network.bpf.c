@@ -21,6 +21,7 @@
 const struct network_series *unused_network_series __attribute__((unused));
 const struct network_record *unused_network_record __attribute__((unused));
 const struct network_histogram *unused_network_histogram __attribute__((unused));
+const struct network_listener *unused_network_listener __attribute__((unused));
 const struct network_socket *unused_network_socket __attribute__((unused));
 const struct network_count_key *unused_network_count_key __attribute__((unused));
 const enum network_role *unused_network_role __attribute__((unused));
@@ -244,12 +245,14 @@ int BPF_PROG(state_changes, struct sock *sk, int before, int after)
 	}
 	if (before == TCP_LISTEN && after == TCP_CLOSE) /* a child begins as a copy of its listener */
 		listening_no_more(sk);
-	if (after == TCP_SYN_RECV && !socket_storage) {
+	if (before == TCP_LISTEN && after == TCP_SYN_RECV && !socket_storage) {
 		bpf_map_delete_elem(&network_socket_addresses, &address); /* of the socket that was there before */
 		return 0;
 	}
 	socket = network_socket_of(sk);
-	if (socket && socket->connecting && after == TCP_ESTABLISHED) {
+	if (!socket && before == TCP_SYN_RECV && after == TCP_ESTABLISHED) {
+		arrived(sk);
+	} else if (socket && socket->connecting && after == TCP_ESTABLISHED) {
 		connected(sk, socket);
 	} else if (socket && socket->connecting && after == TCP_CLOSE) {
 		network_count(socket->series, NETWORK_FAILURES, BPF_CORE_READ(sk, sk_err));

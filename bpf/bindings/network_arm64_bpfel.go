@@ -54,6 +54,13 @@ type NetworkNetworkKey struct {
 	Unused2       uint32
 }
 
+type NetworkNetworkListener struct {
+	_       structs.HostLayout
+	Who     NetworkNetworkProcess
+	Sockets uint32
+	Unused  uint32
+}
+
 type NetworkNetworkLoss uint32
 
 const (
@@ -240,6 +247,7 @@ const (
 	NetworkVarUnusedNetworkCountKey  = "unused_network_count_key"
 	NetworkVarUnusedNetworkCountKind = "unused_network_count_kind"
 	NetworkVarUnusedNetworkHistogram = "unused_network_histogram"
+	NetworkVarUnusedNetworkListener  = "unused_network_listener"
 	NetworkVarUnusedNetworkLoss      = "unused_network_loss"
 	NetworkVarUnusedNetworkOperation = "unused_network_operation"
 	NetworkVarUnusedNetworkRecord    = "unused_network_record"
@@ -360,6 +368,7 @@ type NetworkVariableSpecs struct {
 	UnusedNetworkCountKey  *ebpf.VariableSpec `ebpf:"unused_network_count_key"`
 	UnusedNetworkCountKind *ebpf.VariableSpec `ebpf:"unused_network_count_kind"`
 	UnusedNetworkHistogram *ebpf.VariableSpec `ebpf:"unused_network_histogram"`
+	UnusedNetworkListener  *ebpf.VariableSpec `ebpf:"unused_network_listener"`
 	UnusedNetworkLoss      *ebpf.VariableSpec `ebpf:"unused_network_loss"`
 	UnusedNetworkOperation *ebpf.VariableSpec `ebpf:"unused_network_operation"`
 	UnusedNetworkRecord    *ebpf.VariableSpec `ebpf:"unused_network_record"`
@@ -447,6 +456,7 @@ type NetworkVariables struct {
 	UnusedNetworkCountKey  *ebpf.Variable `ebpf:"unused_network_count_key"`
 	UnusedNetworkCountKind *ebpf.Variable `ebpf:"unused_network_count_kind"`
 	UnusedNetworkHistogram *ebpf.Variable `ebpf:"unused_network_histogram"`
+	UnusedNetworkListener  *ebpf.Variable `ebpf:"unused_network_listener"`
 	UnusedNetworkLoss      *ebpf.Variable `ebpf:"unused_network_loss"`
 	UnusedNetworkOperation *ebpf.Variable `ebpf:"unused_network_operation"`
 	UnusedNetworkRecord    *ebpf.Variable `ebpf:"unused_network_record"`

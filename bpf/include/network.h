@@ -102,6 +102,13 @@ struct network_process {
 	u32 exec_id;
 };
 
+/* Who listens: of several sockets on one port (SO_REUSEPORT) the last that began to. */
+struct network_listener {
+	struct network_process who;
+	u32 sockets;
+	u32 unused;
+};
+
 struct network_series {
 	struct network_key key;
 	struct network_tuple sample; /* one of its connections; its netns is always set */
@@ -145,7 +152,7 @@ struct network_socket {
 	u64 time; /* CLOCK_MONOTONIC, ns: when the handshake began that is going on, else when to look at the round-trip time again */
 	u32 series;
 	u32 generation;
-	u16 port;      /* sock_common.skc_dport: a socket may be connected anew */
+	u16 port;      /* sock_common.skc_dport: a socket may be connected anew; 0: of datagrams by peer */
 	u8 role;       /* as it was found out */
 	u8 connecting; /* 1: a handshake is going on */
 	u32 round;     /* in which it was counted last, where sockets are found by their files */
@@ -243,7 +250,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
 	__type(key, struct network_tuple);
-	__type(value, struct network_process);
+	__type(value, struct network_listener);
 } network_listeners SEC(".maps");
 
 struct {

@@ -56,6 +56,32 @@ static __noinline int connected(struct sock *sk, struct network_socket *socket)
 	return 0;
 }
 
+/*
+ * A connection has come to a listener. Whose it becomes is known when somebody accepts
+ * it; who runs is anybody. That it was accepted is known now, and once nobody listens
+ * any more, by nothing else.
+ */
+static __noinline int arrived(struct sock *sk)
+{
+	struct network_tuple tuple = {};
+	struct network_listener *listener;
+	struct network_socket *socket;
+
+	network_read_tuple(&tuple, sk, NETWORK_TCP);
+	listener = network_listener(&tuple);
+	if (listener && !network_in_scope(listener->who.pid, listener->who.exec_id))
+		return 0;
+	socket = network_create_socket(sk);
+	if (!socket) {
+		network_lost(NETWORK_LOST_SOCKETS);
+		return 0;
+	}
+	socket->generation = NETWORK_NONE;
+	socket->role = NETWORK_SERVER;
+	socket->port = sk->__sk_common.skc_dport;
+	return 0;
+}
+
 static __noinline int listening(struct sock *sk)
 {
 	struct network_tuple tuple = {};
@@ -84,10 +110,13 @@ u32 sockets_seen;
 /* Counts a socket that is open, and looks at its connection where nobody uses it. */
 static __always_inline void count_open(struct sock *sk, struct network_socket *socket)
 {
-	struct network_series *series = network_remembered(socket);
+	struct network_series *series;
 	struct network_record *record;
 
 	sockets_seen += 1;
+	if (network_is_unclaimed(socket) && sk->sk_socket)
+		network_claim(sk);
+	series = network_remembered(socket);
 	if (!series)
 		return;
 	series->open[network_state_of(sk) & (NETWORK_STATES - 1)] += 1;

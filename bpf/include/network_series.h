@@ -244,6 +244,12 @@ static __always_inline struct network_series *network_remembered(const struct ne
 	return series && series->generation == socket->generation ? series : 0;
 }
 
+/* A connection that was accepted, and of which it is not known yet by whom. */
+static __always_inline bool network_is_unclaimed(const struct network_socket *socket)
+{
+	return socket->generation == NETWORK_NONE && socket->port;
+}
+
 /* Lets a socket remember its series. */
 static __always_inline void network_remember(struct network_socket *socket, u32 id, u8 role, u16 port)
 {

@@ -120,12 +120,42 @@ static __noinline u32 network_find_peer(const struct sock *sk, const struct netw
 
 static __always_inline u32 network_find(const struct sock *sk, u32 role) { return network_find_peer(sk, 0, role); }
 
+/*
+ * Has a connection that was accepted, and with which nobody has done anything yet,
+ * remember whose it is: of the process that accepted it, which has noted its end, else
+ * of the one that listens. Who runs is anybody.
+ */
+static __noinline int network_claim(struct sock *sk)
+{
+	struct network_tuple tuple = {}, end = {};
+	struct network_process who = {}, *accepter;
+	struct network_listener *listener;
+
+	network_read_tuple(&tuple, sk, NETWORK_TCP);
+	network_turn(&end, &tuple);
+	accepter = bpf_map_lookup_elem(&network_ends, &end);
+	if (!accepter) {
+		listener = network_listener(&tuple);
+		accepter = listener ? &listener->who : 0;
+	}
+	if (!accepter)
+		return 0;
+	who = *accepter;
+	if (network_in_scope(who.pid, who.exec_id))
+		network_bind_to(sk, &who, NETWORK_SERVER);
+	return 0;
+}
+
 /* The running CPU's record of whoever used the socket last; who runs is anybody. */
 static __always_inline struct network_record *network_record_of(struct sock *sk)
 {
 	struct network_socket *socket = network_socket_of(sk);
 
-	if (!socket || !network_remembered(socket))
+	if (!socket)
+		return 0;
+	if (network_is_unclaimed(socket))
+		network_claim(sk);
+	if (!network_remembered(socket))
 		return 0;
 	return network_record(socket->series);
 }

@@ -180,11 +180,15 @@ struct sock_common {
 	possible_net_t skc_net;
 };
 
+struct socket;
+
 struct sock {
 	struct sock_common __sk_common;
 	u16 sk_protocol;
 	u16 sk_type;
 	int sk_err;
+	u32 sk_max_ack_backlog;
+	struct socket *sk_socket;
 	u8 sk_userlocks : 4;
 };
 
