@@ -122,11 +122,15 @@ SEC("tracepoint")
 int open_begins(struct call_begins *ctx)
 {
 	struct network_thread *thread = network_begin(ctx->number);
+	const struct sock *sk;
 
 	if (!thread)
 		return 0;
-	thread->sock = (u64)network_sock_of_descriptor(network_task(), ctx->arguments[0]);
+	sk = network_sock_of_descriptor(network_task(), ctx->arguments[0]);
+	thread->sock = (u64)sk;
 	thread->address = ctx->arguments[1];
+	if (sk && BPF_CORE_READ(sk, sk_socket, state) == SS_CONNECTING)
+		thread->messages = NETWORK_HANDSHAKE_SOCKET; /* connect() asks for the result of an earlier one */
 	return 0;
 }
 
@@ -176,7 +180,11 @@ int connect_ends(struct call_ends *ctx)
 		record = network_record(ctx->result ? NETWORK_NONE : network_find(sk, NETWORK_NO_ROLE));
 		if (record)
 			network_observe(&record->operations[NETWORK_CONNECT], bpf_ktime_get_ns() - thread->since);
-	} else if (!thread->messages && network_is_refusal(ctx->result)) {
+	} else if (thread->messages == NETWORK_HANDSHAKE_CALL && !ctx->result) {
+		record = network_record(network_find(sk, NETWORK_CLIENT));
+		if (record)
+			network_observe(&record->operations[NETWORK_CONNECT], bpf_ktime_get_ns() - thread->since);
+	} else if (thread->messages != NETWORK_HANDSHAKE_SOCKET && network_is_refusal(ctx->result)) {
 		network_read_peer(&peer, thread->address);
 		id = network_find_peer(sk, &peer, NETWORK_CLIENT);
 		if (id != NETWORK_NONE)
@@ -255,8 +263,7 @@ int BPF_PROG(state_changes, struct sock *sk, int before, int after)
 	} else if (socket && socket->connecting && after == TCP_ESTABLISHED) {
 		connected(sk, socket);
 	} else if (socket && socket->connecting && after == TCP_CLOSE) {
-		network_count(socket->series, NETWORK_FAILURES, BPF_CORE_READ(sk, sk_err));
-		socket->connecting = 0;
+		not_connected(sk, socket);
 	}
 	return 0;
 }

@@ -58,6 +58,13 @@ enum network_loss {
 	NETWORK_LOSS_REASONS = 6,
 };
 
+/* Who tells what has become of a handshake: the end of the call of connect(), or the socket's state. */
+enum network_handshake {
+	NETWORK_HANDSHAKE_NONE = 0, /* no SYN was sent in this call: its end tells why */
+	NETWORK_HANDSHAKE_SOCKET = 1,
+	NETWORK_HANDSHAKE_CALL = 2, /* the socket could not be remembered */
+};
+
 /* In place of a series, what the hooks do not count: the socket is none of those, or its process is out of scope. */
 #define NETWORK_NONE 0xffffffff
 
@@ -169,7 +176,7 @@ struct network_thread {
 	u32 call;       /* number of the system call */
 	u32 series;     /* that the call is counted for, of a close */
 	u32 epoch;      /* when its process's scope was last looked at */
-	u32 messages;   /* of a call that may transfer several: how many were */
+	u32 messages;   /* of a call that may transfer several: how many were; of connect() enum network_handshake */
 	u32 role;       /* of the socket, where sock is one that is not connected */
 	u32 unused;
 };

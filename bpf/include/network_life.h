@@ -16,10 +16,10 @@ static __noinline int connecting(struct sock *sk)
 
 	if (network_is_outside(task) || network_bind(sk, NETWORK_CLIENT) == NETWORK_NONE)
 		return 0;
+	socket = network_socket_of(sk);
 	thread = network_thread_of(task);
 	if (thread)
-		thread->messages = 1; /* a SYN was sent: what becomes of it its socket tells */
-	socket = network_socket_of(sk);
+		thread->messages = socket ? NETWORK_HANDSHAKE_SOCKET : NETWORK_HANDSHAKE_CALL;
 	if (socket) {
 		socket->connecting = 1;
 		socket->time = bpf_ktime_get_ns();
@@ -53,6 +53,23 @@ static __noinline int connected(struct sock *sk, struct network_socket *socket)
 	record = network_record(id);
 	if (record)
 		network_observe(&record->operations[NETWORK_CONNECT], bpf_ktime_get_ns() - began);
+	return 0;
+}
+
+/*
+ * A handshake has come to nothing. Without an error of the socket it was given up, or
+ * has not begun after all: then the thread is in its connect() still, whose end says why.
+ */
+static __noinline int not_connected(const struct sock *sk, struct network_socket *socket)
+{
+	u32 error = BPF_CORE_READ(sk, sk_err);
+	struct network_thread *thread = error ? 0 : network_thread_of(network_task());
+
+	socket->connecting = 0;
+	if (thread && thread->since && thread->sock && thread->messages == NETWORK_HANDSHAKE_SOCKET)
+		thread->messages = NETWORK_HANDSHAKE_NONE;
+	else
+		network_count(socket->series, NETWORK_FAILURES, error);
 	return 0;
 }
 

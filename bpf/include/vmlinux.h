@@ -192,7 +192,13 @@ struct sock {
 	u8 sk_userlocks : 4;
 };
 
+/* include/uapi/linux/net.h */
+typedef enum {
+	SS_CONNECTING = 2,
+} socket_state;
+
 struct socket {
+	socket_state state;
 	struct sock *sk;
 };
 

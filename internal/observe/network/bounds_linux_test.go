@@ -135,7 +135,7 @@ func TestPassedOn(t *testing.T) {
 // TestMoreSocketsThanAreRemembered holds that what is done with sockets beyond the bound
 // is counted all the same, and that their number is.
 func TestMoreSocketsThanAreRemembered(t *testing.T) {
-	const connections = 2 * minSockets
+	const connections, refused = 2 * minSockets, 50
 	small := config()
 	small.SocketBytes = 0
 	w := watch(t, small, nil)
@@ -149,6 +149,13 @@ func TestMoreSocketsThanAreRemembered(t *testing.T) {
 	w.report()
 	require.EqualValues(t, connections*10, w.sum(client, "ebpf.network.io", "ebpf.role=client", "network.io.direction=transmit"))
 	require.EqualValues(t, connections*10, w.sum(server, "ebpf.network.io", "ebpf.role=server", "network.io.direction=receive"))
+	for range refused {
+		require.Equal(t, "ECONNREFUSED", client.TryDial("tcp4", netip.MustParseAddrPort("127.0.0.1:1"), true).Errno)
+	}
+	w.report()
+	connects := w.histogram(client, "ebpf.network.operation.duration", "ebpf.operation=connect")
+	require.EqualValues(t, connections, connects.Count)
+	require.EqualValues(t, refused, w.sum(client, "ebpf.tcp.connection.failures", "error.type=ECONNREFUSED"))
 	if w.features.socketStorage { // else the oldest is forgotten, and found out again
 		require.Positive(t, w.loss("sockets_full"))
 	}
