@@ -198,6 +198,7 @@ const (
 	NetworkMapNetworkListeners       = "network_listeners"
 	NetworkMapNetworkLosses          = "network_losses"
 	NetworkMapNetworkPlaces          = "network_places"
+	NetworkMapNetworkReceivers       = "network_receivers"
 	NetworkMapNetworkRecords         = "network_records"
 	NetworkMapNetworkSocketAddresses = "network_socket_addresses"
 	NetworkMapNetworkSockets         = "network_sockets"
@@ -339,6 +340,7 @@ type NetworkMapSpecs struct {
 	NetworkListeners       *ebpf.MapSpec `ebpf:"network_listeners"`
 	NetworkLosses          *ebpf.MapSpec `ebpf:"network_losses"`
 	NetworkPlaces          *ebpf.MapSpec `ebpf:"network_places"`
+	NetworkReceivers       *ebpf.MapSpec `ebpf:"network_receivers"`
 	NetworkRecords         *ebpf.MapSpec `ebpf:"network_records"`
 	NetworkSocketAddresses *ebpf.MapSpec `ebpf:"network_socket_addresses"`
 	NetworkSockets         *ebpf.MapSpec `ebpf:"network_sockets"`
@@ -406,6 +408,7 @@ type NetworkMaps struct {
 	NetworkListeners       *ebpf.Map `ebpf:"network_listeners"`
 	NetworkLosses          *ebpf.Map `ebpf:"network_losses"`
 	NetworkPlaces          *ebpf.Map `ebpf:"network_places"`
+	NetworkReceivers       *ebpf.Map `ebpf:"network_receivers"`
 	NetworkRecords         *ebpf.Map `ebpf:"network_records"`
 	NetworkSocketAddresses *ebpf.Map `ebpf:"network_socket_addresses"`
 	NetworkSockets         *ebpf.Map `ebpf:"network_sockets"`
@@ -426,6 +429,7 @@ func (m *NetworkMaps) Close() error {
 		m.NetworkListeners,
 		m.NetworkLosses,
 		m.NetworkPlaces,
+		m.NetworkReceivers,
 		m.NetworkRecords,
 		m.NetworkSocketAddresses,
 		m.NetworkSockets,

@@ -252,13 +252,21 @@ struct {
 	__type(value, struct network_process);
 } network_ends SEC(".maps");
 
-/* Who listens, by the local end alone; UDP sockets that are bound to a port, too. */
+/* Who listens, by the local end alone. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
 	__type(key, struct network_tuple);
 	__type(value, struct network_listener);
 } network_listeners SEC(".maps");
+
+/* Who receives datagrams, by the local end alone. Nothing tells when such a socket goes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct network_tuple);
+	__type(value, struct network_process);
+} network_receivers SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);

@@ -143,6 +143,16 @@ static __always_inline struct network_listener *network_listener(const struct ne
 	return bpf_map_lookup_elem(&network_listeners, &key);
 }
 
+static __always_inline void network_receives(const struct network_tuple *tuple, const struct network_process *who)
+{
+	struct network_tuple key = {
+		.netns = tuple->netns, .local_port = tuple->local_port, .transport = tuple->transport,
+	};
+
+	__builtin_memcpy(key.local, tuple->local, sizeof(key.local));
+	bpf_map_update_elem(&network_receivers, &key, who, BPF_ANY);
+}
+
 static __always_inline void network_listens(const struct network_tuple *tuple, const struct network_process *who)
 {
 	struct network_tuple key = {

@@ -218,7 +218,7 @@ static __noinline u32 network_flow(const struct sock *sk, const struct network_p
 	if (known)
 		return *known;
 	if (role == NETWORK_SERVER)
-		network_listens(&tuple, &who);
+		network_receives(&tuple, &who);
 	else
 		network_note_port(&end, &tuple, &who);
 	return network_series_of(&key, &tuple);

@@ -5,6 +5,7 @@
 package network
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -159,4 +160,38 @@ func TestMoreSocketsThanAreRemembered(t *testing.T) {
 	if w.features.socketStorage { // else the oldest is forgotten, and found out again
 		require.Positive(t, w.loss("sockets_full"))
 	}
+}
+
+// TestPortsOfDatagramsLeaveRoom holds that who listens is known however many ports datagrams were received on before.
+func TestPortsOfDatagramsLeaveRoom(t *testing.T) {
+	const ports, room = 3 * minSeries, minSeries
+	small := config()
+	small.MapBytes = 0
+	w := watch(t, small, nil)
+	n := nettest.New(t)
+	p, server, client := nettest.Start(t, n), nettest.Start(t, n), nettest.Start(t, n)
+	for i := range ports {
+		to := p.Listen("udp4", loopback)
+		// A peer with a series of its own for each, or they are one.
+		peer := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)}), 0)
+		from := p.Listen("udp4", peer)
+		from.Write(nettest.Transfer{How: "sendto", Bytes: 1, To: to.Local, Once: true})
+		to.Read(nettest.Transfer{How: "recvfrom", Bytes: 1, Once: true})
+		from.Close()
+		to.Close()
+		if i%room == room/2 {
+			for range idleFlows + 3 {
+				w.report()
+			}
+		}
+	}
+	for range idleFlows + 3 {
+		w.report()
+	}
+	l := listener(server, nil, 0)
+	from := client.Dial("tcp4", l.Local)
+	exchange(from, l.Accept(), 10)
+	w.report()
+	require.Zero(t, w.loss("listeners_full"))
+	require.EqualValues(t, 10, w.sum(client, "ebpf.network.io", "network.io.direction=receive", fmt.Sprintf("ebpf.peer.pid=%d", server.PID())))
 }

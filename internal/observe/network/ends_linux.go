@@ -22,8 +22,9 @@ type tuple = bindings.NetworkNetworkTuple
 // ends finds out who is at the other end of connections: a process on this host, or
 // somebody behind an address that was translated.
 type ends struct {
-	known, listeners *ebpf.Map
-	nat              *conntrack.Resolver // nil where addresses are taken as they are
+	known, listeners, receivers *ebpf.Map
+
+	nat *conntrack.Resolver // nil where addresses are taken as they are
 }
 
 // resolve says who is at the other end of each series, by one of its connections.
@@ -143,7 +144,7 @@ func (e *ends) other(k *key, sample *tuple) (*observe.SubjectKey, error) {
 	if !addressOf(sample.Family, sample.Remote).IsLoopback() {
 		name.Netns = 0
 	}
-	if who, err := e.knownEnd(&name); who != nil || err != nil {
+	if who, err := processAt(e.known, &name); who != nil || err != nil {
 		return who, err
 	}
 	if Role(k.Role) != Client {
@@ -162,8 +163,11 @@ func (e *ends) other(k *key, sample *tuple) (*observe.SubjectKey, error) {
 	return e.listening(&listener)
 }
 
-// listening returns the process that listens on an end, or nil.
+// listening returns the process that listens on an end, or receives datagrams there, or nil.
 func (e *ends) listening(name *tuple) (*observe.SubjectKey, error) {
+	if bindings.NetworkNetworkTransport(name.Transport) == bindings.NetworkNetworkTransportNETWORK_UDP {
+		return processAt(e.receivers, name)
+	}
 	var known bindings.NetworkNetworkListener
 	found, err := lookUp(e.listeners, name, &known)
 	if !found {
@@ -172,10 +176,10 @@ func (e *ends) listening(name *tuple) (*observe.SubjectKey, error) {
 	return subjectOf(&known.Who), nil
 }
 
-// knownEnd returns the process that has an end, by what the other one calls it, or nil.
-func (e *ends) knownEnd(name *tuple) (*observe.SubjectKey, error) {
+// processAt returns the process that a map has for an end, or nil.
+func processAt(m *ebpf.Map, name *tuple) (*observe.SubjectKey, error) {
 	var who bindings.NetworkNetworkProcess
-	found, err := lookUp(e.known, name, &who)
+	found, err := lookUp(m, name, &who)
 	if !found {
 		return nil, err
 	}
