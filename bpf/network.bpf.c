@@ -241,7 +241,7 @@ int BPF_PROG(state_changes, struct sock *sk, int before, int after)
 	struct network_socket *socket;
 	u64 address = (u64)sk;
 
-	if (network_transport_of(sk) != NETWORK_TCP)
+	if (network_transport_of(sk) != NETWORK_TCP || network_has_subflows(sk))
 		return 0;
 	if (after == TCP_SYN_SENT) {
 		connecting(sk);

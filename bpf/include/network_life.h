@@ -136,6 +136,8 @@ static __always_inline void count_open(struct sock *sk, struct network_socket *s
 	series = network_remembered(socket);
 	if (!series)
 		return;
+	if (socket_storage && network_has_subflows(sk))
+		return; /* its subflows are counted, where they are found: they have no files */
 	series->open[network_state_of(sk) & (NETWORK_STATES - 1)] += 1;
 	record = network_record(socket->series);
 	if (record)

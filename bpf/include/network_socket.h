@@ -48,6 +48,12 @@ static __always_inline u8 network_transport_of(const struct sock *sk)
 	return 0;
 }
 
+/*
+ * A socket of MPTCP, with which the process deals, carries nothing itself: each of its
+ * subflows is a connection of TCP with a socket of its own.
+ */
+static __always_inline bool network_has_subflows(const struct sock *sk) { return BPF_CORE_READ(sk, sk_protocol) == IPPROTO_MPTCP; }
+
 /* Of enum in include/net/tcp_states.h, for connections of TCP; else 0. */
 static __always_inline u8 network_state_of(const struct sock *sk)
 {
