@@ -131,7 +131,7 @@ static __always_inline void count_open(struct sock *sk, struct network_socket *s
 	struct network_record *record;
 
 	sockets_seen += 1;
-	if (network_is_unclaimed(socket) && sk->sk_socket)
+	if (network_is_unclaimed(socket) && BPF_CORE_READ(sk, sk_socket))
 		network_claim(sk);
 	series = network_remembered(socket);
 	if (!series)

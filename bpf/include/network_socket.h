@@ -13,6 +13,8 @@
 #define AF_UNIX 1
 #define AF_INET 2
 #define AF_INET6 10
+#define SOCK_DGRAM 2
+#define SOCK_RAW 3
 #define IPPROTO_TCP 6
 #define IPPROTO_UDP 17
 #define IPPROTO_MPTCP 262
@@ -36,7 +38,7 @@ static __always_inline u8 network_transport_of(const struct sock *sk)
 
 	if (family == AF_UNIX)
 		return NETWORK_UNIX;
-	if (family != AF_INET && family != AF_INET6)
+	if ((family != AF_INET && family != AF_INET6) || BPF_CORE_READ(sk, sk_type) == SOCK_RAW)
 		return 0;
 	switch (BPF_CORE_READ(sk, sk_protocol)) {
 	case IPPROTO_TCP:

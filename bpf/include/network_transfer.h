@@ -7,7 +7,9 @@
 
 #include "network_series.h"
 
-#define MSG_PEEK 2 /* include/linux/socket.h */
+/* include/linux/socket.h */
+#define MSG_PEEK 2
+#define MSG_ERRQUEUE 0x2000
 
 #define EINTR 4
 #define EAGAIN 11
@@ -61,6 +63,18 @@ static __always_inline void network_to(struct network_tuple *tuple, const struct
 static __always_inline bool network_is_nothing(s64 result)
 {
 	return result == -EAGAIN || result == -EINTR || result <= -ERESTARTSYS;
+}
+
+/* A call that took nothing of what the peer has sent: it is tried again, or was given what was sent before and came back. */
+static __always_inline bool network_is_no_transfer(s64 result, int flags)
+{
+	return network_is_nothing(result) || flags & MSG_ERRQUEUE;
+}
+
+/* A socket that is not connected: each datagram has a peer of its own. */
+static __always_inline bool network_is_of_datagrams(const struct sock *sk)
+{
+	return !sk->__sk_common.skc_dport && sk->sk_protocol == IPPROTO_UDP && sk->sk_type == SOCK_DGRAM;
 }
 
 /* Has a socket remember whose it is; returns its series. */
@@ -230,6 +244,21 @@ static __always_inline bool network_is_owner(struct task_struct *task, const str
 	return (u32)TASK_READ(task, tgid) == series->key.pid && (u32)TASK_READ(task, self_exec_id) == series->key.exec_id;
 }
 
+/* True while the socket has the peer of the series: one of UDP may be connected anew to the same port. */
+static __always_inline bool network_is_peer(const struct sock *sk, const struct network_series *series)
+{
+	const u32 *address = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32;
+
+	if (series->key.transport != NETWORK_UDP)
+		return true;
+	if (sk->__sk_common.skc_family == AF_INET)
+		return sk->__sk_common.skc_daddr == series->key.address[0];
+	if (series->key.family == 4) /* written as one of IPv6 */
+		return address[3] == series->key.address[0];
+	return address[0] == series->key.address[0] && address[1] == series->key.address[1] && address[2] == series->key.address[2] &&
+	       address[3] == series->key.address[3];
+}
+
 /* The series that a connected socket belongs to, for the running thread. */
 static __always_inline u32 network_series_for(struct sock *sk, struct task_struct *task, struct network_socket **found)
 {
@@ -240,7 +269,7 @@ static __always_inline u32 network_series_for(struct sock *sk, struct task_struc
 	if (!socket || socket->port != sk->__sk_common.skc_dport)
 		return network_bind(sk, NETWORK_NO_ROLE);
 	series = network_remembered(socket);
-	if (!series || !network_is_owner(task, series))
+	if (!series || !network_is_owner(task, series) || !network_is_peer(sk, series))
 		return network_bind(sk, NETWORK_NO_ROLE);
 	if (series->epoch != epoch) {
 		if (!network_in_scope(series->key.pid, series->key.exec_id))
