@@ -29,6 +29,7 @@ const enum network_transport *unused_network_transport __attribute__((unused));
 const enum network_operation *unused_network_operation __attribute__((unused));
 const enum network_wait *unused_network_wait __attribute__((unused));
 const enum network_count_kind *unused_network_count_kind __attribute__((unused));
+const enum network_drop *unused_network_drop __attribute__((unused));
 const enum network_loss *unused_network_loss __attribute__((unused));
 
 /* What programs at the tracepoints of system calls are given. */
@@ -329,6 +330,8 @@ static __always_inline int drop(struct sock *sk, u32 reason)
 {
 	struct network_socket *socket = sk ? network_socket_of(sk) : 0;
 
+	if (reason > NETWORK_DROP_ELSEWHERE)
+		reason = NETWORK_DROP_ELSEWHERE;
 	network_count(socket && network_remembered(socket) ? socket->series : 0, NETWORK_DROPS, reason);
 	return 0;
 }

@@ -27,6 +27,12 @@ const (
 	NetworkNetworkCountKindNETWORK_FAILURES NetworkNetworkCountKind = 1
 )
 
+type NetworkNetworkDrop uint32
+
+const (
+	NetworkNetworkDropNETWORK_DROP_ELSEWHERE NetworkNetworkDrop = 65535
+)
+
 type NetworkNetworkHistogram struct {
 	_       structs.HostLayout
 	Sum     uint64
@@ -247,6 +253,7 @@ const (
 	NetworkVarTaskStorage            = "task_storage"
 	NetworkVarUnusedNetworkCountKey  = "unused_network_count_key"
 	NetworkVarUnusedNetworkCountKind = "unused_network_count_kind"
+	NetworkVarUnusedNetworkDrop      = "unused_network_drop"
 	NetworkVarUnusedNetworkHistogram = "unused_network_histogram"
 	NetworkVarUnusedNetworkListener  = "unused_network_listener"
 	NetworkVarUnusedNetworkLoss      = "unused_network_loss"
@@ -369,6 +376,7 @@ type NetworkVariableSpecs struct {
 	TaskStorage            *ebpf.VariableSpec `ebpf:"task_storage"`
 	UnusedNetworkCountKey  *ebpf.VariableSpec `ebpf:"unused_network_count_key"`
 	UnusedNetworkCountKind *ebpf.VariableSpec `ebpf:"unused_network_count_kind"`
+	UnusedNetworkDrop      *ebpf.VariableSpec `ebpf:"unused_network_drop"`
 	UnusedNetworkHistogram *ebpf.VariableSpec `ebpf:"unused_network_histogram"`
 	UnusedNetworkListener  *ebpf.VariableSpec `ebpf:"unused_network_listener"`
 	UnusedNetworkLoss      *ebpf.VariableSpec `ebpf:"unused_network_loss"`
@@ -459,6 +467,7 @@ type NetworkVariables struct {
 	TaskStorage            *ebpf.Variable `ebpf:"task_storage"`
 	UnusedNetworkCountKey  *ebpf.Variable `ebpf:"unused_network_count_key"`
 	UnusedNetworkCountKind *ebpf.Variable `ebpf:"unused_network_count_kind"`
+	UnusedNetworkDrop      *ebpf.Variable `ebpf:"unused_network_drop"`
 	UnusedNetworkHistogram *ebpf.Variable `ebpf:"unused_network_histogram"`
 	UnusedNetworkListener  *ebpf.Variable `ebpf:"unused_network_listener"`
 	UnusedNetworkLoss      *ebpf.Variable `ebpf:"unused_network_loss"`

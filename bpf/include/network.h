@@ -42,6 +42,12 @@ enum network_wait {
 	NETWORK_WAITS = 2,
 };
 
+/* In place of the kernel's reason for a drop. */
+enum network_drop {
+	/* Those of mac80211, openvswitch and so on (enum skb_drop_reason_subsys) are numbered from the beginning again, each. */
+	NETWORK_DROP_ELSEWHERE = 0xffff,
+};
+
 /* What is counted for few series, in a map of its own. */
 enum network_count_kind {
 	NETWORK_DROPS = 0,    /* code is a reason, of the kernel's enum skb_drop_reason */
@@ -49,7 +55,7 @@ enum network_count_kind {
 };
 
 enum network_loss {
-	NETWORK_LOST_SERIES = 0,  /* series that found no place: counted in one of overflow */
+	NETWORK_LOST_SERIES = 0,  /* times that a series found no place, whichever it was: counted in one of overflow */
 	NETWORK_LOST_SOCKETS = 1, /* times that a socket could not be remembered: its series is looked up each time */
 	NETWORK_LOST_THREADS = 2, /* calls whose beginning could not be remembered: without a duration */
 	NETWORK_LOST_COUNTS = 3,  /* drops and failed connects that found no place */

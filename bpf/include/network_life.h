@@ -27,6 +27,21 @@ static __noinline int connecting(struct sock *sk)
 	return 0;
 }
 
+/*
+ * How long a handshake has taken. With TCP_FASTOPEN_CONNECT it begins with the first
+ * write, which may come long after connect(); TCP itself has measured it then, unless
+ * the SYN was sent again.
+ */
+static __always_inline u64 network_handshake_time(const struct sock *sk, u64 began)
+{
+	const struct tcp_sock *tcp = (const struct tcp_sock *)sk;
+	u64 measured = 0;
+
+	if (BPF_CORE_READ_BITFIELD_PROBED(tcp, fastopen_connect))
+		measured = (u64)BPF_CORE_READ(tcp, srtt_us) * 1000 / 8;
+	return measured ? measured : bpf_ktime_get_ns() - began;
+}
+
 /* A handshake is over; who runs is anybody. */
 static __noinline int connected(struct sock *sk, struct network_socket *socket)
 {
@@ -34,7 +49,7 @@ static __noinline int connected(struct sock *sk, struct network_socket *socket)
 	struct network_process who = {};
 	struct network_tuple tuple = {};
 	struct network_record *record;
-	u64 began = socket->time;
+	u64 took = network_handshake_time(sk, socket->time);
 	u32 id;
 
 	socket->connecting = 0;
@@ -52,7 +67,7 @@ static __noinline int connected(struct sock *sk, struct network_socket *socket)
 		series->sample = tuple;
 	record = network_record(id);
 	if (record)
-		network_observe(&record->operations[NETWORK_CONNECT], bpf_ktime_get_ns() - began);
+		network_observe(&record->operations[NETWORK_CONNECT], took);
 	return 0;
 }
 

@@ -45,12 +45,12 @@ static __always_inline void network_observe(struct network_histogram *histogram,
 	asm volatile("" : "+r"(bucket)); /* or the compiler checks another register than it uses */
 	if (bucket >= NETWORK_BUCKETS)
 		return; /* cannot be: tells the verifier so */
-	__sync_fetch_and_add(&histogram->buckets[bucket], 1);
-	__sync_fetch_and_add(&histogram->sum, ns);
 	if (histogram->most < ns)
 		histogram->most = ns;
 	if (histogram->least < ~ns)
 		histogram->least = ~ns;
+	__sync_fetch_and_add(&histogram->sum, ns);
+	__sync_fetch_and_add(&histogram->buckets[bucket], 1); /* last: user space reads at any time, and goes by it */
 }
 
 /* The running CPU's record of a series; 0 of NETWORK_NONE. */

@@ -125,7 +125,7 @@ static __noinline u32 network_find_peer(const struct sock *sk, const struct netw
 	network_read_tuple(&tuple, sk, transport);
 	if (peer && peer->port)
 		network_to(&tuple, peer);
-	if (!tuple.remote_port && transport == NETWORK_UDP)
+	if (!tuple.remote_port && (transport == NETWORK_UDP || (transport == NETWORK_TCP && network_state_of(sk) != TCP_LISTEN)))
 		return NETWORK_NONE;
 	if (!role)
 		role = network_role_of(sk, &tuple);

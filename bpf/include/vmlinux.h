@@ -212,6 +212,7 @@ struct inet_sock {
 
 struct tcp_sock {
 	u32 srtt_us; /* eight times the smoothed round-trip time, µs */
+	u8 fastopen_connect : 1;
 };
 
 struct tcp_skb_cb {

@@ -253,3 +253,43 @@ func TestConnectAskedTwice(t *testing.T) {
 		require.EqualValues(t, 1, w.histogram(client, "ebpf.network.operation.duration", "ebpf.operation=connect").Count)
 	})
 }
+
+// TestHandshakeThatWaitsForData holds that a handshake which begins with the first write (TCP_FASTOPEN_CONNECT) takes no
+// longer because that comes late.
+func TestHandshakeThatWaitsForData(t *testing.T) {
+	const late = 500 * time.Millisecond
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		n := nettest.New(t)
+		n.Sysctl(t, "/proc/sys/net/ipv4/tcp_fastopen", "3")
+		server, client := nettest.Start(t, n), nettest.Start(t, n)
+		l := listener(server, nil, 16)
+		l.SetOption(unix.IPPROTO_TCP, unix.TCP_FASTOPEN, 16)
+		for range 2 { // the first one is given a cookie
+			from := client.Open("tcp4")
+			from.SetOption(unix.IPPROTO_TCP, unix.TCP_FASTOPEN_CONNECT, 1)
+			require.Empty(t, from.TryConnect(l.Local).Errno)
+			client.Sleep(late)
+			from.Write(nettest.Transfer{How: "write", Bytes: 100})
+			l.Accept().Read(nettest.Transfer{How: "read", Bytes: 100})
+		}
+		require.Positive(t, n.Counters(t)["TcpExtTCPFastOpenActive"], "the second one has waited")
+		w.report()
+		connects := w.histogram(client, "ebpf.network.operation.duration", "ebpf.operation=connect")
+		require.EqualValues(t, 2, connects.Count)
+		require.Less(t, connects.Max, late.Seconds())
+	})
+}
+
+// TestCloseOfNothing holds that the end of a socket that was never connected is no peer's.
+func TestCloseOfNothing(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		p := nettest.Start(t, nettest.New(t))
+		p.Open("tcp4").Close()
+		p.Listen("tcp4", loopback).Close()
+		w.report()
+		require.Empty(t, w.points(p, "ebpf.network.operation.duration", "ebpf.role=client"))
+		require.EqualValues(t, 1, w.histogram(p, "ebpf.network.operation.duration", "ebpf.operation=close", "ebpf.role=server").Count)
+	})
+}
