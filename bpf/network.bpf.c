@@ -381,7 +381,7 @@ int count_file(struct bpf_iter__task_file *ctx)
 	struct network_socket *socket;
 	struct sock *sk;
 
-	if (!ctx->task || !file || (file->f_inode->i_mode & S_IFMT) != S_IFSOCK)
+	if (!ctx->task || !file)
 		return 0;
 	sk = network_sock_of_file(file);
 	if (!sk)

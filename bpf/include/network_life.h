@@ -53,7 +53,7 @@ static __noinline int connected(struct sock *sk, struct network_socket *socket)
 	u32 id;
 
 	socket->connecting = 0;
-	socket->time = 0;
+	socket->time = network_rtt_due(sk);
 	if (!series)
 		return 0;
 	network_owner(&who, series);
@@ -81,6 +81,7 @@ static __noinline int not_connected(const struct sock *sk, struct network_socket
 	struct network_thread *thread = error ? 0 : network_thread_of(network_task());
 
 	socket->connecting = 0;
+	socket->time = network_rtt_due(sk);
 	if (thread && thread->since && thread->sock && thread->messages == NETWORK_HANDSHAKE_SOCKET)
 		thread->messages = NETWORK_HANDSHAKE_NONE;
 	else
@@ -144,6 +145,7 @@ static __always_inline void count_open(struct sock *sk, struct network_socket *s
 {
 	struct network_series *series;
 	struct network_record *record;
+	u8 state;
 
 	sockets_seen += 1;
 	if (network_is_unclaimed(socket) && BPF_CORE_READ(sk, sk_socket))
@@ -151,9 +153,13 @@ static __always_inline void count_open(struct sock *sk, struct network_socket *s
 	series = network_remembered(socket);
 	if (!series)
 		return;
-	if (socket_storage && network_has_subflows(sk))
-		return; /* its subflows are counted, where they are found: they have no files */
-	series->open[network_state_of(sk) & (NETWORK_STATES - 1)] += 1;
+	if (socket_storage && series->key.transport == NETWORK_TCP && socket->time == NETWORK_NEVER)
+		return; /* one of MPTCP: its subflows are counted, where they are found: they have no files */
+	if (series->key.transport == NETWORK_TCP) /* mostly, and less of the socket is read */
+		state = BPF_CORE_READ(sk, __sk_common.skc_state);
+	else
+		state = network_state_of(sk);
+	series->open[state & (NETWORK_STATES - 1)] += 1;
 	record = network_record(socket->series);
 	if (record)
 		network_look_at_rtt(record, sk, socket, bpf_ktime_get_ns());
