@@ -5,6 +5,8 @@
 package network
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"testing"
 	"time"
@@ -146,6 +148,9 @@ func TestOutOfScope(t *testing.T) {
 // TestMPTCP holds that a connection of MPTCP is told once on each side, whether the other one speaks it or not, and its
 // round-trip time.
 func TestMPTCP(t *testing.T) {
+	if _, err := os.Stat("/proc/sys/net/mptcp"); errors.Is(err, fs.ErrNotExist) {
+		t.Skip("the kernel has no MPTCP")
+	}
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		for _, kind := range []string{"mptcp4", "tcp4"} {
 			w := start()
