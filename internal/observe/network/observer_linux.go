@@ -287,5 +287,6 @@ func (o *Observer) HeldBytes() uint64 { return o.table.held.Load() }
 func (o *Observer) Close() error {
 	err := errors.Join(closeAll(o.attached), o.table.close())
 	o.coll.Close()
+	o.warnings.Close()
 	return err
 }
