@@ -33,6 +33,12 @@ const (
 	NetworkNetworkCountKindNETWORK_FAILURES NetworkNetworkCountKind = 1
 )
 
+type NetworkNetworkDrop uint32
+
+const (
+	NetworkNetworkDropNETWORK_DROP_ELSEWHERE NetworkNetworkDrop = 65535
+)
+
 type NetworkNetworkHistogram struct {
 	_       structs.HostLayout
 	Sum     uint64
@@ -58,6 +64,13 @@ type NetworkNetworkKey struct {
 	Overflow      uint8
 	Unused        uint16
 	Unused2       uint32
+}
+
+type NetworkNetworkListener struct {
+	_       structs.HostLayout
+	Who     NetworkNetworkProcess
+	Sockets uint32
+	Unused  uint32
 }
 
 type NetworkNetworkLoss uint32
@@ -241,6 +254,7 @@ const (
 	NetworkMapNetworkLosses          = "network_losses"
 	NetworkMapNetworkPieces          = "network_pieces"
 	NetworkMapNetworkPlaces          = "network_places"
+	NetworkMapNetworkReceivers       = "network_receivers"
 	NetworkMapNetworkRecords         = "network_records"
 	NetworkMapNetworkScratch         = "network_scratch"
 	NetworkMapNetworkSocketAddresses = "network_socket_addresses"
@@ -295,7 +309,9 @@ const (
 	NetworkVarTaskStorage            = "task_storage"
 	NetworkVarUnusedNetworkCountKey  = "unused_network_count_key"
 	NetworkVarUnusedNetworkCountKind = "unused_network_count_kind"
+	NetworkVarUnusedNetworkDrop      = "unused_network_drop"
 	NetworkVarUnusedNetworkHistogram = "unused_network_histogram"
+	NetworkVarUnusedNetworkListener  = "unused_network_listener"
 	NetworkVarUnusedNetworkLoss      = "unused_network_loss"
 	NetworkVarUnusedNetworkOperation = "unused_network_operation"
 	NetworkVarUnusedNetworkPiece     = "unused_network_piece"
@@ -392,6 +408,7 @@ type NetworkMapSpecs struct {
 	NetworkLosses          *ebpf.MapSpec `ebpf:"network_losses"`
 	NetworkPieces          *ebpf.MapSpec `ebpf:"network_pieces"`
 	NetworkPlaces          *ebpf.MapSpec `ebpf:"network_places"`
+	NetworkReceivers       *ebpf.MapSpec `ebpf:"network_receivers"`
 	NetworkRecords         *ebpf.MapSpec `ebpf:"network_records"`
 	NetworkScratch         *ebpf.MapSpec `ebpf:"network_scratch"`
 	NetworkSocketAddresses *ebpf.MapSpec `ebpf:"network_socket_addresses"`
@@ -425,7 +442,9 @@ type NetworkVariableSpecs struct {
 	TaskStorage            *ebpf.VariableSpec `ebpf:"task_storage"`
 	UnusedNetworkCountKey  *ebpf.VariableSpec `ebpf:"unused_network_count_key"`
 	UnusedNetworkCountKind *ebpf.VariableSpec `ebpf:"unused_network_count_kind"`
+	UnusedNetworkDrop      *ebpf.VariableSpec `ebpf:"unused_network_drop"`
 	UnusedNetworkHistogram *ebpf.VariableSpec `ebpf:"unused_network_histogram"`
+	UnusedNetworkListener  *ebpf.VariableSpec `ebpf:"unused_network_listener"`
 	UnusedNetworkLoss      *ebpf.VariableSpec `ebpf:"unused_network_loss"`
 	UnusedNetworkOperation *ebpf.VariableSpec `ebpf:"unused_network_operation"`
 	UnusedNetworkPiece     *ebpf.VariableSpec `ebpf:"unused_network_piece"`
@@ -467,6 +486,7 @@ type NetworkMaps struct {
 	NetworkLosses          *ebpf.Map `ebpf:"network_losses"`
 	NetworkPieces          *ebpf.Map `ebpf:"network_pieces"`
 	NetworkPlaces          *ebpf.Map `ebpf:"network_places"`
+	NetworkReceivers       *ebpf.Map `ebpf:"network_receivers"`
 	NetworkRecords         *ebpf.Map `ebpf:"network_records"`
 	NetworkScratch         *ebpf.Map `ebpf:"network_scratch"`
 	NetworkSocketAddresses *ebpf.Map `ebpf:"network_socket_addresses"`
@@ -489,6 +509,7 @@ func (m *NetworkMaps) Close() error {
 		m.NetworkLosses,
 		m.NetworkPieces,
 		m.NetworkPlaces,
+		m.NetworkReceivers,
 		m.NetworkRecords,
 		m.NetworkScratch,
 		m.NetworkSocketAddresses,
@@ -523,7 +544,9 @@ type NetworkVariables struct {
 	TaskStorage            *ebpf.Variable `ebpf:"task_storage"`
 	UnusedNetworkCountKey  *ebpf.Variable `ebpf:"unused_network_count_key"`
 	UnusedNetworkCountKind *ebpf.Variable `ebpf:"unused_network_count_kind"`
+	UnusedNetworkDrop      *ebpf.Variable `ebpf:"unused_network_drop"`
 	UnusedNetworkHistogram *ebpf.Variable `ebpf:"unused_network_histogram"`
+	UnusedNetworkListener  *ebpf.Variable `ebpf:"unused_network_listener"`
 	UnusedNetworkLoss      *ebpf.Variable `ebpf:"unused_network_loss"`
 	UnusedNetworkOperation *ebpf.Variable `ebpf:"unused_network_operation"`
 	UnusedNetworkPiece     *ebpf.Variable `ebpf:"unused_network_piece"`
