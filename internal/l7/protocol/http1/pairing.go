@@ -67,11 +67,11 @@ func (p *parser) doubtful() bool { return p.lossy && p.pipelined }
 
 // trustAgain trusts the order of responses again when nothing of before the request that begins can be on its way.
 func (p *parser) trustAgain() {
-	if p.requests.unsure || p.requests.first-p.last < p.sink.Limits.Quiet {
+	if p.requests.idle < p.sink.Limits.Quiet {
 		return
 	}
-	if p.doubtful() && !p.response.active {
-		p.flush(func(*request) (l7.Outcome, bool) { return l7.Lost, true })
+	if p.doubtful() {
+		p.miss(&p.responses, p.last)
 		p.pending.Clear()
 	}
 	if p.pending.Len() == 0 {
@@ -278,6 +278,7 @@ func (p *parser) lose(r *reader, piece *l7.Piece) {
 	if at == 0 {
 		at = math.MaxInt64 // anything may have been lost
 	}
+	p.last = max(p.last, min(at, piece.Began))
 	p.miss(r, at)
 }
 

@@ -34,6 +34,7 @@ type reader struct {
 	left   int64    // bytes left of the body or chunk
 	first  int64    // time of the first byte of the start line
 	begin  int64    // and its offset
+	idle   int64    // ns before it in which the connection was quiet
 	last   int64    // time of the last byte of the last piece
 	cur    *message // being read, or nil if it is not kept
 }
@@ -111,6 +112,7 @@ func (p *parser) readStart(r *reader, piece *l7.Piece) bool {
 	}
 	if !r.stream.Carrying() {
 		r.first, r.begin = piece.First(), r.stream.Offset()
+		r.idle = r.first - p.last
 	}
 	line, got := r.stream.Line()
 	switch {
