@@ -180,7 +180,8 @@ type NetworkNetworkSocket struct {
 	Stream     uint32
 	Protocol   uint8
 	Lost       uint8
-	Unused     uint16
+	Tiny       uint8
+	Unused     uint8
 }
 
 type NetworkNetworkThread struct {

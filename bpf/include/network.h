@@ -204,7 +204,8 @@ struct network_socket {
 	u32 stream;    /* by chance: tells the socket from a later one at its address */
 	u8 protocol;   /* enum network_protocol */
 	u8 lost;       /* 1: a piece was lost since the last one that was told */
-	u16 unused;
+	u8 tiny;       /* a bit for each direction whose last piece was too short to tell what it begins */
+	u8 unused;
 };
 
 /* Where a transfer has its bytes: count pieces of memory in a list, or where count is 0 one at base. */

@@ -2,8 +2,9 @@
 /*
  * What connections carry: which protocol, by the first bytes of each transfer, and of
  * those that are known the beginning of each transfer for user space to parse. A
- * transfer that begins a message leaves the kernel up to capture_bytes, one that goes
- * on with one up to CAPTURE_NEXT: its length is what counts then.
+ * transfer that begins a message, or follows one of a few bytes, leaves the kernel up
+ * to capture_bytes, one that goes on with a message up to CAPTURE_NEXT: its length is
+ * what counts then.
  */
 #ifndef EBPFRECEIVER_NETWORK_CAPTURE_H
 #define EBPFRECEIVER_NETWORK_CAPTURE_H
@@ -272,8 +273,13 @@ static __noinline int capture(struct capture_transfer *transfer)
 	want = capture_bytes;
 	if (want > transfer->length)
 		want = transfer->length;
-	if (begins && taken < want)
+	/* Go's server reads the first byte of a request by itself, to see whether the client has gone. */
+	if ((begins || socket->tiny & (1 << transfer->kind)) && taken < want)
 		taken = capture_take(scratch, &transfer->from, want);
+	if (transfer->length < CAPTURE_FIRST)
+		socket->tiny |= 1 << transfer->kind;
+	else
+		socket->tiny &= ~(1 << transfer->kind);
 	scratch->piece.began = transfer->began;
 	scratch->piece.ended = transfer->ended;
 	scratch->piece.length = transfer->length;
