@@ -27,7 +27,7 @@ func TestPiecesAreOrdered(t *testing.T) {
 		w.take(now, func(p *piece, data []byte) { got = append(got, fmt.Sprintf("%d %s", p.Kind, data)) })
 		return got
 	}
-	w.add(rawPiece(piece{Kind: 0, Began: 2 * ms, Ended: 11 * ms}, "response"))  // a read that waited
+	w.add(rawPiece(piece{Kind: 0, Began: 2 * ms, Ended: 11 * ms}, "response")) // a read that waited
 	w.add(rawPiece(piece{Kind: 1, Began: 10 * ms, Ended: 30 * ms}, "request")) // a write that was preempted
 	w.add(rawPiece(piece{Kind: 1, Began: 40 * ms, Ended: 41 * ms}, "next"))
 	w.add([]byte("no record"))
