@@ -93,7 +93,7 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 			err = errors.Join(err, o.Close())
 		}
 	}()
-	if err := o.table.open(o.coll, o.plan, host); err != nil {
+	if err := o.table.open(o.coll, o.plan, shared[bindings.ProcessMapScope], host); err != nil {
 		return nil, err
 	}
 	if config.ResolveNAT {
@@ -186,10 +186,14 @@ func (o *Observer) countSockets() error {
 func (o *Observer) Report(until time.Time) model.Findings {
 	o.failed = errors.Join(o.table.discover(), o.table.join(), o.countSockets(), o.table.read())
 	if o.failed == nil {
+		o.failed = o.table.leaveOut()
+	}
+	found := model.Findings{Metrics: o.table.metrics(until, o.reasons, o.config.Only)}
+	if o.failed == nil {
 		o.failed = o.table.takeBack()
 	}
 	o.tellUnresolved()
-	return model.Findings{Metrics: o.table.metrics(until, o.reasons, o.config.Only)}
+	return found
 }
 
 // tellUnresolved warns why connection tracking could not be asked about peers.
