@@ -56,7 +56,7 @@ var deeds = map[string]func(order) (Outcome, error){
 		fd, err := unix.Dup(o.Socket)
 		return Outcome{Socket: fd}, err
 	},
-	"pass": pass, "receive": receive, "exec": execute, "fork": fork, "storm": storm, "absorb": absorb,
+	"pass": pass, "receive": receive, "exec": execute, "fork": fork, "storm": storm, "absorb": absorb, "hoard": hoard,
 	"sendbuffer": func(o order) (Outcome, error) {
 		return Outcome{}, unix.SetsockoptInt(o.Socket, unix.SOL_SOCKET, unix.SO_SNDBUF, o.Value)
 	},

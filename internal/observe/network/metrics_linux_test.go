@@ -22,19 +22,24 @@ func TestPlan(t *testing.T) {
 		want      plan
 	}{
 		{0, 2, plan{series: minSeries, shards: 1, sockets: minSockets}},
-		{16, 2, plan{series: 1931, shards: 1, sockets: minSockets}},
-		{32, 2, plan{series: 2385, shards: 2, sockets: minSockets}},
-		{32, 128, plan{series: 2385, shards: 2, sockets: minSockets}},
-		{512, 128, plan{series: 6010, shards: 16, sockets: minSockets}},
+		{16, 2, plan{series: 2170, shards: 1, sockets: minSockets}},
+		{32, 2, plan{series: 2560, shards: 2, sockets: minSockets}},
+		{32, 128, plan{series: 2560, shards: 2, sockets: minSockets}},
+		{512, 128, plan{series: 6075, shards: 16, sockets: minSockets}},
 		{4096, 1, plan{series: maxSeries, shards: 1, sockets: minSockets}},
 	} {
 		got := newPlan(c.megabytes<<20, 0, c.cpus)
+		c.want.ends = minEnds
 		require.Equal(t, c.want, got, "%d MiB, %d CPUs", c.megabytes, c.cpus)
 		if got.series > minSeries {
-			require.LessOrEqual(t, got.bytes(features{socketStorage: true, taskStorage: true}), c.megabytes<<20/tableShare)
+			rest := got.bytes(features{socketStorage: true, taskStorage: true}) - minEnds*endBytes
+			require.LessOrEqual(t, rest, c.megabytes<<20/tableShare)
 		}
 	}
-	require.EqualValues(t, 64<<20/socketBytes, newPlan(0, 64<<20, 1).sockets)
+	many := newPlan(0, 64<<20, 1)
+	require.EqualValues(t, (64<<20)*16/(384*16+160), many.sockets)
+	require.Equal(t, many.sockets/16, many.ends)
+	require.LessOrEqual(t, many.sockets*socketBytes+many.ends*endBytes, uint32(64<<20))
 }
 
 func TestAttributes(t *testing.T) {
@@ -91,6 +96,22 @@ func TestTotals(t *testing.T) {
 	require.Nil(t, value(&histogram{}))
 	require.False(t, sum.same(&one))
 	require.True(t, sum.same(&sum))
+}
+
+// TestExtremesAreWithinBuckets holds that a least and a most that the kernel has not
+// written yet, or has written over, are told as what the buckets say.
+func TestExtremesAreWithinBuckets(t *testing.T) {
+	h := histogram{Sum: 3000}
+	h.Buckets[1] = 1
+	got := value(&h)
+	require.Equal(t, []float64{2e-6, 1e-6}, []float64{got.Min, got.Max}, "nothing is written yet")
+	h.Buckets[3] = 1
+	h.Most, h.Least = 1500, ^uint64(1500) // another CPU's 7 µs were written over
+	got = value(&h)
+	require.Equal(t, []float64{1.5e-6, 5e-6}, []float64{got.Min, got.Max})
+	h.Buckets[22] = 1
+	h.Most = 40_000_000_000
+	require.InDelta(t, 40, value(&h).Max, 1e-12)
 }
 
 func TestReasons(t *testing.T) {
