@@ -254,6 +254,7 @@ int BPF_PROG(state_changes, struct sock *sk, int before, int after)
 	} else if (socket && socket->connecting && after == TCP_CLOSE) {
 		network_count(socket->series, NETWORK_FAILURES, BPF_CORE_READ(sk, sk_err));
 		socket->connecting = 0;
+		socket->time = network_rtt_due(sk);
 	}
 	return 0;
 }
@@ -368,7 +369,7 @@ int count_file(struct bpf_iter__task_file *ctx)
 	struct network_socket *socket;
 	struct sock *sk;
 
-	if (!ctx->task || !file || (file->f_inode->i_mode & S_IFMT) != S_IFSOCK)
+	if (!ctx->task || !file)
 		return 0;
 	sk = network_sock_of_file(file);
 	if (!sk)

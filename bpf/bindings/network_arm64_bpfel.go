@@ -107,12 +107,12 @@ const (
 
 type NetworkNetworkSeries struct {
 	_          structs.HostLayout
-	Key        NetworkNetworkKey
-	Sample     NetworkNetworkTuple
-	_          [4]byte
 	Created    uint64
 	Generation uint32
 	Epoch      uint32
+	Key        NetworkNetworkKey
+	Sample     NetworkNetworkTuple
+	Unused     uint32
 	Open       [16]uint32
 }
 
@@ -134,11 +134,11 @@ type NetworkNetworkThread struct {
 	Arrived  uint64
 	Switches uint64
 	Sock     uint64
-	Address  uint64
 	Call     uint32
-	Series   uint32
 	Epoch    uint32
 	Messages uint32
+	Series   uint32
+	Address  uint64
 	Role     uint32
 	Unused   uint32
 }
@@ -236,6 +236,7 @@ const (
 	NetworkVarSocketStorage          = "socket_storage"
 	NetworkVarSocketsKnown           = "sockets_known"
 	NetworkVarSocketsSeen            = "sockets_seen"
+	NetworkVarSocketsUndecided       = "sockets_undecided"
 	NetworkVarTaskStorage            = "task_storage"
 	NetworkVarUnusedNetworkCountKey  = "unused_network_count_key"
 	NetworkVarUnusedNetworkCountKind = "unused_network_count_kind"
@@ -356,6 +357,7 @@ type NetworkVariableSpecs struct {
 	SocketStorage          *ebpf.VariableSpec `ebpf:"socket_storage"`
 	SocketsKnown           *ebpf.VariableSpec `ebpf:"sockets_known"`
 	SocketsSeen            *ebpf.VariableSpec `ebpf:"sockets_seen"`
+	SocketsUndecided       *ebpf.VariableSpec `ebpf:"sockets_undecided"`
 	TaskStorage            *ebpf.VariableSpec `ebpf:"task_storage"`
 	UnusedNetworkCountKey  *ebpf.VariableSpec `ebpf:"unused_network_count_key"`
 	UnusedNetworkCountKind *ebpf.VariableSpec `ebpf:"unused_network_count_kind"`
@@ -443,6 +445,7 @@ type NetworkVariables struct {
 	SocketStorage          *ebpf.Variable `ebpf:"socket_storage"`
 	SocketsKnown           *ebpf.Variable `ebpf:"sockets_known"`
 	SocketsSeen            *ebpf.Variable `ebpf:"sockets_seen"`
+	SocketsUndecided       *ebpf.Variable `ebpf:"sockets_undecided"`
 	TaskStorage            *ebpf.Variable `ebpf:"task_storage"`
 	UnusedNetworkCountKey  *ebpf.Variable `ebpf:"unused_network_count_key"`
 	UnusedNetworkCountKind *ebpf.Variable `ebpf:"unused_network_count_kind"`

@@ -102,12 +102,14 @@ struct network_process {
 	u32 exec_id;
 };
 
+/* What each call reads of it is in one cache line: its beginning, and whose it is. */
 struct network_series {
-	struct network_key key;
-	struct network_tuple sample; /* one of its connections; its netns is always set */
 	u64 created;    /* CLOCK_MONOTONIC, ns; 0: the place is free */
 	u32 generation; /* counted up by user space */
 	u32 epoch;      /* when its process's scope was last looked at */
+	struct network_key key;
+	struct network_tuple sample; /* one of its connections; its netns is always set */
+	u32 unused;
 	u32 open[NETWORK_STATES]; /* sockets by state; counted anew for each report */
 };
 
@@ -142,7 +144,7 @@ struct network_count_key {
  * tells.
  */
 struct network_socket {
-	u64 time; /* CLOCK_MONOTONIC, ns: when the handshake began that is going on, else when to look at the round-trip time again */
+	u64 time; /* CLOCK_MONOTONIC, ns: when the handshake began that is going on, else when to look at the round-trip time next */
 	u32 series;
 	u32 generation;
 	u16 port;      /* sock_common.skc_dport: a socket may be connected anew */
@@ -151,18 +153,18 @@ struct network_socket {
 	u32 round;     /* in which it was counted last, where sockets are found by their files */
 };
 
-/* What is remembered of a thread in a system call. */
+/* What is remembered of a thread in a system call; first what each transfer needs. */
 struct network_thread {
 	u64 since;      /* CLOCK_MONOTONIC, ns; 0: in none */
 	u64 ran;        /* CPU time, ns, that it had used then when it came to its CPU; see network_ran */
 	u64 arrived;    /* when that was */
 	u64 switches;   /* task_struct.nvcsw then */
 	u64 sock;       /* that the end of the call is about */
-	u64 address;    /* in user space, of where connect() goes */
 	u32 call;       /* number of the system call */
-	u32 series;     /* that the call is counted for, of a close */
 	u32 epoch;      /* when its process's scope was last looked at */
 	u32 messages;   /* of a call that may transfer several: how many were */
+	u32 series;     /* that the call is counted for, of a close */
+	u64 address;    /* in user space, of where connect() goes */
 	u32 role;       /* of the socket, where sock is one that is not connected */
 	u32 unused;
 };

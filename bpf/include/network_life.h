@@ -38,7 +38,7 @@ static __noinline int connected(struct sock *sk, struct network_socket *socket)
 	u32 id;
 
 	socket->connecting = 0;
-	socket->time = 0;
+	socket->time = network_rtt_due(sk);
 	if (!series)
 		return 0;
 	network_owner(&who, series);
@@ -86,11 +86,16 @@ static __always_inline void count_open(struct sock *sk, struct network_socket *s
 {
 	struct network_series *series = network_remembered(socket);
 	struct network_record *record;
+	u8 state;
 
 	sockets_seen += 1;
 	if (!series)
 		return;
-	series->open[network_state_of(sk) & (NETWORK_STATES - 1)] += 1;
+	if (series->key.transport == NETWORK_TCP) /* mostly, and less of the socket is read */
+		state = BPF_CORE_READ(sk, __sk_common.skc_state);
+	else
+		state = network_state_of(sk);
+	series->open[state & (NETWORK_STATES - 1)] += 1;
 	record = network_record(socket->series);
 	if (record)
 		network_look_at_rtt(record, sk, socket, bpf_ktime_get_ns());

@@ -220,12 +220,15 @@ static __always_inline u32 network_series_for(struct sock *sk, struct task_struc
 	return socket->series;
 }
 
-/* Looks at the round-trip time of a connection from time to time while it is used. */
+/*
+ * Looks at the round-trip time of a connection from time to time while it is used.
+ * What is found by a socket's address may be of another one that was there before.
+ */
 static __always_inline void network_look_at_rtt(struct network_record *record, struct sock *sk, struct network_socket *socket, u64 now)
 {
 	u32 srtt;
 
-	if (!socket || socket->connecting || socket->time > now || BPF_CORE_READ(sk, sk_protocol) != IPPROTO_TCP)
+	if (!socket || socket->connecting || socket->time > now || (!socket_storage && network_rtt_due(sk)))
 		return;
 	srtt = BPF_CORE_READ((struct tcp_sock *)sk, srtt_us);
 	if (!srtt)

@@ -109,10 +109,26 @@ struct files_struct {
 struct return_instance {
 	unsigned long func;  /* the function that was entered */
 	unsigned long stack; /* the stack pointer then */
+	unsigned long orig_ret_vaddr; /* where it would have returned to */
+	struct return_instance *next;
 };
 
 struct uprobe_task {
 	struct return_instance *return_instances;
+	unsigned long vaddr;     /* of the instruction that is executed elsewhere */
+	unsigned long xol_vaddr; /* there */
+};
+
+struct xol_area {
+	unsigned long vaddr;
+};
+
+struct uprobes_state {
+	struct xol_area *xol_area;
+};
+
+struct mm_struct {
+	struct uprobes_state uprobes_state;
 };
 
 struct sched_entity {
@@ -127,6 +143,7 @@ struct sched_info {
 
 struct task_struct {
 	struct uprobe_task *utask;
+	struct mm_struct *mm;
 	s32 pid;
 	s32 tgid;
 	unsigned int flags;

@@ -5,10 +5,12 @@
 package network
 
 import (
+	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
@@ -59,6 +61,30 @@ func TestOpenConnections(t *testing.T) {
 		require.EqualValues(t, 7, w.sum(client, "ebpf.network.io"), "it begins anew")
 		require.WithinDuration(t, time.Now(), w.points(client, "ebpf.network.io")[0].Start, 3*time.Second)
 	})
+}
+
+// TestWalksEnd holds that sockets from before the start are not looked for again once all who have one were decided
+// upon, and are while somebody was not.
+func TestWalksEnd(t *testing.T) {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, unix.Close(socket)) }()
+	w := watch(t, config(), nil)
+	require.Equal(t, 1, w.adopted, "nobody was decided upon at the start")
+	require.Eventually(t, func() bool { // a process that has just begun was not
+		asked, err := w.tracker.Decided()
+		require.NoError(t, err)
+		for _, pid := range asked {
+			require.NoError(t, w.tracker.Decide(pid, lifecycle.ScopeNone))
+		}
+		w.adopted = 0
+		require.NoError(t, w.adopt())
+		return w.adopted == adoptions
+	}, 10*time.Second, time.Millisecond)
+	require.NoError(t, w.tracker.Forget(uint32(os.Getpid())))
+	w.adopted = 0
+	require.NoError(t, w.adopt())
+	require.Equal(t, 1, w.adopted, "this process was not decided upon")
 }
 
 // TestSocketsFromBefore holds that sockets which were open before the start are told, with their role, before they are

@@ -26,7 +26,7 @@ import (
 // watching is an observer that runs, and those who decide what it sees.
 type watching struct {
 	*Observer
-	t       *testing.T
+	t       testing.TB
 	tracker *lifecycle.Tracker
 	last    model.Findings
 	// missedBefore is how often programs did not run before the test.
@@ -47,7 +47,7 @@ func watch(t *testing.T, config Config, change func(*features)) *watching {
 }
 
 // observing is an observer that does not end with the test.
-func observing(t *testing.T, config Config, change func(*features)) *watching {
+func observing(t testing.TB, config Config, change func(*features)) *watching {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("loading BPF programs needs root")
