@@ -27,6 +27,12 @@ const (
 	NetworkNetworkCountKindNETWORK_FAILURES NetworkNetworkCountKind = 1
 )
 
+type NetworkNetworkDrop uint32
+
+const (
+	NetworkNetworkDropNETWORK_DROP_ELSEWHERE NetworkNetworkDrop = 65535
+)
+
 type NetworkNetworkHistogram struct {
 	_       structs.HostLayout
 	Sum     uint64
@@ -52,6 +58,13 @@ type NetworkNetworkKey struct {
 	Overflow      uint8
 	Unused        uint16
 	Unused2       uint32
+}
+
+type NetworkNetworkListener struct {
+	_       structs.HostLayout
+	Who     NetworkNetworkProcess
+	Sockets uint32
+	Unused  uint32
 }
 
 type NetworkNetworkLoss uint32
@@ -191,6 +204,7 @@ const (
 	NetworkMapNetworkListeners       = "network_listeners"
 	NetworkMapNetworkLosses          = "network_losses"
 	NetworkMapNetworkPlaces          = "network_places"
+	NetworkMapNetworkReceivers       = "network_receivers"
 	NetworkMapNetworkRecords         = "network_records"
 	NetworkMapNetworkSocketAddresses = "network_socket_addresses"
 	NetworkMapNetworkSockets         = "network_sockets"
@@ -240,7 +254,9 @@ const (
 	NetworkVarTaskStorage            = "task_storage"
 	NetworkVarUnusedNetworkCountKey  = "unused_network_count_key"
 	NetworkVarUnusedNetworkCountKind = "unused_network_count_kind"
+	NetworkVarUnusedNetworkDrop      = "unused_network_drop"
 	NetworkVarUnusedNetworkHistogram = "unused_network_histogram"
+	NetworkVarUnusedNetworkListener  = "unused_network_listener"
 	NetworkVarUnusedNetworkLoss      = "unused_network_loss"
 	NetworkVarUnusedNetworkOperation = "unused_network_operation"
 	NetworkVarUnusedNetworkRecord    = "unused_network_record"
@@ -332,6 +348,7 @@ type NetworkMapSpecs struct {
 	NetworkListeners       *ebpf.MapSpec `ebpf:"network_listeners"`
 	NetworkLosses          *ebpf.MapSpec `ebpf:"network_losses"`
 	NetworkPlaces          *ebpf.MapSpec `ebpf:"network_places"`
+	NetworkReceivers       *ebpf.MapSpec `ebpf:"network_receivers"`
 	NetworkRecords         *ebpf.MapSpec `ebpf:"network_records"`
 	NetworkSocketAddresses *ebpf.MapSpec `ebpf:"network_socket_addresses"`
 	NetworkSockets         *ebpf.MapSpec `ebpf:"network_sockets"`
@@ -361,7 +378,9 @@ type NetworkVariableSpecs struct {
 	TaskStorage            *ebpf.VariableSpec `ebpf:"task_storage"`
 	UnusedNetworkCountKey  *ebpf.VariableSpec `ebpf:"unused_network_count_key"`
 	UnusedNetworkCountKind *ebpf.VariableSpec `ebpf:"unused_network_count_kind"`
+	UnusedNetworkDrop      *ebpf.VariableSpec `ebpf:"unused_network_drop"`
 	UnusedNetworkHistogram *ebpf.VariableSpec `ebpf:"unused_network_histogram"`
+	UnusedNetworkListener  *ebpf.VariableSpec `ebpf:"unused_network_listener"`
 	UnusedNetworkLoss      *ebpf.VariableSpec `ebpf:"unused_network_loss"`
 	UnusedNetworkOperation *ebpf.VariableSpec `ebpf:"unused_network_operation"`
 	UnusedNetworkRecord    *ebpf.VariableSpec `ebpf:"unused_network_record"`
@@ -399,6 +418,7 @@ type NetworkMaps struct {
 	NetworkListeners       *ebpf.Map `ebpf:"network_listeners"`
 	NetworkLosses          *ebpf.Map `ebpf:"network_losses"`
 	NetworkPlaces          *ebpf.Map `ebpf:"network_places"`
+	NetworkReceivers       *ebpf.Map `ebpf:"network_receivers"`
 	NetworkRecords         *ebpf.Map `ebpf:"network_records"`
 	NetworkSocketAddresses *ebpf.Map `ebpf:"network_socket_addresses"`
 	NetworkSockets         *ebpf.Map `ebpf:"network_sockets"`
@@ -419,6 +439,7 @@ func (m *NetworkMaps) Close() error {
 		m.NetworkListeners,
 		m.NetworkLosses,
 		m.NetworkPlaces,
+		m.NetworkReceivers,
 		m.NetworkRecords,
 		m.NetworkSocketAddresses,
 		m.NetworkSockets,
@@ -449,7 +470,9 @@ type NetworkVariables struct {
 	TaskStorage            *ebpf.Variable `ebpf:"task_storage"`
 	UnusedNetworkCountKey  *ebpf.Variable `ebpf:"unused_network_count_key"`
 	UnusedNetworkCountKind *ebpf.Variable `ebpf:"unused_network_count_kind"`
+	UnusedNetworkDrop      *ebpf.Variable `ebpf:"unused_network_drop"`
 	UnusedNetworkHistogram *ebpf.Variable `ebpf:"unused_network_histogram"`
+	UnusedNetworkListener  *ebpf.Variable `ebpf:"unused_network_listener"`
 	UnusedNetworkLoss      *ebpf.Variable `ebpf:"unused_network_loss"`
 	UnusedNetworkOperation *ebpf.Variable `ebpf:"unused_network_operation"`
 	UnusedNetworkRecord    *ebpf.Variable `ebpf:"unused_network_record"`

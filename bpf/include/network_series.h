@@ -44,12 +44,12 @@ static __always_inline void network_observe(struct network_histogram *histogram,
 	asm volatile("" : "+r"(bucket)); /* or the compiler checks another register than it uses */
 	if (bucket >= NETWORK_BUCKETS)
 		return; /* cannot be: tells the verifier so */
-	__sync_fetch_and_add(&histogram->buckets[bucket], 1);
-	__sync_fetch_and_add(&histogram->sum, ns);
 	if (histogram->most < ns)
 		histogram->most = ns;
 	if (histogram->least < ~ns)
 		histogram->least = ~ns;
+	__sync_fetch_and_add(&histogram->sum, ns);
+	__sync_fetch_and_add(&histogram->buckets[bucket], 1); /* last: user space reads at any time, and goes by it */
 }
 
 /* The running CPU's record of a series; 0 of NETWORK_NONE. */
@@ -219,10 +219,12 @@ static __always_inline struct network_socket *network_socket_of(struct sock *sk)
 	return bpf_map_lookup_elem(&network_socket_addresses, &address);
 }
 
+#define NETWORK_NEVER ~0ULL
+
 /* When to look at the round-trip time of a socket first: at once, or never where it has none. */
 static __always_inline u64 network_rtt_due(const struct sock *sk)
 {
-	return BPF_CORE_READ(sk, sk_protocol) == IPPROTO_TCP ? 0 : ~0ULL;
+	return BPF_CORE_READ(sk, sk_protocol) == IPPROTO_TCP ? 0 : NETWORK_NEVER;
 }
 
 static __always_inline struct network_socket *network_create_socket(struct sock *sk)
@@ -247,6 +249,12 @@ static __always_inline struct network_series *network_remembered(const struct ne
 	struct network_series *series = bpf_map_lookup_elem(&network_places, &id);
 
 	return series && series->generation == socket->generation ? series : 0;
+}
+
+/* A connection that was accepted, and of which it is not known yet by whom. */
+static __always_inline bool network_is_unclaimed(const struct network_socket *socket)
+{
+	return socket->generation == NETWORK_NONE && socket->port;
 }
 
 /* Lets a socket remember its series. */

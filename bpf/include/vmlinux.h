@@ -197,15 +197,25 @@ struct sock_common {
 	possible_net_t skc_net;
 };
 
+struct socket;
+
 struct sock {
 	struct sock_common __sk_common;
 	u16 sk_protocol;
 	u16 sk_type;
 	int sk_err;
+	u32 sk_max_ack_backlog;
+	struct socket *sk_socket;
 	u8 sk_userlocks : 4;
 };
 
+/* include/uapi/linux/net.h */
+typedef enum {
+	SS_CONNECTING = 2,
+} socket_state;
+
 struct socket {
+	socket_state state;
 	struct sock *sk;
 };
 
@@ -219,6 +229,7 @@ struct inet_sock {
 
 struct tcp_sock {
 	u32 srtt_us; /* eight times the smoothed round-trip time, µs */
+	u8 fastopen_connect : 1;
 };
 
 struct tcp_skb_cb {
