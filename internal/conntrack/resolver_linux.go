@@ -44,8 +44,9 @@ type Config struct {
 type Place struct {
 	// Namespace is the inode of the socket's network namespace (ns.inum).
 	Namespace uint64
-	// PID is a process in that namespace, in the process namespace of ProcRoot.
-	PID uint32
+	// PIDs are processes in that namespace, in the process namespace of ProcRoot: it is entered by the first that is
+	// there still.
+	PIDs []uint32
 }
 
 // Stats counts flows since the start. Each flow asked about is in one of them.
@@ -55,8 +56,8 @@ type Stats struct {
 	Remembered, Translated, Untranslated uint64
 	// Skipped ones were too many for one call.
 	Skipped uint64
-	// Gone ones could not be asked about because the process had left the namespace, Failed ones for another reason: see
-	// [Resolver.Degraded].
+	// Gone ones could not be asked about because all processes had left the namespace, Failed ones for another reason:
+	// see [Resolver.Degraded].
 	Gone, Failed uint64
 }
 
@@ -159,7 +160,7 @@ func (r *Resolver) fail(err error, flows int) {
 // ask takes flows to where they are translated: the socket's namespace, then the host's.
 func (r *Resolver) ask(place Place, others []Flow, open []int) error {
 	if r.mayTrack(place.Namespace) {
-		namespace, _, err := openNamespace(r.config.ProcRoot, strconv.FormatUint(uint64(place.PID), 10), place.Namespace)
+		namespace, err := r.enter(place)
 		if err != nil {
 			return err
 		}
@@ -175,6 +176,19 @@ func (r *Resolver) ask(place Place, others []Flow, open []int) error {
 		return nil
 	}
 	return r.in(r.host.file, r.host.inode, others, open)
+}
+
+// enter opens a place by the first of its processes that is there still.
+func (r *Resolver) enter(place Place) (*os.File, error) {
+	err := fmt.Errorf("%w: no process is known in it", errGone)
+	for _, pid := range place.PIDs {
+		var namespace *os.File
+		namespace, _, err = openNamespace(r.config.ProcRoot, strconv.FormatUint(uint64(pid), 10), place.Namespace)
+		if err == nil || !errors.Is(err, errGone) {
+			return namespace, err
+		}
+	}
+	return nil, err
 }
 
 // mayTrack is false for a namespace that tracked nothing a moment ago.

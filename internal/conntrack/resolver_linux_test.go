@@ -30,7 +30,7 @@ func resolver(t testing.TB, config Config) *Resolver {
 
 // place is where a program's sockets are.
 func place(t testing.TB, p *nettest.Program, in *nettest.Namespace) Place {
-	return Place{Namespace: in.Inode(t), PID: uint32(p.PID())}
+	return Place{Namespace: in.Inode(t), PIDs: []uint32{uint32(p.PID())}}
 }
 
 // translated is a client that reaches a server by a virtual address and is seen by it as another.
@@ -163,6 +163,17 @@ func TestProcessIsGone(t *testing.T) {
 	require.Equal(t, []Flow{one.Reversed()}, r.OtherSides(ended, []Flow{one}))
 	require.Equal(t, Stats{Gone: 2}, r.Stats())
 	require.NoError(t, r.Degraded())
+}
+
+// TestAnotherProcessIsThere holds that a namespace is entered by any of its processes when others have ended.
+func TestAnotherProcessIsThere(t *testing.T) {
+	client, server, at, elsewhere := translated(t, true)
+	ended := nettest.Start(t, nettest.New(t))
+	ended.End()
+	at.PIDs = append([]uint32{uint32(ended.PID()), elsewhere.PIDs[0]}, at.PIDs...)
+	r := resolver(t, Config{})
+	require.Equal(t, []Flow{of(server, TCP)}, r.OtherSides(at, []Flow{of(client, TCP)}))
+	require.Equal(t, Stats{Translated: 1}, r.Stats())
 }
 
 // TestOneCallIsBounded holds that many new flows at once do not hold the caller up for long.

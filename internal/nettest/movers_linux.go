@@ -25,7 +25,7 @@ type manyMover struct {
 	buffers [][]byte
 	pieces  []unix.Iovec
 	headers []mmsghdr
-	name    []byte
+	names   [][]byte
 }
 
 func newManyWriter(o order) (mover, error) { return newMany(o, unix.SYS_SENDMMSG) }
@@ -34,11 +34,15 @@ func newManyReader(o order) (mover, error) { return newMany(o, unix.SYS_RECVMMSG
 
 func newMany(o order, number uintptr) (mover, error) {
 	m := &manyMover{order: o, number: number, pieces: make([]unix.Iovec, o.Messages), headers: make([]mmsghdr, o.Messages)}
-	var err error
-	if m.name, err = o.name(); err != nil {
-		return nil, err
-	}
-	for range o.Messages {
+	for i := range o.Messages {
+		if len(o.Tos) > 0 {
+			o.To = o.Tos[i%len(o.Tos)]
+		}
+		name, err := o.name()
+		if err != nil {
+			return nil, err
+		}
+		m.names = append(m.names, name)
 		m.buffers = append(m.buffers, make([]byte, o.Chunk))
 	}
 	return m, nil
@@ -54,8 +58,8 @@ func (m *manyMover) move(left int64) (bytes, messages int64, err error) {
 		m.headers[n] = mmsghdr{}
 		m.headers[n].Iov = &m.pieces[n]
 		m.headers[n].SetIovlen(1)
-		m.headers[n].Name = unsafe.SliceData(m.name)
-		m.headers[n].Namelen = uint32(len(m.name))
+		m.headers[n].Name = unsafe.SliceData(m.names[n])
+		m.headers[n].Namelen = uint32(len(m.names[n]))
 	}
 	flags := m.order.Flags
 	if m.number == unix.SYS_RECVMMSG {

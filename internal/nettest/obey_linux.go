@@ -13,9 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// obey does what it is told until there are no more orders.
-func obey(in io.Reader, out io.Writer) error {
+// obey does what it is told until there are no more orders. executed says that to begin was an order, too.
+func obey(in io.Reader, out io.Writer, executed bool) error {
 	orders, tell := json.NewDecoder(in), json.NewEncoder(out)
+	if executed {
+		if err := tell.Encode(Outcome{}); err != nil {
+			return fmt.Errorf("telling that the program was replaced: %w", err)
+		}
+	}
 	for {
 		var o order
 		if err := orders.Decode(&o); errors.Is(err, io.EOF) {
@@ -68,7 +73,10 @@ var deeds = map[string]func(order) (Outcome, error){
 		fd, err := unix.Dup(o.Socket)
 		return Outcome{Socket: fd}, err
 	},
-	"pass": pass, "receive": receive,
+	"pass": pass, "receive": receive, "exec": execute, "fork": fork, "storm": storm, "absorb": absorb, "hoard": hoard,
+	"sendbuffer": func(o order) (Outcome, error) {
+		return Outcome{}, unix.SetsockoptInt(o.Socket, unix.SOL_SOCKET, unix.SO_SNDBUF, o.Value)
+	},
 	"shutdown": func(o order) (Outcome, error) { return Outcome{}, unix.Shutdown(o.Socket, o.Value) },
 	"close":    func(o order) (Outcome, error) { return Outcome{}, unix.Close(o.Socket) },
 	"reset":    reset,

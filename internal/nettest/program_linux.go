@@ -28,8 +28,9 @@ type order struct {
 	Local  netip.AddrPort // zero: the kernel chooses
 	Remote netip.AddrPort
 	Transfer
-	Wait  bool
-	Value int
+	Wait    bool
+	Value   int
+	Threads int
 	// Level and Option are those of setsockopt.
 	Level, Option int
 	Path          string // of a Unix socket
@@ -48,6 +49,8 @@ type Outcome struct {
 	Errno string
 	// Kernel is the kernel's account of a TCP socket.
 	Kernel *TCPInfo
+	// Child is the id of a process that was forked.
+	Child int
 }
 
 // TCPInfo are fields of the kernel's struct tcp_info.
@@ -77,7 +80,7 @@ func Main() {
 		return
 	}
 	runtime.LockOSThread()
-	if err := obey(os.Stdin, os.Stdout); err != nil {
+	if err := obey(os.Stdin, os.Stdout, os.Getenv(executedEnv) != ""); err != nil {
 		fmt.Fprintf(os.Stderr, "nettest program: %v\n", err)
 		os.Exit(1)
 	}

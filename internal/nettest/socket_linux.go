@@ -33,6 +33,8 @@ type Transfer struct {
 	Flags int
 	// To is where messages go that are sent by an unconnected socket with sendto, sendmsg and sendmmsg.
 	To netip.AddrPort
+	// Tos is where the messages of one sendmmsg go, in turn, instead.
+	Tos []netip.AddrPort
 	// Once stops after one call, whatever it returned.
 	Once bool
 }
@@ -175,6 +177,12 @@ func (s *Socket) Pass(to *Program) *Socket {
 	s.program.must(order{Do: "pass", Socket: s.fd, Path: path})
 	out := <-done
 	return &Socket{program: to, fd: out.Socket, Local: s.Local, Remote: s.Remote}
+}
+
+// SendBuffer sets how many bytes may wait to be sent (SO_SNDBUF).
+func (s *Socket) SendBuffer(bytes int) {
+	s.program.t.Helper()
+	s.program.must(order{Do: "sendbuffer", Socket: s.fd, Value: bytes})
 }
 
 // Shutdown ends one direction, or both: SHUT_RD, SHUT_WR, SHUT_RDWR.

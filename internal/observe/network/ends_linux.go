@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/cilium/ebpf"
 
@@ -114,7 +115,7 @@ func (t *table) translate(open []question) error {
 		for i := range questions {
 			flows[i], _ = questions[i].flow() // it was one above
 		}
-		place := conntrack.Place{Namespace: uint64(namespace), PID: questions[0].series.key.Pid}
+		place := conntrack.Place{Namespace: uint64(namespace), PIDs: t.processesIn(namespace)}
 		for i, theirs := range t.ends.nat.OtherSides(place, flows) {
 			if theirs == flows[i].Reversed() {
 				continue
@@ -131,6 +132,18 @@ func (t *table) translate(open []question) error {
 	return nil
 }
 
+// processesIn returns the processes that have sockets in a network namespace.
+func (t *table) processesIn(namespace uint32) []uint32 {
+	var pids []uint32
+	for _, s := range t.live {
+		if s.key.Netns == namespace && s.key.Pid != 0 {
+			pids = append(pids, s.key.Pid)
+		}
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids)
+}
+
 // other finds the process at the other end where no address is translated; nil where it
 // is not on this host, as far as is known.
 func (e *ends) other(k *key, sample *tuple) (*observe.SubjectKey, error) {
@@ -140,10 +153,7 @@ func (e *ends) other(k *key, sample *tuple) (*observe.SubjectKey, error) {
 	if sample.RemotePort == 0 {
 		return nil, nil
 	}
-	name := *sample
-	if !addressOf(sample.Family, sample.Remote).IsLoopback() {
-		name.Netns = 0
-	}
+	name := named(*sample)
 	if who, err := processAt(e.known, &name); who != nil || err != nil {
 		return who, err
 	}
@@ -196,7 +206,7 @@ func (e *ends) translated(q *question, theirs conntrack.Flow) (*observe.SubjectK
 	// The other end, which does not know of us, finds us by what it calls the connection.
 	k := &q.series.key
 	we := bindings.NetworkNetworkProcess{StartBoottime: k.StartBoottime, Pid: k.Pid, ExecId: k.ExecId}
-	name := tupleOf(theirs, &q.sample)
+	name := named(tupleOf(theirs, &q.sample))
 	if err := e.known.Put(&name, &we); err != nil {
 		return nil, fmt.Errorf("noting who is behind an address: %w", err)
 	}
@@ -204,9 +214,19 @@ func (e *ends) translated(q *question, theirs conntrack.Flow) (*observe.SubjectK
 	return e.other(&key{Role: k.Role}, &seen)
 }
 
-// tupleOf writes a flow as the kernel's programs name it, in no certain namespace.
+// named is the name by which the one end of a connection, given as it has it, finds
+// the other: of one namespace only on its loopback device.
+func named(t tuple) tuple {
+	if !addressOf(t.Family, t.Remote).IsLoopback() {
+		t.Netns = 0
+	}
+	return t
+}
+
+// tupleOf writes a flow as the kernel's programs have it, in the namespace of another.
 func tupleOf(f conntrack.Flow, like *tuple) tuple {
 	return tuple{
+		Netns: like.Netns,
 		Local: words(f.Local.Addr()), Remote: words(f.Remote.Addr()),
 		LocalPort: f.Local.Port(), RemotePort: f.Remote.Port(), Family: like.Family, Transport: like.Transport,
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 )
 
 func TestPlan(t *testing.T) {
@@ -23,19 +22,24 @@ func TestPlan(t *testing.T) {
 		want      plan
 	}{
 		{0, 2, plan{series: minSeries, shards: 1, sockets: minSockets}},
-		{16, 2, plan{series: 1931, shards: 1, sockets: minSockets}},
-		{32, 2, plan{series: 2385, shards: 2, sockets: minSockets}},
-		{32, 128, plan{series: 2385, shards: 2, sockets: minSockets}},
-		{512, 128, plan{series: 6010, shards: 16, sockets: minSockets}},
+		{16, 2, plan{series: 2170, shards: 1, sockets: minSockets}},
+		{32, 2, plan{series: 2560, shards: 2, sockets: minSockets}},
+		{32, 128, plan{series: 2560, shards: 2, sockets: minSockets}},
+		{512, 128, plan{series: 6075, shards: 16, sockets: minSockets}},
 		{4096, 1, plan{series: maxSeries, shards: 1, sockets: minSockets}},
 	} {
 		got := newPlan(Config{MapBytes: c.megabytes << 20}, c.cpus)
+		c.want.ends = minEnds
 		require.Equal(t, c.want, got, "%d MiB, %d CPUs", c.megabytes, c.cpus)
 		if got.series > minSeries {
-			require.LessOrEqual(t, got.bytes(features{socketStorage: true, taskStorage: true}), c.megabytes<<20/tableShare)
+			rest := got.bytes(features{socketStorage: true, taskStorage: true}) - minEnds*endBytes
+			require.LessOrEqual(t, rest, c.megabytes<<20/tableShare)
 		}
 	}
-	require.EqualValues(t, 64<<20/socketBytes, newPlan(Config{SocketBytes: 64 << 20}, 1).sockets)
+	many := newPlan(Config{SocketBytes: 64 << 20}, 1)
+	require.EqualValues(t, (64<<20)*16/(384*16+160), many.sockets)
+	require.Equal(t, many.sockets/16, many.ends)
+	require.LessOrEqual(t, many.sockets*socketBytes+many.ends*endBytes, uint32(64<<20))
 }
 
 func TestAttributes(t *testing.T) {
@@ -94,6 +98,22 @@ func TestTotals(t *testing.T) {
 	require.True(t, sum.same(&sum))
 }
 
+// TestExtremesAreWithinBuckets holds that a least and a most that the kernel has not
+// written yet, or has written over, are told as what the buckets say.
+func TestExtremesAreWithinBuckets(t *testing.T) {
+	h := histogram{Sum: 3000}
+	h.Buckets[1] = 1
+	got := value(&h)
+	require.Equal(t, []float64{2e-6, 1e-6}, []float64{got.Min, got.Max}, "nothing is written yet")
+	h.Buckets[3] = 1
+	h.Most, h.Least = 1500, ^uint64(1500) // another CPU's 7 µs were written over
+	got = value(&h)
+	require.Equal(t, []float64{1.5e-6, 5e-6}, []float64{got.Min, got.Max})
+	h.Buckets[22] = 1
+	h.Most = 40_000_000_000
+	require.InDelta(t, 40, value(&h).Max, 1e-12)
+}
+
 func TestReasons(t *testing.T) {
 	reasons := newDropReasons(map[string]uint64{"SKB_DROP_REASON_NO_SOCKET": 3, "SKB_NOT_DROPPED_YET": 0, "SKB_DROP_REASON_SUBSYS_MASK": 0xffff0000})
 	require.Equal(t, "NO_SOCKET", reasons.name(3))
@@ -140,7 +160,7 @@ func TestOnlyOneRole(t *testing.T) {
 		f.members[0].counted.Sent = 1 + uint64(role)
 		o.flows[f.peer] = f
 	}
-	told := table{owners: map[observe.SubjectKey]*owner{{}: o}}
+	told := table{owners: map[resource]*owner{{}: o}}
 	for only, want := range map[Role]int64{NoRole: 1 + 2 + 3, Client: 1 + 2, Server: 1 + 3} {
 		var sum int64
 		for _, m := range told.metrics(time.Now(), nil, only) {

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -54,6 +56,7 @@ type Observer struct {
 	losses  [bindings.NetworkNetworkLossNETWORK_LOSS_REASONS]atomic.Uint64
 	hooks   atomic.Int64
 	sockets atomic.Uint64
+	threads atomic.Uint64 // of the host: of so many something may be remembered
 }
 
 var _ observe.Observation = (*Observer)(nil)
@@ -95,7 +98,7 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 			err = errors.Join(err, o.Close())
 		}
 	}()
-	if err := o.table.open(o.coll, o.plan, host); err != nil {
+	if err := o.table.open(o.coll, o.plan, shared[bindings.ProcessMapScope], host); err != nil {
 		return nil, err
 	}
 	if config.ResolveNAT {
@@ -126,7 +129,7 @@ func (o *Observer) Drain() error {
 	if o.capture != nil {
 		o.nameRequests()
 	}
-	return errors.Join(failed, o.measureSkew(), o.coll.Variables[bindings.NetworkVarEpoch].Set(o.epoch), o.adopt(), o.table.discover(), o.readLosses())
+	return errors.Join(failed, o.measureSkew(), o.coll.Variables[bindings.NetworkVarEpoch].Set(o.epoch), o.adopt(), o.table.discover(), o.readLosses(), o.countThreads())
 }
 
 // measureSkew tells the programs how the clocks differ.
@@ -174,6 +177,21 @@ func (o *Observer) readLosses() error {
 	return nil
 }
 
+// countThreads reads how many threads the host has.
+func (o *Observer) countThreads() error {
+	text, err := os.ReadFile(filepath.Join(o.config.ProcRoot, "loadavg"))
+	if err != nil {
+		return fmt.Errorf("counting the host's threads: %w", err)
+	}
+	var load [3]float64
+	var running, threads uint64
+	if _, err := fmt.Sscanf(string(text), "%f %f %f %d/%d", &load[0], &load[1], &load[2], &running, &threads); err != nil {
+		return fmt.Errorf("counting the host's threads: loadavg says %q: %w", text, err)
+	}
+	o.threads.Store(threads)
+	return nil
+}
+
 // countSockets has the kernel count what is open.
 func (o *Observer) countSockets() error {
 	for i := range o.table.places.items {
@@ -208,10 +226,13 @@ func (o *Observer) countSockets() error {
 func (o *Observer) Report(until time.Time) model.Findings {
 	o.failed = errors.Join(o.table.discover(), o.table.join(), o.countSockets(), o.table.read())
 	if o.failed == nil {
+		o.failed = o.table.leaveOut()
+	}
+	found := model.Findings{Metrics: o.table.metrics(until, o.reasons, o.config.Only)}
+	if o.failed == nil {
 		o.failed = o.table.takeBack()
 	}
 	o.tellUnresolved()
-	found := model.Findings{Metrics: o.table.metrics(until, o.reasons, o.config.Only)}
 	if o.capture != nil {
 		o.nameRequests()
 		found.Metrics = append(found.Metrics, o.capture.totals.Metrics(until, requestRoles[o.config.Only])...)
@@ -302,11 +323,15 @@ func (o *Observer) Unmerged() uint64 { return 0 }
 // Fill is how full the table of series is.
 func (o *Observer) Fill() float64 { return float64(len(o.table.live)) / float64(o.plan.series) }
 
-// MapBytes is the memory of the kernel's tables and of what it keeps of sockets.
+// MapBytes is the memory of the kernel's tables and of what it keeps of sockets and
+// threads; of these no more than said, for nobody tells how many are remembered.
 func (o *Observer) MapBytes() uint64 {
 	bytes := o.plan.bytes(o.features)
 	if o.features.socketStorage {
 		bytes += o.sockets.Load() * socketBytes
+	}
+	if o.features.taskStorage {
+		bytes += o.threads.Load() * taskBytes
 	}
 	return bytes
 }

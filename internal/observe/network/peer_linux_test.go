@@ -70,3 +70,88 @@ func TestTranslatedPeers(t *testing.T) {
 			"network.peer.address="+near.IPv4.String(), "network.io.direction=receive"))
 	})
 }
+
+// TestTranslatedAfterAnother holds that addresses are resolved in a namespace where another process that asked for
+// the same one has ended.
+func TestTranslatedAfterAnother(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		here, there := nettest.New(t), nettest.New(t)
+		_, far := nettest.Join(t, here, there)
+		client, server := nettest.Start(t, here), nettest.Start(t, there)
+		l := server.Listen("tcp4", netip.AddrPortFrom(far.IPv4, 8080))
+		virtual := netip.MustParseAddrPort("192.0.2.80:80")
+		here.RouteVia(t, far)
+		here.Translate(t, nettest.NAT{Protocol: unix.IPPROTO_TCP, To: virtual, Server: l.Local})
+		ended := make([]*nettest.Program, 5) // one of them is the first to ask, most likely
+		for i := range ended {
+			ended[i] = nettest.Start(t, here)
+			ended[i].Dial("tcp4", virtual).Write(nettest.Transfer{How: "write", Bytes: 5})
+			l.Accept()
+			ended[i].End()
+		}
+		from := client.Dial("tcp4", virtual)
+		nettest.Carry(from, nettest.Transfer{How: "write", Bytes: 100}, l.Accept(), nettest.Transfer{How: "read", Bytes: 100})
+		w.report()
+		behind := []string{fmt.Sprintf("ebpf.peer.pid=%d", server.PID()), "network.peer.address=" + far.IPv4.String(), "network.peer.port=8080"}
+		require.EqualValues(t, 100, w.sum(client, "ebpf.network.io", behind...))
+		for _, p := range ended {
+			require.EqualValues(t, 5, w.sum(p, "ebpf.network.io", behind...))
+		}
+	})
+}
+
+// TestTranslatedOnLoopback holds that both processes are told of a connection that is redirected to another port of the
+// loopback device.
+func TestTranslatedOnLoopback(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		n := nettest.New(t)
+		client, server := nettest.Start(t, n), nettest.Start(t, n)
+		l := server.Listen("tcp4", netip.MustParseAddrPort("127.0.0.1:8080"))
+		virtual := netip.MustParseAddrPort("127.0.0.1:80")
+		n.Translate(t, nettest.NAT{Protocol: unix.IPPROTO_TCP, To: virtual, Server: l.Local})
+		from := client.Dial("tcp4", virtual)
+		require.Equal(t, virtual, from.Remote)
+		nettest.Carry(from, nettest.Transfer{How: "write", Bytes: 100}, l.Accept(), nettest.Transfer{How: "read", Bytes: 100})
+		w.report()
+		require.EqualValues(t, 100, w.sum(client, "ebpf.network.io", fmt.Sprintf("ebpf.peer.pid=%d", server.PID()), "network.peer.port=8080"))
+		require.EqualValues(t, 100, w.sum(server, "ebpf.network.io", fmt.Sprintf("ebpf.peer.pid=%d", client.PID())))
+	})
+}
+
+// TestTranslatedDatagramsAndIPv6 holds that who is behind a translated address is told of UDP and of IPv6, too, on both
+// sides.
+func TestTranslatedDatagramsAndIPv6(t *testing.T) {
+	protocols := map[string]uint8{"tcp6": unix.IPPROTO_TCP, "udp4": unix.IPPROTO_UDP, "udp6": unix.IPPROTO_UDP}
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		for _, kind := range []string{"tcp6", "udp4", "udp6"} {
+			here, there := nettest.New(t), nettest.New(t)
+			near, far := nettest.Join(t, here, there)
+			virtual, from, to := netip.MustParseAddrPort("[fd77::80]:80"), near.IPv6, far.IPv6
+			if kind == "udp4" {
+				virtual, from, to = netip.MustParseAddrPort("192.0.2.80:80"), near.IPv4, far.IPv4
+			}
+			client, server := nettest.Start(t, here), nettest.Start(t, there)
+			l := server.Listen(kind, netip.AddrPortFrom(to, 8080))
+			here.RouteVia(t, far)
+			here.Translate(t, nettest.NAT{Protocol: protocols[kind], To: virtual, Server: l.Local})
+			dialled := client.Dial(kind, virtual)
+			require.Equal(t, virtual, dialled.Remote)
+			read := nettest.Transfer{How: "recvfrom", Bytes: 100}
+			if protocols[kind] == unix.IPPROTO_TCP {
+				nettest.Carry(dialled, nettest.Transfer{How: "write", Bytes: 100}, l.Accept(), read)
+			} else {
+				nettest.Carry(dialled, nettest.Transfer{How: "write", Bytes: 100}, l, read)
+			}
+			w.report()
+			behind := []string{"ebpf.role=client", "network.peer.address=" + to.String(), "network.peer.port=8080"}
+			if protocols[kind] == unix.IPPROTO_TCP { // UDP servers in other namespaces are not found
+				behind = append(behind, fmt.Sprintf("ebpf.peer.pid=%d", server.PID()))
+			}
+			require.EqualValues(t, 100, w.sum(client, "ebpf.network.io", behind...), kind)
+			require.EqualValues(t, 100, w.sum(server, "ebpf.network.io", "ebpf.role=server", "network.peer.address="+from.String()), kind)
+		}
+	})
+}

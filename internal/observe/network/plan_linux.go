@@ -18,11 +18,22 @@ const (
 	placeBytes = 200 + 192
 	// recordBytes is what a series takes in each shard.
 	recordBytes = 1792
-	// otherBytes is what one of the ends of connections takes, of which there are four
-	// for each series; countBytes a count of drops, of which there is one.
-	otherBytes, countBytes = 160, 72
-	// socketBytes is what the kernel keeps of a socket: its storage and the element in it.
-	socketBytes = 192 + 96
+	// listenerBytes is what one who listens takes, of which there are two for each
+	// series; countBytes a count of drops, of which there is one.
+	listenerBytes, countBytes = 160, 72
+	// endBytes is what one of the ends of connections takes.
+	endBytes = 160
+	// socketBytes is what the kernel keeps of a socket at most: its storage, and the
+	// element in it (TestSocketBytes measures it).
+	socketBytes = 384
+	// taskBytes is the same of a thread.
+	taskBytes = 512
+	// socketsPerEnd is how many sockets are remembered for each end that is: an end is
+	// looked for when the connection is accepted and when its peer is told first.
+	socketsPerEnd = 16
+	// minEnds is twice as many connections as wait for one server at most, unless the
+	// host is told otherwise (net.core.somaxconn).
+	minEnds = 2 * 4096
 	// tableShare is the part of the kernel's tables' memory that series take: what is
 	// remembered of a hundred thousand sockets comes to it.
 	tableShare = 3
@@ -56,6 +67,7 @@ type plan struct {
 	series  uint32 // that of nobody included
 	shards  uint32 // records of each: CPUs take turns
 	sockets uint32
+	ends    uint32 // of connections, by which processes find each other
 	// capture is how much is read of a transfer, buffer the bytes of the ring buffer for it.
 	capture, buffer uint32
 }
@@ -63,7 +75,8 @@ type plan struct {
 // newPlan prefers series to shards until there are enough of them.
 func newPlan(config Config, cpus int) plan {
 	mapBytes := config.MapBytes / tableShare
-	p := plan{shards: 1, sockets: uint32(max(config.SocketBytes/socketBytes, minSockets))}
+	p := plan{shards: 1, sockets: uint32(max(config.SocketBytes*socketsPerEnd/(socketBytes*socketsPerEnd+endBytes), minSockets))}
+	p.ends = max(p.sockets/socketsPerEnd, minEnds)
 	if config.Requests {
 		p.capture, p.buffer = captureBytes, config.BufferBytes
 	}
@@ -78,12 +91,12 @@ func fitting(mapBytes uint64, shards uint32) uint64 { return mapBytes / bytesOf(
 
 // bytesOf is what a series takes of everything.
 func bytesOf(shards uint32) uint64 {
-	return placeBytes + recordBytes*uint64(shards) + 4*otherBytes + countBytes
+	return placeBytes + recordBytes*uint64(shards) + 2*listenerBytes + countBytes
 }
 
 // bytes is the memory of all tables that are there from the start.
 func (p plan) bytes(has features) uint64 {
-	bytes := uint64(p.series)*bytesOf(p.shards) + uint64(p.buffer)
+	bytes := uint64(p.series)*bytesOf(p.shards) + uint64(p.ends)*endBytes + uint64(p.buffer)
 	if !has.socketStorage {
 		bytes += uint64(min(p.sockets, socketsByAddress)) * addressBytes
 	}
@@ -102,7 +115,7 @@ func (p plan) size(spec *ebpf.CollectionSpec, has features) error {
 		bindings.NetworkMapNetworkFree:            p.series,
 		bindings.NetworkMapNetworkSpare:           p.series/spare + 1,
 		bindings.NetworkMapNetworkCounts:          p.series,
-		bindings.NetworkMapNetworkEnds:            2 * p.series,
+		bindings.NetworkMapNetworkEnds:            p.ends,
 		bindings.NetworkMapNetworkListeners:       p.series,
 		bindings.NetworkMapNetworkReceivers:       p.series,
 		bindings.NetworkMapNetworkSocketAddresses: min(p.sockets, socketsByAddress),

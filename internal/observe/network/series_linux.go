@@ -19,11 +19,12 @@ import (
 )
 
 const (
-	// idleReports is how many reports tell a peer after its last socket was closed.
-	idleReports = 2
+	// idleReports is how many reports tell a peer after its last socket was closed,
+	// until nobody can find it any more; one more tells what came in meanwhile.
+	idleReports = 1
 	// idleFlows is the same of datagrams of sockets that are not connected: nobody
 	// knows that more will not come.
-	idleFlows = 30
+	idleFlows = 29
 )
 
 // series is one of the kernel's.
@@ -47,15 +48,18 @@ func (s *series) subject() observe.SubjectKey {
 // nobodys tells whether it is of a process that is out of scope.
 func (s *series) nobodys() bool { return s.process == nil && s.id != hostSeries }
 
-// owner is a process with its flows.
+// owner is a resource with its flows: a process, whichever of the programs that it has
+// run one after the other, unless they differ in what is told of them.
 type owner struct {
-	process *model.Process
-	flows   map[peer]*flow
+	resource resource
+	process  *model.Process
+	flows    map[peer]*flow
 }
 
 // table is the kernel's series and what became of them.
 type table struct {
 	host    observe.Host
+	scopes  *ebpf.Map // of process.bpf.c: what was decided about processes
 	places  shared[place]
 	records shared[record]
 	shards  uint32
@@ -65,7 +69,7 @@ type table struct {
 	counts  *ebpf.Map
 
 	live   map[uint32]*series
-	owners map[observe.SubjectKey]*owner // that of nobody has no key
+	owners map[resource]*owner
 	// dropped is what was dropped of no socket.
 	dropped *series
 	// strangers have no flow yet.
@@ -81,15 +85,15 @@ type table struct {
 const seriesBytes = 3 << 10
 
 // open maps the tables of a loaded object, all places of which are free.
-func (t *table) open(coll *ebpf.Collection, p plan, host observe.Host) (err error) {
-	t.host, t.shards = host, p.shards
+func (t *table) open(coll *ebpf.Collection, p plan, scopes *ebpf.Map, host observe.Host) (err error) {
+	t.host, t.scopes, t.shards = host, scopes, p.shards
 	t.ids, t.counts = coll.Maps[bindings.NetworkMapNetworkIds], coll.Maps[bindings.NetworkMapNetworkCounts]
 	t.free, t.spare = coll.Maps[bindings.NetworkMapNetworkFree], coll.Maps[bindings.NetworkMapNetworkSpare]
 	t.ends = ends{
 		known: coll.Maps[bindings.NetworkMapNetworkEnds], listeners: coll.Maps[bindings.NetworkMapNetworkListeners],
 		receivers: coll.Maps[bindings.NetworkMapNetworkReceivers],
 	}
-	t.live, t.owners = map[uint32]*series{}, map[observe.SubjectKey]*owner{}
+	t.live, t.owners = map[uint32]*series{}, map[resource]*owner{}
 	if t.places, err = share[place](coll.Maps[bindings.NetworkMapNetworkPlaces]); err != nil {
 		return err
 	}
@@ -109,7 +113,7 @@ func (t *table) addHost() {
 		f.members = []*series{{id: hostSeries, owner: o, flow: f}}
 		o.flows[who] = f
 	}
-	t.owners[observe.SubjectKey{}] = o
+	t.owners[o.resource] = o
 	t.dropped, t.live[hostSeries] = o.flows[peer{}].members[0], o.flows[peer{overflow: true}].members[0]
 }
 
@@ -187,10 +191,11 @@ func (t *table) join() error {
 		return err
 	}
 	for i, s := range t.strangers {
-		o, ok := t.owners[s.subject()]
+		name := resourceOf(s.process)
+		o, ok := t.owners[name]
 		if !ok {
-			o = &owner{process: s.process, flows: map[peer]*flow{}}
-			t.owners[s.subject()] = o
+			o = &owner{resource: name, process: s.process, flows: map[peer]*flow{}}
+			t.owners[name] = o
 		}
 		f, ok := o.flows[who[i]]
 		if !ok {
@@ -286,7 +291,8 @@ func (t *table) clearCounts(s *series) error {
 }
 
 // takeBack lets peers leave that were told often enough since they were closed. A
-// place is free one report after nobody can find it any more.
+// place is free one report after nobody can find it any more; what was counted until
+// then has been told.
 func (t *table) takeBack() error {
 	for id, s := range t.live {
 		at := &t.places.items[id]
@@ -333,7 +339,7 @@ func (t *table) leave(s *series) {
 	}
 	delete(s.owner.flows, s.flow.peer)
 	if len(s.owner.flows) == 0 {
-		delete(t.owners, s.subject())
+		delete(t.owners, s.owner.resource)
 	}
 }
 

@@ -6,6 +6,7 @@ package network
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -86,16 +87,34 @@ func count(h *histogram) uint64 {
 }
 
 // value makes seconds of nanoseconds; nil while nothing was counted. The buckets make
-// the count: they and the sum are read while the kernel adds.
+// the count: they and the sum are read while the kernel adds. So are the least and the
+// most, which CPUs may write over each other besides: they are told within the buckets
+// that have counted.
 func value(h *histogram) *model.Histogram {
 	counted := count(h)
 	if counted == 0 {
 		return nil
 	}
-	v := &model.Histogram{
-		Count: counted, Sum: float64(h.Sum) / 1e9, Min: float64(^h.Least) / 1e9, Max: float64(h.Most) / 1e9,
-		Buckets: make([]uint64, len(bounds)+1),
-	}
+	v := &model.Histogram{Count: counted, Sum: float64(h.Sum) / 1e9, Buckets: make([]uint64, len(bounds)+1)}
 	copy(v.Buckets, h.Buckets[:])
+	first := slices.IndexFunc(v.Buckets, func(n uint64) bool { return n > 0 })
+	last := first
+	for i, n := range v.Buckets {
+		if n > 0 {
+			last = i
+		}
+	}
+	v.Min, v.Max = within(first, float64(^h.Least)/1e9), within(last, float64(h.Most)/1e9)
 	return v
+}
+
+// within takes seconds into a bucket; the last one has no upper bound.
+func within(bucket int, seconds float64) float64 {
+	if bucket > 0 {
+		seconds = max(seconds, bounds[bucket-1])
+	}
+	if bucket < len(bounds) {
+		seconds = min(seconds, bounds[bucket])
+	}
+	return seconds
 }

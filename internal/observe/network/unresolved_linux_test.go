@@ -38,7 +38,7 @@ func TestUnresolvedIsTold(t *testing.T) {
 	o := &Observer{table: table{ends: ends{nat: nat}}, warnings: warn.NewRarely(zap.New(core), "not resolved", nil)}
 	o.tellUnresolved()
 	require.Zero(t, logs.Len(), "nothing was asked")
-	nat.OtherSides(conntrack.Place{Namespace: own.Ino, PID: uint32(pid)}, []conntrack.Flow{{
+	nat.OtherSides(conntrack.Place{Namespace: own.Ino, PIDs: []uint32{uint32(pid)}}, []conntrack.Flow{{
 		Protocol: conntrack.TCP, Local: netip.MustParseAddrPort("10.0.0.1:1"), Remote: netip.MustParseAddrPort("10.0.0.2:2"),
 	}})
 	require.EqualValues(t, 1, nat.Stats().Failed)

@@ -145,9 +145,12 @@ func (w *watching) report() {
 	w.last = w.Report(time.Now())
 }
 
+// process is whose points are wanted; nil: nobody's.
+type process interface{ PID() int }
+
 // points are those of a metric of a process that have all these attributes, written
 // key=value.
-func (w *watching) points(of *nettest.Program, metric string, wanted ...string) []model.Point {
+func (w *watching) points(of process, metric string, wanted ...string) []model.Point {
 	var list []model.Point
 	for _, m := range w.last.Metrics {
 		if of == nil && m.Process != nil || of != nil && (m.Process == nil || m.Process.ID.PID != uint32(of.PID())) {
@@ -186,7 +189,7 @@ func attributes(p model.Point) []string {
 }
 
 // sum adds up the points of a counter.
-func (w *watching) sum(of *nettest.Program, metric string, wanted ...string) int64 {
+func (w *watching) sum(of process, metric string, wanted ...string) int64 {
 	var sum int64
 	for _, p := range w.points(of, metric, wanted...) {
 		sum += p.Int
@@ -195,7 +198,7 @@ func (w *watching) sum(of *nettest.Program, metric string, wanted ...string) int
 }
 
 // histogram is the only one that fits.
-func (w *watching) histogram(of *nettest.Program, metric string, wanted ...string) *model.Histogram {
+func (w *watching) histogram(of process, metric string, wanted ...string) *model.Histogram {
 	w.t.Helper()
 	points := w.points(of, metric, wanted...)
 	if len(points) != 1 {
@@ -206,7 +209,7 @@ func (w *watching) histogram(of *nettest.Program, metric string, wanted ...strin
 }
 
 // show writes all that was told of a process.
-func (w *watching) show(of *nettest.Program) {
+func (w *watching) show(of process) {
 	for _, m := range w.last.Metrics {
 		if of != nil && (m.Process == nil || m.Process.ID.PID != uint32(of.PID())) {
 			continue

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
+)
+
+// TestDescriptorsUsedAgain holds that all is counted where several threads open and close, so that a descriptor's number
+// is another's at once.
+func TestDescriptorsUsedAgain(t *testing.T) {
+	const threads, times, bytes = 8, 1500, 321
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		n := nettest.New(t)
+		server, client := nettest.Start(t, n), nettest.Start(t, n)
+		l := server.Listen("tcp4", loopback)
+		done := make(chan nettest.Outcome)
+		go func() { done <- l.Absorb(threads, times) }()
+		wrote := client.Storm("tcp4", l.Local, threads, times, bytes)
+		read := <-done
+		require.EqualValues(t, times*bytes, wrote.Bytes)
+		w.report()
+		w.equal(wrote.Bytes, w.sum(client, "ebpf.network.io", "network.io.direction=transmit", "ebpf.role=client",
+			fmt.Sprintf("network.peer.port=%d", l.Local.Port())), bytes)
+		w.equal(read.Bytes, w.sum(server, "ebpf.network.io", "network.io.direction=receive"), bytes)
+		require.Zero(t, w.sum(client, "ebpf.network.io", "network.io.direction=receive"))
+		require.Zero(t, w.sum(server, "ebpf.network.io", "network.io.direction=transmit"))
+		connects := w.histogram(client, "ebpf.network.operation.duration", "ebpf.operation=connect")
+		w.equal(times, int64(connects.Count), 1)
+	})
+}
+
+// TestPartialWrites holds that of a write for which there is no room what was taken is counted.
+func TestPartialWrites(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		_, from, to := pair(t)
+		from.SendBuffer(8 << 10)
+		all := nettest.Transfer{How: "sendto", Bytes: 64 << 20, Chunk: 1 << 20, Flags: unix.MSG_DONTWAIT}
+		wrote := from.TryWrite(all)
+		require.Equal(t, "EAGAIN", wrote.Errno)
+		require.Positive(t, wrote.Bytes)
+		require.NotZero(t, wrote.Bytes%int64(all.Chunk), "the last write was not taken whole")
+		to.Read(nettest.Transfer{How: "read", Bytes: wrote.Bytes})
+		w.report()
+		require.Equal(t, wrote.Bytes, w.sum(from.Program(), "ebpf.network.io", "network.io.direction=transmit"))
+		require.Equal(t, wrote.Bytes, w.sum(to.Program(), "ebpf.network.io", "network.io.direction=receive"))
+		writes := w.histogram(from.Program(), "ebpf.network.operation.duration", "ebpf.operation=write")
+		require.EqualValues(t, wrote.Calls-1, writes.Count, "the one that found no room is none")
+	})
+}
+
+// TestPeekAndTruncateDatagrams holds that a datagram is counted once that is looked at before, and as the call tells its
+// length where there is no room for all of it.
+func TestPeekAndTruncateDatagrams(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		n := nettest.New(t)
+		client, server := nettest.Start(t, n), nettest.Start(t, n)
+		to := server.Listen("udp4", loopback)
+		from := client.Dial("udp4", to.Local)
+		from.Write(nettest.Transfer{How: "write", Bytes: 3000, Chunk: 1000})
+		total := int64(0)
+		for _, c := range []struct {
+			flags int
+			chunk int
+			want  int64
+		}{{unix.MSG_PEEK, 1000, 1000}, {unix.MSG_PEEK | unix.MSG_TRUNC, 10, 1000}, {0, 1000, 1000}, {unix.MSG_TRUNC, 10, 1000}, {0, 10, 10}} {
+			got := to.Read(nettest.Transfer{How: "recvfrom", Bytes: int64(c.chunk), Chunk: c.chunk, Flags: c.flags, Once: true})
+			require.Equal(t, c.want, got.Bytes, "%+v", c)
+			if c.flags&unix.MSG_PEEK == 0 {
+				total += got.Bytes
+			}
+		}
+		w.report()
+		require.Equal(t, total, w.sum(server, "ebpf.network.io", "network.io.direction=receive", "network.peer.address=127.0.0.1"))
+		reads := w.histogram(server, "ebpf.network.operation.duration", "ebpf.operation=read")
+		require.EqualValues(t, 3, reads.Count)
+	})
+}
+
+// TestPeersOfOneCall holds that of one call which sends to several, or receives from several, each peer is told its own.
+func TestPeersOfOneCall(t *testing.T) {
+	const messages, bytes = 6, 100
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		n := nettest.New(t)
+		client, server := nettest.Start(t, n), nettest.Start(t, n)
+		to := server.Listen("udp4", netip.MustParseAddrPort("0.0.0.0:0"))
+		var peers []netip.AddrPort
+		for i := range 3 {
+			peers = append(peers, netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 7, byte(i + 1)}), to.Local.Port()))
+		}
+		from := client.Listen("udp4", netip.MustParseAddrPort("0.0.0.0:0"))
+		wrote := from.Write(nettest.Transfer{How: "sendmmsg", Bytes: messages * bytes, Chunk: bytes, Messages: messages, Tos: peers, Once: true})
+		require.EqualValues(t, messages, wrote.Messages)
+		to.Read(nettest.Transfer{How: "recvmmsg", Bytes: messages * bytes, Chunk: bytes, Messages: messages, To: to.Local, Once: true})
+		for _, peer := range peers { // each answers from its own address
+			nettest.Start(t, n).DialFrom("udp4", netip.AddrPortFrom(peer.Addr(), 0), netip.AddrPortFrom(peer.Addr(), from.Local.Port())).
+				Write(nettest.Transfer{How: "write", Bytes: 2 * bytes, Chunk: bytes})
+		}
+		read := from.Read(nettest.Transfer{How: "recvmmsg", Bytes: messages * bytes, Chunk: bytes, Messages: messages, To: from.Local, Once: true})
+		require.EqualValues(t, messages, read.Messages, "all in one call")
+		w.report()
+		for _, peer := range peers {
+			address := "network.peer.address=" + peer.Addr().String()
+			require.EqualValues(t, 2*bytes, w.sum(client, "ebpf.network.io", "network.io.direction=transmit", address), peer)
+			require.EqualValues(t, 2*bytes, w.sum(client, "ebpf.network.io", "network.io.direction=receive", address), peer)
+		}
+	})
+}
+
+// TestConnectionsThatWait holds that a server learns whose connections are that have waited for it, all of them at once
+// and more than there are places for series.
+func TestConnectionsThatWait(t *testing.T) {
+	const waiting = 1000
+	small := config()
+	small.MapBytes = 0
+	w := watch(t, small, nil)
+	n := nettest.New(t)
+	server, client := nettest.Start(t, n), nettest.Start(t, n)
+	l := server.Listen("tcp4", loopback)
+	client.Storm("tcp4", l.Local, 1, waiting, 10)
+	require.EqualValues(t, waiting*10, l.Absorb(1, waiting).Bytes)
+	w.report()
+	require.EqualValues(t, waiting*10, w.sum(server, "ebpf.network.io", "network.io.direction=receive", fmt.Sprintf("ebpf.peer.pid=%d", client.PID())))
+}
+
+// TestNoRoomForListeners holds that sockets that listen and find no place are counted, and that what is done with their
+// connections is told.
+func TestNoRoomForListeners(t *testing.T) {
+	small := config()
+	small.MapBytes = 0
+	w := watch(t, small, nil)
+	n := nettest.New(t)
+	server, client := nettest.Start(t, n), nettest.Start(t, n)
+	var l *nettest.Socket
+	for range 2*minSeries + 20 {
+		l = server.Listen("tcp4", loopback)
+	}
+	nettest.Carry(client.Dial("tcp4", l.Local), nettest.Transfer{How: "write", Bytes: 100}, l.Accept(), nettest.Transfer{How: "read", Bytes: 100})
+	w.report()
+	require.GreaterOrEqual(t, w.loss("listeners_full"), uint64(20))
+	require.EqualValues(t, 100, w.sum(client, "ebpf.network.io", "network.io.direction=transmit"))
+	require.EqualValues(t, 100, w.sum(server, "ebpf.network.io", "network.io.direction=receive"))
+}
+
+// TestNoRoomForCounts holds that failures that find no place are counted as lost, each.
+func TestNoRoomForCounts(t *testing.T) {
+	const refused = 5
+	small := config()
+	small.MapBytes = 0
+	w := watch(t, small, nil)
+	one := uint64(1)
+	for code := range uint16(minSeries) {
+		key := bindings.NetworkNetworkCountKey{Series: minSeries - 1, Kind: uint16(bindings.NetworkNetworkCountKindNETWORK_DROPS), Code: 1000 + code}
+		if err := w.table.counts.Update(&key, &one, ebpf.UpdateNoExist); err != nil {
+			require.ErrorIs(t, err, unix.E2BIG) // drops on the host have taken the rest
+		}
+	}
+	before := w.loss("counts_full")
+	client := nettest.Start(t, nettest.New(t))
+	for range refused {
+		require.Equal(t, "ECONNREFUSED", client.TryDial("tcp4", netip.MustParseAddrPort("127.0.0.1:1"), true).Errno)
+	}
+	w.report()
+	require.GreaterOrEqual(t, w.loss("counts_full")-before, uint64(refused))
+	require.Zero(t, w.sum(client, "ebpf.tcp.connection.failures"))
+	require.EqualValues(t, refused, w.sum(client, "ebpf.tcp.resets", "network.io.direction=receive"), "what has its own place is told")
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
+)
+
+// TestSocketBytes holds that sockets take no more of the kernel's memory than is said of them, and not much less: by the
+// kernel's own account, before and after they are remembered.
+func TestSocketBytes(t *testing.T) {
+	const programs, each = 3, 17000
+	all := make([]*nettest.Program, programs)
+	for i := range all {
+		all[i] = nettest.Start(t, nil)
+		all[i].Hoard(each)
+	}
+	enough := config()
+	enough.SocketBytes = 64 << 20
+	w := watch(t, enough, nil)
+	if !w.features.socketStorage {
+		t.Skip("before 5.11 sockets have no storage")
+	}
+	for _, p := range all {
+		require.NoError(t, w.tracker.Decide(uint32(p.PID()), lifecycle.ScopeNetwork))
+	}
+	known, mapBytes, before := w.sockets.Load(), w.MapBytes(), slabBytes(t)
+	require.NoError(t, w.Drain(), "looks for sockets once more")
+	took := slabBytes(t) - before
+	w.report()
+	t.Logf("%d bytes a socket", took/(programs*each))
+	require.GreaterOrEqual(t, w.sockets.Load()-known, uint64(programs*each))
+	said := (w.sockets.Load() - known) * socketBytes
+	require.LessOrEqual(t, took, int64(said)*11/10)
+	require.GreaterOrEqual(t, took, int64(said)*2/3)
+	require.GreaterOrEqual(t, w.MapBytes(), mapBytes+said)
+}
+
+// TestThreadsAreInMapBytes holds that what is remembered of threads is in what the observation says that it takes.
+func TestThreadsAreInMapBytes(t *testing.T) {
+	tasks, err := os.ReadDir("/proc/self/task")
+	require.NoError(t, err)
+	var o Observer
+	o.config.ProcRoot = "/proc"
+	require.NoError(t, o.countThreads())
+	require.GreaterOrEqual(t, o.threads.Load(), uint64(len(tasks)))
+	o.features.socketStorage = true
+	before := o.MapBytes()
+	o.features.taskStorage = true
+	require.Equal(t, o.threads.Load()*taskBytes, o.MapBytes()+threadsByID*threadBytes-before)
+	o.config.ProcRoot = t.TempDir()
+	require.ErrorIs(t, o.countThreads(), os.ErrNotExist)
+}
+
+// slabBytes is what the kernel keeps in objects that it cannot drop.
+func slabBytes(t *testing.T) int64 {
+	t.Helper()
+	text, err := os.ReadFile("/proc/meminfo")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		var kilobytes int64
+		if _, err := fmt.Sscanf(line, "SUnreclaim: %d kB", &kilobytes); err == nil {
+			return kilobytes << 10
+		}
+	}
+	require.Fail(t, "the kernel does not tell")
+	return 0
+}

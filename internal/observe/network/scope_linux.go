@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+)
+
+// held are the states of sockets that a process has open; those that it has closed
+// outlive it in others.
+var held = []int{0, 1, 8, 10} // none, established, close_wait, listen
+
+// leaveOut takes out the series of processes that have left the scope. What they have
+// counted since the last report is not told.
+func (t *table) leaveOut() error {
+	stay := map[observe.SubjectKey]bool{}
+	for id, s := range t.live {
+		if s.flow == nil || s.process == nil {
+			continue
+		}
+		subject := s.subject()
+		stays, known := stay[subject]
+		if !known {
+			var err error
+			if stays, known, err = t.stays(subject, holds(&t.places.items[id])); err != nil {
+				return err
+			}
+		}
+		if known {
+			stay[subject] = stays
+		}
+		if !stays {
+			t.leave(s)
+			s.process, s.owner, s.flow, s.idle = nil, nil, nil, idleFlows
+		}
+	}
+	return nil
+}
+
+func holds(at *place) bool {
+	return slices.ContainsFunc(held, func(state int) bool { return at.Open[state] > 0 })
+}
+
+// stays tells whether a process is in scope still, and whether that is known: where the
+// kernel was not told of a process it may have ended, unless it runs for certain.
+func (t *table) stays(subject observe.SubjectKey, runs bool) (stays, known bool, err error) {
+	const decided, network = uint32(bindings.ProcessScopeBitSCOPE_DECIDED), uint32(bindings.ProcessScopeBitSCOPE_NETWORK)
+	var entry bindings.ProcessScopeEntry
+	if err := t.scopes.Lookup(&subject.PID, &entry); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return false, false, fmt.Errorf("reading who is in scope: %w", err)
+	}
+	switch {
+	case entry.Bits&decided == 0 && !runs:
+		return true, false, nil
+	case entry.Bits&decided != 0 && entry.Bits&network != 0:
+		return true, true, nil
+	}
+	return t.host.Subject(subject, "") != nil, true, nil
+}
