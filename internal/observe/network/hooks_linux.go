@@ -232,13 +232,20 @@ func (f features) attach(coll *ebpf.Collection, sysRoot string) (attached []io.C
 		return nil, nil, errors.Join(err, closeAll(attached))
 	}
 	calls, err := f.attachCalls(coll, sysRoot)
-	switch {
-	case err == nil:
-		return append(attached, calls...), nil, nil
-	case f.trampolines:
-		return attached, fmt.Errorf("accept, connect and close are not timed, and connects that fail at once are not counted: %w", err), nil
+	if err != nil {
+		return attached, fmt.Errorf("%s: %w", f.withoutCalls(), err), nil
 	}
-	return nil, nil, errors.Join(err, closeAll(attached))
+	return append(attached, calls...), nil, nil
+}
+
+// withoutCalls says what is not told where no program runs at system calls.
+func (f features) withoutCalls() string {
+	const always = "accept, connect and close are not timed, and connects that fail at once are not counted"
+	if f.trampolines {
+		return always
+	}
+	return always + "; reads and writes are not timed, datagrams of sockets that are not connected are told without a peer, " +
+		"and what splice takes from a socket is not told"
 }
 
 // attachCalls attaches to the tracepoints of system calls, which are in tracefs.
