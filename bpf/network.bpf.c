@@ -21,6 +21,7 @@
 const struct network_series *unused_network_series __attribute__((unused));
 const struct network_record *unused_network_record __attribute__((unused));
 const struct network_histogram *unused_network_histogram __attribute__((unused));
+const struct network_listener *unused_network_listener __attribute__((unused));
 const struct network_socket *unused_network_socket __attribute__((unused));
 const struct network_count_key *unused_network_count_key __attribute__((unused));
 const enum network_role *unused_network_role __attribute__((unused));
@@ -28,6 +29,7 @@ const enum network_transport *unused_network_transport __attribute__((unused));
 const enum network_operation *unused_network_operation __attribute__((unused));
 const enum network_wait *unused_network_wait __attribute__((unused));
 const enum network_count_kind *unused_network_count_kind __attribute__((unused));
+const enum network_drop *unused_network_drop __attribute__((unused));
 const enum network_loss *unused_network_loss __attribute__((unused));
 
 /* What programs at the tracepoints of system calls are given. */
@@ -121,11 +123,15 @@ SEC("tracepoint")
 int open_begins(struct call_begins *ctx)
 {
 	struct network_thread *thread = network_begin(ctx->number);
+	const struct sock *sk;
 
 	if (!thread)
 		return 0;
-	thread->sock = (u64)network_sock_of_descriptor(network_task(), ctx->arguments[0]);
+	sk = network_sock_of_descriptor(network_task(), ctx->arguments[0]);
+	thread->sock = (u64)sk;
 	thread->address = ctx->arguments[1];
+	if (sk && BPF_CORE_READ(sk, sk_socket, state) == SS_CONNECTING)
+		thread->messages = NETWORK_HANDSHAKE_SOCKET; /* connect() asks for the result of an earlier one */
 	return 0;
 }
 
@@ -175,7 +181,11 @@ int connect_ends(struct call_ends *ctx)
 		record = network_record(ctx->result ? NETWORK_NONE : network_find(sk, NETWORK_NO_ROLE));
 		if (record)
 			network_observe(&record->operations[NETWORK_CONNECT], bpf_ktime_get_ns() - thread->since);
-	} else if (!thread->messages && network_is_refusal(ctx->result)) {
+	} else if (thread->messages == NETWORK_HANDSHAKE_CALL && !ctx->result) {
+		record = network_record(network_find(sk, NETWORK_CLIENT));
+		if (record)
+			network_observe(&record->operations[NETWORK_CONNECT], bpf_ktime_get_ns() - thread->since);
+	} else if (thread->messages != NETWORK_HANDSHAKE_SOCKET && network_is_refusal(ctx->result)) {
 		network_read_peer(&peer, thread->address);
 		id = network_find_peer(sk, &peer, NETWORK_CLIENT);
 		if (id != NETWORK_NONE)
@@ -232,7 +242,7 @@ int BPF_PROG(state_changes, struct sock *sk, int before, int after)
 	struct network_socket *socket;
 	u64 address = (u64)sk;
 
-	if (network_transport_of(sk) != NETWORK_TCP)
+	if (network_transport_of(sk) != NETWORK_TCP || network_has_subflows(sk))
 		return 0;
 	if (after == TCP_SYN_SENT) {
 		connecting(sk);
@@ -244,16 +254,17 @@ int BPF_PROG(state_changes, struct sock *sk, int before, int after)
 	}
 	if (before == TCP_LISTEN && after == TCP_CLOSE) /* a child begins as a copy of its listener */
 		listening_no_more(sk);
-	if (after == TCP_SYN_RECV && !socket_storage) {
+	if (before == TCP_LISTEN && after == TCP_SYN_RECV && !socket_storage) {
 		bpf_map_delete_elem(&network_socket_addresses, &address); /* of the socket that was there before */
 		return 0;
 	}
 	socket = network_socket_of(sk);
-	if (socket && socket->connecting && after == TCP_ESTABLISHED) {
+	if (!socket && before == TCP_SYN_RECV && after == TCP_ESTABLISHED) {
+		arrived(sk);
+	} else if (socket && socket->connecting && after == TCP_ESTABLISHED) {
 		connected(sk, socket);
 	} else if (socket && socket->connecting && after == TCP_CLOSE) {
-		network_count(socket->series, NETWORK_FAILURES, BPF_CORE_READ(sk, sk_err));
-		socket->connecting = 0;
+		not_connected(sk, socket);
 	}
 	return 0;
 }
@@ -357,6 +368,8 @@ static __always_inline int drop(struct sk_buff *skb, struct sock *sk, u32 reason
 	if (sk && drop_is_none(skb, sk, reason))
 		return 0;
 	socket = sk ? network_socket_of(sk) : 0;
+	if (reason > NETWORK_DROP_ELSEWHERE)
+		reason = NETWORK_DROP_ELSEWHERE;
 	network_count(socket && network_remembered(socket) ? socket->series : 0, NETWORK_DROPS, reason);
 	return 0;
 }
@@ -406,7 +419,7 @@ int count_file(struct bpf_iter__task_file *ctx)
 	struct network_socket *socket;
 	struct sock *sk;
 
-	if (!ctx->task || !file || (file->f_inode->i_mode & S_IFMT) != S_IFSOCK)
+	if (!ctx->task || !file)
 		return 0;
 	sk = network_sock_of_file(file);
 	if (!sk)

@@ -40,6 +40,7 @@ var shared = []struct {
 	{"network", "network_series", 192, NetworkNetworkSeries{}},
 	{"network", "network_record", 1792, NetworkNetworkRecord{}},
 	{"network", "network_histogram", 216, NetworkNetworkHistogram{}},
+	{"network", "network_listener", 24, NetworkNetworkListener{}},
 	{"network", "network_socket", 24, NetworkNetworkSocket{}},
 	{"network", "network_count_key", 8, NetworkNetworkCountKey{}},
 	{"memorymalloc", "live_key", 16, MemoryMallocLiveKey{}},

@@ -50,14 +50,15 @@ type MemoryFaultsScopeEntry struct {
 type MemoryFaultsUnwindCpu struct {
 	_    structs.HostLayout
 	Walk struct {
-		_       structs.HostLayout
-		Pc      uint64
-		Sp      uint64
-		Fp      uint64
-		Lr      uint64
-		General [16]uint64
-		BxAt    uint64
-		Mapping struct {
+		_          structs.HostLayout
+		Pc         uint64
+		Sp         uint64
+		Fp         uint64
+		Lr         uint64
+		General    [16]uint64
+		BxAt       uint64
+		Trampoline uint64
+		Mapping    struct {
 			_      structs.HostLayout
 			Start  uint64
 			Base   uint64
@@ -79,7 +80,7 @@ type MemoryFaultsUnwindCpu struct {
 		WindowAt    uint64
 		Window      [32]uint64
 	}
-	_      [24]byte
+	_      [16]byte
 	Memory struct {
 		_      structs.HostLayout
 		Next   uint32

@@ -27,6 +27,12 @@ const (
 	NetworkNetworkCountKindNETWORK_FAILURES NetworkNetworkCountKind = 1
 )
 
+type NetworkNetworkDrop uint32
+
+const (
+	NetworkNetworkDropNETWORK_DROP_ELSEWHERE NetworkNetworkDrop = 65535
+)
+
 type NetworkNetworkHistogram struct {
 	_       structs.HostLayout
 	Sum     uint64
@@ -52,6 +58,13 @@ type NetworkNetworkKey struct {
 	Overflow      uint8
 	Unused        uint16
 	Unused2       uint32
+}
+
+type NetworkNetworkListener struct {
+	_       structs.HostLayout
+	Who     NetworkNetworkProcess
+	Sockets uint32
+	Unused  uint32
 }
 
 type NetworkNetworkLoss uint32
@@ -107,12 +120,12 @@ const (
 
 type NetworkNetworkSeries struct {
 	_          structs.HostLayout
-	Key        NetworkNetworkKey
-	Sample     NetworkNetworkTuple
-	_          [4]byte
 	Created    uint64
 	Generation uint32
 	Epoch      uint32
+	Key        NetworkNetworkKey
+	Sample     NetworkNetworkTuple
+	Unused     uint32
 	Open       [16]uint32
 }
 
@@ -134,11 +147,11 @@ type NetworkNetworkThread struct {
 	Arrived  uint64
 	Switches uint64
 	Sock     uint64
-	Address  uint64
 	Call     uint32
-	Series   uint32
 	Epoch    uint32
 	Messages uint32
+	Series   uint32
+	Address  uint64
 	Role     uint32
 	Unused   uint32
 }
@@ -191,6 +204,7 @@ const (
 	NetworkMapNetworkListeners       = "network_listeners"
 	NetworkMapNetworkLosses          = "network_losses"
 	NetworkMapNetworkPlaces          = "network_places"
+	NetworkMapNetworkReceivers       = "network_receivers"
 	NetworkMapNetworkRecords         = "network_records"
 	NetworkMapNetworkSocketAddresses = "network_socket_addresses"
 	NetworkMapNetworkSockets         = "network_sockets"
@@ -237,10 +251,13 @@ const (
 	NetworkVarSocketStorage          = "socket_storage"
 	NetworkVarSocketsKnown           = "sockets_known"
 	NetworkVarSocketsSeen            = "sockets_seen"
+	NetworkVarSocketsUndecided       = "sockets_undecided"
 	NetworkVarTaskStorage            = "task_storage"
 	NetworkVarUnusedNetworkCountKey  = "unused_network_count_key"
 	NetworkVarUnusedNetworkCountKind = "unused_network_count_kind"
+	NetworkVarUnusedNetworkDrop      = "unused_network_drop"
 	NetworkVarUnusedNetworkHistogram = "unused_network_histogram"
+	NetworkVarUnusedNetworkListener  = "unused_network_listener"
 	NetworkVarUnusedNetworkLoss      = "unused_network_loss"
 	NetworkVarUnusedNetworkOperation = "unused_network_operation"
 	NetworkVarUnusedNetworkRecord    = "unused_network_record"
@@ -333,6 +350,7 @@ type NetworkMapSpecs struct {
 	NetworkListeners       *ebpf.MapSpec `ebpf:"network_listeners"`
 	NetworkLosses          *ebpf.MapSpec `ebpf:"network_losses"`
 	NetworkPlaces          *ebpf.MapSpec `ebpf:"network_places"`
+	NetworkReceivers       *ebpf.MapSpec `ebpf:"network_receivers"`
 	NetworkRecords         *ebpf.MapSpec `ebpf:"network_records"`
 	NetworkSocketAddresses *ebpf.MapSpec `ebpf:"network_socket_addresses"`
 	NetworkSockets         *ebpf.MapSpec `ebpf:"network_sockets"`
@@ -358,10 +376,13 @@ type NetworkVariableSpecs struct {
 	SocketStorage          *ebpf.VariableSpec `ebpf:"socket_storage"`
 	SocketsKnown           *ebpf.VariableSpec `ebpf:"sockets_known"`
 	SocketsSeen            *ebpf.VariableSpec `ebpf:"sockets_seen"`
+	SocketsUndecided       *ebpf.VariableSpec `ebpf:"sockets_undecided"`
 	TaskStorage            *ebpf.VariableSpec `ebpf:"task_storage"`
 	UnusedNetworkCountKey  *ebpf.VariableSpec `ebpf:"unused_network_count_key"`
 	UnusedNetworkCountKind *ebpf.VariableSpec `ebpf:"unused_network_count_kind"`
+	UnusedNetworkDrop      *ebpf.VariableSpec `ebpf:"unused_network_drop"`
 	UnusedNetworkHistogram *ebpf.VariableSpec `ebpf:"unused_network_histogram"`
+	UnusedNetworkListener  *ebpf.VariableSpec `ebpf:"unused_network_listener"`
 	UnusedNetworkLoss      *ebpf.VariableSpec `ebpf:"unused_network_loss"`
 	UnusedNetworkOperation *ebpf.VariableSpec `ebpf:"unused_network_operation"`
 	UnusedNetworkRecord    *ebpf.VariableSpec `ebpf:"unused_network_record"`
@@ -399,6 +420,7 @@ type NetworkMaps struct {
 	NetworkListeners       *ebpf.Map `ebpf:"network_listeners"`
 	NetworkLosses          *ebpf.Map `ebpf:"network_losses"`
 	NetworkPlaces          *ebpf.Map `ebpf:"network_places"`
+	NetworkReceivers       *ebpf.Map `ebpf:"network_receivers"`
 	NetworkRecords         *ebpf.Map `ebpf:"network_records"`
 	NetworkSocketAddresses *ebpf.Map `ebpf:"network_socket_addresses"`
 	NetworkSockets         *ebpf.Map `ebpf:"network_sockets"`
@@ -419,6 +441,7 @@ func (m *NetworkMaps) Close() error {
 		m.NetworkListeners,
 		m.NetworkLosses,
 		m.NetworkPlaces,
+		m.NetworkReceivers,
 		m.NetworkRecords,
 		m.NetworkSocketAddresses,
 		m.NetworkSockets,
@@ -445,10 +468,13 @@ type NetworkVariables struct {
 	SocketStorage          *ebpf.Variable `ebpf:"socket_storage"`
 	SocketsKnown           *ebpf.Variable `ebpf:"sockets_known"`
 	SocketsSeen            *ebpf.Variable `ebpf:"sockets_seen"`
+	SocketsUndecided       *ebpf.Variable `ebpf:"sockets_undecided"`
 	TaskStorage            *ebpf.Variable `ebpf:"task_storage"`
 	UnusedNetworkCountKey  *ebpf.Variable `ebpf:"unused_network_count_key"`
 	UnusedNetworkCountKind *ebpf.Variable `ebpf:"unused_network_count_kind"`
+	UnusedNetworkDrop      *ebpf.Variable `ebpf:"unused_network_drop"`
 	UnusedNetworkHistogram *ebpf.Variable `ebpf:"unused_network_histogram"`
+	UnusedNetworkListener  *ebpf.Variable `ebpf:"unused_network_listener"`
 	UnusedNetworkLoss      *ebpf.Variable `ebpf:"unused_network_loss"`
 	UnusedNetworkOperation *ebpf.Variable `ebpf:"unused_network_operation"`
 	UnusedNetworkRecord    *ebpf.Variable `ebpf:"unused_network_record"`

@@ -111,14 +111,15 @@ type OffCPUStackTable struct {
 type OffCPUUnwindCpu struct {
 	_    structs.HostLayout
 	Walk struct {
-		_       structs.HostLayout
-		Pc      uint64
-		Sp      uint64
-		Fp      uint64
-		Lr      uint64
-		General [16]uint64
-		BxAt    uint64
-		Mapping struct {
+		_          structs.HostLayout
+		Pc         uint64
+		Sp         uint64
+		Fp         uint64
+		Lr         uint64
+		General    [16]uint64
+		BxAt       uint64
+		Trampoline uint64
+		Mapping    struct {
 			_      structs.HostLayout
 			Start  uint64
 			Base   uint64
@@ -140,7 +141,7 @@ type OffCPUUnwindCpu struct {
 		WindowAt    uint64
 		Window      [32]uint64
 	}
-	_      [24]byte
+	_      [16]byte
 	Memory struct {
 		_      structs.HostLayout
 		Next   uint32

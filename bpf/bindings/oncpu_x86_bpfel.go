@@ -101,7 +101,7 @@ const (
 type OnCPUUnwindCpu struct {
 	_      structs.HostLayout
 	Walk   OnCPUUnwindState
-	_      [24]byte
+	_      [16]byte
 	Memory struct {
 		_      structs.HostLayout
 		Next   uint32
@@ -183,6 +183,7 @@ type OnCPUUnwindState struct {
 	Lr          uint64
 	General     [16]uint64
 	BxAt        uint64
+	Trampoline  uint64
 	Mapping     OnCPUUnwindMapping
 	Space       uint32
 	Serial      uint32

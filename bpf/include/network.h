@@ -42,6 +42,12 @@ enum network_wait {
 	NETWORK_WAITS = 2,
 };
 
+/* In place of the kernel's reason for a drop. */
+enum network_drop {
+	/* Those of mac80211, openvswitch and so on (enum skb_drop_reason_subsys) are numbered from the beginning again, each. */
+	NETWORK_DROP_ELSEWHERE = 0xffff,
+};
+
 /* What is counted for few series, in a map of its own. */
 enum network_count_kind {
 	NETWORK_DROPS = 0,    /* code is a reason, of the kernel's enum skb_drop_reason */
@@ -49,13 +55,20 @@ enum network_count_kind {
 };
 
 enum network_loss {
-	NETWORK_LOST_SERIES = 0,  /* series that found no place: counted in one of overflow */
+	NETWORK_LOST_SERIES = 0,  /* times that a series found no place, whichever it was: counted in one of overflow */
 	NETWORK_LOST_SOCKETS = 1, /* times that a socket could not be remembered: its series is looked up each time */
 	NETWORK_LOST_THREADS = 2, /* calls whose beginning could not be remembered: without a duration */
 	NETWORK_LOST_COUNTS = 3,  /* drops and failed connects that found no place */
 	NETWORK_LOST_PEERS = 4,   /* datagrams whose peer could not be read: counted without one */
 	NETWORK_LOST_LISTENERS = 5, /* listening sockets that found no place: their connections may count as clients' */
 	NETWORK_LOSS_REASONS = 6,
+};
+
+/* Who tells what has become of a handshake: the end of the call of connect(), or the socket's state. */
+enum network_handshake {
+	NETWORK_HANDSHAKE_NONE = 0, /* no SYN was sent in this call: its end tells why */
+	NETWORK_HANDSHAKE_SOCKET = 1,
+	NETWORK_HANDSHAKE_CALL = 2, /* the socket could not be remembered */
 };
 
 /* In place of a series, what the hooks do not count: the socket is none of those, or its process is out of scope. */
@@ -102,12 +115,21 @@ struct network_process {
 	u32 exec_id;
 };
 
+/* Who listens: of several sockets on one port (SO_REUSEPORT) the last that began to. */
+struct network_listener {
+	struct network_process who;
+	u32 sockets;
+	u32 unused;
+};
+
+/* What each call reads of it is in one cache line: its beginning, and whose it is. */
 struct network_series {
-	struct network_key key;
-	struct network_tuple sample; /* one of its connections; its netns is always set */
 	u64 created;    /* CLOCK_MONOTONIC, ns; 0: the place is free */
 	u32 generation; /* counted up by user space */
 	u32 epoch;      /* when its process's scope was last looked at */
+	struct network_key key;
+	struct network_tuple sample; /* one of its connections; its netns is always set */
+	u32 unused;
 	u32 open[NETWORK_STATES]; /* sockets by state; counted anew for each report */
 };
 
@@ -142,27 +164,27 @@ struct network_count_key {
  * tells.
  */
 struct network_socket {
-	u64 time; /* CLOCK_MONOTONIC, ns: when the handshake began that is going on, else when to look at the round-trip time again */
+	u64 time; /* CLOCK_MONOTONIC, ns: when the handshake began that is going on, else when to look at the round-trip time next */
 	u32 series;
 	u32 generation;
-	u16 port;      /* sock_common.skc_dport: a socket may be connected anew */
+	u16 port;      /* sock_common.skc_dport: a socket may be connected anew; 0: of datagrams by peer */
 	u8 role;       /* as it was found out */
 	u8 connecting; /* 1: a handshake is going on */
 	u32 round;     /* in which it was counted last, where sockets are found by their files */
 };
 
-/* What is remembered of a thread in a system call. */
+/* What is remembered of a thread in a system call; first what each transfer needs. */
 struct network_thread {
 	u64 since;      /* CLOCK_MONOTONIC, ns; 0: in none */
 	u64 ran;        /* CPU time, ns, that it had used then when it came to its CPU; see network_ran */
 	u64 arrived;    /* when that was */
 	u64 switches;   /* task_struct.nvcsw then */
 	u64 sock;       /* that the end of the call is about */
-	u64 address;    /* in user space, of where connect() goes */
 	u32 call;       /* number of the system call */
-	u32 series;     /* that the call is counted for, of a close */
 	u32 epoch;      /* when its process's scope was last looked at */
-	u32 messages;   /* of a call that may transfer several: how many were */
+	u32 messages;   /* of a call that may transfer several: how many were; of connect() enum network_handshake */
+	u32 series;     /* that the call is counted for, of a close */
+	u64 address;    /* in user space, of where connect() goes */
 	u32 role;       /* of the socket, where sock is one that is not connected */
 	u32 unused;
 };
@@ -238,13 +260,21 @@ struct {
 	__type(value, struct network_process);
 } network_ends SEC(".maps");
 
-/* Who listens, by the local end alone; UDP sockets that are bound to a port, too. */
+/* Who listens, by the local end alone. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
 	__type(key, struct network_tuple);
-	__type(value, struct network_process);
+	__type(value, struct network_listener);
 } network_listeners SEC(".maps");
+
+/* Who receives datagrams, by the local end alone. Nothing tells when such a socket goes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct network_tuple);
+	__type(value, struct network_process);
+} network_receivers SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);

@@ -8,34 +8,50 @@
 #include "network_file.h"
 #include "network_transfer.h"
 
-/* A process has a file open: if it is a socket in scope, it is counted from now on. */
+/* Sockets of processes that were not decided upon in this walk: another one is needed. */
+u32 sockets_undecided;
+
+/*
+ * A process has a file open: if it is a socket in scope, it is counted from now on.
+ * Who listens is noted of everybody. What is neither is left out before more of the
+ * socket is read than its state: most of it is in no cache.
+ */
 static __always_inline void adopt(struct task_struct *task, struct file *file)
 {
 	struct network_process who = {};
 	struct network_tuple tuple = {};
 	struct scope_entry *known;
+	bool listens, inside;
 	struct sock *sk;
+	u8 transport;
 
-	if ((file->f_inode->i_mode & S_IFMT) != S_IFSOCK)
-		return;
 	sk = network_sock_of_file(file);
-	if (!sk || !network_transport_of(sk) || network_socket_of(sk))
+	if (!sk)
 		return;
 	who.pid = task->tgid;
 	who.start_boottime = process_start(task);
 	who.exec_id = process_exec_id(task);
-	network_read_tuple(&tuple, sk, network_transport_of(sk));
-	if (network_state_of(sk) == TCP_LISTEN && !network_listener(&tuple))
-		network_listens(&tuple, &who);
 	known = bpf_map_lookup_elem(&scope, &who.pid);
-	if (!known || !(known->bits & SCOPE_DECIDED)) {
+	inside = known && known->bits & SCOPE_DECIDED;
+	if (!inside) {
+		sockets_undecided += 1; /* user space will have answered when this runs again */
 		scope_met(known, who.pid, who.start_boottime, who.exec_id);
-		return; /* user space will have answered when this runs again */
+	} else if (scope_excludes(known, SCOPE_NETWORK)) {
+		inside = false;
 	}
-	if (scope_excludes(known, SCOPE_NETWORK))
+	listens = BPF_CORE_READ(sk, __sk_common.skc_state) == TCP_LISTEN;
+	if (!inside && !listens)
 		return;
-	if (tuple.transport == NETWORK_UDP && !tuple.remote_port)
-		return; /* its series are those of its datagrams */
+	if (network_socket_of(sk))
+		return;
+	transport = network_transport_of(sk);
+	if (listens && transport == NETWORK_TCP) {
+		network_read_tuple(&tuple, sk, transport);
+		if (!network_listener(&tuple))
+			network_listens(&tuple, &who);
+	}
+	if (!inside || !transport || (transport == NETWORK_UDP && !BPF_CORE_READ(sk, __sk_common.skc_dport)))
+		return; /* of the last the series are those of its datagrams */
 	network_bind_to(sk, &who, NETWORK_NO_ROLE);
 }
 

@@ -11,12 +11,14 @@
 #define S_IFMT 0170000
 #define S_IFSOCK 0140000
 
-/* The socket of a file that is one, as a pointer that its storage may be asked by, where that is used. */
+/* The socket of a file, as a pointer that its storage may be asked by, where that is used; 0 where it is none. */
 static __always_inline struct sock *network_sock_of_file(struct file *file)
 {
 	struct socket *socket;
 
 	if (!socket_storage) {
+		if ((file->f_inode->i_mode & S_IFMT) != S_IFSOCK)
+			return 0;
 		socket = BPF_CORE_READ(file, private_data);
 		return BPF_CORE_READ(socket, sk);
 	}

@@ -21,9 +21,9 @@ static __always_inline int moved(struct socket *socket, struct msghdr *message, 
 	u64 now;
 	u32 id;
 
-	if (!sk || network_is_outside(task) || network_is_nothing(result))
+	if (!sk || network_is_outside(task) || network_is_no_transfer(result, flags))
 		return 0;
-	if (!sk->__sk_common.skc_dport && sk->sk_protocol == IPPROTO_UDP) {
+	if (network_is_of_datagrams(sk)) {
 		if (flags & MSG_PEEK)
 			return 0;
 		pointer = message ? BPF_CORE_READ(message, msg_name) : 0;

@@ -16,15 +16,30 @@ static __noinline int connecting(struct sock *sk)
 
 	if (network_is_outside(task) || network_bind(sk, NETWORK_CLIENT) == NETWORK_NONE)
 		return 0;
+	socket = network_socket_of(sk);
 	thread = network_thread_of(task);
 	if (thread)
-		thread->messages = 1; /* a SYN was sent: what becomes of it its socket tells */
-	socket = network_socket_of(sk);
+		thread->messages = socket ? NETWORK_HANDSHAKE_SOCKET : NETWORK_HANDSHAKE_CALL;
 	if (socket) {
 		socket->connecting = 1;
 		socket->time = bpf_ktime_get_ns();
 	}
 	return 0;
+}
+
+/*
+ * How long a handshake has taken. With TCP_FASTOPEN_CONNECT it begins with the first
+ * write, which may come long after connect(); TCP itself has measured it then, unless
+ * the SYN was sent again.
+ */
+static __always_inline u64 network_handshake_time(const struct sock *sk, u64 began)
+{
+	const struct tcp_sock *tcp = (const struct tcp_sock *)sk;
+	u64 measured = 0;
+
+	if (BPF_CORE_READ_BITFIELD_PROBED(tcp, fastopen_connect))
+		measured = (u64)BPF_CORE_READ(tcp, srtt_us) * 1000 / 8;
+	return measured ? measured : bpf_ktime_get_ns() - began;
 }
 
 /* A handshake is over; who runs is anybody. */
@@ -34,11 +49,11 @@ static __noinline int connected(struct sock *sk, struct network_socket *socket)
 	struct network_process who = {};
 	struct network_tuple tuple = {};
 	struct network_record *record;
-	u64 began = socket->time;
+	u64 took = network_handshake_time(sk, socket->time);
 	u32 id;
 
 	socket->connecting = 0;
-	socket->time = 0;
+	socket->time = network_rtt_due(sk);
 	if (!series)
 		return 0;
 	network_owner(&who, series);
@@ -52,7 +67,51 @@ static __noinline int connected(struct sock *sk, struct network_socket *socket)
 		series->sample = tuple;
 	record = network_record(id);
 	if (record)
-		network_observe(&record->operations[NETWORK_CONNECT], bpf_ktime_get_ns() - began);
+		network_observe(&record->operations[NETWORK_CONNECT], took);
+	return 0;
+}
+
+/*
+ * A handshake has come to nothing. Without an error of the socket it was given up, or
+ * has not begun after all: then the thread is in its connect() still, whose end says why.
+ */
+static __noinline int not_connected(const struct sock *sk, struct network_socket *socket)
+{
+	u32 error = BPF_CORE_READ(sk, sk_err);
+	struct network_thread *thread = error ? 0 : network_thread_of(network_task());
+
+	socket->connecting = 0;
+	socket->time = network_rtt_due(sk);
+	if (thread && thread->since && thread->sock && thread->messages == NETWORK_HANDSHAKE_SOCKET)
+		thread->messages = NETWORK_HANDSHAKE_NONE;
+	else
+		network_count(socket->series, NETWORK_FAILURES, error);
+	return 0;
+}
+
+/*
+ * A connection has come to a listener. Whose it becomes is known when somebody accepts
+ * it; who runs is anybody. That it was accepted is known now, and once nobody listens
+ * any more, by nothing else.
+ */
+static __noinline int arrived(struct sock *sk)
+{
+	struct network_tuple tuple = {};
+	struct network_listener *listener;
+	struct network_socket *socket;
+
+	network_read_tuple(&tuple, sk, NETWORK_TCP);
+	listener = network_listener(&tuple);
+	if (listener && !network_in_scope(listener->who.pid, listener->who.exec_id))
+		return 0;
+	socket = network_create_socket(sk);
+	if (!socket) {
+		network_lost(NETWORK_LOST_SOCKETS);
+		return 0;
+	}
+	socket->generation = NETWORK_NONE;
+	socket->role = NETWORK_SERVER;
+	socket->port = sk->__sk_common.skc_dport;
 	return 0;
 }
 
@@ -84,13 +143,23 @@ u32 sockets_seen;
 /* Counts a socket that is open, and looks at its connection where nobody uses it. */
 static __always_inline void count_open(struct sock *sk, struct network_socket *socket)
 {
-	struct network_series *series = network_remembered(socket);
+	struct network_series *series;
 	struct network_record *record;
+	u8 state;
 
 	sockets_seen += 1;
+	if (network_is_unclaimed(socket) && BPF_CORE_READ(sk, sk_socket))
+		network_claim(sk);
+	series = network_remembered(socket);
 	if (!series)
 		return;
-	series->open[network_state_of(sk) & (NETWORK_STATES - 1)] += 1;
+	if (socket_storage && series->key.transport == NETWORK_TCP && socket->time == NETWORK_NEVER)
+		return; /* one of MPTCP: its subflows are counted, where they are found: they have no files */
+	if (series->key.transport == NETWORK_TCP) /* mostly, and less of the socket is read */
+		state = BPF_CORE_READ(sk, __sk_common.skc_state);
+	else
+		state = network_state_of(sk);
+	series->open[state & (NETWORK_STATES - 1)] += 1;
 	record = network_record(socket->series);
 	if (record)
 		network_look_at_rtt(record, sk, socket, bpf_ktime_get_ns());

@@ -51,9 +51,9 @@ static __always_inline int transferred(struct sock *sk, s64 result, u32 operatio
 	struct network_thread *thread;
 	u64 now;
 
-	if (network_is_outside(task) || network_is_nothing(result))
+	if (network_is_outside(task) || network_is_no_transfer(result, flags))
 		return 0;
-	if (!sk->__sk_common.skc_dport && sk->sk_protocol == IPPROTO_UDP)
+	if (network_is_of_datagrams(sk))
 		return flags & MSG_PEEK ? 0 : transferred_datagram(sk, task, result, operation);
 	record = network_record(network_series_for(sk, task, &socket));
 	if (!record)

@@ -11,30 +11,29 @@
 #define MAX_SERIES 65536 /* a power of two; tells the verifier */
 
 /* Upper bounds of the buckets, ns: 1, 2, 5 × 10^n from 1 µs to 10 s. */
-static const volatile u64 network_bounds[32] = {
+static const u64 network_bounds[NETWORK_BUCKETS - 2] = {
 	1000ULL, 2000ULL, 5000ULL, 10000ULL, 20000ULL, 50000ULL, 100000ULL, 200000ULL, 500000ULL,
 	1000000ULL, 2000000ULL, 5000000ULL, 10000000ULL, 20000000ULL, 50000000ULL, 100000000ULL, 200000000ULL, 500000000ULL,
 	1000000000ULL, 2000000000ULL, 5000000000ULL, 10000000000ULL,
-	~0ULL >> 1, ~0ULL >> 1, ~0ULL >> 1, ~0ULL >> 1, ~0ULL >> 1, ~0ULL >> 1, ~0ULL >> 1, ~0ULL >> 1, ~0ULL >> 1, ~0ULL >> 1,
 };
 
 /*
- * Without a branch, or the verifier would look at what follows once for each way.
- * The compiler must not see that the masks change nothing: the verifier needs them.
+ * How many bounds are below. Compared with all, without a branch: the compiler makes
+ * constants of them, the processor compares several at a time, and a search would
+ * wait for each word that it reads. With branches the verifier would look at what
+ * follows once for each way. One after the other for the compiler, which would keep
+ * them in registers at the same time, and what was there on the stack.
  */
-#define NETWORK_SEARCH(step, shift) \
-	asm volatile("" : "+r"(at)); \
-	at += ((network_bounds[(at + (step) - 1) & 31] - ns) >> 63) << (shift)
-
 static __always_inline u64 network_bucket(u64 ns)
 {
 	u64 at = 0;
+	u32 i;
 
-	NETWORK_SEARCH(16, 4);
-	NETWORK_SEARCH(8, 3);
-	NETWORK_SEARCH(4, 2);
-	NETWORK_SEARCH(2, 1);
-	NETWORK_SEARCH(1, 0);
+#pragma unroll
+	for (i = 0; i < NETWORK_BUCKETS - 2; i++) {
+		at += (network_bounds[i] - ns) >> 63;
+		asm volatile("" : "+r"(at), "+r"(ns));
+	}
 	return at;
 }
 
@@ -45,12 +44,12 @@ static __always_inline void network_observe(struct network_histogram *histogram,
 	asm volatile("" : "+r"(bucket)); /* or the compiler checks another register than it uses */
 	if (bucket >= NETWORK_BUCKETS)
 		return; /* cannot be: tells the verifier so */
-	__sync_fetch_and_add(&histogram->buckets[bucket], 1);
-	__sync_fetch_and_add(&histogram->sum, ns);
 	if (histogram->most < ns)
 		histogram->most = ns;
 	if (histogram->least < ~ns)
 		histogram->least = ~ns;
+	__sync_fetch_and_add(&histogram->sum, ns);
+	__sync_fetch_and_add(&histogram->buckets[bucket], 1); /* last: user space reads at any time, and goes by it */
 }
 
 /* The running CPU's record of a series; 0 of NETWORK_NONE. */
@@ -220,9 +219,17 @@ static __always_inline struct network_socket *network_socket_of(struct sock *sk)
 	return bpf_map_lookup_elem(&network_socket_addresses, &address);
 }
 
+#define NETWORK_NEVER ~0ULL
+
+/* When to look at the round-trip time of a socket first: at once, or never where it has none. */
+static __always_inline u64 network_rtt_due(const struct sock *sk)
+{
+	return BPF_CORE_READ(sk, sk_protocol) == IPPROTO_TCP ? 0 : NETWORK_NEVER;
+}
+
 static __always_inline struct network_socket *network_create_socket(struct sock *sk)
 {
-	struct network_socket fresh = {};
+	struct network_socket fresh = { .time = network_rtt_due(sk) };
 	u64 address = (u64)sk;
 
 	if (!socket_storage) {
@@ -242,6 +249,12 @@ static __always_inline struct network_series *network_remembered(const struct ne
 	struct network_series *series = bpf_map_lookup_elem(&network_places, &id);
 
 	return series && series->generation == socket->generation ? series : 0;
+}
+
+/* A connection that was accepted, and of which it is not known yet by whom. */
+static __always_inline bool network_is_unclaimed(const struct network_socket *socket)
+{
+	return socket->generation == NETWORK_NONE && socket->port;
 }
 
 /* Lets a socket remember its series. */

@@ -13,6 +13,8 @@
 #define AF_UNIX 1
 #define AF_INET 2
 #define AF_INET6 10
+#define SOCK_DGRAM 2
+#define SOCK_RAW 3
 #define IPPROTO_TCP 6
 #define IPPROTO_UDP 17
 #define IPPROTO_MPTCP 262
@@ -37,7 +39,7 @@ static __always_inline u8 network_transport_of(const struct sock *sk)
 
 	if (family == AF_UNIX)
 		return NETWORK_UNIX;
-	if (family != AF_INET && family != AF_INET6)
+	if ((family != AF_INET && family != AF_INET6) || BPF_CORE_READ(sk, sk_type) == SOCK_RAW)
 		return 0;
 	switch (BPF_CORE_READ(sk, sk_protocol)) {
 	case IPPROTO_TCP:
@@ -48,6 +50,12 @@ static __always_inline u8 network_transport_of(const struct sock *sk)
 	}
 	return 0;
 }
+
+/*
+ * A socket of MPTCP, with which the process deals, carries nothing itself: each of its
+ * subflows is a connection of TCP with a socket of its own.
+ */
+static __always_inline bool network_has_subflows(const struct sock *sk) { return BPF_CORE_READ(sk, sk_protocol) == IPPROTO_MPTCP; }
 
 /* Of enum in include/net/tcp_states.h, for connections of TCP; else 0. */
 static __always_inline u8 network_state_of(const struct sock *sk)
@@ -130,18 +138,28 @@ static __always_inline void network_turn(struct network_tuple *to, const struct 
 }
 
 /* Who listens on the socket's port, if somebody does: on its address, or on all. */
-static __always_inline struct network_process *network_listener(const struct network_tuple *tuple)
+static __always_inline struct network_listener *network_listener(const struct network_tuple *tuple)
 {
 	struct network_tuple key = {
 		.netns = tuple->netns, .local_port = tuple->local_port, .transport = tuple->transport,
 	};
-	struct network_process *who;
+	struct network_listener *known;
 
-	who = bpf_map_lookup_elem(&network_listeners, &key);
-	if (who)
-		return who;
+	known = bpf_map_lookup_elem(&network_listeners, &key);
+	if (known)
+		return known;
 	__builtin_memcpy(key.local, tuple->local, sizeof(key.local));
 	return bpf_map_lookup_elem(&network_listeners, &key);
+}
+
+static __always_inline void network_receives(const struct network_tuple *tuple, const struct network_process *who)
+{
+	struct network_tuple key = {
+		.netns = tuple->netns, .local_port = tuple->local_port, .transport = tuple->transport,
+	};
+
+	__builtin_memcpy(key.local, tuple->local, sizeof(key.local));
+	bpf_map_update_elem(&network_receivers, &key, who, BPF_ANY);
 }
 
 static __always_inline void network_listens(const struct network_tuple *tuple, const struct network_process *who)
@@ -150,9 +168,18 @@ static __always_inline void network_listens(const struct network_tuple *tuple, c
 		.netns = tuple->netns, .local_port = tuple->local_port, .transport = tuple->transport,
 	};
 
+	struct network_listener fresh = { .who = *who, .sockets = 1 }, *known;
+
 	__builtin_memcpy(key.local, tuple->local, sizeof(key.local));
-	if (bpf_map_update_elem(&network_listeners, &key, who, BPF_ANY))
+	if (!bpf_map_update_elem(&network_listeners, &key, &fresh, BPF_NOEXIST))
+		return;
+	known = bpf_map_lookup_elem(&network_listeners, &key);
+	if (!known) {
 		network_lost(NETWORK_LOST_LISTENERS);
+		return;
+	}
+	known->who = *who;
+	__sync_fetch_and_add(&known->sockets, 1);
 }
 
 static __always_inline void network_listens_no_more(const struct network_tuple *tuple)
@@ -161,19 +188,29 @@ static __always_inline void network_listens_no_more(const struct network_tuple *
 		.netns = tuple->netns, .local_port = tuple->local_port, .transport = tuple->transport,
 	};
 
+	struct network_listener *known;
+
 	__builtin_memcpy(key.local, tuple->local, sizeof(key.local));
-	bpf_map_delete_elem(&network_listeners, &key);
+	known = bpf_map_lookup_elem(&network_listeners, &key);
+	if (!known)
+		return;
+	if (known->sockets > 1)
+		__sync_fetch_and_add(&known->sockets, -1);
+	else
+		bpf_map_delete_elem(&network_listeners, &key);
 }
 
 /*
- * Which side the process is on. A connection whose beginning was not seen is one that
- * was accepted if its port is listened on. A UDP socket is a server's if bind() was
- * told its port.
+ * Which side the process is on. A connection that was accepted has the backlog of its
+ * listener, of which it began as a copy; where that was 0 it is one if its port is
+ * listened on. A UDP socket is a server's if bind() was told its port.
  */
 static __always_inline u8 network_role_of(const struct sock *sk, const struct network_tuple *tuple)
 {
 	switch (tuple->transport) {
 	case NETWORK_TCP:
+		if (BPF_CORE_READ(sk, sk_max_ack_backlog))
+			return NETWORK_SERVER;
 		return network_listener(tuple) ? NETWORK_SERVER : NETWORK_CLIENT;
 	case NETWORK_UDP:
 		return BPF_CORE_READ_BITFIELD_PROBED(sk, sk_userlocks) & SOCK_BINDPORT_LOCK ? NETWORK_SERVER : NETWORK_CLIENT;

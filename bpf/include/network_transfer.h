@@ -7,7 +7,9 @@
 
 #include "network_series.h"
 
-#define MSG_PEEK 2 /* include/linux/socket.h */
+/* include/linux/socket.h */
+#define MSG_PEEK 2
+#define MSG_ERRQUEUE 0x2000
 
 #define EINTR 4
 #define EAGAIN 11
@@ -63,6 +65,18 @@ static __always_inline bool network_is_nothing(s64 result)
 	return result == -EAGAIN || result == -EINTR || result <= -ERESTARTSYS;
 }
 
+/* A call that took nothing of what the peer has sent: it is tried again, or was given what was sent before and came back. */
+static __always_inline bool network_is_no_transfer(s64 result, int flags)
+{
+	return network_is_nothing(result) || flags & MSG_ERRQUEUE;
+}
+
+/* A socket that is not connected: each datagram has a peer of its own. */
+static __always_inline bool network_is_of_datagrams(const struct sock *sk)
+{
+	return !sk->__sk_common.skc_dport && sk->sk_protocol == IPPROTO_UDP && sk->sk_type == SOCK_DGRAM;
+}
+
 /* Has a socket remember whose it is; returns its series. */
 static __noinline u32 network_bind_to(struct sock *sk, const struct network_process *who, u32 role)
 {
@@ -111,7 +125,7 @@ static __noinline u32 network_find_peer(const struct sock *sk, const struct netw
 	network_read_tuple(&tuple, sk, transport);
 	if (peer && peer->port)
 		network_to(&tuple, peer);
-	if (!tuple.remote_port && transport == NETWORK_UDP)
+	if (!tuple.remote_port && (transport == NETWORK_UDP || (transport == NETWORK_TCP && network_state_of(sk) != TCP_LISTEN)))
 		return NETWORK_NONE;
 	if (!role)
 		role = network_role_of(sk, &tuple);
@@ -120,12 +134,42 @@ static __noinline u32 network_find_peer(const struct sock *sk, const struct netw
 
 static __always_inline u32 network_find(const struct sock *sk, u32 role) { return network_find_peer(sk, 0, role); }
 
+/*
+ * Has a connection that was accepted, and with which nobody has done anything yet,
+ * remember whose it is: of the process that accepted it, which has noted its end, else
+ * of the one that listens. Who runs is anybody.
+ */
+static __noinline int network_claim(struct sock *sk)
+{
+	struct network_tuple tuple = {}, end = {};
+	struct network_process who = {}, *accepter;
+	struct network_listener *listener;
+
+	network_read_tuple(&tuple, sk, NETWORK_TCP);
+	network_turn(&end, &tuple);
+	accepter = bpf_map_lookup_elem(&network_ends, &end);
+	if (!accepter) {
+		listener = network_listener(&tuple);
+		accepter = listener ? &listener->who : 0;
+	}
+	if (!accepter)
+		return 0;
+	who = *accepter;
+	if (network_in_scope(who.pid, who.exec_id))
+		network_bind_to(sk, &who, NETWORK_SERVER);
+	return 0;
+}
+
 /* The running CPU's record of whoever used the socket last; who runs is anybody. */
 static __always_inline struct network_record *network_record_of(struct sock *sk)
 {
 	struct network_socket *socket = network_socket_of(sk);
 
-	if (!socket || !network_remembered(socket))
+	if (!socket)
+		return 0;
+	if (network_is_unclaimed(socket))
+		network_claim(sk);
+	if (!network_remembered(socket))
 		return 0;
 	return network_record(socket->series);
 }
@@ -188,7 +232,7 @@ static __noinline u32 network_flow(const struct sock *sk, const struct network_p
 	if (known)
 		return *known;
 	if (role == NETWORK_SERVER)
-		network_listens(&tuple, &who);
+		network_receives(&tuple, &who);
 	else
 		network_note_port(&end, &tuple, &who);
 	return network_series_of(&key, &tuple);
@@ -198,6 +242,21 @@ static __noinline u32 network_flow(const struct sock *sk, const struct network_p
 static __always_inline bool network_is_owner(struct task_struct *task, const struct network_series *series)
 {
 	return (u32)TASK_READ(task, tgid) == series->key.pid && (u32)TASK_READ(task, self_exec_id) == series->key.exec_id;
+}
+
+/* True while the socket has the peer of the series: one of UDP may be connected anew to the same port. */
+static __always_inline bool network_is_peer(const struct sock *sk, const struct network_series *series)
+{
+	const u32 *address = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32;
+
+	if (series->key.transport != NETWORK_UDP)
+		return true;
+	if (sk->__sk_common.skc_family == AF_INET)
+		return sk->__sk_common.skc_daddr == series->key.address[0];
+	if (series->key.family == 4) /* written as one of IPv6 */
+		return address[3] == series->key.address[0];
+	return address[0] == series->key.address[0] && address[1] == series->key.address[1] && address[2] == series->key.address[2] &&
+	       address[3] == series->key.address[3];
 }
 
 /* The series that a connected socket belongs to, for the running thread. */
@@ -210,7 +269,7 @@ static __always_inline u32 network_series_for(struct sock *sk, struct task_struc
 	if (!socket || socket->port != sk->__sk_common.skc_dport)
 		return network_bind(sk, NETWORK_NO_ROLE);
 	series = network_remembered(socket);
-	if (!series || !network_is_owner(task, series))
+	if (!series || !network_is_owner(task, series) || !network_is_peer(sk, series))
 		return network_bind(sk, NETWORK_NO_ROLE);
 	if (series->epoch != epoch) {
 		if (!network_in_scope(series->key.pid, series->key.exec_id))
@@ -220,12 +279,15 @@ static __always_inline u32 network_series_for(struct sock *sk, struct task_struc
 	return socket->series;
 }
 
-/* Looks at the round-trip time of a connection from time to time while it is used. */
+/*
+ * Looks at the round-trip time of a connection from time to time while it is used.
+ * What is found by a socket's address may be of another one that was there before.
+ */
 static __always_inline void network_look_at_rtt(struct network_record *record, struct sock *sk, struct network_socket *socket, u64 now)
 {
 	u32 srtt;
 
-	if (!socket || socket->connecting || socket->time > now || BPF_CORE_READ(sk, sk_protocol) != IPPROTO_TCP)
+	if (!socket || socket->connecting || socket->time > now || (!socket_storage && network_rtt_due(sk)))
 		return;
 	srtt = BPF_CORE_READ((struct tcp_sock *)sk, srtt_us);
 	if (!srtt)

@@ -187,6 +187,7 @@ static __always_inline u32 take_user_stack(void *ctx, struct unwind_state *walk,
 		return bytes;
 	}
 	unwind_begin(walk, space);
+	walk_around_probes(walk);
 	sp = walk->sp;
 	lr = walk->lr;
 	walk_user_stack(walk, entry->frames, &entry->user_frames, user_frames);

@@ -6,8 +6,9 @@
  *
  * This file asks nothing of BPF: whoever includes it says how to read the
  * process's memory, where the tables are (unwind_read, unwind_chunk,
- * unwind_rule_of) and where to remember what was found in them
- * (unwind_memory), so that it is tested in user space on recorded stacks.
+ * unwind_rule_of), where to remember what was found in them (unwind_memory) and
+ * where calls return to that were made to return elsewhere (unwind_return), so
+ * that it is tested in user space on recorded stacks.
  *
  * Where things lie. Tables live in chunks of 64 KiB, each of which holds
  * structures of one sort and of one or more binaries or processes:
@@ -129,6 +130,7 @@ struct unwind_state {
 	u64 pc, sp, fp, lr;
 	u64 general[UNWIND_GENERAL];
 	u64 bx_at; /* address of the frame's rbx, or UNWIND_BX_HERE or _LOST */
+	u64 trampoline; /* where calls return to of which unwind_return() knows more; 0: none does */
 	struct unwind_mapping mapping; /* of the last address that had one */
 	u32 space;   /* chunk << 16 | offset / 8; 0: no tables for this process */
 	u32 serial;  /* of the list at space; 0 before it was looked at */
@@ -318,6 +320,8 @@ static __always_inline u64 unwind_arrive(struct unwind_state *state, u64 pc, u64
 	pc = unwind_strip(pc);
 	if (!pc)
 		return unwind_stop(state, UNWIND_END_ROOT);
+	if (pc == state->trampoline)
+		pc = unwind_strip(unwind_return(sp));
 	if (!unwind_is_code(pc))
 		return unwind_stop(state, UNWIND_END_BAD_FRAME);
 	state->pc = pc;
@@ -611,6 +615,7 @@ static __always_inline void unwind_begin(struct unwind_state *state, u32 space)
 	state->leaf_by_fp = 0;
 	state->second = 0;
 	state->bx_at = UNWIND_BX_HERE;
+	state->trampoline = 0;
 	state->window_bytes = 0;
 	state->end = UNWIND_END_ROOT;
 }

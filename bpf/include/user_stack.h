@@ -11,11 +11,14 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
+#include "probed.h"
+
 #define unwind_read(to, size, from) bpf_probe_read_user(to, size, (void *)(from))
 
 static __always_inline const u8 *unwind_chunk(u32 id);
 static __always_inline const struct unwind_rule *unwind_rule_of(u32 index);
 static __always_inline struct unwind_memory *unwind_memory(void);
+static __always_inline u64 unwind_return(u64 sp);
 
 #include "unwind.h"
 
@@ -89,6 +92,11 @@ static __always_inline const u8 *unwind_chunk(u32 id)
 static __always_inline const struct unwind_rule *unwind_rule_of(u32 index)
 {
 	return bpf_map_lookup_elem(&unwind_rules, &index);
+}
+
+static __always_inline u64 unwind_return(u64 sp)
+{
+	return probed_return(&sp);
 }
 
 static __always_inline struct unwind_state *unwind_walk(void)
@@ -208,6 +216,26 @@ static __always_inline struct unwind_state *user_registers(struct bpf_perf_event
 		return saved_registers();
 	TAKE_REGISTERS(state, sampled);
 	return state;
+}
+
+/* Takes away what uprobes have done to the thread whose walk has just begun. */
+static __always_inline void walk_around_probes(struct unwind_state *state)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct uprobe_task *probes = probed_task(task);
+	u64 sp = state->sp, pc;
+
+	if (!probes)
+		return;
+	state->pc = probed_instruction(probes, state->pc);
+	state->trampoline = probed_trampoline(task);
+	if (!state->trampoline || state->pc - state->trampoline > PROBED_TRAMPOLINE_LAST)
+		return;
+	pc = unwind_strip(probed_leave(state->pc - state->trampoline, &sp));
+	if (!unwind_is_code(pc))
+		return;
+	state->pc = pc;
+	state->sp = sp;
 }
 
 /*

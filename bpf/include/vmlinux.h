@@ -109,10 +109,26 @@ struct files_struct {
 struct return_instance {
 	unsigned long func;  /* the function that was entered */
 	unsigned long stack; /* the stack pointer then */
+	unsigned long orig_ret_vaddr; /* where it would have returned to */
+	struct return_instance *next;
 };
 
 struct uprobe_task {
 	struct return_instance *return_instances;
+	unsigned long vaddr;     /* of the instruction that is executed elsewhere */
+	unsigned long xol_vaddr; /* there */
+};
+
+struct xol_area {
+	unsigned long vaddr;
+};
+
+struct uprobes_state {
+	struct xol_area *xol_area;
+};
+
+struct mm_struct {
+	struct uprobes_state uprobes_state;
 };
 
 struct sched_entity {
@@ -127,6 +143,7 @@ struct sched_info {
 
 struct task_struct {
 	struct uprobe_task *utask;
+	struct mm_struct *mm;
 	s32 pid;
 	s32 tgid;
 	unsigned int flags;
@@ -180,15 +197,25 @@ struct sock_common {
 	possible_net_t skc_net;
 };
 
+struct socket;
+
 struct sock {
 	struct sock_common __sk_common;
 	u16 sk_protocol;
 	u16 sk_type;
 	int sk_err;
+	u32 sk_max_ack_backlog;
+	struct socket *sk_socket;
 	u8 sk_userlocks : 4;
 };
 
+/* include/uapi/linux/net.h */
+typedef enum {
+	SS_CONNECTING = 2,
+} socket_state;
+
 struct socket {
+	socket_state state;
 	struct sock *sk;
 };
 
@@ -202,6 +229,7 @@ struct inet_sock {
 
 struct tcp_sock {
 	u32 srtt_us; /* eight times the smoothed round-trip time, µs */
+	u8 fastopen_connect : 1;
 };
 
 struct tcp_skb_cb {

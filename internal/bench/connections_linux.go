@@ -85,7 +85,9 @@ func observeOpen(c *report.Connections, pids []int) (err error) {
 		if err := w.observer.Drain(); err != nil {
 			return err
 		}
-		last = w.observer.Report(time.Now())
+		c.Drains = append(c.Drains, time.Since(began))
+		began = time.Now()
+		last = w.observer.Report(began)
 		c.Reports = append(c.Reports, time.Since(began))
 	}
 	after, err := memoryNow()
@@ -134,7 +136,9 @@ func (b *bench) shortConnections(ctx context.Context) (err error) {
 	if err := w.observer.Drain(); err != nil {
 		return err
 	}
-	last := w.observer.Report(time.Now())
+	c.Drains = append(c.Drains, time.Since(began))
+	began = time.Now()
+	last := w.observer.Report(began)
 	c.Reports = append(c.Reports, time.Since(began))
 	c.Counted = sumOf(last, "ebpf.network.operation.duration", func(p model.Point) (int64, bool) {
 		return int64(p.Histogram.Count), hasText(p, "ebpf.operation", "connect") || hasText(p, "ebpf.operation", "accept")

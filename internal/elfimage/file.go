@@ -15,6 +15,9 @@ import (
 const (
 	maxProgs    = 256
 	maxSections = 1 << 14
+	// Of a section's name only so many bytes are looked at, and so many of all
+	// names are read at once.
+	maxSectionName, maxSectionNames = 64, 4 << 10
 )
 
 var (
@@ -164,40 +167,55 @@ func (f *File) Sections() ([]Section, error) {
 
 // SectionNamed finds a section by one of several names, nil when there is none.
 func (f *File) SectionNamed(all []Section, names ...string) *Section {
-	if int(f.shstrndx) >= len(all) {
-		return nil
-	}
-	str := all[f.shstrndx]
-	var buf [32]byte
-	for i := range all {
-		b := buf[:min(uint64(len(buf)), str.Size-min(str.Size, uint64(all[i].Name)))]
-		if f.Read(b, str.Off+uint64(all[i].Name)) != nil {
-			continue // a section without a readable name is not the one
-		}
+	var found *Section
+	f.eachName(all, func(s *Section, b []byte) bool {
 		for _, name := range names {
 			if len(b) > len(name) && string(b[:len(name)]) == name && b[len(name)] == 0 {
-				return &all[i]
+				found = s
 			}
 		}
-	}
-	return nil
+		return found == nil
+	})
+	return found
 }
 
 // EachSection calls visit with each section that has a readable name of at
 // most 63 bytes.
 func (f *File) EachSection(all []Section, visit func(name string, s *Section)) {
+	f.eachName(all, func(s *Section, b []byte) bool {
+		if n := bytes.IndexByte(b, 0); n > 0 {
+			visit(string(b[:n]), s)
+		}
+		return true
+	})
+}
+
+// eachName calls visit with each section that has a readable name and what lies
+// where that begins, at most maxSectionName bytes, until visit returns false.
+func (f *File) eachName(all []Section, visit func(s *Section, b []byte) bool) {
 	if int(f.shstrndx) >= len(all) {
 		return
 	}
 	str := all[f.shstrndx]
-	var buf [64]byte
+	var names, buf []byte
+	if whole := make([]byte, min(str.Size, maxSectionNames)); f.Read(whole, str.Off) == nil {
+		names = whole // most files have all of them here: one read instead of one for each section
+	}
 	for i := range all {
-		b := buf[:min(uint64(len(buf)), str.Size-min(str.Size, uint64(all[i].Name)))]
-		if f.Read(b, str.Off+uint64(all[i].Name)) != nil {
-			continue
+		at := min(str.Size, uint64(all[i].Name))
+		n := min(maxSectionName, str.Size-at)
+		b := names[min(uint64(len(names)), at):]
+		if uint64(len(b)) < n {
+			if buf == nil {
+				buf = make([]byte, maxSectionName)
+			}
+			b = buf[:n]
+			if f.Read(b, str.Off+at) != nil {
+				continue
+			}
 		}
-		if n := bytes.IndexByte(b, 0); n > 0 {
-			visit(string(b[:n]), &all[i])
+		if !visit(&all[i], b[:n]) {
+			return
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,14 +19,67 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
+// burner builds a program of its own that burns for the milliseconds that it is told.
+func burner(t *testing.T) string {
+	t.Helper()
+	source, err := os.ReadFile("testdata/burn.h")
+	require.NoError(t, err)
+	const main = "#include <stdlib.h>\nint main(int argc, char **argv) { burn(atol(argv[1])); return 0; }\n"
+	return compileText(t, "damaged", string(source)+main, "-DSALT=\""+t.TempDir()+"\"", "-Wl,--build-id")
+}
+
+// garble makes garbage of a program's .eh_frame behind so many entries, and returns where in the section it begins.
+func garble(t *testing.T, path string, intact int) (at int) {
+	t.Helper()
+	file, err := elf.Open(path)
+	require.NoError(t, err)
+	frames := file.Section(".eh_frame")
+	require.NoError(t, file.Close())
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	garbage := content[frames.Offset:][:frames.Size]
+	for range intact {
+		size := 4 + int(binary.LittleEndian.Uint32(garbage))
+		garbage, at = garbage[size:], at+size
+	}
+	copy(garbage, bytes.Repeat([]byte{0xfe}, len(garbage)))
+	require.NoError(t, os.WriteFile(path, content, 0o755)) //nolint:gosec // a program
+	return at
+}
+
+// TestDamagedCopy runs a program after a copy of it whose .eh_frame is garbage, which has its build id, size, head and tail: stacks of the
+// good one are whole, and those of another good copy by the same table.
+func TestDamagedCopy(t *testing.T) {
+	needRoot(t)
+	dependsOnKernel(t, false)
+	good := burner(t)
+	content, err := os.ReadFile(good)
+	require.NoError(t, err)
+	bad, same := good+".bad", good+".same"
+	for _, path := range []string{bad, same} {
+		require.NoError(t, os.WriteFile(path, content, 0o755)) //nolint:gosec // a program
+	}
+	garble(t, bad, 0)
+	e := begin(t, configuration(time.Millisecond, process.Selector{Exe: good + "*"}))
+	var built []uint64
+	part := func(path string) float64 {
+		p := launch(t, path, "500")
+		p.end()
+		built = append(built, e.unwinding.store.Stats().Built)
+		require.Eventually(t, func() bool { return add(e.of(isPID(p.Process.Pid))).samples > 400 }, 5*time.Second, 50*time.Millisecond)
+		return add(e.of(isPID(p.Process.Pid))).within("main burn middle inner")
+	}
+	require.Less(t, part(bad), 0.1, "the damaged one says nothing of its frames")
+	require.Greater(t, part(good), 0.9)
+	require.Greater(t, part(same), 0.9)
+	require.Equal(t, []uint64{built[0], built[0] + 1, built[0] + 1}, built, "one table for both good ones, another for the damaged one")
+}
+
 // TestDamagedUnwindInformation runs programs whose .eh_frame is garbage from some entry on: each is sampled all the same, counted once, and
 // named with that place in a warning.
 func TestDamagedUnwindInformation(t *testing.T) {
 	needRoot(t)
 	dependsOnKernel(t, false)
-	source, err := os.ReadFile("testdata/burn.h")
-	require.NoError(t, err)
-	const main = "#include <stdlib.h>\nint main(int argc, char **argv) { burn(atol(argv[1])); return 0; }\n"
 	for _, c := range []struct {
 		intact int // entries
 		reason string
@@ -35,20 +89,8 @@ func TestDamagedUnwindInformation(t *testing.T) {
 		{2, "table_incomplete", "1 of its parts left out"}, // the entry point is kept
 	} {
 		t.Run(c.reason, func(t *testing.T) {
-			path := compileText(t, "damaged", string(source)+main, "-DSALT=\""+t.TempDir()+"\"")
-			file, err := elf.Open(path)
-			require.NoError(t, err)
-			frames := file.Section(".eh_frame")
-			require.NoError(t, file.Close())
-			content, err := os.ReadFile(path)
-			require.NoError(t, err)
-			garbage, at := content[frames.Offset:][:frames.Size], 0
-			for range c.intact {
-				size := 4 + int(binary.LittleEndian.Uint32(garbage))
-				garbage, at = garbage[size:], at+size
-			}
-			copy(garbage, bytes.Repeat([]byte{0xfe}, len(garbage)))
-			require.NoError(t, os.WriteFile(path, content, 0o755)) //nolint:gosec // a program
+			path := burner(t)
+			at := garble(t, path, c.intact)
 			e := begin(t, configuration(time.Millisecond, process.Selector{Exe: path}))
 			p := launch(t, path, "500")
 			p.end()
@@ -61,5 +103,31 @@ func TestDamagedUnwindInformation(t *testing.T) {
 			require.Len(t, told, 1)
 			require.Contains(t, told[0].ContextMap()["error"], fmt.Sprintf("making the unwind table of %s: %s: .eh_frame at %#x: ", path, c.says, at))
 		})
+	}
+}
+
+// TestManyDamaged runs several programs whose .eh_frame is garbage: the log names them.
+func TestManyDamaged(t *testing.T) {
+	needRoot(t)
+	dependsOnKernel(t, false)
+	var paths []string
+	var selectors []process.Selector
+	for range 4 {
+		path := burner(t)
+		garble(t, path, 0)
+		paths, selectors = append(paths, path), append(selectors, process.Selector{Exe: path})
+	}
+	e := begin(t, configuration(time.Millisecond, selectors...))
+	for _, path := range paths {
+		launch(t, path, "300").end()
+	}
+	e.end()
+	var told []string
+	for _, entry := range e.logs.FilterMessage("Some stacks will be unwound by frame pointers alone").All() {
+		told = append(told, fmt.Sprint(entry.ContextMap()))
+	}
+	require.Len(t, told, 2, "one at once, the others together: %v", told)
+	for _, path := range paths {
+		require.Contains(t, strings.Join(told, " "), path+":")
 	}
 }

@@ -249,4 +249,7 @@ func rouse(wake chan<- struct{}) {
 	}
 }
 
-func (u *unwinding) close() error { return u.store.Close() }
+func (u *unwinding) close() error {
+	u.warnings.Close()
+	return u.store.Close()
+}

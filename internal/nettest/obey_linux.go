@@ -45,6 +45,23 @@ func errorName(err error) string {
 }
 
 var deeds = map[string]func(order) (Outcome, error){
+	"open": func(o order) (Outcome, error) {
+		fd, err := open(o.Kind)
+		return Outcome{Socket: fd}, err
+	},
+	"option": func(o order) (Outcome, error) {
+		return Outcome{}, unix.SetsockoptInt(o.Socket, o.Level, o.Option, o.Value)
+	},
+	"nonblock": func(o order) (Outcome, error) { return Outcome{}, unix.SetNonblock(o.Socket, true) },
+	"bind": func(o order) (Outcome, error) {
+		err := unix.Bind(o.Socket, address(o.Kind, o.Local))
+		return described(o.Socket), err
+	},
+	"backlog": func(o order) (Outcome, error) { return Outcome{}, unix.Listen(o.Socket, o.Value) },
+	"connect": func(o order) (Outcome, error) {
+		err := unix.Connect(o.Socket, address(o.Kind, o.Remote))
+		return described(o.Socket), err
+	},
 	"listen": listen, "dial": dial, "accept": accept, "churn": churn, "drain": drain, "socketpair": socketpair,
 	"write": write, "read": read, "info": info,
 	"dup": func(o order) (Outcome, error) {
@@ -71,9 +88,15 @@ func do(o order) (Outcome, error) {
 
 // open makes a socket of a kind.
 func open(kind string) (int, error) {
-	family, transport := unix.AF_INET, unix.SOCK_STREAM
+	family, transport, protocol := unix.AF_INET, unix.SOCK_STREAM, 0
 	switch kind {
 	case "tcp4":
+	case "mptcp4":
+		protocol = unix.IPPROTO_MPTCP
+	case "rawtcp4":
+		transport, protocol = unix.SOCK_RAW, unix.IPPROTO_TCP
+	case "rawudp4":
+		transport, protocol = unix.SOCK_RAW, unix.IPPROTO_UDP
 	case "tcp6":
 		family = unix.AF_INET6
 	case "udp4":
@@ -83,7 +106,7 @@ func open(kind string) (int, error) {
 	default:
 		return -1, fmt.Errorf("nobody knows a socket of the kind %q", kind)
 	}
-	return unix.Socket(family, transport|unix.SOCK_CLOEXEC, 0)
+	return unix.Socket(family, transport|unix.SOCK_CLOEXEC, protocol)
 }
 
 // address makes an address for a socket of a kind: IPv4 is mapped where the socket is IPv6.
@@ -154,7 +177,7 @@ func listen(o order) (Outcome, error) {
 	if err := unix.Bind(fd, address(o.Kind, o.Local)); err != nil {
 		return Outcome{}, err
 	}
-	if o.Kind == "tcp4" || o.Kind == "tcp6" {
+	if o.Kind == "tcp4" || o.Kind == "tcp6" || o.Kind == "mptcp4" {
 		if err := unix.Listen(fd, backlog); err != nil {
 			return Outcome{}, err
 		}

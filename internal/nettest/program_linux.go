@@ -24,13 +24,15 @@ const programEnv = "EBPFRECEIVER_NETTEST_PROGRAM"
 type order struct {
 	Do     string
 	Socket int            // the descriptor
-	Kind   string         // "tcp4", "tcp6", "udp4", "udp6", "unix"
+	Kind   string         // "tcp4", "tcp6", "udp4", "udp6", "unix", "mptcp4", "rawtcp4", "rawudp4"
 	Local  netip.AddrPort // zero: the kernel chooses
 	Remote netip.AddrPort
 	Transfer
 	Wait  bool
 	Value int
-	Path  string // of a Unix socket
+	// Level and Option are those of setsockopt.
+	Level, Option int
+	Path          string // of a Unix socket
 }
 
 // Outcome is what a program says that it has done.

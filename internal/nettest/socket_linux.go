@@ -12,6 +12,7 @@ import (
 type Socket struct {
 	program *Program
 	fd      int
+	kind    string // of one that Open made
 	// Local and Remote are its addresses as the kernel told them when it was made.
 	Local, Remote netip.AddrPort
 }
@@ -38,6 +39,44 @@ type Transfer struct {
 
 func (p *Program) socket(out Outcome) *Socket {
 	return &Socket{program: p, fd: out.Socket, Local: out.Local, Remote: out.Remote}
+}
+
+// Open makes a socket that is neither bound nor connected: of a kind that Listen takes, or "mptcp4", or "rawtcp4" or
+// "rawudp4", which take whole packets.
+func (p *Program) Open(kind string) *Socket {
+	p.t.Helper()
+	s := p.socket(p.must(order{Do: "open", Kind: kind}))
+	s.kind = kind
+	return s
+}
+
+// SetOption sets an option of the socket that is a number.
+func (s *Socket) SetOption(level, option, value int) {
+	s.program.t.Helper()
+	s.program.must(order{Do: "option", Socket: s.fd, Level: level, Option: option, Value: value})
+}
+
+// SetNonblocking has calls return that would wait.
+func (s *Socket) SetNonblocking() {
+	s.program.t.Helper()
+	s.program.must(order{Do: "nonblock", Socket: s.fd})
+}
+
+// Bind binds a socket that Open made.
+func (s *Socket) Bind(local netip.AddrPort) {
+	s.program.t.Helper()
+	s.Local = s.program.must(order{Do: "bind", Socket: s.fd, Kind: s.kind, Local: local}).Local
+}
+
+// ListenFor begins to listen.
+func (s *Socket) ListenFor(backlog int) {
+	s.program.t.Helper()
+	s.program.must(order{Do: "backlog", Socket: s.fd, Value: backlog})
+}
+
+// TryConnect calls connect once, of a socket that Open made, and tells how it went.
+func (s *Socket) TryConnect(remote netip.AddrPort) Outcome {
+	return s.program.try(order{Do: "connect", Socket: s.fd, Kind: s.kind, Remote: remote})
 }
 
 // Listen makes a socket of the kind "tcp4" or "tcp6" that listens; with "udp4" or "udp6" one that is only bound.

@@ -3,9 +3,11 @@
 package pdata
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -221,6 +223,38 @@ func TestTextIsUTF8(t *testing.T) {
 		require.Equal(t, map[string]any{"thread.name": "a\ufffd"}, s.Attributes.AsRaw())
 		require.Equal(t, "f\ufffd", s.Stack[0].Function)
 		require.EqualValues(t, 3, s.Value)
+		return nil
+	}))
+}
+
+// TestTextIsHarmless builds names that do things to a terminal, from all places where programs choose them: none of it leaves.
+func TestTextIsHarmless(t *testing.T) {
+	const evil, harmless = "\x1b]0;title\x07 \x00\r\n\x7f\u009b2J é", "\ufffd]0;title\ufffd \ufffd\ufffd\ufffd\ufffd\ufffd2J é"
+	p := newProfile(1)
+	p.Process.Executable, p.Process.ServiceName = "/bin/"+evil, evil
+	p.Process.Attributes = map[string]string{"a" + evil: evil}
+	p.Samples = []model.Sample{{
+		ThreadName: evil, Values: []int64{1},
+		Frames: []*model.Frame{{
+			Mapping: &model.Mapping{Path: "/lib/" + evil},
+			Lines:   []model.Line{{Function: &model.Function{Name: evil, SystemName: evil, Filename: "/src/" + evil}}},
+		}},
+	}}
+	out := roundTrip(t, newTestBuilder().Profiles([]*model.Profile{p}))
+	for _, s := range out.Dictionary().StringTable().All() {
+		require.Equal(t, -1, strings.IndexFunc(s, unicode.IsControl), "%q", s)
+	}
+	require.NoError(t, Fold(out, func(s FoldedSample) error {
+		require.Equal(t, map[string]any{"thread.name": harmless}, s.Attributes.AsRaw())
+		require.Equal(t, harmless, s.Stack[0].Function)
+		require.Equal(t, "/lib/"+harmless, s.Stack[0].Mapping)
+		require.Equal(t, "/src/"+harmless, s.Stack[0].Filename)
+		for key, want := range map[string]string{
+			"service.name": harmless, "process.executable.path": "/bin/" + harmless, "process.executable.name": harmless, "a" + harmless: harmless,
+		} {
+			got, _ := s.Resource.Get(key)
+			require.Equal(t, want, got.AsString(), "%q", key)
+		}
 		return nil
 	}))
 }

@@ -38,6 +38,8 @@ type binary struct {
 	path     string
 	size     uint64
 	id       model.BuildID
+	content  content
+	sharable bool // other files with the same content are taken for this one
 	arch     elf.Machine
 	segments []segment
 	cause    cause // why nothing here can have a name, or named
@@ -105,6 +107,7 @@ func newBinary(path string, key fileKey, src source) (*binary, error) {
 	if err != nil {
 		err = &reasonError{badELF, fmt.Errorf("reading the build id of %s: %w", path, err)}
 	}
+	b.content, b.sharable = contentOf(f, b.id)
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && p.Vaddr+p.Memsz > p.Vaddr {
 			m := &model.Mapping{Start: p.Vaddr, Limit: p.Vaddr + p.Memsz, FileOffset: p.Off, Path: path, BuildID: b.id}
@@ -112,13 +115,6 @@ func newBinary(path string, key fileKey, src source) (*binary, error) {
 		}
 	}
 	return b, err
-}
-
-// sharable reports whether other files with the same ids and size are taken
-// for the same content: containers hold one file under many inodes. Without a
-// build id that would rest on the hash of head and tail alone.
-func (b *binary) sharable() bool {
-	return b.id.HTLHash != "" && (b.id.GNU != "" || b.id.Go != "")
 }
 
 // region is one executable mapping of a process.

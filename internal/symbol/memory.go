@@ -105,8 +105,8 @@ func (s *Symbolizer) forget(b *binary) {
 			delete(s.binaries, key)
 		}
 	}
-	if s.byContent[b.id] == b {
-		delete(s.byContent, b.id)
+	if s.byContent[b.content] == b {
+		delete(s.byContent, b.content)
 	}
 	if b.serial != 0 && b.refs == 0 {
 		s.idle--

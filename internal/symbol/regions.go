@@ -40,18 +40,10 @@ func (a *AddressSpace) Regions() []Region {
 			continue
 		}
 		out = append(out, Region{
-			Start: r.start, End: r.end, Bias: -r.delta, Content: r.bin.content(), Size: r.bin.size, entry: r.mapEntry, key: r.bin.key,
+			Start: r.start, End: r.end, Bias: -r.delta, Content: r.bin.contentKey(), Size: r.bin.size, entry: r.mapEntry, key: r.bin.key,
 		})
 	}
 	return out
-}
-
-// content identifies what is in a file.
-func (b *binary) content() string {
-	if b.sharable() {
-		return fmt.Sprint("id ", b.id.GNU, " ", b.id.Go, " ", b.id.HTLHash, " ", b.size)
-	}
-	return fmt.Sprint("file ", b.key)
 }
 
 // OpenRegion opens the binary of a region for reading, apart from what the

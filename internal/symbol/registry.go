@@ -110,8 +110,8 @@ func (s *Symbolizer) register(fresh *binary) *binary {
 	s.all[fresh] = struct{}{}
 	if fresh.cause != named {
 		s.closeFile(fresh) //nolint:errcheck // counted there
-	} else if _, taken := s.byContent[fresh.id]; !taken && fresh.sharable() {
-		s.byContent[fresh.id] = fresh
+	} else if _, taken := s.byContent[fresh.content]; !taken && fresh.sharable {
+		s.byContent[fresh.content] = fresh
 	}
 	s.limitOpen(fresh)
 	s.makeRoom(0, fresh)
@@ -121,8 +121,8 @@ func (s *Symbolizer) register(fresh *binary) *binary {
 // twin finds a known binary of the same content and makes it known under this
 // identity too.
 func (s *Symbolizer) twin(fresh *binary) *binary {
-	b := s.byContent[fresh.id]
-	if b == nil || fresh.cause != named || b.size != fresh.size || len(b.aliases) == maxAliases {
+	b := s.byContent[fresh.content]
+	if b == nil || fresh.cause != named || !fresh.sharable || len(b.aliases) == maxAliases {
 		return nil
 	}
 	b.aliases = append(b.aliases, fresh.key)

@@ -59,7 +59,7 @@ type Symbolizer struct {
 	mu        sync.Mutex
 	closed    bool
 	binaries  map[fileKey]*binary
-	byContent map[model.BuildID]*binary
+	byContent map[content]*binary
 	all       map[*binary]struct{} // also those without a file
 	serial    uint64
 	tick      uint64
@@ -111,7 +111,7 @@ func New(cfg Config) (*Symbolizer, error) {
 func assemble(cfg Config) *Symbolizer {
 	s := &Symbolizer{
 		memory: cfg.MemoryBytes, logger: cfg.Logger, now: time.Now, maxOpen: filesToHold(), debugInfo: cfg.DebugInfo,
-		binaries: make(map[fileKey]*binary), byContent: make(map[model.BuildID]*binary), all: make(map[*binary]struct{}),
+		binaries: make(map[fileKey]*binary), byContent: make(map[content]*binary), all: make(map[*binary]struct{}),
 	}
 	if s.memory <= 0 {
 		s.memory = defaultMemory
@@ -131,6 +131,7 @@ func assemble(cfg Config) *Symbolizer {
 func (s *Symbolizer) Close() error {
 	s.fetcher.close()
 	errs := []error{s.lines.close()}
+	s.warnings.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
@@ -138,7 +139,7 @@ func (s *Symbolizer) Close() error {
 		errs = append(errs, s.closeFile(b))
 		b.pinned = false
 	}
-	s.binaries, s.byContent, s.all = map[fileKey]*binary{}, map[model.BuildID]*binary{}, map[*binary]struct{}{}
+	s.binaries, s.byContent, s.all = map[fileKey]*binary{}, map[content]*binary{}, map[*binary]struct{}{}
 	s.tableBytes, s.frameBytes, s.regionBytes, s.idle = 0, 0, 0, 0
 	errs = append(errs, s.closeAllCode())
 	s.pages = newPageCache(0)

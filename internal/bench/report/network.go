@@ -42,7 +42,9 @@ type Connections struct {
 	// Maps is the memory of the kernel's maps by the kernel's own account, Sockets by how much the kernel's small objects
 	// have grown, which is what is remembered of sockets, Anon by how much this process has (RssAnon).
 	Maps, Sockets, Anon uint64
-	// Reports are the times that reports took.
+	// Drains are the times that it took to look for what has begun; in the first one sockets from before the start are met.
+	Drains []time.Duration
+	// Reports are the times that reports took, each after one of those.
 	Reports []time.Duration
 	// Counted is what the observation says: connections that are open, or connects and accepts.
 	Counted int64
@@ -72,22 +74,34 @@ func (n *Network) median() time.Duration {
 	return median(all)
 }
 
-// turnRatio is the median of a state's CPU time by that of another, turn by turn; 0 if there is none.
-func turnRatio(a, b *Network) float64 {
+// ratios are the quartiles of a state's CPU time by that of another, turn by turn; all 0 if there is none.
+type ratios struct{ lower, median, upper float64 }
+
+func turnRatios(a, b *Network) ratios {
 	var all []float64
 	for i := range min(len(a.Turns), len(b.Turns)) {
 		all = append(all, float64(a.Turns[i].CPU)/float64(b.Turns[i].CPU))
 	}
-	if len(all) == 0 {
+	slices.Sort(all)
+	return ratios{lower: quantile(all, 0.25), median: quantile(all, 0.5), upper: quantile(all, 0.75)}
+}
+
+// quantile of what is sorted, between two values in proportion; 0 of nothing.
+func quantile(sorted []float64, part float64) float64 {
+	if len(sorted) == 0 {
 		return 0
 	}
-	slices.Sort(all)
-	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
+	at := part * float64(len(sorted)-1)
+	below := int(at)
+	above := min(below+1, len(sorted)-1)
+	return sorted[below] + (at-float64(below))*(sorted[above]-sorted[below])
 }
+
+func (q ratios) String() string { return fmt.Sprintf("%.3f (%.3f–%.3f)", q.median, q.lower, q.upper) }
 
 func (r *Report) printNetwork(w io.Writer) {
 	if len(r.Network) > 0 {
-		fmt.Fprintf(w, "\nnginx answers wrk from memory: nginx's CPU time for a request, median of %d turns\n", len(r.Network[0].Turns))
+		fmt.Fprintf(w, "\nnginx answers wrk from memory: nginx's CPU time for a request, median of %d turns; ratios of each turn: median (quartiles)\n", len(r.Network[0].Turns))
 		fmt.Fprintf(w, "  state\tCPU time\tto bare\tto empty\tto empty, same\trequests/s\n")
 		bare, empty, same := r.networkOf(NetworkBare), r.networkOf(NetworkEmpty), r.networkOf(NetworkEmptySame)
 		for i := range r.Network {
@@ -96,7 +110,7 @@ func (r *Report) printNetwork(w io.Writer) {
 			for _, turn := range s.Turns {
 				rate += turn.RequestRate / float64(len(s.Turns))
 			}
-			fmt.Fprintf(w, "  %s\t%d ns\t%.3f\t%.3f\t%.3f\t%.0f k\n", s.State, s.median().Nanoseconds(), turnRatio(s, bare), turnRatio(s, empty), turnRatio(s, same), rate/1000)
+			fmt.Fprintf(w, "  %s\t%d ns\t%s\t%s\t%s\t%.0f k\n", s.State, s.median().Nanoseconds(), turnRatios(s, bare), turnRatios(s, empty), turnRatios(s, same), rate/1000)
 		}
 	}
 	for i := range r.OpenConnections {
@@ -117,11 +131,16 @@ func (c *Connections) print(w io.Writer, name string) {
 	fmt.Fprintf(w, "  lost, by reason\t%s\n", listed(c.Lost))
 	fmt.Fprintf(w, "  counted incompletely, by reason\t%s\n", listed(c.Incomplete))
 	fmt.Fprintf(w, "  memory: maps, for sockets, RssAnon\t%s, %s, %s\n", mib(c.Maps), mib(c.Sockets), mib(c.Anon))
-	var times []string
-	for _, took := range c.Reports {
-		times = append(times, short(took))
+	fmt.Fprintf(w, "  time of drains\t%s\n", times(c.Drains))
+	fmt.Fprintf(w, "  time of reports\t%s\n", times(c.Reports))
+}
+
+func times(list []time.Duration) string {
+	var all []string
+	for _, took := range list {
+		all = append(all, short(took))
 	}
-	fmt.Fprintf(w, "  time of reports\t%s\n", strings.Join(times, ", "))
+	return strings.Join(all, ", ")
 }
 
 func listed(counts map[string]uint64) string {
@@ -150,9 +169,9 @@ func (r *Report) judgeNetwork(add addTarget) {
 		name, state string
 		limit       float64
 	}{{"in scope", NetworkInside, maxNetworkInside}, {"out of scope", NetworkOutside, maxNetworkOutside}} {
-		got := turnRatio(r.networkOf(c.state), empty)
+		got := turnRatios(r.networkOf(c.state), empty)
 		add("network: nginx's CPU time for a request, "+c.name+", by that with empty programs", fmt.Sprintf("%.2f", c.limit),
-			fmt.Sprintf("%.3f", got), got > 0, got <= c.limit)
+			got.String(), got.median > 0, got.median <= c.limit)
 	}
 	open := &Connections{}
 	if len(r.OpenConnections) > 0 {
@@ -163,10 +182,10 @@ func (r *Report) judgeNetwork(add addTarget) {
 	add(name+"counted", fmt.Sprint(open.Opened), fmt.Sprint(open.Counted), measured, open.Counted == int64(open.Opened))
 	add(name+"memory, kernel and user", mib(maxConnectionsMem), mib(open.Memory()), measured, open.Memory() <= maxConnectionsMem)
 	longest := time.Duration(0)
-	if len(open.Reports) > 0 {
-		longest = slices.Max(open.Reports)
+	for _, c := range r.OpenConnections {
+		longest = slices.Max(append(c.Reports, longest))
 	}
-	duration(add, name+"longest report", maxReport, longest, measured)
+	duration(add, name+"longest report, of one end or both", maxReport, longest, measured)
 	r.ShortConnections.judge(add)
 }
 

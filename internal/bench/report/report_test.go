@@ -85,8 +85,11 @@ func TestFigures(t *testing.T) {
 	require.EqualValues(t, 55, over(r.switchOf(SwitchOutside), r.switchOf(SwitchEmpty)))
 	require.EqualValues(t, 30, over(r.switchOf(SwitchOutside), r.switchOf(SwitchEmptyBoth)))
 	require.Zero(t, over(r.switchOf("no such state"), r.switchOf(SwitchBare)), "not measured")
-	require.InDelta(t, 1.08, turnRatio(r.networkOf(NetworkInside), r.networkOf(NetworkEmpty)), 1e-9, "the mean of 1.10 and 1.06")
-	require.Zero(t, turnRatio(r.networkOf(NetworkEmptySame), r.networkOf(NetworkBare)), "not measured")
+	got := turnRatios(r.networkOf(NetworkInside), r.networkOf(NetworkEmpty))
+	require.InDelta(t, 1.07, got.lower, 1e-9, "a quarter of the way from 1.06 to 1.10")
+	require.InDelta(t, 1.08, got.median, 1e-9)
+	require.InDelta(t, 1.09, got.upper, 1e-9)
+	require.Zero(t, turnRatios(r.networkOf(NetworkEmptySame), r.networkOf(NetworkBare)), "not measured")
 	require.EqualValues(t, 45<<20, r.OpenConnections[0].Memory())
 }
 
@@ -106,22 +109,25 @@ func TestTargetsMissed(t *testing.T) {
 		change func(*Report)
 		target string
 	}{
-		"lost":              {func(r *Report) { r.Busy.Lost["on_cpu/map_full"] = 1 }, "lost samples"},
-		"too many":          {func(r *Report) { r.Exact[0].Got = 1237 }, "samples of c against its CPU time"},
-		"too few":           {func(r *Report) { r.Exact[0].Got = 1163 }, "samples of c against its CPU time"},
-		"kernel":            {func(r *Report) { r.Web[0].Rounds = r.Web[2].Rounds }, "kernel time per sample, kernel+user, nginx and wrk, every 10ms"},
-		"reference":         {func(r *Report) { r.Web[2].Rounds = []WebRound{{PerRun: 6100}, {PerRun: 6300}} }, "the same to the reference's, kernel+user, every 10ms"},
-		"user":              {func(r *Report) { r.Web[1].Rounds = r.Web[2].Rounds }, "kernel time per sample, user only, nginx and wrk, every 10ms"},
-		"engine":            {func(r *Report) { r.Busy.Engine = Split{Steady: 2 * r.Busy.Engine.Steady} }, "engine CPU per sample (its own account, steady)"},
-		"start-up":          {func(r *Report) { r.Busy.Engine.StartUp *= 2 }, "engine CPU per sample (its own account, with the start-up)"},
-		"process":           {func(r *Report) { r.Busy.Process.Steady *= 2 }, "engine CPU per sample (Collector less bare one, steady)"},
-		"memory":            {func(r *Report) { r.Busy.RSSAnon = 51 << 20 }, "RssAnon, highest"},
-		"maps":              {func(r *Report) { r.Busy.KernelMapBytes = 17 << 20 }, "kernel maps"},
-		"in scope":          {func(r *Report) { r.Network[3].Turns = turns(7300, 11100) }, "network: nginx's CPU time for a request, in scope, by that with empty programs"},
-		"out of scope":      {func(r *Report) { r.Network[2].Turns = turns(6900, 10400) }, "network: nginx's CPU time for a request, out of scope, by that with empty programs"},
-		"uncounted":         {func(r *Report) { r.OpenConnections[0].Counted-- }, "network: 100000 open connections: counted"},
-		"sockets":           {func(r *Report) { r.OpenConnections[0].Sockets *= 2 }, "network: 100000 open connections: memory, kernel and user"},
-		"report":            {func(r *Report) { r.OpenConnections[0].Reports[1] *= 5 }, "network: 100000 open connections: longest report"},
+		"lost":         {func(r *Report) { r.Busy.Lost["on_cpu/map_full"] = 1 }, "lost samples"},
+		"too many":     {func(r *Report) { r.Exact[0].Got = 1237 }, "samples of c against its CPU time"},
+		"too few":      {func(r *Report) { r.Exact[0].Got = 1163 }, "samples of c against its CPU time"},
+		"kernel":       {func(r *Report) { r.Web[0].Rounds = r.Web[2].Rounds }, "kernel time per sample, kernel+user, nginx and wrk, every 10ms"},
+		"reference":    {func(r *Report) { r.Web[2].Rounds = []WebRound{{PerRun: 6100}, {PerRun: 6300}} }, "the same to the reference's, kernel+user, every 10ms"},
+		"user":         {func(r *Report) { r.Web[1].Rounds = r.Web[2].Rounds }, "kernel time per sample, user only, nginx and wrk, every 10ms"},
+		"engine":       {func(r *Report) { r.Busy.Engine = Split{Steady: 2 * r.Busy.Engine.Steady} }, "engine CPU per sample (its own account, steady)"},
+		"start-up":     {func(r *Report) { r.Busy.Engine.StartUp *= 2 }, "engine CPU per sample (its own account, with the start-up)"},
+		"process":      {func(r *Report) { r.Busy.Process.Steady *= 2 }, "engine CPU per sample (Collector less bare one, steady)"},
+		"memory":       {func(r *Report) { r.Busy.RSSAnon = 51 << 20 }, "RssAnon, highest"},
+		"maps":         {func(r *Report) { r.Busy.KernelMapBytes = 17 << 20 }, "kernel maps"},
+		"in scope":     {func(r *Report) { r.Network[3].Turns = turns(7300, 11100) }, "network: nginx's CPU time for a request, in scope, by that with empty programs"},
+		"out of scope": {func(r *Report) { r.Network[2].Turns = turns(6900, 10400) }, "network: nginx's CPU time for a request, out of scope, by that with empty programs"},
+		"uncounted":    {func(r *Report) { r.OpenConnections[0].Counted-- }, "network: 100000 open connections: counted"},
+		"sockets":      {func(r *Report) { r.OpenConnections[0].Sockets *= 2 }, "network: 100000 open connections: memory, kernel and user"},
+		"report, both ends": {func(r *Report) {
+			r.OpenConnections = append(r.OpenConnections, Connections{Ends: 2, Reports: []time.Duration{251 * time.Millisecond}})
+		}, "network: 100000 open connections: longest report, of one end or both"},
+		"report":            {func(r *Report) { r.OpenConnections[0].Reports[1] *= 5 }, "network: 100000 open connections: longest report, of one end or both"},
 		"short ones":        {func(r *Report) { r.ShortConnections.Counted -= 101 }, shortTarget},
 		"too many of these": {func(r *Report) { r.ShortConnections.Counted += 2101 }, shortTarget},
 		"first sample":      {func(r *Report) { r.Busy.FirstSamples[0] = time.Second }, "process start to first sample, median"},
@@ -164,7 +170,7 @@ func TestPrint(t *testing.T) {
 		"kernel time per sample 5.00 µs (7400 runs)",
 		"highest RssAnon, RssFile, RSS 30.0 MiB, 80.0 MiB, 110.0 MiB (bare Collector: RssAnon 12.0 MiB)",
 		"ebpf receiver 10ms kernel+user 6.30 µs 0.75 6.20 µs 6.40 µs 1000 1000 95 % 95 % 150 k 150 k 4.00 µs 0",
-		"network, nginx in scope 8930 ns 1.194 1.080 0.000 100 k",
+		"network, nginx in scope 8930 ns 1.194 (1.186–1.202) 1.080 (1.070–1.090) 0.000 (0.000–0.000) 100 k",
 		"memory: maps, for sockets, RssAnon 10.0 MiB, 30.0 MiB, 5.0 MiB",
 		"per second 50000",
 		"lost, by reason network/sockets_full 900",

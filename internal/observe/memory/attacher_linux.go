@@ -277,5 +277,6 @@ func (a *attacher) detach(old *attachment) {
 func (a *attacher) close() error {
 	a.cancel()
 	a.ended.Wait()
+	a.warnings.Close()
 	return nil
 }

@@ -5,6 +5,7 @@
 package network
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -135,7 +136,7 @@ func TestPassedOn(t *testing.T) {
 // TestMoreSocketsThanAreRemembered holds that what is done with sockets beyond the bound
 // is counted all the same, and that their number is.
 func TestMoreSocketsThanAreRemembered(t *testing.T) {
-	const connections = 2 * minSockets
+	const connections, refused = 2 * minSockets, 50
 	small := config()
 	small.SocketBytes = 0
 	w := watch(t, small, nil)
@@ -149,7 +150,48 @@ func TestMoreSocketsThanAreRemembered(t *testing.T) {
 	w.report()
 	require.EqualValues(t, connections*10, w.sum(client, "ebpf.network.io", "ebpf.role=client", "network.io.direction=transmit"))
 	require.EqualValues(t, connections*10, w.sum(server, "ebpf.network.io", "ebpf.role=server", "network.io.direction=receive"))
+	for range refused {
+		require.Equal(t, "ECONNREFUSED", client.TryDial("tcp4", netip.MustParseAddrPort("127.0.0.1:1"), true).Errno)
+	}
+	w.report()
+	connects := w.histogram(client, "ebpf.network.operation.duration", "ebpf.operation=connect")
+	require.EqualValues(t, connections, connects.Count)
+	require.EqualValues(t, refused, w.sum(client, "ebpf.tcp.connection.failures", "error.type=ECONNREFUSED"))
 	if w.features.socketStorage { // else the oldest is forgotten, and found out again
 		require.Positive(t, w.loss("sockets_full"))
 	}
+}
+
+// TestPortsOfDatagramsLeaveRoom holds that who listens is known however many ports datagrams were received on before.
+func TestPortsOfDatagramsLeaveRoom(t *testing.T) {
+	const ports, room = 3 * minSeries, minSeries
+	small := config()
+	small.MapBytes = 0
+	w := watch(t, small, nil)
+	n := nettest.New(t)
+	p, server, client := nettest.Start(t, n), nettest.Start(t, n), nettest.Start(t, n)
+	for i := range ports {
+		to := p.Listen("udp4", loopback)
+		// A peer with a series of its own for each, or they are one.
+		peer := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)}), 0)
+		from := p.Listen("udp4", peer)
+		from.Write(nettest.Transfer{How: "sendto", Bytes: 1, To: to.Local, Once: true})
+		to.Read(nettest.Transfer{How: "recvfrom", Bytes: 1, Once: true})
+		from.Close()
+		to.Close()
+		if i%room == room/2 {
+			for range idleFlows + 3 {
+				w.report()
+			}
+		}
+	}
+	for range idleFlows + 3 {
+		w.report()
+	}
+	l := listener(server, nil, 0)
+	from := client.Dial("tcp4", l.Local)
+	exchange(from, l.Accept(), 10)
+	w.report()
+	require.Zero(t, w.loss("listeners_full"))
+	require.EqualValues(t, 10, w.sum(client, "ebpf.network.io", "network.io.direction=receive", fmt.Sprintf("ebpf.peer.pid=%d", server.PID())))
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 )
@@ -77,5 +78,87 @@ func TestConnectedDatagrams(t *testing.T) {
 		}
 		require.EqualValues(t, 1000, w.sum(server, "ebpf.network.io", "ebpf.role=server", "network.io.direction=receive",
 			"network.peer.address=127.0.0.1", "ebpf.peer.pid="+strconv.Itoa(client.PID())))
+	})
+}
+
+// TestConnectedAnew holds that datagrams are told of the peer to which the socket was connected last, also where its
+// port is that of the one before.
+func TestConnectedAnew(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		here, there := nettest.New(t), nettest.New(t)
+		near, far := nettest.Join(t, here, there)
+		client, server := nettest.Start(t, here), nettest.Start(t, there)
+		for _, c := range []struct {
+			kind      string
+			near, far netip.Addr
+		}{
+			{"udp4", near.IPv4, far.IPv4},
+			{"udp6", near.IPv6, far.IPv6},
+			{"udp6", netip.AddrFrom16(near.IPv4.As16()), netip.AddrFrom16(far.IPv4.As16())},
+		} {
+			to := server.Listen(c.kind, netip.AddrPortFrom(c.far, 0))
+			first := client.Listen(c.kind, netip.AddrPortFrom(c.near, to.Local.Port()))
+			s := client.Open(c.kind)
+			for i, remote := range []netip.AddrPort{first.Local, to.Local} {
+				bytes := int64(10 + 90*i)
+				require.Empty(t, s.TryConnect(remote).Errno)
+				s.Write(nettest.Transfer{How: "write", Bytes: bytes, Once: true})
+				w.report()
+				require.EqualValues(t, bytes, w.sum(client, "ebpf.network.io", "ebpf.role=client", "network.io.direction=transmit",
+					"network.peer.address="+remote.Addr().Unmap().String(), "network.peer.port="+strconv.Itoa(int(remote.Port()))), remote)
+			}
+			to.Close()
+			first.Close()
+			s.Close()
+		}
+	})
+}
+
+// TestErrorsAreNotReceived holds that what a socket has sent and takes back from its queue of errors was not received.
+func TestErrorsAreNotReceived(t *testing.T) {
+	const size = 500
+	nobody := netip.MustParseAddrPort("127.0.0.1:9")
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		client := nettest.Start(t, nettest.New(t))
+		for _, connect := range []bool{true, false} {
+			s := client.Open("udp4")
+			s.SetOption(unix.SOL_IP, unix.IP_RECVERR, 1)
+			write := nettest.Transfer{How: "sendto", Bytes: size, To: nobody, Once: true}
+			if connect {
+				require.Empty(t, s.TryConnect(nobody).Errno)
+				write.To = netip.AddrPort{}
+			}
+			s.Write(write)
+			back := s.Read(nettest.Transfer{How: "recvmsg", Bytes: size, Flags: unix.MSG_ERRQUEUE, Once: true})
+			require.EqualValues(t, size, back.Bytes)
+		}
+		w.report()
+		require.EqualValues(t, 2*size, w.sum(client, "ebpf.network.io", "network.io.direction=transmit"))
+		require.Zero(t, w.sum(client, "ebpf.network.io", "network.io.direction=receive"))
+		require.Empty(t, w.points(client, "ebpf.network.operation.duration", "ebpf.operation=read"))
+	})
+}
+
+// TestPacketsAreNotCounted holds that nothing is told of sockets that take whole packets, whichever protocol these are
+// of.
+func TestPacketsAreNotCounted(t *testing.T) {
+	to := netip.MustParseAddrPort("127.0.0.1:7")
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		p := nettest.Start(t, nettest.New(t))
+		for _, kind := range []string{"rawtcp4", "rawudp4"} {
+			s := p.Open(kind)
+			s.Write(nettest.Transfer{How: "sendto", Bytes: 40, To: to, Once: true})
+			s.Read(nettest.Transfer{How: "recvfrom", Bytes: 60, Once: true})
+			require.Empty(t, s.TryConnect(to).Errno)
+			s.Write(nettest.Transfer{How: "write", Bytes: 40, Once: true})
+			s.Close()
+		}
+		w.report()
+		require.Empty(t, w.points(p, "ebpf.network.io"))
+		require.Empty(t, w.points(p, "ebpf.network.operation.duration"))
+		require.Empty(t, w.points(p, "ebpf.network.connections"))
 	})
 }

@@ -22,8 +22,9 @@ type tuple = bindings.NetworkNetworkTuple
 // ends finds out who is at the other end of connections: a process on this host, or
 // somebody behind an address that was translated.
 type ends struct {
-	known, listeners *ebpf.Map
-	nat              *conntrack.Resolver // nil where addresses are taken as they are
+	known, listeners, receivers *ebpf.Map
+
+	nat *conntrack.Resolver // nil where addresses are taken as they are
 }
 
 // resolve says who is at the other end of each series, by one of its connections.
@@ -143,7 +144,7 @@ func (e *ends) other(k *key, sample *tuple) (*observe.SubjectKey, error) {
 	if !addressOf(sample.Family, sample.Remote).IsLoopback() {
 		name.Netns = 0
 	}
-	if who, err := lookUp(e.known, &name); who != nil || err != nil {
+	if who, err := processAt(e.known, &name); who != nil || err != nil {
 		return who, err
 	}
 	if Role(k.Role) != Client {
@@ -152,14 +153,37 @@ func (e *ends) other(k *key, sample *tuple) (*observe.SubjectKey, error) {
 	listener := tuple{
 		Local: sample.Remote, Netns: sample.Netns, LocalPort: sample.RemotePort, Transport: sample.Transport,
 	}
-	if who, err := lookUp(e.listeners, &listener); who != nil || err != nil {
+	if who, err := e.listening(&listener); who != nil || err != nil {
 		return who, err
 	}
 	if !addressOf(sample.Family, sample.Remote).IsLoopback() {
 		return nil, nil // one that listens on all addresses need not have this one
 	}
 	listener.Local = [4]uint32{}
-	return lookUp(e.listeners, &listener)
+	return e.listening(&listener)
+}
+
+// listening returns the process that listens on an end, or receives datagrams there, or nil.
+func (e *ends) listening(name *tuple) (*observe.SubjectKey, error) {
+	if bindings.NetworkNetworkTransport(name.Transport) == bindings.NetworkNetworkTransportNETWORK_UDP {
+		return processAt(e.receivers, name)
+	}
+	var known bindings.NetworkNetworkListener
+	found, err := lookUp(e.listeners, name, &known)
+	if !found {
+		return nil, err
+	}
+	return subjectOf(&known.Who), nil
+}
+
+// processAt returns the process that a map has for an end, or nil.
+func processAt(m *ebpf.Map, name *tuple) (*observe.SubjectKey, error) {
+	var who bindings.NetworkNetworkProcess
+	found, err := lookUp(m, name, &who)
+	if !found {
+		return nil, err
+	}
+	return subjectOf(&who), nil
 }
 
 // translated takes the answer to a question, the connection as the other end has it,
@@ -197,15 +221,18 @@ func words(a netip.Addr) (to [4]uint32) {
 	return to
 }
 
-// lookUp returns the process that a map has for a tuple, or nil.
-func lookUp(m *ebpf.Map, name *tuple) (*observe.SubjectKey, error) {
-	var who bindings.NetworkNetworkProcess
-	err := m.Lookup(name, &who)
+// lookUp reads what a map has for a tuple; false where it has nothing.
+func lookUp(m *ebpf.Map, name *tuple, value any) (bool, error) {
+	err := m.Lookup(name, value)
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
-		return nil, nil
+		return false, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking for the other end of a connection: %w", err)
+		return false, fmt.Errorf("looking for the other end of a connection: %w", err)
 	}
-	return &observe.SubjectKey{PID: who.Pid, StartBoottime: who.StartBoottime, ExecID: who.ExecId}, nil
+	return true, nil
+}
+
+func subjectOf(who *bindings.NetworkNetworkProcess) *observe.SubjectKey {
+	return &observe.SubjectKey{PID: who.Pid, StartBoottime: who.StartBoottime, ExecID: who.ExecId}
 }

@@ -5,10 +5,14 @@
 package network
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
@@ -59,6 +63,30 @@ func TestOpenConnections(t *testing.T) {
 		require.EqualValues(t, 7, w.sum(client, "ebpf.network.io"), "it begins anew")
 		require.WithinDuration(t, time.Now(), w.points(client, "ebpf.network.io")[0].Start, 3*time.Second)
 	})
+}
+
+// TestWalksEnd holds that sockets from before the start are not looked for again once all who have one were decided
+// upon, and are while somebody was not.
+func TestWalksEnd(t *testing.T) {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, unix.Close(socket)) }()
+	w := watch(t, config(), nil)
+	require.Equal(t, 1, w.adopted, "nobody was decided upon at the start")
+	require.Eventually(t, func() bool { // a process that has just begun was not
+		asked, err := w.tracker.Decided()
+		require.NoError(t, err)
+		for _, pid := range asked {
+			require.NoError(t, w.tracker.Decide(pid, lifecycle.ScopeNone))
+		}
+		w.adopted = 0
+		require.NoError(t, w.adopt())
+		return w.adopted == adoptions
+	}, 10*time.Second, time.Millisecond)
+	require.NoError(t, w.tracker.Forget(uint32(os.Getpid())))
+	w.adopted = 0
+	require.NoError(t, w.adopt())
+	require.Equal(t, 1, w.adopted, "this process was not decided upon")
 }
 
 // TestSocketsFromBefore holds that sockets which were open before the start are told, with their role, before they are
@@ -114,5 +142,46 @@ func TestOutOfScope(t *testing.T) {
 		nettest.Carry(from, nettest.Transfer{How: "write", Bytes: 100}, to, nettest.Transfer{How: "read", Bytes: 100})
 		w.report()
 		require.EqualValues(t, 100, w.sum(from.Program(), "ebpf.network.io"))
+	})
+}
+
+// TestMPTCP holds that a connection of MPTCP is told once on each side, whether the other one speaks it or not, and its
+// round-trip time.
+func TestMPTCP(t *testing.T) {
+	if _, err := os.Stat("/proc/sys/net/mptcp"); errors.Is(err, fs.ErrNotExist) {
+		t.Skip("the kernel has no MPTCP")
+	}
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		for _, kind := range []string{"mptcp4", "tcp4"} {
+			w := start()
+			n := nettest.New(t)
+			server, client := nettest.Start(t, n), nettest.Start(t, n)
+			l := server.Listen("mptcp4", loopback)
+			from := client.Dial(kind, l.Local)
+			to := l.Accept()
+			nettest.Carry(from, nettest.Transfer{How: "write", Bytes: 100}, to, nettest.Transfer{How: "read", Bytes: 100})
+			nettest.Carry(to, nettest.Transfer{How: "write", Bytes: 1000}, from, nettest.Transfer{How: "read", Bytes: 1000})
+			w.report()
+			for _, c := range []struct {
+				of                      *nettest.Program
+				role, begins            string
+				sent, received, listens int64
+			}{
+				{client, "ebpf.role=client", "ebpf.operation=connect", 100, 1000, 0},
+				{server, "ebpf.role=server", "ebpf.operation=accept", 1000, 100, 1},
+			} {
+				require.EqualValues(t, c.sent, w.sum(c.of, "ebpf.network.io", c.role, "network.io.direction=transmit"), kind)
+				require.EqualValues(t, c.received, w.sum(c.of, "ebpf.network.io", c.role, "network.io.direction=receive"), kind)
+				require.EqualValues(t, 1, w.histogram(c.of, "ebpf.network.operation.duration", c.begins).Count, kind)
+				require.EqualValues(t, 1, w.open(c.of, "established", c.role), kind)
+				require.EqualValues(t, c.listens, w.open(c.of, "listen"), kind)
+				require.EqualValues(t, 1+c.listens, w.sum(c.of, "ebpf.network.connections"), kind)
+				require.Positive(t, w.histogram(c.of, "ebpf.tcp.rtt", c.role).Count, kind)
+			}
+			require.Empty(t, w.points(client, "ebpf.network.io", "ebpf.role=server"))
+			require.Empty(t, w.points(server, "ebpf.network.io", "ebpf.role=client"))
+			client.End()
+			server.End()
+		}
 	})
 }

@@ -98,6 +98,7 @@ func TestReasons(t *testing.T) {
 	reasons := newDropReasons(map[string]uint64{"SKB_DROP_REASON_NO_SOCKET": 3, "SKB_NOT_DROPPED_YET": 0, "SKB_DROP_REASON_SUBSYS_MASK": 0xffff0000})
 	require.Equal(t, "NO_SOCKET", reasons.name(3))
 	require.Equal(t, "reason 9", reasons.name(9))
+	require.Equal(t, "SUBSYSTEM", reasons.name(0xffff))
 	require.Equal(t, "NOT_SPECIFIED", newDropReasons(nil).name(0))
 	require.Equal(t, "ECONNREFUSED", errorType(111))
 	require.Equal(t, "aborted", errorType(0))

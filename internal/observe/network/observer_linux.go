@@ -25,8 +25,8 @@ import (
 const (
 	// drainInterval is how soon a series is noticed, while its process is known.
 	drainInterval = time.Second
-	// adoptions is how often sockets from before the start are looked for: the first
-	// time their processes are asked about.
+	// adoptions is how often sockets from before the start are looked for at most. The
+	// first time their processes are asked about; it is over when all are decided upon.
 	adoptions = 3
 )
 
@@ -134,7 +134,19 @@ func (o *Observer) adopt() error {
 		return nil
 	}
 	o.adopted++
-	return kernel.Iterate(o.coll.Programs[bindings.NetworkProgAdoptSocket], nil)
+	undecided := o.coll.Variables[bindings.NetworkVarSocketsUndecided]
+	err := errors.Join(undecided.Set(uint32(0)), kernel.Iterate(o.coll.Programs[bindings.NetworkProgAdoptSocket], nil))
+	var n uint32
+	if err == nil {
+		err = undecided.Get(&n)
+	}
+	if err != nil {
+		return fmt.Errorf("looking for sockets from before the start: %w", err)
+	}
+	if n == 0 {
+		o.adopted = adoptions
+	}
+	return nil
 }
 
 func (o *Observer) readLosses() error {
@@ -275,5 +287,6 @@ func (o *Observer) HeldBytes() uint64 { return o.table.held.Load() }
 func (o *Observer) Close() error {
 	err := errors.Join(closeAll(o.attached), o.table.close())
 	o.coll.Close()
+	o.warnings.Close()
 	return err
 }

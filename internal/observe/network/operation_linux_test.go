@@ -204,3 +204,92 @@ func TestFailedConnects(t *testing.T) {
 		require.EqualValues(t, 2, w.sum(client, "ebpf.tcp.resets", "network.io.direction=receive"))
 	})
 }
+
+// TestConnectsThatDoNotBegin holds that a connect for which there is no port is told by that reason, not as one that was
+// given up.
+func TestConnectsThatDoNotBegin(t *testing.T) {
+	const ports, tries = 2, 6
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		n := nettest.New(t)
+		n.Sysctl(t, "/proc/sys/net/ipv4/ip_local_port_range", "40000 40001")
+		server, client := nettest.Start(t, n), nettest.Start(t, n)
+		l := server.Listen("tcp4", netip.MustParseAddrPort("127.0.0.1:7780"))
+		outcomes := map[string]int{}
+		for range tries {
+			outcomes[client.Open("tcp4").TryConnect(l.Local).Errno]++
+		}
+		require.Equal(t, map[string]int{"": ports, "EADDRNOTAVAIL": tries - ports}, outcomes)
+		w.report()
+		require.EqualValues(t, tries-ports, w.sum(client, "ebpf.tcp.connection.failures", "error.type=EADDRNOTAVAIL",
+			"network.peer.address=127.0.0.1", "network.peer.port=7780"))
+		require.EqualValues(t, tries-ports, w.sum(client, "ebpf.tcp.connection.failures"))
+		require.EqualValues(t, ports, w.histogram(client, "ebpf.network.operation.duration", "ebpf.operation=connect").Count)
+	})
+}
+
+// TestConnectAskedTwice holds that one connect is told once of which the program asks for the result by calling connect
+// again.
+func TestConnectAskedTwice(t *testing.T) {
+	refusing := netip.MustParseAddrPort("127.0.0.1:1")
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		n := nettest.New(t)
+		server, client := nettest.Start(t, n), nettest.Start(t, n)
+		l := server.Listen("tcp4", loopback)
+		for _, c := range []struct {
+			to     netip.AddrPort
+			result string
+		}{{refusing, "ECONNREFUSED"}, {l.Local, ""}} {
+			s := client.Open("tcp4")
+			s.SetNonblocking()
+			require.Equal(t, "EINPROGRESS", s.TryConnect(c.to).Errno)
+			client.Sleep(20 * time.Millisecond)
+			require.Equal(t, c.result, s.TryConnect(c.to).Errno)
+		}
+		w.report()
+		require.EqualValues(t, 1, w.sum(client, "ebpf.tcp.connection.failures"))
+		require.EqualValues(t, 1, w.sum(client, "ebpf.tcp.connection.failures", "error.type=ECONNREFUSED"))
+		require.EqualValues(t, 1, w.histogram(client, "ebpf.network.operation.duration", "ebpf.operation=connect").Count)
+	})
+}
+
+// TestHandshakeThatWaitsForData holds that a handshake which begins with the first write (TCP_FASTOPEN_CONNECT) takes no
+// longer because that comes late.
+func TestHandshakeThatWaitsForData(t *testing.T) {
+	const late = 500 * time.Millisecond
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		n := nettest.New(t)
+		n.Sysctl(t, "/proc/sys/net/ipv4/tcp_fastopen", "3")
+		server, client := nettest.Start(t, n), nettest.Start(t, n)
+		l := listener(server, nil, 16)
+		l.SetOption(unix.IPPROTO_TCP, unix.TCP_FASTOPEN, 16)
+		for range 2 { // the first one is given a cookie
+			from := client.Open("tcp4")
+			from.SetOption(unix.IPPROTO_TCP, unix.TCP_FASTOPEN_CONNECT, 1)
+			require.Empty(t, from.TryConnect(l.Local).Errno)
+			client.Sleep(late)
+			from.Write(nettest.Transfer{How: "write", Bytes: 100})
+			l.Accept().Read(nettest.Transfer{How: "read", Bytes: 100})
+		}
+		require.Positive(t, n.Counters(t)["TcpExtTCPFastOpenActive"], "the second one has waited")
+		w.report()
+		connects := w.histogram(client, "ebpf.network.operation.duration", "ebpf.operation=connect")
+		require.EqualValues(t, 2, connects.Count)
+		require.Less(t, connects.Max, late.Seconds())
+	})
+}
+
+// TestCloseOfNothing holds that the end of a socket that was never connected is no peer's.
+func TestCloseOfNothing(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		p := nettest.Start(t, nettest.New(t))
+		p.Open("tcp4").Close()
+		p.Listen("tcp4", loopback).Close()
+		w.report()
+		require.Empty(t, w.points(p, "ebpf.network.operation.duration", "ebpf.role=client"))
+		require.EqualValues(t, 1, w.histogram(p, "ebpf.network.operation.duration", "ebpf.operation=close", "ebpf.role=server").Count)
+	})
+}

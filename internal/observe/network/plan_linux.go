@@ -91,7 +91,8 @@ func (p plan) size(spec *ebpf.CollectionSpec, has features) error {
 		bindings.NetworkMapNetworkSpare:           p.series/spare + 1,
 		bindings.NetworkMapNetworkCounts:          p.series,
 		bindings.NetworkMapNetworkEnds:            2 * p.series,
-		bindings.NetworkMapNetworkListeners:       2 * p.series,
+		bindings.NetworkMapNetworkListeners:       p.series,
+		bindings.NetworkMapNetworkReceivers:       p.series,
 		bindings.NetworkMapNetworkSocketAddresses: min(p.sockets, socketsByAddress),
 		bindings.NetworkMapNetworkThreadIds:       threadsByID,
 	} {

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 )
 
 // errorType is the attribute error.type of an errno: its name.
@@ -28,6 +30,9 @@ type dropReasons map[uint16]string
 // dropPrefix begins all of them (include/net/dropreason-core.h).
 const dropPrefix = "SKB_DROP_REASON_"
 
+// elsewhere is what those reasons are called that a part of the kernel has of its own.
+const elsewhere = "SUBSYSTEM"
+
 // newDropReasons takes the values of the kernel's enum skb_drop_reason.
 func newDropReasons(values map[string]uint64) dropReasons {
 	reasons := dropReasons{}
@@ -35,6 +40,9 @@ func newDropReasons(values map[string]uint64) dropReasons {
 		if short, ok := strings.CutPrefix(name, dropPrefix); ok && value <= 1<<16-1 {
 			reasons[uint16(value)] = short
 		}
+	}
+	if len(reasons) > 0 {
+		reasons[uint16(bindings.NetworkNetworkDropNETWORK_DROP_ELSEWHERE)] = elsewhere
 	}
 	return reasons
 }

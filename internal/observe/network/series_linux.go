@@ -85,7 +85,10 @@ func (t *table) open(coll *ebpf.Collection, p plan, host observe.Host) (err erro
 	t.host, t.shards = host, p.shards
 	t.ids, t.counts = coll.Maps[bindings.NetworkMapNetworkIds], coll.Maps[bindings.NetworkMapNetworkCounts]
 	t.free, t.spare = coll.Maps[bindings.NetworkMapNetworkFree], coll.Maps[bindings.NetworkMapNetworkSpare]
-	t.ends = ends{known: coll.Maps[bindings.NetworkMapNetworkEnds], listeners: coll.Maps[bindings.NetworkMapNetworkListeners]}
+	t.ends = ends{
+		known: coll.Maps[bindings.NetworkMapNetworkEnds], listeners: coll.Maps[bindings.NetworkMapNetworkListeners],
+		receivers: coll.Maps[bindings.NetworkMapNetworkReceivers],
+	}
 	t.live, t.owners = map[uint32]*series{}, map[observe.SubjectKey]*owner{}
 	if t.places, err = share[place](coll.Maps[bindings.NetworkMapNetworkPlaces]); err != nil {
 		return err

@@ -27,7 +27,7 @@ import (
 // watching is an observer that runs, and those who decide what it sees.
 type watching struct {
 	*Observer
-	t       *testing.T
+	t       testing.TB
 	tracker *lifecycle.Tracker
 	last    model.Findings
 	// missedBefore is how often programs did not run before the test.
@@ -39,16 +39,16 @@ func config() Config {
 }
 
 // watch starts an observer of everybody; change may change what the kernel is said to
-// have.
-func watch(t *testing.T, config Config, change func(*features)) *watching {
+// have. Of known it was decided before that they are in scope.
+func watch(t *testing.T, config Config, change func(*features), known ...*nettest.Program) *watching {
 	t.Helper()
-	w := observing(t, config, change)
+	w := observing(t, config, change, known...)
 	t.Cleanup(func() { require.NoError(t, w.end()) })
 	return w
 }
 
 // observing is an observer that does not end with the test.
-func observing(t *testing.T, config Config, change func(*features)) *watching {
+func observing(t testing.TB, config Config, change func(*features), known ...*nettest.Program) *watching {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("loading BPF programs needs root")
@@ -56,6 +56,9 @@ func observing(t *testing.T, config Config, change func(*features)) *watching {
 	loader := kernel.NewLoader()
 	tracker, err := lifecycle.Start(loader, 4096)
 	require.NoError(t, err)
+	for _, p := range known {
+		require.NoError(t, tracker.Decide(uint32(p.PID()), lifecycle.ScopeNetwork))
+	}
 	host := observetest.NewHost()
 	host.Everybody = true
 	has, err := featuresOf(loader)

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+)
+
+// allocates fits stacks that end in an allocating function, or in code without a name as where the kernel has put an instruction.
+var allocates = regexp.MustCompile("^$|(alloc|free)$")
+
+// TestProbed samples a program while its allocations are looked at: where the kernel executes an instruction in place of the breakpoint,
+// and below functions whose return it awaits, stacks are as whole as anywhere.
+func TestProbed(t *testing.T) {
+	needRoot(t)
+	path := testbin.C(t, "testdata/allocating.c")
+	before, limit := "300", 0.01 // until unwind tables are made
+	if emulated {
+		before, limit = "6000", 0.2 // moments in which the kernel notes what it does take long there
+	}
+	callers := []string{"turn get", "turn get_zeros", "turn put"}
+	for name, plain := range map[string]bool{"by sessions": false, "by breakpoints at returns": true} {
+		t.Run(name, func(t *testing.T) {
+			config := configuration(time.Millisecond, process.Selector{Exe: path})
+			config.Memory = &Memory{ReportInterval: time.Second, Distance: 64 << 10, Live: true, plain: plain}
+			e := begin(t, config)
+			p := launch(t, path, before, "2000")
+			p.end()
+			e.end()
+			var all, broken int64
+			within := map[string]int64{}
+			for _, profile := range e.of(isPID(p.Process.Pid)) {
+				if profile.SampleTypes[0].Type != "samples" {
+					continue
+				}
+				for _, one := range profile.Samples {
+					stack := names(one.Frames)
+					if !allocates.MatchString(stack) {
+						continue
+					}
+					all += one.Values[0]
+					if one.Error != model.StackWhole {
+						broken += one.Values[0]
+						t.Logf("%d of %s: %s", one.Values[0], stack, one.Error)
+					}
+					for _, caller := range callers {
+						if strings.Contains(stack+" ", "turns "+caller+" ") {
+							within[caller] += one.Values[0]
+						}
+					}
+				}
+			}
+			t.Logf("%d samples, %d not whole, %v", all, broken, within)
+			require.Greater(t, all, int64(500))
+			require.LessOrEqual(t, float64(broken), limit*float64(all), "what the kernel has not noted yet, or no more")
+			for _, caller := range callers {
+				require.Greater(t, float64(within[caller]), 0.03*float64(all), "%s of %v", caller, within)
+			}
+			require.GreaterOrEqual(t, float64(within["turn get"]+within["turn get_zeros"]+within["turn put"]), (1-limit)*float64(all))
+		})
+	}
+}

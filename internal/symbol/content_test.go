@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package symbol
+
+import (
+	"bytes"
+	"debug/elf"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestContent tells copies of a binary from those in which something is different that unwind tables are made of, and from those
+// that cannot be told.
+func TestContent(t *testing.T) {
+	source := filepath.Join(t.TempDir(), "program.c")
+	require.NoError(t, os.WriteFile(source, []byte(programC), 0o600))
+	program := source + ".out"
+	run(t, "gcc", "-O1", "-g", "-Wl,--build-id", "-o", program, source)
+	good, err := os.ReadFile(program)
+	require.NoError(t, err)
+	file, err := elf.Open(program)
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	frames, text := file.Section(".eh_frame"), file.Section(".text")
+	require.Greater(t, frames.Offset, uint64(hashedPart), "or head and tail tell")
+	inode := uint64(0)
+	read := func(change func(img []byte)) *binary {
+		img := bytes.Clone(good)
+		change(img)
+		inode++
+		b, err := newBinary("program", fileKey{ino: inode, size: int64(len(img))}, memorySource{bytes.NewReader(img)})
+		require.NoError(t, err)
+		return b
+	}
+	set := func(at uint64, b ...byte) func([]byte) { return func(img []byte) { copy(img[at:], b) } }
+	first := read(func([]byte) {})
+	require.True(t, first.sharable)
+	require.Equal(t, first.contentKey(), read(func([]byte) {}).contentKey())
+	require.Equal(t, first.contentKey(), read(set(text.Offset, 0xcc)).contentKey(), "code is not looked at")
+	last := frames.Offset + frames.Size - 1
+	for _, at := range []uint64{frames.Offset, (frames.Offset + last) / 2, last} {
+		b := read(set(at, ^good[at]))
+		require.True(t, b.sharable)
+		require.Equal(t, first.id, b.id)
+		require.NotEqual(t, first.contentKey(), b.contentKey(), "byte %#x of .eh_frame", at-frames.Offset)
+	}
+	require.False(t, read(set(40, make([]byte, 8)...)).sharable, "without section headers")
+	headers := le.Uint64(good[40:])
+	for i, s := range file.Sections {
+		if s.Name == ".eh_frame" {
+			size := headers + uint64(i)*64 + 32
+			require.False(t, read(set(size, le.AppendUint64(nil, maxUnwinding+1)...)).sharable, "a section beyond the bound")
+			require.False(t, read(set(size, le.AppendUint64(nil, uint64(len(good)))...)).sharable, "a section beyond the file")
+		}
+	}
+}
