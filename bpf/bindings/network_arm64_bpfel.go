@@ -235,6 +235,7 @@ const (
 	NetworkProgReceived              = "received"
 	NetworkProgResetReceived         = "reset_received"
 	NetworkProgResetSent             = "reset_sent"
+	NetworkProgRetransmitTried       = "retransmit_tried"
 	NetworkProgRetransmitted         = "retransmitted"
 	NetworkProgRetransmittedSynack   = "retransmitted_synack"
 	NetworkProgSent                  = "sent"
@@ -330,6 +331,7 @@ type NetworkProgramSpecs struct {
 	Received            *ebpf.ProgramSpec `ebpf:"received"`
 	ResetReceived       *ebpf.ProgramSpec `ebpf:"reset_received"`
 	ResetSent           *ebpf.ProgramSpec `ebpf:"reset_sent"`
+	RetransmitTried     *ebpf.ProgramSpec `ebpf:"retransmit_tried"`
 	Retransmitted       *ebpf.ProgramSpec `ebpf:"retransmitted"`
 	RetransmittedSynack *ebpf.ProgramSpec `ebpf:"retransmitted_synack"`
 	Sent                *ebpf.ProgramSpec `ebpf:"sent"`
@@ -508,6 +510,7 @@ type NetworkPrograms struct {
 	Received            *ebpf.Program `ebpf:"received"`
 	ResetReceived       *ebpf.Program `ebpf:"reset_received"`
 	ResetSent           *ebpf.Program `ebpf:"reset_sent"`
+	RetransmitTried     *ebpf.Program `ebpf:"retransmit_tried"`
 	Retransmitted       *ebpf.Program `ebpf:"retransmitted"`
 	RetransmittedSynack *ebpf.Program `ebpf:"retransmitted_synack"`
 	Sent                *ebpf.Program `ebpf:"sent"`
@@ -538,6 +541,7 @@ func (p *NetworkPrograms) Close() error {
 		p.Received,
 		p.ResetReceived,
 		p.ResetSent,
+		p.RetransmitTried,
 		p.Retransmitted,
 		p.RetransmittedSynack,
 		p.Sent,
