@@ -287,8 +287,7 @@ int BPF_PROG(state_changes, struct sock *sk, int before, int after)
 	return 0;
 }
 
-SEC("tp_btf/tcp_retransmit_skb")
-int BPF_PROG(retransmitted, struct sock *sk, struct sk_buff *skb)
+static __always_inline int retransmission(struct sock *sk, struct sk_buff *skb)
 {
 	struct network_record *record = network_record_of(sk);
 	struct tcp_skb_cb *control = (struct tcp_skb_cb *)skb->cb;
@@ -296,6 +295,19 @@ int BPF_PROG(retransmitted, struct sock *sk, struct sk_buff *skb)
 	if (record)
 		__sync_fetch_and_add(&record->retransmits, BPF_CORE_READ(control, tcp_gso_segs));
 	return 0;
+}
+
+SEC("tp_btf/tcp_retransmit_skb")
+int BPF_PROG(retransmitted, struct sock *sk, struct sk_buff *skb)
+{
+	return retransmission(sk, skb);
+}
+
+/* Kernels that say why it failed tell of attempts that sent nothing, too. */
+SEC("tp_btf/tcp_retransmit_skb")
+int BPF_PROG(retransmit_tried, struct sock *sk, struct sk_buff *skb, int error)
+{
+	return error ? 0 : retransmission(sk, skb);
 }
 
 /* A server's answer to a SYN is sent again: the connection has no socket yet. */
@@ -343,11 +355,37 @@ int BPF_PROG(reset_received, struct sock *sk)
 	return 0;
 }
 
-/* What has no socket is the host's: series 0. */
-static __always_inline int drop(struct sock *sk, u32 reason)
+/* Whether the kernel says why it frees a packet: before 5.17 it never does. */
+static __always_inline bool has_cause(u32 reason)
 {
-	struct network_socket *socket = sk ? network_socket_of(sk) : 0;
+	enum skb_drop_reason none = SKB_DROP_REASON_NOT_SPECIFIED, purged = SKB_DROP_REASON_QUEUE_PURGE;
 
+	if (!bpf_core_enum_value_exists(none, SKB_DROP_REASON_NOT_SPECIFIED) || reason == bpf_core_enum_value(none, SKB_DROP_REASON_NOT_SPECIFIED))
+		return false;
+	return !bpf_core_enum_value_exists(purged, SKB_DROP_REASON_QUEUE_PURGE) || reason != bpf_core_enum_value(purged, SKB_DROP_REASON_QUEUE_PURGE);
+}
+
+/*
+ * A segment that the kernel is done with, which is no drop: what comes to a connection
+ * in TIME_WAIT, and the FIN that is left in the queue of a closed one.
+ */
+static __always_inline bool drop_is_none(struct sk_buff *skb, struct sock *sk, u32 reason)
+{
+	if (has_cause(reason))
+		return false;
+	if (BPF_CORE_READ(sk, __sk_common.skc_state) == TCP_TIME_WAIT)
+		return true;
+	return !skb->len && network_transport_of(sk) == NETWORK_TCP;
+}
+
+/* What has no socket is the host's: series 0. */
+static __always_inline int drop(struct sk_buff *skb, struct sock *sk, u32 reason)
+{
+	struct network_socket *socket;
+
+	if (sk && drop_is_none(skb, sk, reason))
+		return 0;
+	socket = sk ? network_socket_of(sk) : 0;
 	if (reason > NETWORK_DROP_ELSEWHERE)
 		reason = NETWORK_DROP_ELSEWHERE;
 	network_count(socket && network_remembered(socket) ? socket->series : 0, NETWORK_DROPS, reason);
@@ -358,13 +396,13 @@ static __always_inline int drop(struct sock *sk, u32 reason)
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(dropped_somehow, struct sk_buff *skb)
 {
-	return drop(skb->sk, 0);
+	return drop(skb, skb->sk, 0);
 }
 
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(dropped, struct sk_buff *skb, void *location, u32 reason)
 {
-	return drop(skb->sk, reason);
+	return drop(skb, skb->sk, reason);
 }
 
 /* Since 6.11 it says what socket a received packet was for. */
@@ -372,8 +410,8 @@ SEC("tp_btf/kfree_skb")
 int BPF_PROG(dropped_of_socket, struct sk_buff *skb, void *location, u32 reason, struct sock *receiver)
 {
 	if (receiver)
-		return drop(receiver, reason);
-	return drop(skb->sk, reason);
+		return drop(skb, receiver, reason);
+	return drop(skb, skb->sk, reason);
 }
 
 /* For each report, over all sockets that are remembered. */

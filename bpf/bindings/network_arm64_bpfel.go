@@ -288,6 +288,7 @@ const (
 	NetworkProgReceived              = "received"
 	NetworkProgResetReceived         = "reset_received"
 	NetworkProgResetSent             = "reset_sent"
+	NetworkProgRetransmitTried       = "retransmit_tried"
 	NetworkProgRetransmitted         = "retransmitted"
 	NetworkProgRetransmittedSynack   = "retransmitted_synack"
 	NetworkProgSent                  = "sent"
@@ -390,6 +391,7 @@ type NetworkProgramSpecs struct {
 	Received            *ebpf.ProgramSpec `ebpf:"received"`
 	ResetReceived       *ebpf.ProgramSpec `ebpf:"reset_received"`
 	ResetSent           *ebpf.ProgramSpec `ebpf:"reset_sent"`
+	RetransmitTried     *ebpf.ProgramSpec `ebpf:"retransmit_tried"`
 	Retransmitted       *ebpf.ProgramSpec `ebpf:"retransmitted"`
 	RetransmittedSynack *ebpf.ProgramSpec `ebpf:"retransmitted_synack"`
 	Sent                *ebpf.ProgramSpec `ebpf:"sent"`
@@ -587,6 +589,7 @@ type NetworkPrograms struct {
 	Received            *ebpf.Program `ebpf:"received"`
 	ResetReceived       *ebpf.Program `ebpf:"reset_received"`
 	ResetSent           *ebpf.Program `ebpf:"reset_sent"`
+	RetransmitTried     *ebpf.Program `ebpf:"retransmit_tried"`
 	Retransmitted       *ebpf.Program `ebpf:"retransmitted"`
 	RetransmittedSynack *ebpf.Program `ebpf:"retransmitted_synack"`
 	Sent                *ebpf.Program `ebpf:"sent"`
@@ -618,6 +621,7 @@ func (p *NetworkPrograms) Close() error {
 		p.Received,
 		p.ResetReceived,
 		p.ResetSent,
+		p.RetransmitTried,
 		p.Retransmitted,
 		p.RetransmittedSynack,
 		p.Sent,

@@ -245,6 +245,7 @@ struct tcp_skb_cb {
 struct sk_buff {
 	struct sock *sk;
 	char cb[48];
+	unsigned int len;
 };
 
 enum iter_type {
@@ -302,6 +303,12 @@ struct pt_regs {
 enum bpf_func_id {
 	BPF_FUNC_get_current_task_btf = 158,
 	BPF_FUNC_task_pt_regs = 175,
+};
+
+/* include/net/dropreason-core.h; the values are those of the running kernel's BTF. */
+enum skb_drop_reason {
+	SKB_DROP_REASON_NOT_SPECIFIED,
+	SKB_DROP_REASON_QUEUE_PURGE,
 };
 
 /*

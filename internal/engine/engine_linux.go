@@ -163,8 +163,7 @@ func (e *Engine) checkHost() error {
 	if err != nil {
 		return err
 	}
-	wanted, err := kernel.MissingCapabilities(kernel.CapSysPtrace, kernel.CapDACReadSearch,
-		kernel.CapSyslog, kernel.CapCheckpointRestore)
+	wanted, err := kernel.MissingCapabilities(e.config.capabilities()...)
 	if err != nil {
 		return err
 	}
@@ -175,6 +174,16 @@ func (e *Engine) checkHost() error {
 		e.degrade("capabilities", &kernel.MissingCapabilityError{Missing: wanted})
 	}
 	return process.CheckPIDNamespace(e.config.RootPath)
+}
+
+// capabilities are those that are of use beyond the two that are needed. CAP_SYS_ADMIN
+// is asked for where it is missed.
+func (c Config) capabilities() []kernel.Capability {
+	list := []kernel.Capability{kernel.CapSysPtrace, kernel.CapDACReadSearch, kernel.CapSyslog, kernel.CapCheckpointRestore}
+	if c.Network != nil && c.Network.ResolveNAT {
+		list = append(list, kernel.CapNetAdmin)
+	}
+	return list
 }
 
 // degrade notes that something is less than it could be.

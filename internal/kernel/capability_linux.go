@@ -34,7 +34,8 @@ var (
 		bit: unix.CAP_PERFMON, implied: []uint{unix.CAP_SYS_ADMIN},
 	}
 	CapSysPtrace = Capability{
-		Name: "CAP_SYS_PTRACE", Purpose: "read the mappings, environment and executables of other users' processes",
+		Name: "CAP_SYS_PTRACE", Purpose: "read the mappings, environment and executables of other users' processes, " +
+			"and find these at all where /proc is mounted with hidepid",
 		bit: unix.CAP_SYS_PTRACE,
 	}
 	CapDACReadSearch = Capability{

@@ -25,10 +25,15 @@ var ErrPIDNamespace = errors.New("the pid namespace is not the host's: run with 
 func CheckPIDNamespace(root string) error {
 	path := filepath.Join(root, "proc/1/ns/pid")
 	link, err := os.Readlink(path)
-	if errors.Is(err, fs.ErrPermission) {
-		// Without CAP_SYS_PTRACE only our own namespace can be seen.
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
+		// Without CAP_SYS_PTRACE only our own namespace can be seen; with hidepid=2 there is no other process.
 		path = filepath.Join(root, "proc/self/ns/pid")
-		link, err = os.Readlink(path)
+		own, ownErr := os.Readlink(path)
+		if ownErr != nil {
+			return fmt.Errorf("finding the pid namespace: %w; set root_path to where the host's file system with its /proc is mounted",
+				errors.Join(err, ownErr))
+		}
+		link, err = own, nil
 	}
 	if err != nil {
 		return fmt.Errorf("finding the pid namespace: %w", err)

@@ -12,11 +12,15 @@ import (
 
 func TestCheckPIDNamespace(t *testing.T) {
 	h := newFakeHost(t)
-	require.ErrorContains(t, CheckPIDNamespace(h.root), "finding the pid namespace: readlink "+h.root+"/proc/1/ns/pid: ")
+	err := CheckPIDNamespace(h.root)
+	require.ErrorContains(t, err, "finding the pid namespace: readlink "+h.root+"/proc/1/ns/pid: ")
+	require.ErrorContains(t, err, "set root_path to where the host's file system")
+	h.link("proc/self/ns/pid", "pid:[4026531836]")
+	require.NoError(t, CheckPIDNamespace(h.root), "with hidepid=2 one's own processes alone are there")
 	h.link("proc/1/ns/pid", "pid:[4026531836]")
 	require.NoError(t, CheckPIDNamespace(h.root))
 	h.link("proc/1/ns/pid", "pid:[4026532000]")
-	err := CheckPIDNamespace(h.root)
+	err = CheckPIDNamespace(h.root)
 	require.ErrorIs(t, err, ErrPIDNamespace)
 	require.ErrorContains(t, err, "/proc/1/ns/pid is pid:[4026532000]: the pid namespace is not the host's: run with hostPID: true")
 }

@@ -33,8 +33,9 @@ type features struct {
 	// socketStorage is storage for each socket that tracing programs may use (5.11),
 	// taskStorage that for each task.
 	socketStorage, taskStorage bool
-	// drops is the program for the arguments that kfree_skb has.
-	drops string
+	// drops and retransmits are the programs for the arguments that kfree_skb and
+	// tcp_retransmit_skb have.
+	drops, retransmits string
 }
 
 // dropPrograms are the programs for kfree_skb by the number of its arguments: 2
@@ -42,6 +43,10 @@ type features struct {
 var dropPrograms = map[int]string{
 	2: bindings.NetworkProgDroppedSomehow, 3: bindings.NetworkProgDropped, 4: bindings.NetworkProgDroppedOfSocket,
 }
+
+// retransmitPrograms are those for tcp_retransmit_skb, in the same way: 3 arguments
+// since 6.16.
+var retransmitPrograms = map[int]string{2: bindings.NetworkProgRetransmitted, 3: bindings.NetworkProgRetransmitTried}
 
 func featuresOf(loader *kernel.Loader) (features, error) {
 	var f features
@@ -64,11 +69,20 @@ func featuresOf(loader *kernel.Loader) (features, error) {
 		return f, fmt.Errorf("asking the kernel for storage of tasks: %w", missing)
 	}
 	f.taskStorage = missing == nil
-	n, err := loader.TracepointArguments("kfree_skb")
-	if err != nil {
-		return f, err
+	for _, of := range []struct {
+		program    *string
+		tracepoint string
+		byCount    map[int]string
+	}{
+		{&f.drops, "kfree_skb", dropPrograms},
+		{&f.retransmits, "tcp_retransmit_skb", retransmitPrograms},
+	} {
+		n, err := loader.TracepointArguments(of.tracepoint)
+		if err != nil {
+			return f, err
+		}
+		*of.program = of.byCount[min(n, slices.Max(slices.Collect(maps.Keys(of.byCount))))]
 	}
-	f.drops = dropPrograms[min(n, 4)]
 	for _, of := range functions {
 		has, err := loader.HasFunction(of.name)
 		if err != nil {
@@ -176,7 +190,7 @@ const enter, exit = "sys_enter_", "sys_exit_"
 // tracing are the programs at tracepoints with types and at functions.
 func (f features) tracing() []string {
 	list := []string{
-		bindings.NetworkProgStateChanges, bindings.NetworkProgRetransmitted, bindings.NetworkProgRetransmittedSynack,
+		bindings.NetworkProgStateChanges, f.retransmits, bindings.NetworkProgRetransmittedSynack,
 		bindings.NetworkProgResetSent, bindings.NetworkProgResetReceived, f.drops,
 	}
 	if !f.trampolines {
@@ -218,13 +232,20 @@ func (f features) attach(coll *ebpf.Collection, sysRoot string) (attached []io.C
 		return nil, nil, errors.Join(err, closeAll(attached))
 	}
 	calls, err := f.attachCalls(coll, sysRoot)
-	switch {
-	case err == nil:
-		return append(attached, calls...), nil, nil
-	case f.trampolines:
-		return attached, fmt.Errorf("accept, connect and close are not timed, and connects that fail at once are not counted: %w", err), nil
+	if err != nil {
+		return attached, fmt.Errorf("%s: %w", f.withoutCalls(), err), nil
 	}
-	return nil, nil, errors.Join(err, closeAll(attached))
+	return append(attached, calls...), nil, nil
+}
+
+// withoutCalls says what is not told where no program runs at system calls.
+func (f features) withoutCalls() string {
+	const always = "accept, connect and close are not timed, and connects that fail at once are not counted"
+	if f.trampolines {
+		return always
+	}
+	return always + "; reads and writes are not timed, datagrams of sockets that are not connected are told without a peer, " +
+		"and what splice takes from a socket is not told"
 }
 
 // attachCalls attaches to the tracepoints of system calls, which are in tracefs.

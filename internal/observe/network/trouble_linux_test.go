@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 )
@@ -40,6 +42,24 @@ func TestRetransmitsAndRTT(t *testing.T) {
 			tolerance = 0.9 // an emulated CPU takes its time for each packet
 		}
 		require.InEpsilon(t, kernel.RTT.Seconds(), rtt.Sum/float64(rtt.Count), tolerance, "mean of the transfer against the kernel's at its end")
+	})
+}
+
+// TestRetransmitsThatAreNotSent holds that segments which wait for the address of a neighbour that does not answer are not
+// told as sent again, as the kernel does not count them.
+func TestRetransmitsThatAreNotSent(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		here := nettest.New(t)
+		end, _ := nettest.Join(t, here, nettest.New(t))
+		client := nettest.Start(t, here)
+		nobody := netip.AddrPortFrom(end.IPv4.Next().Next(), 80)
+		require.Equal(t, "EHOSTUNREACH", client.TryDial("tcp4", nobody, true).Errno)
+		kernel := here.Counters(t)
+		require.Positive(t, kernel["TcpExtTCPSpuriousRtxHostQueues"], "it was tried")
+		w.report()
+		require.Equal(t, kernel["TcpRetransSegs"], w.sum(client, "ebpf.tcp.retransmits"))
+		require.EqualValues(t, 1, w.sum(client, "ebpf.tcp.connection.failures"), "the connection was seen")
 	})
 }
 
@@ -96,6 +116,64 @@ func TestDrops(t *testing.T) {
 		noPorts := n.Counters(t)["UdpNoPorts"]
 		require.Positive(t, noPorts)
 		require.GreaterOrEqual(t, after-before, noPorts)
+	})
+}
+
+// TestHealthyConnectionsDropNothing holds that the segments that end a connection are not told as drops: the FIN that comes
+// when this end is closed, and, where the kernel tells what socket it was for, one that comes to TIME_WAIT.
+func TestHealthyConnectionsDropNothing(t *testing.T) {
+	const connections = 200
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		n := nettest.New(t)
+		client, server := nettest.Start(t, n), nettest.Start(t, n)
+		l := server.Listen("tcp4", loopback)
+		before := w.unspecified()
+		for range connections {
+			from := client.Dial("tcp4", l.Local)
+			to := l.Accept()
+			nettest.Carry(from, nettest.Transfer{How: "write", Bytes: 10}, to, nettest.Transfer{How: "read", Bytes: 10})
+			from.Close()
+			to.Close()
+		}
+		for range connections {
+			from := client.Dial("tcp4", l.Local)
+			to := l.Accept()
+			nettest.Carry(from, nettest.Transfer{How: "write", Bytes: 10}, to, nettest.Transfer{How: "read", Bytes: 10})
+			from.Shutdown(unix.SHUT_WR)
+			from.Close()
+			to.Close()
+		}
+		after := w.unspecified()
+		require.EqualValues(t, 20*connections, w.sum(client, "ebpf.network.io"), "they were told")
+		for _, p := range []*nettest.Program{client, server} {
+			require.Empty(t, w.points(p, "ebpf.network.drops"))
+		}
+		if w.features.drops == bindings.NetworkProgDroppedOfSocket {
+			require.Less(t, after-before, int64(connections))
+		}
+	})
+}
+
+// unspecified counts drops of the host for no reason.
+func (w *watching) unspecified() int64 {
+	w.report()
+	return w.sum(nil, "ebpf.network.drops", "ebpf.drop.reason=NOT_SPECIFIED")
+}
+
+// TestUnreadDatagramsAreDrops holds that what is lost with a socket's queue is told.
+func TestUnreadDatagramsAreDrops(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		n := nettest.New(t)
+		client, server := nettest.Start(t, n), nettest.Start(t, n)
+		l := server.Listen("udp4", loopback)
+		from := client.Dial("udp4", l.Local)
+		before := w.unspecified()
+		from.Write(nettest.Transfer{How: "write", Bytes: 500, Chunk: 10})
+		l.Close()
+		require.Eventually(t, func() bool { return w.unspecified()-before >= 50 }, 5*time.Second, 50*time.Millisecond,
+			"the kernel frees the socket a little later")
 	})
 }
 
