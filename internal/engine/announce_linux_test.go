@@ -22,5 +22,5 @@ func TestSamplingIsAnnounced(t *testing.T) {
 	fields := entry.ContextMap()
 	require.Positive(t, fields["cpus"])
 	delete(fields, "cpus")
-	require.Equal(t, map[string]any{"kind": "on_cpu", "period": 9 * time.Millisecond, "report_interval": time.Second}, fields)
+	require.Equal(t, map[string]any{"kind": "on_cpu", "period": "9ms", "report_interval": "1s"}, fields)
 }

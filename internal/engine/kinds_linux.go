@@ -147,7 +147,7 @@ func (e *Engine) beginOnCPU(profiler *oncpu.Profiler, started *running) error {
 	}
 	period := e.config.OnCPU.Period
 	started.starts = fmt.Sprintf("sampling %d CPUs every %s", profiler.Attached(), period)
-	started.fields = []zap.Field{zap.Int("cpus", profiler.Attached()), zap.Duration("period", period)}
+	started.fields = []zap.Field{zap.Int("cpus", profiler.Attached()), zap.Stringer("period", period)}
 	return nil
 }
 
@@ -176,7 +176,7 @@ func (e *Engine) startOffCPU(loader *kernel.Loader, host host) (*running, []proc
 	return &running{
 		Observation: observer, reportInterval: c.ReportInterval,
 		starts: fmt.Sprintf("timing waits of %s and more", c.MinBlock),
-		fields: []zap.Field{zap.Duration("min_block", c.MinBlock)},
+		fields: []zap.Field{zap.Stringer("min_block", c.MinBlock)},
 	}, c.Targets, nil
 }
 

@@ -43,7 +43,7 @@ func (e *Engine) run(ctx context.Context) {
 func (e *Engine) announce() {
 	for _, o := range e.running {
 		e.logger.Info(fmt.Sprintf("%s: %s, reports every %s", o.kind, o.starts, o.reportInterval),
-			append([]zap.Field{kindField(o.kind), zap.Duration("report_interval", o.reportInterval)}, o.fields...)...)
+			append([]zap.Field{kindField(o.kind), zap.Stringer("report_interval", o.reportInterval)}, o.fields...)...)
 	}
 }
 
