@@ -22,36 +22,26 @@ type metricsOf struct {
 	sizes    [4]*model.Descriptor
 }
 
-func sizeMetric(name, description string) *model.Descriptor {
-	return &model.Descriptor{Name: name, Unit: "By", Instrument: model.Distribution, Bounds: sizeBounds, Description: description}
-}
+// metrics by role.
+var metrics = map[l7.Role]metricsOf{l7.RoleServer: newMetrics("server"), l7.RoleClient: newMetrics("client")}
 
-// metrics by role. The sizes of bodies are those of the conventions, those of whole messages our own.
-var metrics = map[l7.Role]metricsOf{
-	l7.RoleServer: {
+// newMetrics are those of one side. The duration and the sizes of bodies are those of the conventions, the sizes of whole messages our own.
+func newMetrics(side string) metricsOf {
+	size := func(name, of string) *model.Descriptor {
+		return &model.Descriptor{Name: name, Unit: "By", Instrument: model.Distribution, Bounds: sizeBounds, Description: "Size of " + of + "."}
+	}
+	return metricsOf{
 		duration: &model.Descriptor{
-			Name: "http.server.request.duration", Unit: "s", Instrument: model.Distribution, Bounds: durationBounds,
-			Description: "Duration of HTTP server requests.",
+			Name: "http." + side + ".request.duration", Unit: "s", Instrument: model.Distribution, Bounds: durationBounds,
+			Description: "Duration of HTTP " + side + " requests.",
 		},
 		sizes: [4]*model.Descriptor{
-			sizeMetric("http.server.request.body.size", "Size of HTTP server request bodies."),
-			sizeMetric("http.server.response.body.size", "Size of HTTP server response bodies."),
-			sizeMetric("ebpf.http.server.request.size", "Size of whole HTTP server requests."),
-			sizeMetric("ebpf.http.server.response.size", "Size of whole HTTP server responses."),
+			size("http."+side+".request.body.size", "HTTP "+side+" request bodies"),
+			size("http."+side+".response.body.size", "HTTP "+side+" response bodies"),
+			size("ebpf.http."+side+".request.size", "whole HTTP "+side+" requests"),
+			size("ebpf.http."+side+".response.size", "whole HTTP "+side+" responses"),
 		},
-	},
-	l7.RoleClient: {
-		duration: &model.Descriptor{
-			Name: "http.client.request.duration", Unit: "s", Instrument: model.Distribution, Bounds: durationBounds,
-			Description: "Duration of HTTP client requests.",
-		},
-		sizes: [4]*model.Descriptor{
-			sizeMetric("http.client.request.body.size", "Size of HTTP client request bodies."),
-			sizeMetric("http.client.response.body.size", "Size of HTTP client response bodies."),
-			sizeMetric("ebpf.http.client.request.size", "Size of whole HTTP client requests."),
-			sizeMetric("ebpf.http.client.response.size", "Size of whole HTTP client responses."),
-		},
-	},
+	}
 }
 
 // attributes are those of the conventions.
