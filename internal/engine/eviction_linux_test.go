@@ -49,12 +49,16 @@ func TestTablesAreEvicted(t *testing.T) {
 	stats := e.unwinding.store.Stats()
 	e.end()
 	t.Logf("%+v", stats)
-	require.GreaterOrEqual(t, stats.Built, uint64(count))
-	require.GreaterOrEqual(t, stats.Evicted, uint64(count/4))
+	built := uint64(count)
+	if testbin.UnderRace { // making a table takes ten times as long: some programs end before that
+		built /= 2
+	}
+	require.GreaterOrEqual(t, stats.Built, built)
+	require.GreaterOrEqual(t, stats.Evicted, built/5)
 	require.Zero(t, stats.Full)
 	all, broken, _ := e.whole(stays.Process.Pid)
 	t.Logf("of the program that stays %d samples, %d not whole: %v", all, broken, e.broken(stays.Process.Pid))
-	if testbin.UnderRace { // making a table takes ten times as long: the others end before that
+	if testbin.UnderRace {
 		require.LessOrEqual(t, float64(broken), 0.3*float64(all))
 		return
 	}

@@ -23,7 +23,11 @@ func TestLines(t *testing.T) {
 	config := configuration(2*time.Millisecond, process.Selector{Exe: path})
 	config.Symbols.DebugInfo = true
 	o := begin(t, config)
-	launch(t, path, "1500", "-").end()
+	work := 1500 * time.Millisecond
+	if testbin.UnderRace { // the C library's debug information comes first, and takes ten times as long
+		work *= 4
+	}
+	launch(t, path, milliseconds(work), "-").end()
 	o.end()
 	samples := 0
 	for _, p := range o.of(runs(path)) {
