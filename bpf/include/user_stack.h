@@ -218,24 +218,25 @@ static __always_inline struct unwind_state *user_registers(struct bpf_perf_event
 	return state;
 }
 
-/* Takes away what uprobes have done to the thread whose walk has just begun. */
-static __always_inline void walk_around_probes(struct unwind_state *state)
+/* Takes away what uprobes have done to the thread whose walk has just begun. A function of its own, for its stack. */
+static __noinline int walk_around_probes(struct unwind_state *state)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	struct uprobe_task *probes = probed_task(task);
 	u64 sp = state->sp, pc;
 
 	if (!probes)
-		return;
+		return 0;
 	state->pc = probed_instruction(probes, state->pc);
 	state->trampoline = probed_trampoline(task);
 	if (!state->trampoline || state->pc - state->trampoline > PROBED_TRAMPOLINE_LAST)
-		return;
+		return 0;
 	pc = unwind_strip(probed_leave(state->pc - state->trampoline, &sp));
 	if (!unwind_is_code(pc))
-		return;
+		return 0;
 	state->pc = pc;
 	state->sp = sp;
+	return 0;
 }
 
 /*
