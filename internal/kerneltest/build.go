@@ -25,7 +25,7 @@ import (
 const guestRoot = "/src"
 
 // testTimeout is that of one test binary: with it one that hangs leaves the others time, within that of the boot.
-const testTimeout = 5 * time.Minute
+const testTimeout = 10 * time.Minute
 
 // commandLinks are names under which the guest's init stands in for commands.
 var commandLinks = []string{"true", "false", "sleep"}

@@ -84,7 +84,7 @@ func parseOptions(args []string) (options, error) {
 	run := fs.String("run", "", "tests to run, as for go test -run")
 	count := fs.Int("count", 1, "how often each test runs, as for go test -count")
 	jobs := fs.Int("jobs", 2, "kernels at a time")
-	timeout := fs.Duration("timeout", 15*time.Minute, "of one boot; four to five minutes are usual where two boot at a time on two CPUs")
+	timeout := fs.Duration("timeout", 25*time.Minute, "of one boot; twelve minutes are usual where two boot at a time on two CPUs")
 	verbose := fs.Bool("v", false, "name every test")
 	if err := fs.Parse(args); err != nil {
 		return options{}, err
