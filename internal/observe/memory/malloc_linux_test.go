@@ -193,15 +193,26 @@ func TestManyLooks(t *testing.T) {
 	require.Eventually(t, func() bool { return s.space.Load().ReadSince().After(told) }, 10*time.Second, time.Millisecond)
 }
 
-// TestGone holds that a process that goes out of scope is detached from.
+// TestGone holds that a process that goes out of scope is detached from and told of no more, and seen anew when it comes back.
 func TestGone(t *testing.T) {
 	s := observeSteady(t, 1000)
+	s.exchange()
+	sums, _ := s.totals()
+	require.Equal(t, int64(100_000), sums["inuse_space"])
 	s.left.Store(true)
 	s.LookAll()
 	s.attached(false)
-	s.exchange()
-	sums, _ := s.totals()
-	require.Zero(t, sums["alloc_objects"])
+	for range 2 {
+		s.exchange()
+		sums, _ := s.totals()
+		require.Empty(t, sums, "nothing is seen, and of what is in use nobody knows any more")
+	}
+	s.left.Store(false)
+	s.Look(s.pid)
+	s.attached(true)
+	n, _ := s.exchange()
+	sums, _ = s.totals()
+	require.Equal(t, map[string]int64{"alloc_space": 1000 * n, "alloc_objects": n, "inuse_space": 100_000, "inuse_objects": 100}, sums)
 }
 
 // TestCost prints what a pair of malloc and free costs a program, by who observes it. Breakpoints are dear in virtual
