@@ -49,6 +49,7 @@ type OffCPUOffcpuCpu struct {
 	LostThread uint64
 	LostUntold uint64
 	Stackless  uint64
+	LostUnseen uint64
 	State      uint32
 	Unused     uint32
 }
@@ -60,7 +61,9 @@ type OffCPUOffcpuThread struct {
 	ShortCount uint32
 	Epoch      uint32
 	State      uint32
-	Excluded   uint32
+	Switches   uint32
+	Excluded   uint16
+	Unused     [3]uint16
 }
 
 type OffCPUScopeEntry struct {
