@@ -184,6 +184,8 @@ static __always_inline u32 take_user_stack(void *ctx, struct unwind_state *walk,
 		bytes = take_stack(ctx, entry->frames, BPF_F_USER_STACK, &entry->user_frames);
 		if (bytes == helper_bytes)
 			entry->user_end = UNWIND_END_CUT;
+		else if (bytes) /* 32-bit code: it went by frame pointers, and whether to the first frame nobody knows */
+			entry->user_end = UNWIND_END_NO_TABLE;
 		return bytes;
 	}
 	unwind_begin(walk, space);
