@@ -105,8 +105,6 @@ type OffCPUStackTable struct {
 	Faults     uint64
 	Unreadable uint64
 	FirstNs    uint64
-	Busy       uint32
-	Unused     uint32
 	Slots      [1024]uint16
 	Arena      [0]uint8
 }
@@ -144,7 +142,8 @@ type OffCPUUnwindCpu struct {
 		WindowAt    uint64
 		Window      [32]uint64
 	}
-	_      [16]byte
+	Busy   uint32
+	_      [12]byte
 	Memory struct {
 		_      structs.HostLayout
 		Next   uint32
