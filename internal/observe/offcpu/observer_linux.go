@@ -19,12 +19,9 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
 )
 
-const (
-	// threadsByID bounds the threads of which it is known when they left the CPU,
-	// where task storage cannot be used; threadBytes is what each takes.
-	threadsByID = 32768
-	threadBytes = 96
-)
+// threadsByID bounds the threads of which it is known when they left the CPU, where
+// task storage cannot be used.
+const threadsByID = 32768
 
 // Observer is the running off-CPU observation.
 type Observer struct {
@@ -178,16 +175,6 @@ func (o *Observer) Losses() []observe.Loss {
 
 // Costs reads the kernel's run-time statistics of the programs.
 func (o *Observer) Costs() ([]observe.ProgramCost, error) { return observe.Costs(o.coll) }
-
-// MapBytes is the memory of the tables, and of what is kept of threads where their
-// number is bounded; task storage comes and goes with the threads.
-func (o *Observer) MapBytes() uint64 {
-	bytes := o.Tables.MapBytes()
-	if !o.features.taskStorage {
-		bytes += threadsByID * threadBytes
-	}
-	return bytes + o.departures.mapBytes()
-}
 
 // Close stops observing and frees everything.
 func (o *Observer) Close() error {
