@@ -34,6 +34,7 @@ type Observer struct {
 	epoch    uint32 // scopes are looked at again in each
 
 	departures departures
+	refused    error // why no hook sees threads run again, though the kernel has one
 
 	overMax, lostThread, lostUntold, lostUnseen, stackless atomic.Uint64
 	attached                                               atomic.Int64
@@ -48,7 +49,23 @@ func Start(config Config, loader *kernel.Loader, shared map[string]*ebpf.Map, ho
 	if err != nil {
 		return nil, err
 	}
-	return start(config, has, loader, shared, host)
+	return startOrLess(config, has, loader, shared, host)
+}
+
+// startOrLess starts with what the kernel has; where it refuses the hook in which threads run again, without that.
+func startOrLess(config Config, has features, loader *kernel.Loader, shared map[string]*ebpf.Map, host observe.Host) (*Observer, error) {
+	o, err := start(config, has, loader, shared, host)
+	if has.finish == "" || !errors.Is(err, errAttach) {
+		return o, err
+	}
+	// The kernel has kprobes and lets nobody use them, such as in lockdown or where they are switched off.
+	has.finish = ""
+	refused := err
+	if o, err = start(config, has, loader, shared, host); err != nil {
+		return nil, errors.Join(refused, err)
+	}
+	o.refused = refused
+	return o, nil
 }
 
 func start(config Config, has features, loader *kernel.Loader, shared map[string]*ebpf.Map, host observe.Host) (_ *Observer, err error) {
@@ -152,7 +169,10 @@ func (o *Observer) set(name string, value time.Duration) error {
 
 // Degraded says why the observation is less than it could be, or nil.
 func (o *Observer) Degraded() error {
-	if o.features.alone() {
+	switch {
+	case o.refused != nil:
+		return fmt.Errorf("%w; %w", errTaken, o.refused)
+	case o.features.alone():
 		return errAlone
 	}
 	return nil

@@ -332,3 +332,30 @@ func TestOutOfScopeMeanwhile(t *testing.T) {
 		require.NotZero(t, w.loss("ran_unseen"))
 	})
 }
+
+// TestRefusedHook holds that where the kernel refuses the hook in which threads run again, waits are measured all the same, and
+// the observation says why it is less.
+func TestRefusedHook(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("loading BPF programs needs root")
+	}
+	loader := kernel.NewLoader()
+	tracker, err := lifecycle.Start(loader, 4096)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, tracker.Close()) })
+	host := observetest.NewHost()
+	host.Everybody = true
+	has, err := featuresOf(loader, "/sys", "/proc")
+	require.NoError(t, err)
+	has.exitTracepoint, has.finish = false, "no_such_function"
+	o, err := startOrLess(config(), has, loader, tracker.SharedMaps(), host)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, o.Close()) })
+	require.ErrorIs(t, o.Degraded(), errAttach)
+	require.Equal(t, 1, o.Attached())
+	w := &watching{Observer: o, t: t, tracker: tracker, seen: map[uint32][]model.Sample{}}
+	var took time.Duration
+	tid := thread(func() { took = sleep(20 * time.Millisecond) })
+	w.look()
+	between(t, 20*time.Millisecond, took, w.told(tid, model.BlockSleep))
+}
