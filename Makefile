@@ -97,6 +97,10 @@ test-kernels: build bin/demo-load ## boot Debian's kernels 5.10, 6.1, 6.12 and 7
 	  qemu-system-x86:qemu-system-x86_64 gcc:gcc libc6-dev:/usr/include/stdio.h
 	@$(GO) run ./internal/kerneltest $(KERNELTEST_FLAGS)
 
+.PHONY: test-kernels-long
+test-kernels-long: ## the same with tests that take long on all of them, not on the oldest and the newest alone
+	@$(MAKE) test-kernels KERNELTEST_FLAGS="-long -timeout 60m $(KERNELTEST_FLAGS)"
+
 .PHONY: e2e
 e2e: build bin/demo-load ## run the built distribution from outside
 	@$(GO) test -tags e2e -count=1 -timeout 5m ./internal/distribution/...
