@@ -176,6 +176,25 @@ func launch(t *testing.T, path string, args ...string) *program {
 	return p
 }
 
+// tabled lets the unwind tables of a program be made before the one is launched that is judged: on emulated CPUs making them
+// takes as long as it works. With these arguments the program runs for long. Its process is returned, 0 elsewhere.
+func (o *observed) tabled(path string, args ...string) (pid int) {
+	o.t.Helper()
+	if !emulated {
+		return 0
+	}
+	p := launch(o.t, path, args...)
+	require.Eventually(o.t, func() bool {
+		o.unwinding.mu.Lock()
+		_, known := o.unwinding.running[uint32(p.Process.Pid)]
+		o.unwinding.mu.Unlock()
+		return known && o.unwinding.idle()
+	}, 30*time.Second, 10*time.Millisecond)
+	require.NoError(o.t, p.Process.Kill())
+	require.Error(o.t, p.Wait(), "it was killed")
+	return p.Process.Pid
+}
+
 // end waits for it and returns the numbers that it printed.
 func (p *program) end() []time.Duration {
 	p.t.Helper()
@@ -193,8 +212,8 @@ func (p *program) end() []time.Duration {
 // dependsOnKernel skips what is the same on every kernel where the kernel is emulated: the tests would take too long there.
 func dependsOnKernel(t *testing.T, yes bool) {
 	t.Helper()
-	if emulated && !yes {
-		t.Skip("is the same on every kernel")
+	if !yes {
+		guest.SameOnEveryKernel(t)
 	}
 }
 
