@@ -272,12 +272,8 @@ int BPF_PROG(state_changes, struct sock *sk, int before, int after)
 		return 0;
 	}
 	socket = network_socket_of(sk);
-	if (socket && socket->protocol) {
-		if (after == TCP_CLOSE)
-			capture_ends(sk, socket, NETWORK_PIECE_CLOSED);
-		else if (after == TCP_FIN_WAIT1 || after == TCP_LAST_ACK)
-			capture_ends(sk, socket, NETWORK_PIECE_SHUT);
-	}
+	if (socket && socket->protocol && after == TCP_CLOSE)
+		capture_ends(sk, socket);
 	if (!socket && before == TCP_SYN_RECV && after == TCP_ESTABLISHED) {
 		arrived(sk);
 	} else if (socket && socket->connecting && after == TCP_ESTABLISHED) {

@@ -304,16 +304,15 @@ static __always_inline void capture_transfer(struct network_record *record, stru
 		capture(transfer);
 }
 
-/* The connection's state says that nothing more comes. */
-static __noinline int capture_ends(struct sock *sk, struct network_socket *socket, u32 kind)
+/* The connection is over: nothing more comes. */
+static __noinline int capture_ends(struct sock *sk, struct network_socket *socket)
 {
-	struct network_piece piece = { .kind = kind };
+	struct network_piece piece = { .kind = NETWORK_PIECE_CLOSED };
 
 	piece.began = bpf_ktime_get_ns();
 	piece.ended = piece.began;
 	capture_tell(&piece, sizeof(piece), sk, socket);
-	if (kind == NETWORK_PIECE_CLOSED)
-		socket->protocol = NETWORK_UNKNOWN;
+	socket->protocol = NETWORK_UNKNOWN;
 	return 0;
 }
 
