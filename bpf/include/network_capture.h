@@ -28,7 +28,7 @@ volatile const u32 capture_bytes;
 /* User space is woken when so many bytes wait; it looks on its own now and then. */
 volatile const u32 capture_wake = ~0U;
 
-/* 1 while it was woken and has not come yet. */
+/* 1 while it was woken and has not read all yet: it clears this when nothing is left, before it sleeps. */
 u32 capture_woken;
 
 struct capture_scratch {
@@ -242,6 +242,8 @@ static __always_inline void capture_tell(struct network_piece *piece, u32 size, 
 	if (bpf_ringbuf_output(&network_pieces, piece, size, flags)) {
 		socket->lost = 1;
 		network_lost(NETWORK_LOST_PIECES);
+		if (flags == BPF_RB_FORCE_WAKEUP)
+			capture_woken = 0; /* nobody was */
 	} else {
 		socket->lost = 0;
 	}

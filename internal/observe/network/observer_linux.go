@@ -128,6 +128,7 @@ func (o *Observer) Drain() error {
 	o.failed = nil
 	if o.capture != nil {
 		o.nameRequests()
+		failed = errors.Join(failed, o.capture.ring.failure())
 	}
 	return errors.Join(failed, o.measureSkew(), o.coll.Variables[bindings.NetworkVarEpoch].Set(o.epoch), o.adopt(), o.table.discover(), o.readLosses(), o.countThreads())
 }
