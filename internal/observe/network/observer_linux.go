@@ -236,6 +236,7 @@ func (o *Observer) Report(until time.Time) model.Findings {
 	o.tellUnresolved()
 	if o.capture != nil {
 		o.nameRequests()
+		o.failed = errors.Join(o.failed, o.capture.totals.LeaveOut(o.table.staysQuiet))
 		found.Metrics = append(found.Metrics, o.capture.totals.Metrics(until, requestRoles[o.config.Only])...)
 	}
 	return found

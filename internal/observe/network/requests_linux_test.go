@@ -146,12 +146,8 @@ func TestRequestsAreTold(t *testing.T) {
 			want := map[string]uint64{
 				"GET 200": 50, "HEAD 200": 7, "GET 202": 5, side.fails: 9, side.missing: 11, "POST 201": 6, "PUT 201": 8, "DELETE 200": 4, "OPTIONS 200": 3,
 			}
-			got := map[string]uint64{}
 			durations := w.requestPoints("http." + side.name + ".request.duration")
-			for key, h := range durations {
-				got[key] = h.Count
-			}
-			w.alike(want, got, side.name)
+			w.alike(want, counts(durations), side.name)
 			slow := durations["GET 202"]
 			require.GreaterOrEqual(t, slow.Min, pause.Seconds(), side.name)
 			require.LessOrEqual(t, slow.Sum, took[2].Seconds(), side.name)

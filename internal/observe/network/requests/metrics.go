@@ -108,6 +108,23 @@ func (d *distribution) add(bounds []float64, v float64) {
 	d.min, d.max = min(d.min, v), max(d.max, v)
 }
 
+// merge adds what another one with the same bounds has counted.
+func (d *distribution) merge(o *distribution) {
+	if o.count == 0 {
+		return
+	}
+	if d.count == 0 {
+		*d = *o
+		return
+	}
+	for i, n := range o.buckets {
+		d.buckets[i] += n
+	}
+	d.count += o.count
+	d.sum += o.sum
+	d.min, d.max = min(d.min, o.min), max(d.max, o.max)
+}
+
 // point adds the histogram to those of its metric, if it has counted.
 func (d *distribution) point(points map[*model.Descriptor][]model.Point, descriptor *model.Descriptor, s *series) {
 	if d.count == 0 {
