@@ -46,6 +46,10 @@ type capture struct {
 	ring   *ring
 	places *shared[place]
 	totals *requests.Totals
+	// journal is nil where no request is told by itself.
+	journal *requests.Journal
+	// wall converts CLOCK_MONOTONIC, in ns, as of the last look.
+	wall func(ns int64) time.Time
 
 	protocols []l7.Protocol
 	sink      l7.Sink
@@ -80,6 +84,12 @@ var captureReasons = [...]struct {
 		_, overflown := c.totals.Exchanges()
 		return overflown
 	}},
+	{"request_logs_full", false, func(c *capture) uint64 {
+		if c.journal == nil {
+			return 0
+		}
+		return c.journal.Lost()
+	}},
 }
 
 // losses are what was not told of requests, or not as what it was.
@@ -111,23 +121,28 @@ type stream struct {
 }
 
 // startCapture begins to read what programs tell of connections.
-func startCapture(coll *ebpf.Collection, places *shared[place]) (*capture, error) {
+func startCapture(config Config, coll *ebpf.Collection, places *shared[place]) (*capture, error) {
 	ring, err := openRing(coll)
 	if err != nil {
 		return nil, err
 	}
-	c := newCapture(ring, places)
+	c := newCapture(config, ring, places)
 	c.ended.Go(c.run)
 	return c, nil
 }
 
-func newCapture(ring *ring, places *shared[place]) *capture {
+func newCapture(config Config, ring *ring, places *shared[place]) *capture {
 	c := &capture{
 		ring: ring, places: places,
 		totals: requests.NewTotals(), streams: map[streamID]*stream{}, swept: time.Now(),
 		told: make([]atomic.Uint64, len(captureReasons)), closing: make(chan struct{}),
-		protocols: []l7.Protocol{http1.New(nil, nil)},
 	}
+	var fields []string
+	if config.Journal.Tells() {
+		c.journal = requests.NewJournal(config.Journal)
+		fields = requests.Fields()
+	}
+	c.protocols = []l7.Protocol{http1.New(fields, nil)}
 	c.sink = l7.Sink{Limits: l7.DefaultLimits(), Stats: &c.stats, Exchange: c.exchange}
 	return c
 }
@@ -174,6 +189,8 @@ func (c *capture) look() error {
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		return fmt.Errorf("reading CLOCK_MONOTONIC: %w", err)
 	}
+	zero := time.Now().Add(-time.Duration(now.Nano()))
+	c.wall = func(ns int64) time.Time { return zero.Add(time.Duration(ns)) }
 	c.waiting.take(uint64(now.Nano()), c.record)
 	return nil
 }
@@ -240,18 +257,38 @@ func (c *capture) whom(p *piece) requests.Whom {
 	if at.Generation != p.Generation {
 		return requests.Whom{} // it is another's by now
 	}
-	whom := requests.Whom{Subject: observe.SubjectKey{PID: at.Key.Pid, StartBoottime: at.Key.StartBoottime, ExecID: at.Key.ExecId}}
-	if Role(at.Key.Role) == Client {
-		whom.Server = netip.AddrPortFrom(addressOf(at.Key.Family, at.Key.Address), at.Key.Port)
+	return requests.Whom{
+		Subject: observe.SubjectKey{PID: at.Key.Pid, StartBoottime: at.Key.StartBoottime, ExecID: at.Key.ExecId},
+		Peer:    netip.AddrPortFrom(addressOf(at.Key.Family, at.Key.Address), at.Key.Port),
+		Series:  p.Series, Generation: p.Generation,
 	}
-	return whom
 }
 
 // exchange takes a request and its response.
 func (c *capture) exchange(e *l7.Exchange) {
-	if c.current.whom.Subject != (observe.SubjectKey{}) {
-		c.totals.Add(c.current.whom, e)
+	whom := c.current.whom
+	if whom.Subject == (observe.SubjectKey{}) {
+		return
 	}
+	if route, counted := c.totals.Add(whom, e); counted && c.journal != nil {
+		c.journal.Add(whom, e, route, c.wall)
+	}
+}
+
+// takeTop returns the requests that took longest since the last call.
+func (c *capture) takeTop() map[requests.Reason][]*requests.Request {
+	if c.journal == nil {
+		return nil
+	}
+	return c.journal.TakeTop()
+}
+
+// waitingBytes is the memory of requests that wait to be told one by one.
+func (c *capture) waitingBytes() uint64 {
+	if c.journal == nil {
+		return 0
+	}
+	return c.journal.Bytes()
 }
 
 func (c *capture) forget(id streamID, s *stream) {

@@ -155,6 +155,9 @@ func TestRequestsAreTold(t *testing.T) {
 				require.Greater(t, slow.Sum, 0.8*took[2].Seconds(), side.name)
 			}
 
+			if w.missed() > 0 {
+				continue // some of the pieces were not seen: the size of a message with such is not known
+			}
 			bodies := w.requestPoints("http." + side.name + ".request.body.size")
 			require.EqualValues(t, 6*len(long), bodies["POST 201"].Sum, side.name)
 			require.EqualValues(t, 2, bodies["PUT 201"].Max, side.name)

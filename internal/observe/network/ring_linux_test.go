@@ -43,7 +43,7 @@ func (s *scripted) Close() error {
 func TestUnreadRingIsTold(t *testing.T) {
 	broken := errors.New("broken")
 	s := &scripted{ends: make(chan error), closed: make(chan struct{})}
-	c := newCapture(&ring{records: s}, &shared[place]{})
+	c := newCapture(Config{}, &ring{records: s}, &shared[place]{})
 	c.ended.Go(c.run)
 	s.ends <- broken
 	s.ends <- os.ErrDeadlineExceeded

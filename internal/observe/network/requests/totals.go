@@ -28,8 +28,11 @@ const (
 // Whom is who took part in an exchange.
 type Whom struct {
 	Subject observe.SubjectKey
-	// Server is the other end of a client's connection, where it is known.
-	Server netip.AddrPort
+	// Peer is the other end of the connection, where it is known; its port is 0 where
+	// that is the client.
+	Peer netip.AddrPort
+	// Series and Generation name the kernel's series of the connection.
+	Series, Generation uint32
 }
 
 // Totals are what was counted since the start. Its methods may be called from any
@@ -87,11 +90,12 @@ func NewTotals() *Totals {
 	return &Totals{subjects: map[observe.SubjectKey]*subject{}, told: map[model.Resource]*process{}, now: time.Now}
 }
 
-// Add counts an exchange of HTTP. Requests that ended without a response count with
-// what is known of them. What is out of scope does not count.
-func (t *Totals) Add(whom Whom, e *l7.Exchange) {
+// Add counts an exchange of HTTP, and returns the route of its request if that is known.
+// Requests that ended without a response count with what is known of them. What is out
+// of scope does not count, as far as that is known: false then.
+func (t *Totals) Add(whom Whom, e *l7.Exchange) (route string, counted bool) {
 	if e.HTTP == nil || e.Role == l7.RoleUnknown || !e.Request.Known && !e.Response.Known {
-		return
+		return "", false
 	}
 	k := key{
 		role: e.Role, method: e.HTTP.Method, version: e.HTTP.Version, status: e.HTTP.Status, errorType: e.ErrorType,
@@ -99,20 +103,21 @@ func (t *Totals) Add(whom Whom, e *l7.Exchange) {
 	if k.method == "" {
 		k.method = l7.OtherMethod // its request was not seen
 	}
-	if e.Role == l7.RoleClient {
-		k.server = whom.Server
+	if e.Role == l7.RoleClient && whom.Peer.Port() != 0 {
+		k.server = whom.Peer
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.process(whom.Subject)
 	if p == nil {
-		return
+		return "", false
 	}
 	t.exchanges++
 	if e.Request.Known {
 		k.route = p.routes.Of(e.HTTP.Path)
 	}
 	t.find(p, k).add(e)
+	return k.route, true
 }
 
 // add counts an exchange.
@@ -120,12 +125,8 @@ func (s *series) add(e *l7.Exchange) {
 	if took, ok := Duration(e); ok {
 		s.duration.add(durationBounds, float64(took)/1e9)
 	}
-	for i, size := range []int64{e.Request.Body, e.Response.Body, e.Request.Whole, e.Response.Whole} {
-		side := &e.Request
-		if i%2 == 1 {
-			side = &e.Response
-		}
-		if side.Known && side.Ended && size >= 0 {
+	for i, size := range sizes(e) {
+		if size != l7.Unknown {
 			s.sizes[i].add(sizeBounds, float64(size))
 		}
 	}
@@ -228,6 +229,17 @@ func (s *series) merge(o *series) {
 	for i := range s.sizes {
 		s.sizes[i].merge(&o.sizes[i])
 	}
+}
+
+// Process is whose requests a subject's are, nil where it is out of scope or not asked
+// about yet.
+func (t *Totals) Process(of observe.SubjectKey) *model.Process {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.subjects[of]; s != nil && s.process != nil {
+		return s.known
+	}
+	return nil
 }
 
 // leave takes a subject out of what its process did, which is forgotten with the last

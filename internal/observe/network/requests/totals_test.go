@@ -39,10 +39,10 @@ func TestTotals(t *testing.T) {
 	totals.now = func() time.Time { return start }
 	one, two, three := observe.SubjectKey{PID: 1}, observe.SubjectKey{PID: 2}, observe.SubjectKey{PID: 3}
 	server := netip.MustParseAddrPort("192.0.2.1:80")
-	totals.Add(Whom{Subject: one, Server: server}, exchange(l7.RoleServer, "/users/17", 200, 5))
-	totals.Add(Whom{Subject: one, Server: server}, exchange(l7.RoleServer, "/users/18", 200, 6))
+	totals.Add(Whom{Subject: one}, exchange(l7.RoleServer, "/users/17", 200, 5))
+	totals.Add(Whom{Subject: one}, exchange(l7.RoleServer, "/users/18", 200, 6))
 	totals.Add(Whom{Subject: one}, exchange(l7.RoleServer, "/users/18", 503, 20_000))
-	totals.Add(Whom{Subject: two, Server: server}, exchange(l7.RoleClient, "/users/18", 200, 1))
+	totals.Add(Whom{Subject: two, Peer: server}, exchange(l7.RoleClient, "/users/18", 200, 1))
 	totals.Add(Whom{Subject: three}, exchange(l7.RoleServer, "/users/18", 200, 1))
 	unanswered := exchange(l7.RoleServer, "/lost", 0, 0)
 	unanswered.Response, unanswered.Outcome, unanswered.ErrorType = l7.Side{}, l7.Unanswered, l7.ErrorNoResponse
