@@ -61,7 +61,6 @@ func TestRequestsOfOthersAreLogged(t *testing.T) {
 	config, sink := createDefaultConfig().(*Config), &consumertest.LogsSink{}
 	network := config.Observe.Network.Get()
 	network.ReportInterval, network.Requests.Log = 500*time.Millisecond, logAll
-	network.Requests.Slow = time.Millisecond // what curl asks of Python takes no less
 	r, err := NewFactory().CreateLogs(t.Context(), receivertest.NewNopSettings(metadata.Type), config, sink)
 	require.NoError(t, err)
 	host := &statusHost{}
