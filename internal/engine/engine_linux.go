@@ -298,6 +298,7 @@ func (e *Engine) Shutdown() error {
 	e.work.run(func() {
 		for _, o := range e.running {
 			errs = append(errs, o.Drain())
+			e.narrate(o)
 		}
 	})
 	if e.symbols != nil {
@@ -306,6 +307,7 @@ func (e *Engine) Shutdown() error {
 	e.work.run(func() {
 		for _, o := range e.running {
 			e.report(o, now)
+			e.narrate(o) // what had to wait for the report
 		}
 	})
 	return errors.Join(append(errs, e.release())...)
