@@ -197,6 +197,19 @@ static __always_inline bool capture_is_http1(const u8 *data)
 	return false;
 }
 
+/* The other end has said that it writes no more: bit of sock_common.skc_flags (enum sock_flags of include/net/sock.h). */
+#define SOCK_DONE_BIT 1
+
+/* What was read of TCP until now. The end of it has a place in the sequence, which is read with the last byte. */
+static __always_inline u32 capture_read_until(struct tcp_sock *tcp)
+{
+	u32 until = BPF_CORE_READ(tcp, copied_seq);
+
+	if (BPF_CORE_READ((struct sock *)tcp, __sk_common.skc_flags) & (1UL << SOCK_DONE_BIT) && until == BPF_CORE_READ(tcp, rcv_nxt))
+		until -= 1;
+	return until;
+}
+
 /*
  * Where TCP is behind the piece: what was lost before it is known by that, also what
  * no program has seen. The kernel leaves programs out that were preempted.
@@ -207,7 +220,7 @@ static __always_inline u32 capture_position(struct sock *sk, u32 kind)
 
 	if (BPF_CORE_READ(sk, __sk_common.skc_family) == AF_UNIX || BPF_CORE_READ(sk, sk_protocol) != IPPROTO_TCP)
 		return 0;
-	return kind == NETWORK_PIECE_READ ? BPF_CORE_READ(tcp, copied_seq) : BPF_CORE_READ(tcp, write_seq);
+	return kind == NETWORK_PIECE_READ ? capture_read_until(tcp) : BPF_CORE_READ(tcp, write_seq);
 }
 
 /* Programs differ by direction and, where they are at functions, by family. */
