@@ -19,6 +19,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/dns"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/http1"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
@@ -32,6 +33,9 @@ const (
 	// quietFor is how long a connection may be quiet until it is forgotten: the end of one
 	// may have been lost.
 	quietFor = 5 * time.Minute
+	// datagramsQuietFor is the same of sockets for datagrams, whose end nobody tells; by
+	// then who asked has given up.
+	datagramsQuietFor = 10 * time.Second
 	// maxStreams bounds the connections that are followed.
 	maxStreams = 65536
 )
@@ -115,6 +119,8 @@ type stream struct {
 	generation uint32
 	whom       requests.Whom
 	last       uint64 // CLOCK_MONOTONIC, ns
+	// quietFor is how long it may be quiet until it is forgotten.
+	quietFor time.Duration
 	// next is where TCP is before the next piece of each direction, once that is known.
 	next  [2]uint32
 	known [2]bool
@@ -142,7 +148,12 @@ func newCapture(config Config, ring *ring, places *shared[place]) *capture {
 		c.journal = requests.NewJournal(config.Journal)
 		fields = requests.Fields()
 	}
-	c.protocols = []l7.Protocol{http1.New(fields, nil)}
+	if config.looksFor(HTTP) {
+		c.protocols = append(c.protocols, http1.New(fields, nil))
+	}
+	if config.looksFor(DNS) {
+		c.protocols = append(c.protocols, dns.Protocol{})
+	}
 	c.sink = l7.Sink{Limits: l7.DefaultLimits(), Stats: &c.stats, Exchange: c.exchange}
 	return c
 }
@@ -210,7 +221,10 @@ func (c *capture) record(p *piece, data []byte) {
 			c.crowded++
 			return
 		}
-		s = &stream{conn: l7.NewConn(c.protocols, l7.TCP, &c.sink)}
+		s = &stream{conn: l7.NewConn(c.protocols, c.transport(p), &c.sink), quietFor: quietFor}
+		if c.transport(p) == l7.UDP {
+			s.quietFor = datagramsQuietFor
+		}
 		c.streams[id] = s
 	}
 	s.last = p.Ended
@@ -248,14 +262,33 @@ func (s *stream) lost(p *piece) int64 {
 	return int64(missing)
 }
 
-// whom says who took part, as the kernel's series tells it.
-func (c *capture) whom(p *piece) requests.Whom {
+// place is the kernel's series that a piece belongs to, nil where it is another's by now.
+func (c *capture) place(p *piece) *place {
 	if int(p.Series) >= len(c.places.items) {
-		return requests.Whom{}
+		return nil
 	}
 	at := &c.places.items[p.Series]
 	if at.Generation != p.Generation {
-		return requests.Whom{} // it is another's by now
+		return nil
+	}
+	return at
+}
+
+// transport is what carries a piece: where that is not known any more a stream, as most
+// are.
+func (c *capture) transport(p *piece) l7.Transport {
+	at := c.place(p)
+	if at != nil && bindings.NetworkNetworkTransport(at.Key.Transport) == bindings.NetworkNetworkTransportNETWORK_UDP {
+		return l7.UDP
+	}
+	return l7.TCP
+}
+
+// whom says who took part, as the kernel's series tells it.
+func (c *capture) whom(p *piece) requests.Whom {
+	at := c.place(p)
+	if at == nil {
+		return requests.Whom{}
 	}
 	return requests.Whom{
 		Subject: observe.SubjectKey{PID: at.Key.Pid, StartBoottime: at.Key.StartBoottime, ExecID: at.Key.ExecId},
@@ -270,7 +303,7 @@ func (c *capture) exchange(e *l7.Exchange) {
 	if whom.Subject == (observe.SubjectKey{}) {
 		return
 	}
-	if route, counted := c.totals.Add(whom, e); counted && c.journal != nil {
+	if route, counted := c.totals.Add(whom, e); counted && c.journal != nil && e.HTTP != nil {
 		c.journal.Add(whom, e, route, c.wall)
 	}
 }
@@ -307,7 +340,7 @@ func (c *capture) sweep() {
 		newest = max(newest, s.last)
 	}
 	for id, s := range c.streams {
-		if newest-s.last > uint64(quietFor) {
+		if newest-s.last > uint64(s.quietFor) {
 			c.forget(id, s)
 			continue
 		}
