@@ -27,20 +27,22 @@ func TestDeepByTables(t *testing.T) {
 	work, share := time.Second, 0.9
 	switch {
 	case emulated: // the first look at a program takes long there
-		share = 0.5
+		work, share = 3*time.Second, 0.5
 	case testbin.UnderRace:
 		share = 0.6
 	}
 	for _, c := range []struct {
 		max, calls int
 		end        model.StackError
+		inGuests   bool
 	}{
-		{stacks.DefaultDepth, stacks.DefaultDepth - 20, model.StackWhole},
-		{stacks.DefaultDepth, stacks.DefaultDepth, model.StackCut},
-		{stacks.MaxDepth, stacks.MaxDepth - 20, model.StackWhole},
-		{stacks.MaxDepth, 3000, model.StackCut},
+		{stacks.DefaultDepth, stacks.DefaultDepth - 20, model.StackWhole, true},
+		{stacks.DefaultDepth, stacks.DefaultDepth, model.StackCut, false},
+		{stacks.MaxDepth, stacks.MaxDepth - 20, model.StackWhole, false},
+		{stacks.MaxDepth, 3000, model.StackCut, true},
 	} {
 		t.Run(strconv.Itoa(c.calls)+" calls, "+strconv.Itoa(c.max)+" taken", func(t *testing.T) {
+			dependsOnKernel(t, c.inGuests)
 			config := configuration(2*time.Millisecond, process.Selector{Exe: descent})
 			config.OnCPU.KernelStacks, config.OnCPU.MaxDepth = false, c.max
 			e := begin(t, config)

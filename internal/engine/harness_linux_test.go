@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -185,11 +186,12 @@ func (o *observed) tabled(path string, args ...string) (pid int) {
 	}
 	p := launch(o.t, path, args...)
 	require.Eventually(o.t, func() bool {
-		o.unwinding.mu.Lock()
-		_, known := o.unwinding.running[uint32(p.Process.Pid)]
-		o.unwinding.mu.Unlock()
-		return known && o.unwinding.idle()
-	}, 30*time.Second, 10*time.Millisecond)
+		return slices.ContainsFunc(o.of(isPID(p.Process.Pid)), func(profile *model.Profile) bool {
+			return slices.ContainsFunc(profile.Samples, func(one model.Sample) bool {
+				return len(one.Frames) > 2 && (one.Error == model.StackWhole || one.Error == model.StackCut)
+			})
+		})
+	}, 30*time.Second, 100*time.Millisecond, "a report tells of stacks that tables led through")
 	require.NoError(o.t, p.Process.Kill())
 	require.Error(o.t, p.Wait(), "it was killed")
 	return p.Process.Pid

@@ -29,7 +29,7 @@ func TestProbed(t *testing.T) {
 	path := testbin.C(t, "testdata/allocating.c")
 	before, limit := "300", 0.01 // until unwind tables are made
 	if emulated {
-		before, limit = "1000", 0.2 // moments in which the kernel notes what it does take long there
+		before, limit = "3000", 0.2 // moments in which the kernel notes what it does take long there
 	}
 	callers := []string{"turn get", "turn get_zeros", "turn put"}
 	for name, plain := range map[string]bool{"by sessions": false, "by breakpoints at returns": true} {

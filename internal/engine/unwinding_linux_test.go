@@ -221,7 +221,7 @@ func TestGoGrows(t *testing.T) {
 	work, whole := time.Second, 0.97
 	switch {
 	case emulated: // the first look at a program takes long there
-		work, whole = 2*time.Second, 0.5
+		work, whole = 4*time.Second, 0.4
 	case testbin.UnderRace: // the first samples find no tables for longer
 		whole = 0.85
 	}
@@ -249,7 +249,10 @@ func TestGoGrows(t *testing.T) {
 func TestInTheKernel(t *testing.T) {
 	needRoot(t)
 	zeros := testbin.C(t, "testdata/zeros.c")
-	const work = 2 * time.Second
+	work := 2 * time.Second
+	if emulated {
+		work *= 2 // the first look at a program takes long there
+	}
 	e := begin(t, configuration(2*time.Millisecond, process.Selector{Exe: zeros}))
 	e.tabled(zeros, milliseconds(time.Minute))
 	p := launch(t, zeros, milliseconds(work))
