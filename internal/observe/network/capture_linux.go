@@ -66,7 +66,9 @@ type capture struct {
 	crowded uint64 // pieces of connections that were too many
 	// told is what was counted until the last look, held the memory of connections as of
 	// the last sweep.
-	told    []atomic.Uint64
+	told []atomic.Uint64
+	// looks is how often what was written was handed over.
+	looks   atomic.Uint64
 	held    atomic.Uint64
 	closing chan struct{}
 	ended   sync.WaitGroup
@@ -188,6 +190,7 @@ func (c *capture) run() {
 			c.swept = now
 			c.sweep()
 		}
+		c.looks.Add(1)
 	}
 }
 

@@ -224,6 +224,5 @@ func TestOtherProtocolsAreLeftOut(t *testing.T) {
 		require.Equal(t, dnsmessage.RCodeSuccess, server.ask(t, "udp", "there.example"))
 		w.settle()
 		require.Empty(t, w.lookups())
-		require.Empty(t, w.capture.streams)
 	})
 }
