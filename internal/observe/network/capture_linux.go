@@ -123,6 +123,10 @@ type stream struct {
 	last       uint64 // CLOCK_MONOTONIC, ns
 	// quietFor is how long it may be quiet until it is forgotten.
 	quietFor time.Duration
+	// datagrams says that it is no stream in truth, unanswered how many more of them were
+	// sent than received.
+	datagrams  bool
+	unanswered int
 	// next is where TCP is before the next piece of each direction, once that is known.
 	next  [2]uint32
 	known [2]bool
@@ -226,7 +230,7 @@ func (c *capture) record(p *piece, data []byte) {
 		}
 		s = &stream{conn: l7.NewConn(c.protocols, c.transport(p), &c.sink), quietFor: quietFor}
 		if c.transport(p) == l7.UDP {
-			s.quietFor = datagramsQuietFor
+			s.datagrams, s.quietFor = true, datagramsQuietFor
 		}
 		c.streams[id] = s
 	}
@@ -243,6 +247,20 @@ func (c *capture) record(p *piece, data []byte) {
 		Direction: l7.Direction(p.Kind), Began: int64(p.Began), Ended: int64(p.Ended),
 		Length: int64(p.Length), Data: data, Lost: s.lost(p),
 	})
+	if s.datagrams && s.settled(p) {
+		c.forget(id, s)
+	}
+}
+
+// settled tells whether all that was asked by datagrams is answered: nothing is waited for
+// then, and most sockets are used for one question.
+func (s *stream) settled(p *piece) bool {
+	if l7.Direction(p.Kind) == l7.Write {
+		s.unanswered++
+	} else {
+		s.unanswered--
+	}
+	return s.unanswered <= 0
 }
 
 // lost says what is known of bytes that are missing before a piece: by the sequence
