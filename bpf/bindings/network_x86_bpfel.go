@@ -162,9 +162,10 @@ type NetworkNetworkSeries struct {
 	Generation uint32
 	Epoch      uint32
 	Key        NetworkNetworkKey
-	Sample     NetworkNetworkTuple
-	Unused     uint32
+	Samples    [3]NetworkNetworkTuple
+	Newest     uint32
 	Open       [16]uint32
+	Unused     [10]uint32
 }
 
 type NetworkNetworkSocket struct {

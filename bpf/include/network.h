@@ -104,6 +104,7 @@ enum network_handshake {
 #define NETWORK_NONE 0xffffffff
 
 #define NETWORK_BUCKETS 24
+#define NETWORK_SAMPLES 3 /* the last connections of a client, by which user space finds out to whom they lead */
 #define NETWORK_STATES 16 /* of enum in include/net/tcp_states.h; 0: a socket that has none */
 
 /* What one process does with one peer. Without padding, for it is hashed. */
@@ -157,9 +158,10 @@ struct network_series {
 	u32 generation; /* counted up by user space */
 	u32 epoch;      /* when its process's scope was last looked at */
 	struct network_key key;
-	struct network_tuple sample; /* one of its connections; its netns is always set */
-	u32 unused;
+	struct network_tuple samples[NETWORK_SAMPLES]; /* connections of it; their netns is always set */
+	u32 newest;     /* of the samples: the last that was written */
 	u32 open[NETWORK_STATES]; /* sockets by state; counted anew for each report */
+	u32 unused[10]; /* up to a whole cache line */
 };
 
 struct network_histogram {

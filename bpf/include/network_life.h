@@ -62,9 +62,6 @@ static __noinline int connected(struct sock *sk, struct network_socket *socket)
 	network_read_tuple(&tuple, sk, NETWORK_TCP);
 	id = network_connection(&who, &tuple, NETWORK_CLIENT);
 	network_remember(socket, id, NETWORK_CLIENT, sk->__sk_common.skc_dport);
-	series = bpf_map_lookup_elem(&network_places, &id);
-	if (series)
-		series->sample = tuple;
 	record = network_record(id);
 	if (record)
 		network_observe(&record->operations[NETWORK_CONNECT], took);

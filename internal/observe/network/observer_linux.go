@@ -22,6 +22,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	processes "github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
 )
 
@@ -104,6 +105,7 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 	if err := o.table.open(o.coll, o.plan, shared[bindings.ProcessMapScope], host); err != nil {
 		return nil, err
 	}
+	o.table.runs = func(who observe.SubjectKey) bool { return processes.Runs(config.ProcRoot, who.ID()) }
 	if config.ResolveNAT {
 		if o.table.ends.nat, err = conntrack.New(conntrack.Config{ProcRoot: config.ProcRoot}); err != nil {
 			return nil, err
@@ -228,7 +230,7 @@ func (o *Observer) countSockets() error {
 // Report returns what was counted of each process. Peers whose sockets are closed
 // leave two reports later.
 func (o *Observer) Report(until time.Time) model.Findings {
-	o.failed = errors.Join(o.table.discover(), o.table.join(), o.countSockets(), o.table.read())
+	o.failed = errors.Join(o.table.discover(), o.countSockets(), o.table.review(), o.table.join(), o.table.read())
 	if o.failed == nil {
 		o.failed = o.table.leaveOut()
 	}
