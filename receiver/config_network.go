@@ -172,6 +172,12 @@ func (c *NetworkConfig) parses() bool {
 	return c.Capture != captureNone && slices.Contains(c.Protocols, "http")
 }
 
+// heard tells whether a pipeline takes what the kind makes: metrics, and logs of requests.
+func (c *NetworkConfig) heard(taken signals) bool {
+	journal := c.journal()
+	return taken.metrics || taken.logs && journal.Tells()
+}
+
 // engine says what the engine must do; logs says whether anybody takes requests one by
 // one.
 func (c *NetworkConfig) engine(logs bool) *engine.Network {
@@ -180,7 +186,7 @@ func (c *NetworkConfig) engine(logs bool) *engine.Network {
 		Targets: selectors(c.Targets), ReportInterval: c.ReportInterval, Role: role, ResolveNAT: c.Peers.ResolveNAT,
 		Requests: c.parses(), BufferBytes: uint32(c.Buffer),
 	}
-	if logs && network.Requests {
+	if logs {
 		network.Journal = c.journal()
 	}
 	return network

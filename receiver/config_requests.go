@@ -56,9 +56,13 @@ const (
 	logAll         = "all"
 )
 
-// journal says which requests are told one by one.
+// journal says which requests are told one by one; it tells none where none are looked
+// at.
 func (c *NetworkConfig) journal() requests.JournalConfig {
 	which := map[string]requests.Which{logNone: requests.NoRequests, logSlowOrError: requests.SlowOrError, logAll: requests.AllRequests}
+	if !c.parses() {
+		return requests.JournalConfig{}
+	}
 	return requests.JournalConfig{
 		Which: which[c.Requests.Log], Slow: c.Requests.Slow, Top: c.Requests.Top,
 		Redact: requests.Redaction{Headers: c.Redact.Headers, Query: c.Redact.QueryValues},

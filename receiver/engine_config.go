@@ -43,7 +43,7 @@ func engineConfig(c *Config, taken signals) engine.Config {
 	if memory := c.Observe.Memory.Get(); memory != nil && taken.profiles {
 		config.Memory = memory.engine()
 	}
-	if network := c.Observe.Network.Get(); network != nil && (taken.metrics || taken.logs) {
+	if network := c.Observe.Network.Get(); network != nil && network.heard(taken) {
 		config.Network = network.engine(taken.logs)
 	}
 	return config

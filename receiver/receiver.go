@@ -121,7 +121,7 @@ func (r *ebpfReceiver) makeSinks(memoryBytes uint64) engine.Hooks {
 		hooks.Metrics, r.sinks = s.put, append(r.sinks, s.sink)
 	}
 	if r.logs != nil {
-		s := newLogSink(r.logs, logger, version, maxBytes)
+		s := newLogSink(r.logs, turnedOff(r.config.Events), logger, version, maxBytes)
 		hooks.Logs, r.sinks = s.put, append(r.sinks, s.sink)
 	}
 	return hooks

@@ -15,6 +15,7 @@ type signals struct{ profiles, metrics, logs bool }
 // which pipeline it needs.
 func (c *ObserveConfig) unheard(taken signals) []string {
 	var needs []string
+	network := c.Network.Get()
 	for _, k := range []struct {
 		kind           string
 		listed, taken  bool
@@ -23,7 +24,7 @@ func (c *ObserveConfig) unheard(taken signals) []string {
 		{"on_cpu", c.OnCPU.HasValue(), taken.profiles, "profiles"},
 		{"off_cpu", c.OffCPU.HasValue(), taken.profiles, "profiles"},
 		{"memory", c.Memory.HasValue(), taken.profiles, "profiles"},
-		{"network", c.Network.HasValue(), taken.metrics || taken.logs, "metrics or a logs"},
+		{"network", network != nil, network != nil && network.heard(taken), "metrics or logs"},
 	} {
 		if k.listed && !k.taken {
 			needs = append(needs, k.kind+" needs a "+k.neededPipeline+" pipeline")

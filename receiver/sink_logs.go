@@ -3,6 +3,7 @@
 package receiver
 
 import (
+	"slices"
 	"unsafe"
 
 	"go.opentelemetry.io/collector/consumer"
@@ -21,18 +22,28 @@ type logSink struct {
 	*sink
 	next    consumer.Logs
 	builder *pdata.LogsBuilder
+	off     map[string]bool // names of events that nobody wants
 }
 
-func newLogSink(next consumer.Logs, logger *zap.Logger, version string, maxBytes uint64) *logSink {
+func newLogSink(next consumer.Logs, off map[string]bool, logger *zap.Logger, version string, maxBytes uint64) *logSink {
 	return &logSink{
 		sink:    newSink("logs", logger, maxPendingLogs, maxBytes),
 		next:    next,
 		builder: pdata.NewLogsBuilder(scopeName, version),
+		off:     off,
 	}
 }
 
 // put hands over what has happened.
 func (s *logSink) put(logs []*model.Logs) {
+	left := false
+	for _, of := range logs {
+		of.Logs = slices.DeleteFunc(of.Logs, func(l model.Log) bool { return s.off[l.Event] })
+		left = left || len(of.Logs) > 0
+	}
+	if !left {
+		return
+	}
 	s.sink.put(&delivery{bytes: logBytes(logs), build: func() []message {
 		return messages(s.builder.Batches(logs), s.next.ConsumeLogs)
 	}})

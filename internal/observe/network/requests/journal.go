@@ -37,7 +37,8 @@ type JournalConfig struct {
 // Tells says whether any request is told.
 func (c *JournalConfig) Tells() bool { return c.Which != NoRequests || c.Top > 0 }
 
-// Reason is why a request is among the top ones.
+// Reason is why a request is told as one of the top ones: of all, or of those with such a
+// status, it is one that took longest.
 type Reason string
 
 // Reasons, as the attribute ebpf.reason has them.
@@ -79,40 +80,48 @@ func (j *Journal) Add(whom Whom, e *l7.Exchange, route string, wall func(ns int6
 	took := time.Duration(ns)
 	slow := timed && took >= j.config.Slow
 	wanted := j.config.Which == AllRequests || j.config.Which == SlowOrError && (slow || e.ErrorType != "")
-	reasons, n := reasonsOf(slow, e.HTTP.Status)
-	if j.config.Top == 0 {
-		n = 0
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var tops [2]topKey
+	n := 0
+	for _, reason := range [...]Reason{reasonOfTime(timed), reasonOfStatus(e.HTTP.Status)} {
+		key := topKey{whom.Subject, whom.Peer, e.Role, reason}
+		if reason != "" && j.ranks(key, took) {
+			tops[n] = key
+			n++
+		}
 	}
 	if !wanted && n == 0 {
 		return
 	}
 	r := newRequest(whom, e, route, &j.config.Redact, wall)
 	r.slow = slow
-	j.mu.Lock()
-	defer j.mu.Unlock()
 	if wanted {
 		j.wait(r)
 	}
-	for _, reason := range reasons[:n] {
-		j.rank(topKey{whom.Subject, whom.Peer, e.Role, reason}, r)
+	for _, key := range tops[:n] {
+		j.rank(key, r)
 	}
 }
 
-// reasonsOf are the n reasons for which a request may be among the top ones.
-func reasonsOf(slow bool, status int) (reasons [2]Reason, n int) {
-	if slow {
-		reasons[n] = Slow
-		n++
+// reasonOfTime is why a request may be among the top ones whatever its status is; none
+// where it is not known how long it took.
+func reasonOfTime(timed bool) Reason {
+	if timed {
+		return Slow
 	}
-	switch {
-	case status >= 400 && status < 500:
-		reasons[n] = ClientError
-		n++
-	case status >= 500 && status < 600:
-		reasons[n] = ServerError
-		n++
+	return ""
+}
+
+// reasonOfStatus is the same by its status.
+func reasonOfStatus(status int) Reason {
+	switch status / 100 {
+	case 4:
+		return ClientError
+	case 5:
+		return ServerError
 	}
-	return reasons, n
+	return ""
 }
 
 // wait keeps a request until it is taken. The caller holds the lock.
@@ -133,13 +142,20 @@ func (j *Journal) reserve(r *Request) bool {
 	return false
 }
 
-// rank keeps a request if it is among those that took longest. The caller holds the lock.
+// ranks tells whether a request that took so long is among the top ones now. The caller
+// holds the lock.
+func (j *Journal) ranks(key topKey, took time.Duration) bool {
+	if j.config.Top == 0 {
+		return false
+	}
+	t := j.tops[key]
+	return t == nil || len(t.requests) < j.config.Top || took > t.requests[0].took
+}
+
+// rank keeps a request that is among the top ones. The caller holds the lock.
 func (j *Journal) rank(key topKey, r *Request) {
 	t := j.tops[key]
 	if t != nil && len(t.requests) == j.config.Top {
-		if r.took <= t.requests[0].took {
-			return
-		}
 		j.bytes -= t.requests[0].bytes()
 		t.removeFirst()
 	}
