@@ -181,7 +181,7 @@ type NetworkNetworkSocket struct {
 	Protocol   uint8
 	Lost       uint8
 	Tiny       uint8
-	Unused     uint8
+	Closed     uint8
 }
 
 type NetworkNetworkThread struct {

@@ -206,7 +206,7 @@ struct network_socket {
 	u8 protocol;   /* enum network_protocol */
 	u8 lost;       /* 1: a piece was lost since the last one that was told */
 	u8 tiny;       /* a bit for each direction whose last piece was too short to tell what it begins */
-	u8 unused;
+	u8 closed;     /* 1: it is none of sockets_known any more */
 };
 
 /* Where a transfer has its bytes: count pieces of memory in a list, or where count is 0 one at base. */
@@ -249,8 +249,8 @@ volatile u32 epoch = 1;
 /* By how much CLOCK_MONOTONIC runs faster than the hardware's clock, in parts of 2^32; of the last second. */
 volatile s64 clock_skew;
 
-/* Sockets that are remembered; user space corrects it, for nothing tells when they go. */
-u32 sockets_known;
+/* Sockets that are remembered and not closed; user space corrects it: of UDP and Unix nothing tells when they go. */
+s32 sockets_known;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

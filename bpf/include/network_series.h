@@ -254,7 +254,7 @@ static __always_inline struct network_socket *network_create_socket(struct sock 
 		bpf_map_update_elem(&network_socket_addresses, &address, &fresh, BPF_ANY);
 		return bpf_map_lookup_elem(&network_socket_addresses, &address);
 	}
-	if (sockets_known >= max_sockets)
+	if (sockets_known >= (s32)max_sockets)
 		return 0;
 	__sync_fetch_and_add(&sockets_known, 1);
 	return bpf_sk_storage_get(&network_sockets, sk, &fresh, BPF_LOCAL_STORAGE_GET_F_CREATE);

@@ -57,7 +57,10 @@ type Observer struct {
 	losses  [bindings.NetworkNetworkLossNETWORK_LOSS_REASONS]atomic.Uint64
 	hooks   atomic.Int64
 	sockets atomic.Uint64
-	threads atomic.Uint64 // of the host: of so many something may be remembered
+	// counted is when sockets were counted last, counting how long that took.
+	counted  time.Time
+	counting time.Duration
+	threads  atomic.Uint64 // of the host: of so many something may be remembered
 }
 
 var (
@@ -135,7 +138,7 @@ func (o *Observer) Drain() error {
 		o.nameRequests()
 		failed = errors.Join(failed, o.capture.ring.failure())
 	}
-	return errors.Join(failed, o.measureSkew(), o.coll.Variables[bindings.NetworkVarEpoch].Set(o.epoch), o.adopt(), o.table.discover(), o.readLosses(), o.countThreads())
+	return errors.Join(failed, o.measureSkew(), o.countAgain(), o.coll.Variables[bindings.NetworkVarEpoch].Set(o.epoch), o.adopt(), o.table.discover(), o.readLosses(), o.countThreads())
 }
 
 // measureSkew tells the programs how the clocks differ.
@@ -198,8 +201,27 @@ func (o *Observer) countThreads() error {
 	return nil
 }
 
+// countAgain counts sockets between two reports where the kernel is near to remember no
+// more of them: some may be gone, of which nobody has told. It takes a twentieth of the
+// time at most.
+func (o *Observer) countAgain() error {
+	var known int32
+	if err := o.coll.Variables[bindings.NetworkVarSocketsKnown].Get(&known); err != nil {
+		return fmt.Errorf("reading how many sockets are remembered: %w", err)
+	}
+	if int64(known)*2 < int64(o.plan.sockets) || time.Since(o.counted) < 20*o.counting {
+		return nil
+	}
+	return o.countSockets()
+}
+
 // countSockets has the kernel count what is open.
 func (o *Observer) countSockets() error {
+	began := time.Now()
+	defer func() {
+		o.counted = time.Now()
+		o.counting = o.counted.Sub(began)
+	}()
 	for i := range o.table.places.items {
 		o.table.places.items[i].Open = [states]uint32{}
 	}
