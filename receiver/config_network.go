@@ -61,6 +61,9 @@ var (
 	captures  = []string{captureNone, captureHeaders, captureMessages}
 )
 
+// parsedProtocol is the one of them that is parsed in this version.
+const parsedProtocol = "http"
+
 // Values of NetworkConfig.Capture.
 const (
 	captureNone     = "none"
@@ -169,7 +172,7 @@ func eachOf(path string, values, allowed []string) []error {
 
 // parses tells whether requests are looked at: in this version those of HTTP/1.
 func (c *NetworkConfig) parses() bool {
-	return c.Capture != captureNone && slices.Contains(c.Protocols, "http")
+	return c.Capture != captureNone && slices.Contains(c.Protocols, parsedProtocol)
 }
 
 // heard tells whether a pipeline takes what the kind makes: metrics, and logs of requests.
