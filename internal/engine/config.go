@@ -52,6 +52,11 @@ func count(asked ...bool) int {
 // Observes tells whether any kind of observation is asked for.
 func (c *Config) Observes() bool { return c.kinds() > 0 }
 
+// userStacks tells whether any kind takes user stacks.
+func (c *Config) userStacks() bool {
+	return c.OnCPU != nil && c.OnCPU.UserStacks || c.OffCPU != nil && c.OffCPU.UserStacks || c.Memory != nil
+}
+
 // Symbols configures where names and lines come from, beside the binaries themselves.
 type Symbols struct {
 	// DebugInfo has debug information read for lines, inlined functions and names.

@@ -218,7 +218,7 @@ func (e *Engine) prepare() error {
 	if err := e.prepareProcesses(); err != nil {
 		return err
 	}
-	if e.config.stackScopes() != lifecycle.ScopeNone {
+	if e.config.userStacks() {
 		if err := e.startUnwinding(); err != nil {
 			return err
 		}

@@ -34,10 +34,8 @@ type subjects struct {
 	table   *process.Table
 	tracker *lifecycle.Tracker
 	symbols *symbol.Symbolizer
-	// unwinding is nil where no observation takes user stacks; stacks are the scopes of
-	// those that do.
+	// unwinding is nil where no observation takes user stacks.
 	unwinding *unwinding
-	stacks    lifecycle.Scope
 	kinds     []kindTargets
 	boot      func() (time.Time, error)
 	logger    *zap.Logger

@@ -16,7 +16,6 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/unwind/store"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
@@ -83,21 +82,6 @@ type retired struct {
 	at     time.Time
 }
 
-// stackScopes are the scopes of processes whose user stacks are taken.
-func (c *Config) stackScopes() lifecycle.Scope {
-	scopes := lifecycle.ScopeNone
-	if c.OnCPU != nil && c.OnCPU.UserStacks {
-		scopes |= lifecycle.ScopeOnCPU
-	}
-	if c.OffCPU != nil && c.OffCPU.UserStacks {
-		scopes |= lifecycle.ScopeOffCPU
-	}
-	if c.Memory != nil {
-		scopes |= lifecycle.ScopeMemory
-	}
-	return scopes
-}
-
 // startUnwinding makes the maps of unwind tables and follows who maps code.
 func (e *Engine) startUnwinding() error {
 	var err error
@@ -105,7 +89,7 @@ func (e *Engine) startUnwinding() error {
 		return fmt.Errorf("preparing unwind tables: %w", err)
 	}
 	e.unwinding.refresh, e.unwinding.publish = e.subjects.refresh, e.subjects.publish
-	e.subjects.unwinding, e.subjects.stacks = e.unwinding, e.config.stackScopes()
+	e.subjects.unwinding = e.unwinding
 	e.foresight.flush, e.foresight.logger = e.tracker.Flush, e.logger
 	online, err := kernel.OnlineCPUs(e.sysRoot())
 	if err != nil {
