@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/observetest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
@@ -60,6 +61,7 @@ func TestForked(t *testing.T) {
 // TestLeavesTheScope holds that a process that leaves the scope is told no more, though its sockets are open: whether
 // the kernel has asked about it since or not. The other side is told on.
 func TestLeavesTheScope(t *testing.T) {
+	guest.SameOnEveryKernel(t)
 	eachWayAnew(t, func(t *testing.T, start func() *watching) {
 		w := start()
 		host := w.table.host.(*observetest.Host)
@@ -97,6 +99,7 @@ func TestLeavesTheScope(t *testing.T) {
 
 // TestLastCountsAreTold holds that what is counted while a series is taken back is told.
 func TestLastCountsAreTold(t *testing.T) {
+	guest.SameOnEveryKernel(t)
 	w := watch(t, config(), nil)
 	_, from, to := pair(t)
 	nettest.Carry(from, nettest.Transfer{How: "write", Bytes: 100}, to, nettest.Transfer{How: "read", Bytes: 100})
