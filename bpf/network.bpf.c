@@ -272,6 +272,8 @@ int BPF_PROG(state_changes, struct sock *sk, int before, int after)
 		return 0;
 	}
 	socket = network_socket_of(sk);
+	if (socket && after == TCP_CLOSE)
+		closed(socket);
 	if (socket && socket->protocol && after == TCP_CLOSE)
 		capture_ends(sk, socket);
 	if (!socket && before == TCP_SYN_RECV && after == TCP_ESTABLISHED) {

@@ -50,4 +50,10 @@ func (r *ebpfReceiver) tellIdle(config engine.Config, taken signals) {
 		r.settings.Logger.Info("network: of requests this version tells HTTP/1 in the clear, as metrics and logs, and DNS, as metrics: " +
 			"other protocols, TLS, messages, samples and spans have no effect yet")
 	}
+	if config.Network == nil {
+		return
+	}
+	if ignored := r.config.Observe.Network.Get().withoutEffect("observe::network"); len(ignored) > 0 {
+		r.settings.Logger.Warn("What is configured of requests has no effect in this version: " + strings.Join(ignored, ", "))
+	}
 }

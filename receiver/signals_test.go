@@ -23,7 +23,23 @@ func TestIdleIsTold(t *testing.T) {
 		taken  signals
 		want   []string
 	}{
-		"both":         {func(*Config) {}, signals{profiles: true, metrics: true}, []string{unparsed}},
+		"both": {func(*Config) {}, signals{profiles: true, metrics: true}, []string{unparsed}},
+		"other protocols": {func(c *Config) { c.Observe.Network.Get().Protocols = []string{"mysql", "redis"} }, signals{profiles: true, metrics: true}, []string{
+			"warn: What is configured of requests has no effect in this version: observe::network::protocols (mysql, redis)",
+		}},
+		"http alone": {func(c *Config) { c.Observe.Network.Get().Protocols = []string{"http"} }, signals{profiles: true, metrics: true}, []string{unparsed}},
+		"all that has no effect": {func(c *Config) {
+			n := c.Observe.Network.Get()
+			n.Protocols, n.TLS, n.Capture, n.CaptureLimit = []string{"http", "mysql"}, []string{"go"}, captureMessages, 1<<10
+			n.QueueSize, n.Analyzers, n.Requests.Samples, n.Requests.Spans = 1, maxAnalyzers, []SampleConfig{{On5xx: true}}, true
+		}, signals{profiles: true, metrics: true}, []string{
+			unparsed, "warn: What is configured of requests has no effect in this version: observe::network::protocols (mysql), observe::network::tls, " +
+				"observe::network::capture (messages works as headers), observe::network::capture_limit, observe::network::queue_size, " +
+				"observe::network::analyzers, observe::network::requests::samples, observe::network::requests::spans",
+		}},
+		"no effect, and nothing read": {func(c *Config) {
+			c.Observe.Network.Get().Capture, c.Observe.Network.Get().Requests.Spans = captureNone, true
+		}, signals{profiles: true, metrics: true}, nil},
 		"capture none": {func(c *Config) { c.Observe.Network.Get().Capture = captureNone }, signals{profiles: true, metrics: true}, nil},
 		"profiles alone": {everything, signals{profiles: true}, []string{
 			"info: A kind of observation does not run, because no pipeline takes what it makes: network needs a metrics or logs pipeline",

@@ -37,7 +37,7 @@ var shared = []struct {
 	{"process", "process_event", 40, ProcessProcessEvent{}},
 	{"network", "network_key", 64, NetworkNetworkKey{}},
 	{"network", "network_tuple", 44, NetworkNetworkTuple{}},
-	{"network", "network_series", 192, NetworkNetworkSeries{}},
+	{"network", "network_series", 320, NetworkNetworkSeries{}},
 	{"network", "network_record", 1792, NetworkNetworkRecord{}},
 	{"network", "network_histogram", 216, NetworkNetworkHistogram{}},
 	{"network", "network_listener", 24, NetworkNetworkListener{}},

@@ -163,9 +163,10 @@ type NetworkNetworkSeries struct {
 	Generation uint32
 	Epoch      uint32
 	Key        NetworkNetworkKey
-	Sample     NetworkNetworkTuple
-	Unused     uint32
+	Samples    [3]NetworkNetworkTuple
+	Newest     uint32
 	Open       [16]uint32
+	Unused     [10]uint32
 }
 
 type NetworkNetworkSocket struct {
@@ -181,7 +182,7 @@ type NetworkNetworkSocket struct {
 	Protocol   uint8
 	Lost       uint8
 	Tiny       uint8
-	Unused     uint8
+	Closed     uint8
 }
 
 type NetworkNetworkThread struct {

@@ -105,6 +105,7 @@ enum network_handshake {
 #define NETWORK_NONE 0xffffffff
 
 #define NETWORK_BUCKETS 24
+#define NETWORK_SAMPLES 3 /* the last connections of a client, by which user space finds out to whom they lead */
 #define NETWORK_STATES 16 /* of enum in include/net/tcp_states.h; 0: a socket that has none */
 
 /* What one process does with one peer. Without padding, for it is hashed. */
@@ -158,9 +159,10 @@ struct network_series {
 	u32 generation; /* counted up by user space */
 	u32 epoch;      /* when its process's scope was last looked at */
 	struct network_key key;
-	struct network_tuple sample; /* one of its connections; its netns is always set */
-	u32 unused;
+	struct network_tuple samples[NETWORK_SAMPLES]; /* connections of it; their netns is always set */
+	u32 newest;     /* of the samples: the last that was written */
 	u32 open[NETWORK_STATES]; /* sockets by state; counted anew for each report */
+	u32 unused[10]; /* up to a whole cache line */
 };
 
 struct network_histogram {
@@ -205,7 +207,7 @@ struct network_socket {
 	u8 protocol;   /* enum network_protocol */
 	u8 lost;       /* 1: a piece was lost since the last one that was told */
 	u8 tiny;       /* a bit for each direction whose last piece was too short to tell what it begins */
-	u8 unused;
+	u8 closed;     /* 1: it is none of sockets_known any more */
 };
 
 /* Where a transfer has its bytes: count pieces of memory in a list, or where count is 0 one at base. */
@@ -248,8 +250,8 @@ volatile u32 epoch = 1;
 /* By how much CLOCK_MONOTONIC runs faster than the hardware's clock, in parts of 2^32; of the last second. */
 volatile s64 clock_skew;
 
-/* Sockets that are remembered; user space corrects it, for nothing tells when they go. */
-u32 sockets_known;
+/* Sockets that are remembered and not closed; user space corrects it: of UDP and Unix nothing tells when they go. */
+s32 sockets_known;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

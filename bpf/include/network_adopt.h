@@ -12,6 +12,23 @@
 u32 sockets_undecided;
 
 /*
+ * A UDP socket that is not connected: its series are those of its datagrams. Whose it
+ * is is noted of servers', for what they drop; whoever has used it last is known by the
+ * first datagram.
+ */
+static __noinline int adopt_receiver(struct sock *sk, const struct network_process *who)
+{
+	struct network_tuple tuple = {};
+
+	if (!(BPF_CORE_READ_BITFIELD_PROBED(sk, sk_userlocks) & SOCK_BINDPORT_LOCK))
+		return 0;
+	network_datagram_role(sk, NETWORK_READ);
+	network_read_tuple(&tuple, sk, NETWORK_UDP);
+	network_receives(&tuple, who);
+	return 0;
+}
+
+/*
  * A process has a file open: if it is a socket in scope, it is counted from now on.
  * Who listens is noted of everybody. What is neither is left out before more of the
  * socket is read than its state: most of it is in no cache.
@@ -50,9 +67,12 @@ static __always_inline void adopt(struct task_struct *task, struct file *file)
 		if (!network_listener(&tuple))
 			network_listens(&tuple, &who);
 	}
-	if (!inside || !transport || (transport == NETWORK_UDP && !BPF_CORE_READ(sk, __sk_common.skc_dport)))
-		return; /* of the last the series are those of its datagrams */
-	network_bind_to(sk, &who, NETWORK_NO_ROLE);
+	if (!inside || !transport)
+		return;
+	if (transport == NETWORK_UDP && !BPF_CORE_READ(sk, __sk_common.skc_dport))
+		adopt_receiver(sk, &who);
+	else
+		network_bind_to(sk, &who, NETWORK_NO_ROLE);
 }
 
 #endif

@@ -30,17 +30,54 @@ static __always_inline bool drop_is_none(struct sk_buff *skb, struct sock *sk, u
 	return !skb->len && network_transport_of(sk) == NETWORK_TCP;
 }
 
+/*
+ * The series of what a socket drops that is not connected: that of the process which
+ * has used it, without a peer. 0 where nobody is known to.
+ */
+static __noinline u32 drop_of_datagrams(const struct sock *sk, u32 role)
+{
+	struct network_tuple tuple = {}, end = {};
+	struct network_process *known, who;
+	struct network_key key = {};
+
+	network_read_tuple(&tuple, sk, NETWORK_UDP);
+	if (role == NETWORK_SERVER) {
+		known = network_receiver(&tuple);
+	} else {
+		network_port_of(&end, tuple.netns, tuple.local_port);
+		known = bpf_map_lookup_elem(&network_ends, &end);
+	}
+	if (!known)
+		return 0;
+	who = *known;
+	if (!network_in_scope(who.pid, who.exec_id))
+		return 0;
+	network_name(&key, &who, &tuple, role);
+	network_forget(&key, sizeof(key));
+	return network_series_of(&key, &tuple);
+}
+
+static __always_inline u32 drop_series(struct sock *sk)
+{
+	struct network_socket *socket = network_socket_of(sk);
+
+	if (!socket)
+		return 0;
+	if (network_remembered(socket))
+		return socket->series;
+	if (socket->generation != NETWORK_NONE || socket->port || !socket->role || network_transport_of(sk) != NETWORK_UDP)
+		return 0;
+	return drop_of_datagrams(sk, socket->role);
+}
+
 /* What has no socket is the host's: series 0. */
 static __always_inline int drop(struct sk_buff *skb, struct sock *sk, u32 reason)
 {
-	struct network_socket *socket;
-
 	if (sk && drop_is_none(skb, sk, reason))
 		return 0;
-	socket = sk ? network_socket_of(sk) : 0;
 	if (reason > NETWORK_DROP_ELSEWHERE)
 		reason = NETWORK_DROP_ELSEWHERE;
-	network_count(socket && network_remembered(socket) ? socket->series : 0, NETWORK_DROPS, reason);
+	network_count(sk ? drop_series(sk) : 0, NETWORK_DROPS, reason);
 	return 0;
 }
 

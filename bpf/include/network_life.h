@@ -21,6 +21,9 @@ static __noinline int connecting(struct sock *sk)
 	if (thread)
 		thread->messages = socket ? NETWORK_HANDSHAKE_SOCKET : NETWORK_HANDSHAKE_CALL;
 	if (socket) {
+		if (socket->closed)
+			__sync_fetch_and_add(&sockets_known, 1);
+		socket->closed = 0;
 		socket->connecting = 1;
 		socket->time = bpf_ktime_get_ns();
 	}
@@ -62,9 +65,6 @@ static __noinline int connected(struct sock *sk, struct network_socket *socket)
 	network_read_tuple(&tuple, sk, NETWORK_TCP);
 	id = network_connection(&who, &tuple, NETWORK_CLIENT);
 	network_remember(socket, id, NETWORK_CLIENT, sk->__sk_common.skc_dport);
-	series = bpf_map_lookup_elem(&network_places, &id);
-	if (series)
-		series->sample = tuple;
 	record = network_record(id);
 	if (record)
 		network_observe(&record->operations[NETWORK_CONNECT], took);
@@ -113,6 +113,14 @@ static __noinline int arrived(struct sock *sk)
 	socket->role = NETWORK_SERVER;
 	socket->port = sk->__sk_common.skc_dport;
 	return 0;
+}
+
+/* A connection is over: another socket may be remembered in place of its. */
+static __always_inline void closed(struct network_socket *socket)
+{
+	if (!socket->closed)
+		__sync_fetch_and_add(&sockets_known, -1);
+	socket->closed = 1;
 }
 
 static __noinline int listening(struct sock *sk)

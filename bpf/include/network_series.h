@@ -79,7 +79,7 @@ static __always_inline u32 network_settle(void *places, const struct network_key
 		return NETWORK_NONE;
 	series->key = *key;
 	if (sample)
-		series->sample = *sample;
+		series->samples[0] = *sample;
 	series->created = bpf_ktime_get_ns();
 	if (!bpf_map_update_elem(&network_ids, key, &id, BPF_NOEXIST))
 		return id;
@@ -167,6 +167,20 @@ static __always_inline void network_name_peer(struct network_key *key, const str
 	key->peer_exec_id = peer->exec_id;
 }
 
+/* Notes one more connection of a series, unless it is the last that was noted; of that the port may not have been known. */
+static __always_inline void network_sample(u32 id, const struct network_tuple *tuple)
+{
+	struct network_series *series = bpf_map_lookup_elem(&network_places, &id);
+	u32 at = series ? series->newest : NETWORK_SAMPLES;
+
+	if (at >= NETWORK_SAMPLES || series->samples[at].local_port == tuple->local_port)
+		return;
+	if (series->samples[at].local_port)
+		at = at + 1 < NETWORK_SAMPLES ? at + 1 : 0;
+	series->samples[at] = *tuple;
+	series->newest = at;
+}
+
 /*
  * The series of a connection. Each end notes itself, so that the other one finds it:
  * a client is there before its server has accepted.
@@ -175,6 +189,7 @@ static __noinline u32 network_connection(const struct network_process *who, cons
 {
 	struct network_tuple end = {};
 	struct network_key key = {};
+	u32 id;
 
 	network_name(&key, who, tuple, role);
 	network_forget(&key, sizeof(key));
@@ -192,7 +207,10 @@ static __noinline u32 network_connection(const struct network_process *who, cons
 	if (tuple->transport == NETWORK_UDP && role == NETWORK_CLIENT)
 		network_note_port(&end, tuple, who);
 	network_forget(&key, sizeof(key));
-	return network_series_of(&key, tuple);
+	id = network_series_of(&key, tuple);
+	if (role == NETWORK_CLIENT && tuple->local_port)
+		network_sample(id, tuple);
+	return id;
 }
 
 static __always_inline void network_count(u32 series, u16 kind, u16 code)
@@ -236,7 +254,7 @@ static __always_inline struct network_socket *network_create_socket(struct sock 
 		bpf_map_update_elem(&network_socket_addresses, &address, &fresh, BPF_ANY);
 		return bpf_map_lookup_elem(&network_socket_addresses, &address);
 	}
-	if (sockets_known >= max_sockets)
+	if (sockets_known >= (s32)max_sockets)
 		return 0;
 	__sync_fetch_and_add(&sockets_known, 1);
 	return bpf_sk_storage_get(&network_sockets, sk, &fresh, BPF_LOCAL_STORAGE_GET_F_CREATE);

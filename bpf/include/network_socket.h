@@ -164,6 +164,17 @@ static __always_inline void network_receives(const struct network_tuple *tuple, 
 	bpf_map_update_elem(&network_receivers, &key, who, BPF_ANY);
 }
 
+/* Who receives datagrams on the socket's end, if that is known. */
+static __always_inline struct network_process *network_receiver(const struct network_tuple *tuple)
+{
+	struct network_tuple key = {
+		.netns = tuple->netns, .local_port = tuple->local_port, .transport = tuple->transport,
+	};
+
+	__builtin_memcpy(key.local, tuple->local, sizeof(key.local));
+	return bpf_map_lookup_elem(&network_receivers, &key);
+}
+
 static __always_inline void network_listens(const struct network_tuple *tuple, const struct network_process *who)
 {
 	struct network_tuple key = {

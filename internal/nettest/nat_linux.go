@@ -26,12 +26,14 @@ type NAT struct {
 }
 
 // Translate has a namespace translate addresses as the rules say: of what it routes and of what it sends itself.
+// They take the place of earlier ones; connections that are there stay as they are.
 func (n *Namespace) Translate(t testing.TB, rules ...NAT) {
 	t.Helper()
 	conn, err := nftables.New(nftables.WithNetNSFd(int(n.file.Fd())))
 	require.NoError(t, err, "opening a netlink socket for nftables")
 	for _, family := range []nftables.TableFamily{nftables.TableFamilyIPv4, nftables.TableFamilyIPv6} {
 		table := conn.AddTable(&nftables.Table{Name: "nettest", Family: family})
+		conn.FlushTable(table)
 		var destination []*nftables.Chain
 		for _, hook := range []*nftables.ChainHook{nftables.ChainHookPrerouting, nftables.ChainHookOutput} {
 			destination = append(destination, conn.AddChain(natChain(table, hook, nftables.ChainPriorityNATDest)))

@@ -5,6 +5,7 @@
 package network
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 )
@@ -164,6 +166,48 @@ func TestMoreSocketsThanAreRemembered(t *testing.T) {
 	if w.features.socketStorage { // else the oldest is forgotten, and found out again
 		require.Positive(t, w.loss("sockets_full"))
 	}
+}
+
+// TestClosedSocketsLeaveRoom holds that few sockets at a time are all remembered, however many there were before since the
+// last report, and that those which are open then and connects that fail are told.
+func TestClosedSocketsLeaveRoom(t *testing.T) {
+	const refused, few = 10, minSockets / 8
+	runEachWay(t, func(t *testing.T, by *way) {
+		small := config()
+		small.SocketBytes = 0
+		w := watch(t, small, by.change)
+		require.EqualValues(t, minSockets, w.plan.sockets)
+		n := nettest.New(t)
+		server, client := nettest.Start(t, n), nettest.Start(t, n)
+		l := server.Listen("tcp4", loopback)
+		for range 3 * minSockets {
+			from, to := client.Dial("tcp4", l.Local), l.Accept()
+			to.Close()
+			from.Close()
+		}
+		for range 3 * minSockets / few { // nothing tells when these go: they are looked for each second
+			for range few {
+				from := client.Dial("udp4", l.Local)
+				from.TryWrite(nettest.Transfer{How: "write", Bytes: 1, Once: true})
+				from.Close()
+			}
+			require.Eventually(t, func() bool { // the kernel takes its time to free them
+				var known int32
+				require.NoError(t, errors.Join(w.Drain(), w.coll.Variables[bindings.NetworkVarSocketsKnown].Get(&known)))
+				return known <= minSockets/2
+			}, 5*time.Second, 10*time.Millisecond)
+		}
+		for range refused {
+			require.Equal(t, "ECONNREFUSED", client.TryDial("tcp4", netip.MustParseAddrPort("127.0.0.1:1"), false).Errno)
+		}
+		from, to := client.Dial("tcp4", l.Local), l.Accept()
+		to.Read(nettest.Transfer{How: "read", Bytes: from.Write(nettest.Transfer{How: "write", Bytes: 10}).Bytes})
+		w.report()
+		require.Zero(t, w.loss("sockets_full"))
+		require.EqualValues(t, refused, w.sum(client, "ebpf.tcp.connection.failures", "error.type=ECONNREFUSED"))
+		require.EqualValues(t, 1, w.open(client, "established"))
+		require.EqualValues(t, 1, w.open(server, "established"))
+	})
 }
 
 // TestPortsOfDatagramsLeaveRoom holds that who listens is known however many ports datagrams were received on before.

@@ -28,40 +28,41 @@ type ends struct {
 	nat *conntrack.Resolver // nil where addresses are taken as they are
 }
 
-// resolve says who is at the other end of each series, by one of its connections.
-// Clients come first: what is found out of their translated connections tells their
-// servers, too.
-func (t *table) resolve(list []*series) ([]peer, error) {
-	who := make([]peer, len(list))
+// ask finds out to whom connections lead. Clients come first: what is found out of their
+// translated connections tells their servers, too.
+func (t *table) ask(questions []question) error {
 	for _, clients := range []bool{true, false} {
-		var open []question
-		for i, s := range list {
-			if (Role(s.key.Role) == Client) != clients {
+		var open []*question
+		for i := range questions {
+			q := &questions[i]
+			if (Role(q.series.key.Role) == Client) != clients {
 				continue
 			}
-			who[i] = peerOf(&s.key)
-			q := question{series: s, sample: t.places.items[s.id].Sample, answer: &who[i]}
-			other, err := t.ends.other(&s.key, &q.sample)
-			if err != nil {
-				return nil, err
+			q.answer.peer = peerOf(&q.series.key)
+			if err := t.ends.find(&q.answer, &q.series.key, &q.sample); err != nil {
+				return err
 			}
-			if other == nil {
+			if q.answer.process == nil {
 				open = append(open, q)
-			} else {
-				t.name(&who[i], other)
 			}
 		}
 		if err := t.translate(open); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return who, nil
+	for i := range questions {
+		t.name(&questions[i].answer)
+	}
+	return nil
 }
 
-// name says which process a peer is, if it is in scope.
-func (t *table) name(who *peer, other *observe.SubjectKey) {
-	if subject := t.host.Subject(*other, ""); subject != nil {
-		who.pid, who.service = other.PID, subject.Process().ServiceName
+// name says which process is at the other end, if it is in scope.
+func (t *table) name(a *answer) {
+	if a.process == nil {
+		return
+	}
+	if subject := t.host.Subject(*a.process, ""); subject != nil {
+		a.pid, a.service = a.process.PID, subject.Process().ServiceName
 	}
 }
 
@@ -73,11 +74,11 @@ func (e *ends) close() error {
 	return e.nat.Close()
 }
 
-// question is a connection to an address behind which somebody else may be.
+// question is one of the connections of a series, with what was found out of its other end.
 type question struct {
 	series *series
 	sample tuple
-	answer *peer
+	answer answer
 }
 
 // flow is the connection as connection tracking is asked about it; false where it
@@ -100,11 +101,11 @@ func (q *question) flow() (conntrack.Flow, bool) {
 
 // translate asks connection tracking who is behind addresses, once for each network
 // namespace, and finds the processes there.
-func (t *table) translate(open []question) error {
+func (t *table) translate(open []*question) error {
 	if t.ends.nat == nil {
 		return nil
 	}
-	asked := map[uint32][]question{}
+	asked := map[uint32][]*question{}
 	for _, q := range open {
 		if _, ok := q.flow(); ok {
 			asked[q.sample.Netns] = append(asked[q.sample.Netns], q)
@@ -120,12 +121,8 @@ func (t *table) translate(open []question) error {
 			if theirs == flows[i].Reversed() {
 				continue
 			}
-			other, err := t.ends.translated(&questions[i], theirs)
-			if err != nil {
+			if err := t.ends.translated(questions[i], theirs); err != nil {
 				return err
-			}
-			if other != nil {
-				t.name(questions[i].answer, other)
 			}
 		}
 	}
@@ -144,33 +141,30 @@ func (t *table) processesIn(namespace uint32) []uint32 {
 	return slices.Compact(pids)
 }
 
-// other finds the process at the other end where no address is translated; nil where it
-// is not on this host, as far as is known.
-func (e *ends) other(k *key, sample *tuple) (*observe.SubjectKey, error) {
+// find finds the process at the other end where no address is translated: none where it is
+// not on this host, as far as is known.
+func (e *ends) find(a *answer, k *key, sample *tuple) (err error) {
 	if k.PeerPid != 0 {
-		return &observe.SubjectKey{PID: k.PeerPid, StartBoottime: k.PeerStart, ExecID: k.PeerExecId}, nil
+		a.process = &observe.SubjectKey{PID: k.PeerPid, StartBoottime: k.PeerStart, ExecID: k.PeerExecId}
+		return nil
 	}
 	if sample.RemotePort == 0 {
-		return nil, nil
+		return nil
 	}
 	name := named(*sample)
-	if who, err := processAt(e.known, &name); who != nil || err != nil {
-		return who, err
-	}
-	if Role(k.Role) != Client {
-		return nil, nil
+	if a.process, err = processAt(e.known, &name); a.process != nil || err != nil || Role(k.Role) != Client {
+		return err
 	}
 	listener := tuple{
 		Local: sample.Remote, Netns: sample.Netns, LocalPort: sample.RemotePort, Transport: sample.Transport,
 	}
-	if who, err := e.listening(&listener); who != nil || err != nil {
-		return who, err
+	a.process, err = e.listening(&listener)
+	if a.process == nil && err == nil && addressOf(sample.Family, sample.Remote).IsLoopback() {
+		listener.Local = [4]uint32{} // else one that listens on all addresses need not have this one
+		a.process, err = e.listening(&listener)
 	}
-	if !addressOf(sample.Family, sample.Remote).IsLoopback() {
-		return nil, nil // one that listens on all addresses need not have this one
-	}
-	listener.Local = [4]uint32{}
-	return e.listening(&listener)
+	a.listens = a.process != nil
+	return err
 }
 
 // listening returns the process that listens on an end, or receives datagrams there, or nil.
@@ -196,9 +190,9 @@ func processAt(m *ebpf.Map, name *tuple) (*observe.SubjectKey, error) {
 	return subjectOf(&who), nil
 }
 
-// translated takes the answer to a question, the connection as the other end has it,
-// and finds the process there.
-func (e *ends) translated(q *question, theirs conntrack.Flow) (*observe.SubjectKey, error) {
+// translated takes what connection tracking says of a connection, which is as the other
+// end has it, and finds the process there.
+func (e *ends) translated(q *question, theirs conntrack.Flow) error {
 	q.answer.address = theirs.Local.Addr()
 	if q.answer.port > 0 {
 		q.answer.port = theirs.Local.Port()
@@ -208,10 +202,10 @@ func (e *ends) translated(q *question, theirs conntrack.Flow) (*observe.SubjectK
 	we := bindings.NetworkNetworkProcess{StartBoottime: k.StartBoottime, Pid: k.Pid, ExecId: k.ExecId}
 	name := named(tupleOf(theirs, &q.sample))
 	if err := e.known.Put(&name, &we); err != nil {
-		return nil, fmt.Errorf("noting who is behind an address: %w", err)
+		return fmt.Errorf("noting who is behind an address: %w", err)
 	}
 	seen := tupleOf(theirs.Reversed(), &q.sample)
-	return e.other(&key{Role: k.Role}, &seen)
+	return e.find(&q.answer, &key{Role: k.Role}, &seen)
 }
 
 // named is the name by which the one end of a connection, given as it has it, finds

@@ -35,6 +35,7 @@ type flow struct {
 	left       *totals // what members had counted that have left; nil while none has
 	open       [states]int
 	told       uint32 // states of connections that were told, as bits
+	rests      int    // for so many reports it is told without members
 }
 
 // states is the number of states of a socket, as the kernel counts them; 0 is for
@@ -52,7 +53,7 @@ func (f *flow) total(room *totals) *totals {
 		room.add(f.left)
 	}
 	for _, s := range f.members {
-		room.add(&s.counted)
+		room.add(s.since())
 	}
 	return room
 }
@@ -63,7 +64,17 @@ func (f *flow) leave(s *series) {
 	if f.left == nil {
 		f.left = &totals{}
 	}
-	f.left.add(&s.counted)
+	f.left.add(s.since())
+}
+
+// since is what the series has counted since it became a member of its flow.
+func (s *series) since() *totals {
+	if s.before == nil {
+		return &s.counted
+	}
+	rest := s.counted
+	rest.subtract(s.before)
+	return &rest
 }
 
 // with returns the flow's attributes and more of them.

@@ -139,7 +139,9 @@ var functions = []function{
 	{"unix_stream_recvmsg", bindings.NetworkProgMessageBegins, bindings.NetworkProgFunctionReceived},
 	{"unix_dgram_recvmsg", bindings.NetworkProgMessageBegins, bindings.NetworkProgFunctionReceived},
 	{"inet_sendpage", bindings.NetworkProgFunctionBegins, bindings.NetworkProgFunctionSentPage},
+	{"unix_stream_sendpage", bindings.NetworkProgFunctionBegins, bindings.NetworkProgFunctionSentPage},
 	{"tcp_splice_read", bindings.NetworkProgFunctionBegins, bindings.NetworkProgFunctionSpliced},
+	{"unix_stream_splice_read", bindings.NetworkProgFunctionBegins, bindings.NetworkProgFunctionSpliced},
 }
 
 // begins is the name of the program for the beginning of a function, at names that of

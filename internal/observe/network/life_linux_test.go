@@ -114,17 +114,22 @@ func TestSocketsFromBefore(t *testing.T) {
 	})
 }
 
-// TestUnixSockets holds that Unix sockets are counted, without a peer.
+// TestUnixSockets holds that Unix sockets are counted, without a peer, whichever calls move the bytes.
 func TestUnixSockets(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
-		p := nettest.Start(t, nettest.New(t))
-		a, b := p.SocketPair()
-		a.Write(nettest.Transfer{How: "sendmsg", Bytes: 3000, Chunk: 1000})
-		b.Read(nettest.Transfer{How: "recvmsg", Bytes: 3000, Chunk: 1000})
-		w.report()
-		require.EqualValues(t, 3000, w.sum(p, "ebpf.network.io", "network.transport=unix", "network.io.direction=transmit"))
-		require.EqualValues(t, 3000, w.sum(p, "ebpf.network.io", "network.transport=unix", "network.io.direction=receive"))
+		for _, c := range []struct{ write, read string }{
+			{"sendmsg", "recvmsg"}, {"write", "splice"}, {"splice", "read"}, {"sendfile", "read"},
+		} {
+			p := nettest.Start(t, nettest.New(t))
+			a, b := p.SocketPair()
+			a.Write(nettest.Transfer{How: c.write, Bytes: 3000, Chunk: 1000})
+			b.Read(nettest.Transfer{How: c.read, Bytes: 3000, Chunk: 1000})
+			w.report()
+			require.EqualValues(t, 3000, w.sum(p, "ebpf.network.io", "network.transport=unix", "network.io.direction=transmit"), c.write)
+			require.EqualValues(t, 3000, w.sum(p, "ebpf.network.io", "network.transport=unix", "network.io.direction=receive"), c.read)
+			p.End()
+		}
 	})
 }
 

@@ -22,10 +22,10 @@ func TestPlan(t *testing.T) {
 		want      plan
 	}{
 		{0, 2, plan{series: minSeries, shards: 1, sockets: minSockets}},
-		{16, 2, plan{series: 2170, shards: 1, sockets: minSockets}},
-		{32, 2, plan{series: 2560, shards: 2, sockets: minSockets}},
-		{32, 128, plan{series: 2560, shards: 2, sockets: minSockets}},
-		{512, 128, plan{series: 6075, shards: 16, sockets: minSockets}},
+		{16, 2, plan{series: 2068, shards: 1, sockets: minSockets}},
+		{32, 2, plan{series: 2487, shards: 2, sockets: minSockets}},
+		{32, 128, plan{series: 2487, shards: 2, sockets: minSockets}},
+		{512, 128, plan{series: 6049, shards: 16, sockets: minSockets}},
 		{4096, 1, plan{series: maxSeries, shards: 1, sockets: minSockets}},
 	} {
 		got := newPlan(Config{MapBytes: c.megabytes << 20}, c.cpus)

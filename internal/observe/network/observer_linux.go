@@ -22,6 +22,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	processes "github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
 )
 
@@ -56,7 +57,10 @@ type Observer struct {
 	losses  [bindings.NetworkNetworkLossNETWORK_LOSS_REASONS]atomic.Uint64
 	hooks   atomic.Int64
 	sockets atomic.Uint64
-	threads atomic.Uint64 // of the host: of so many something may be remembered
+	// counted is when sockets were counted last, counting how long that took.
+	counted  time.Time
+	counting time.Duration
+	threads  atomic.Uint64 // of the host: of so many something may be remembered
 }
 
 var (
@@ -104,6 +108,7 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 	if err := o.table.open(o.coll, o.plan, shared[bindings.ProcessMapScope], host); err != nil {
 		return nil, err
 	}
+	o.table.runs = func(who observe.SubjectKey) bool { return processes.Runs(config.ProcRoot, who.ID()) }
 	if config.ResolveNAT {
 		if o.table.ends.nat, err = conntrack.New(conntrack.Config{ProcRoot: config.ProcRoot}); err != nil {
 			return nil, err
@@ -133,7 +138,7 @@ func (o *Observer) Drain() error {
 		o.nameRequests()
 		failed = errors.Join(failed, o.capture.ring.failure())
 	}
-	return errors.Join(failed, o.measureSkew(), o.coll.Variables[bindings.NetworkVarEpoch].Set(o.epoch), o.adopt(), o.table.discover(), o.readLosses(), o.countThreads())
+	return errors.Join(failed, o.measureSkew(), o.countAgain(), o.coll.Variables[bindings.NetworkVarEpoch].Set(o.epoch), o.adopt(), o.table.discover(), o.readLosses(), o.countThreads())
 }
 
 // measureSkew tells the programs how the clocks differ.
@@ -196,8 +201,27 @@ func (o *Observer) countThreads() error {
 	return nil
 }
 
+// countAgain counts sockets between two reports where the kernel is near to remember no
+// more of them: some may be gone, of which nobody has told. It takes a twentieth of the
+// time at most.
+func (o *Observer) countAgain() error {
+	var known int32
+	if err := o.coll.Variables[bindings.NetworkVarSocketsKnown].Get(&known); err != nil {
+		return fmt.Errorf("reading how many sockets are remembered: %w", err)
+	}
+	if int64(known)*2 < int64(o.plan.sockets) || time.Since(o.counted) < 20*o.counting {
+		return nil
+	}
+	return o.countSockets()
+}
+
 // countSockets has the kernel count what is open.
 func (o *Observer) countSockets() error {
+	began := time.Now()
+	defer func() {
+		o.counted = time.Now()
+		o.counting = o.counted.Sub(began)
+	}()
 	for i := range o.table.places.items {
 		o.table.places.items[i].Open = [states]uint32{}
 	}
@@ -228,7 +252,7 @@ func (o *Observer) countSockets() error {
 // Report returns what was counted of each process. Peers whose sockets are closed
 // leave two reports later.
 func (o *Observer) Report(until time.Time) model.Findings {
-	o.failed = errors.Join(o.table.discover(), o.table.join(), o.countSockets(), o.table.read())
+	o.failed = errors.Join(o.table.discover(), o.countSockets(), o.table.review(), o.table.join(), o.table.read())
 	if o.failed == nil {
 		o.failed = o.table.leaveOut()
 	}

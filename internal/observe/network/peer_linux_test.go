@@ -155,3 +155,91 @@ func TestTranslatedDatagramsAndIPv6(t *testing.T) {
 		}
 	})
 }
+
+// TestServersFollowEachOther holds that a client that goes on is told with the server that it talks to, where that begins
+// after it and where another process takes its place, and never with one that it does not talk to.
+func TestServersFollowEachOther(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		here, there := nettest.New(t), nettest.New(t)
+		_, far := nettest.Join(t, here, there)
+		to := netip.AddrPortFrom(far.IPv4, 8080)
+		client := nettest.Start(t, here)
+		connect := func(l *nettest.Socket, bytes int64) {
+			from := client.Dial("tcp4", l.Local)
+			nettest.Carry(from, nettest.Transfer{How: "write", Bytes: bytes}, l.Accept(), nettest.Transfer{How: "read", Bytes: bytes})
+			from.Close()
+		}
+		sent := func(more ...string) int64 {
+			return w.sum(client, "ebpf.network.io", append(more, "network.io.direction=transmit", "network.peer.port=8080")...)
+		}
+		of := func(server *nettest.Program) string { return fmt.Sprintf("ebpf.peer.pid=%d", server.PID()) }
+
+		require.Equal(t, "ECONNREFUSED", client.TryDial("tcp4", to, true).Errno)
+		w.report()
+		require.EqualValues(t, 1, w.sum(client, "ebpf.tcp.connection.failures"))
+
+		first := nettest.Start(t, there)
+		l := first.Listen("tcp4", to)
+		connect(l, 1)
+		w.report()
+		connect(l, 10)
+		w.report()
+		require.EqualValues(t, 11, sent())
+		require.EqualValues(t, 10, sent(of(first)), "who it is is told from the report after it was found out")
+
+		first.End()
+		second := nettest.Start(t, there)
+		l = second.Listen("tcp4", to)
+		connect(l, 100)
+		w.report()
+		require.EqualValues(t, 10, sent(of(first)))
+		require.Zero(t, w.sum(client, "ebpf.network.connections", of(first), "network.connection.state=established"))
+		connect(l, 1000)
+		w.report()
+		require.EqualValues(t, 1000, sent(of(second)))
+		require.EqualValues(t, 1111, sent())
+		for range idleReports + 1 {
+			connect(l, 1)
+			w.report()
+		}
+		require.Zero(t, sent(of(first)), "it is told no more")
+	})
+}
+
+// TestTranslatedToSeveral holds that a client of several servers behind one address is told with that address and with
+// none of their processes, whether one of them was told before or not.
+func TestTranslatedToSeveral(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		for _, reported := range []bool{false, true} {
+			w := start()
+			here, there := nettest.New(t), nettest.New(t)
+			near, far := nettest.Join(t, here, there)
+			client := nettest.Start(t, here)
+			virtual := netip.MustParseAddrPort("192.0.2.80:80")
+			here.RouteVia(t, far)
+			servers := []*nettest.Program{nettest.Start(t, there), nettest.Start(t, there)}
+			amounts := []int64{100, 1000}
+			for i, server := range servers {
+				l := server.Listen("tcp4", netip.AddrPortFrom(far.IPv4, uint16(8080+i)))
+				here.Translate(t, nettest.NAT{Protocol: unix.IPPROTO_TCP, To: virtual, Server: l.Local})
+				from := client.Dial("tcp4", virtual)
+				nettest.Carry(from, nettest.Transfer{How: "write", Bytes: amounts[i]}, l.Accept(), nettest.Transfer{How: "read", Bytes: amounts[i]})
+				if reported {
+					w.report()
+				}
+			}
+			w.report()
+			first := w.sum(client, "ebpf.network.io", fmt.Sprintf("ebpf.peer.pid=%d", servers[0].PID()), "network.peer.address="+far.IPv4.String())
+			several := w.sum(client, "ebpf.network.io", "network.peer.address=192.0.2.80", "network.peer.port=80")
+			require.Equal(t, map[bool]int64{false: 0, true: 100}[reported], first)
+			require.EqualValues(t, 1100, first+several)
+			require.Zero(t, w.sum(client, "ebpf.network.io", fmt.Sprintf("ebpf.peer.pid=%d", servers[1].PID())))
+			for i, server := range servers {
+				require.EqualValues(t, amounts[i], w.sum(server, "ebpf.network.io", fmt.Sprintf("ebpf.peer.pid=%d", client.PID()),
+					"network.peer.address="+near.IPv4.String()), "the servers know their client")
+			}
+			client.End()
+		}
+	})
+}

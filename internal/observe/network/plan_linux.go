@@ -15,7 +15,7 @@ import (
 const (
 	// placeBytes is what a series takes beside its records: its place and its entry in
 	// the map of keys.
-	placeBytes = 200 + 192
+	placeBytes = 328 + 192
 	// recordBytes is what a series takes in each shard.
 	recordBytes = 1792
 	// listenerBytes is what one who listens takes, of which there are two for each

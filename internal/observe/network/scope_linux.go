@@ -22,7 +22,7 @@ var held = []int{0, 1, 8, 10} // none, established, close_wait, listen
 // leaveOut takes out the series of processes that have left the scope. What they have
 // counted since the last report is not told.
 func (t *table) leaveOut() error {
-	stay := map[observe.SubjectKey]bool{}
+	stay, left := map[observe.SubjectKey]bool{}, map[*owner]bool{}
 	for id, s := range t.live {
 		if s.flow == nil || s.process == nil {
 			continue
@@ -40,7 +40,15 @@ func (t *table) leaveOut() error {
 		}
 		if !stays {
 			t.leave(s)
+			left[s.owner] = true
 			s.process, s.owner, s.flow, s.idle = nil, nil, nil, idleFlows
+		}
+	}
+	for o := range left {
+		for _, f := range o.flows {
+			if len(f.members) == 0 {
+				t.end(o, f)
+			}
 		}
 	}
 	return nil

@@ -7,8 +7,10 @@ package network
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -34,8 +36,11 @@ type series struct {
 	process *model.Process // nil: of nobody
 	owner   *owner
 	flow    *flow // nil until it is told first
+	other   otherEnd
 	started time.Time
 	counted totals
+	// before is what other flows have of what it has counted; nil: nothing.
+	before  *totals
 	idle    int  // reports since its last socket was closed and it counted last
 	leaving bool // its place is free after the next report
 }
@@ -75,6 +80,8 @@ type table struct {
 	// strangers have no flow yet.
 	strangers []*series
 	ends      ends
+	runs      func(observe.SubjectKey) bool // tells whether a process has not ended
+	lastRead  time.Time
 	// operations were counted since the start.
 	operations atomic.Uint64
 	// held is the memory of what is known of series.
@@ -186,27 +193,49 @@ func (t *table) discover() error {
 // join gives the series that have begun their flows. It is called when they are told
 // first: by then the other ends have been noted, too.
 func (t *table) join() error {
-	who, err := t.resolve(t.strangers)
-	if err != nil {
+	var questions []question
+	for _, s := range t.strangers {
+		s.other.begin(&s.key)
+		questions = append(questions, s.questions(&t.places.items[s.id])...)
+	}
+	if err := t.ask(questions); err != nil {
 		return err
 	}
-	for i, s := range t.strangers {
+	hear(questions, t.runs)
+	for _, s := range t.strangers {
+		s.other.changed = false // nothing was told before
 		name := model.ResourceOf(s.process)
 		o, ok := t.owners[name]
 		if !ok {
 			o = &owner{resource: name, process: s.process, flows: map[peer]*flow{}}
 			t.owners[name] = o
 		}
-		f, ok := o.flows[who[i]]
-		if !ok {
-			f = newFlow(who[i], s.started)
-			o.flows[who[i]] = f
-		}
-		f.members = append(f.members, s)
-		s.owner, s.flow = o, f
+		s.owner = o
+		s.enter(s.other.told(), s.started)
 	}
 	t.strangers = nil
 	return nil
+}
+
+// enter makes the series a member of its owner's flow with a peer, which may begin now.
+func (s *series) enter(who peer, start time.Time) {
+	f, ok := s.owner.flows[who]
+	if !ok {
+		f = newFlow(who, start)
+		s.owner.flows[who] = f
+	}
+	f.members = append(f.members, s)
+	s.flow = f
+}
+
+// move has what the series counts from now on told of another peer.
+func (s *series) move(who peer, now time.Time) {
+	s.flow.leave(s)
+	s.flow.rests = idleReports
+	before := s.counted
+	before.drops, before.failures = maps.Clone(before.drops), maps.Clone(before.failures)
+	s.before = &before
+	s.enter(who, now)
 }
 
 // read takes what was counted until now.
@@ -220,6 +249,7 @@ func (t *table) read() error {
 			f.open = [states]int{}
 		}
 	}
+	moved := uint64(0)
 	for id, s := range t.live {
 		counted := counts[id]
 		if id == hostSeries {
@@ -230,11 +260,8 @@ func (t *table) read() error {
 			counted.addRecord(&r)
 		}
 		open := 0
-		for state, n := range t.places.items[id].Open {
+		for _, n := range t.places.items[id].Open {
 			open += int(n)
-			if s.flow != nil {
-				s.flow.open[state] += int(n)
-			}
 		}
 		switch {
 		case s.nobodys():
@@ -245,10 +272,27 @@ func (t *table) read() error {
 			s.idle++
 		}
 		t.operations.Add(counted.calls() - s.counted.calls())
+		if who := s.other.told(); s.movable() && who != s.flow.peer && !counted.same(&s.counted) {
+			s.move(who, t.lastRead)
+		}
 		s.counted = counted
+		if s.flow != nil {
+			s.count(&t.places.items[id])
+		}
+		if s.before != nil {
+			moved++
+		}
 	}
-	t.held.Store(uint64(len(t.live)) * seriesBytes)
+	t.lastRead = time.Now()
+	t.held.Store(uint64(len(t.live))*seriesBytes + moved*uint64(unsafe.Sizeof(totals{})))
 	return nil
+}
+
+// count adds the sockets that are open to those of the flow.
+func (s *series) count(at *place) {
+	for state, n := range at.Open {
+		s.flow.open[state] += int(n)
+	}
 }
 
 // readCounts reads what is counted for few series.
@@ -305,7 +349,7 @@ func (t *table) takeBack() error {
 				return err
 			}
 			clear(t.records.items[id*t.shards : (id+1)*t.shards])
-			at.Created = 0
+			at.Created, at.Newest, at.Samples = 0, 0, [samples]tuple{}
 			if err := t.queueOf(id).Update(nil, id, ebpf.UpdateAny); err != nil {
 				return fmt.Errorf("taking back a place for series: %w", err)
 			}
@@ -317,7 +361,27 @@ func (t *table) takeBack() error {
 			s.leaving = true
 		}
 	}
+	t.endRests()
 	return nil
+}
+
+// endRests takes out the flows that their series have left for others, some reports later.
+func (t *table) endRests() {
+	for _, o := range t.owners {
+		for _, f := range o.flows {
+			if f.rests--; len(f.members) == 0 && f.rests < 0 {
+				t.end(o, f)
+			}
+		}
+	}
+}
+
+// end takes out a flow without members.
+func (t *table) end(o *owner, f *flow) {
+	delete(o.flows, f.peer)
+	if len(o.flows) == 0 {
+		delete(t.owners, o.resource)
+	}
 }
 
 // patience is how many reports a series stays without a socket.
@@ -334,12 +398,8 @@ func (t *table) leave(s *series) {
 		return
 	}
 	s.flow.leave(s)
-	if len(s.flow.members) > 0 {
-		return
-	}
-	delete(s.owner.flows, s.flow.peer)
-	if len(s.owner.flows) == 0 {
-		delete(t.owners, s.owner.resource)
+	if len(s.flow.members) == 0 {
+		t.end(s.owner, s.flow)
 	}
 }
 

@@ -40,6 +40,25 @@ func (t *totals) addRecord(r *record) {
 	addHistogram(&t.Rtt, &r.Rtt)
 }
 
+// subtract takes away what was counted earlier. The least and the most stay: they are
+// told within the buckets that have counted.
+func (t *totals) subtract(o *totals) {
+	t.Received -= o.Received
+	t.Sent -= o.Sent
+	t.Retransmits -= o.Retransmits
+	t.ResetsReceived -= o.ResetsReceived
+	t.ResetsSent -= o.ResetsSent
+	for i := range t.Operations {
+		subtractHistogram(&t.Operations[i], &o.Operations[i])
+	}
+	for i := range t.Waits {
+		subtractHistogram(&t.Waits[i], &o.Waits[i])
+	}
+	subtractHistogram(&t.Rtt, &o.Rtt)
+	t.drops = subtractCounts(t.drops, o.drops)
+	t.failures = subtractCounts(t.failures, o.failures)
+}
+
 // calls is the number of operations.
 func (t *totals) calls() uint64 {
 	var n uint64
@@ -67,6 +86,17 @@ func addCounts(to, from map[uint16]uint64) map[uint16]uint64 {
 	return to
 }
 
+// subtractCounts returns what is left of counts; neither is changed.
+func subtractCounts(from, what map[uint16]uint64) map[uint16]uint64 {
+	left := map[uint16]uint64{}
+	for code, n := range from {
+		if n > what[code] {
+			left[code] = n - what[code]
+		}
+	}
+	return left
+}
+
 type histogram = bindings.NetworkNetworkHistogram
 
 func addHistogram(to, from *histogram) {
@@ -75,6 +105,13 @@ func addHistogram(to, from *histogram) {
 	to.Least = max(to.Least, from.Least) // its bits are inverted
 	for i, n := range from.Buckets {
 		to.Buckets[i] += n
+	}
+}
+
+func subtractHistogram(from, what *histogram) {
+	from.Sum -= what.Sum
+	for i, n := range what.Buckets {
+		from.Buckets[i] -= n
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
 // TestRetransmitsAndRTT holds that retransmits are as many as the kernel counts, of the process whose they are, and that
@@ -175,6 +176,44 @@ func TestUnreadDatagramsAreDrops(t *testing.T) {
 		l.Close()
 		require.Eventually(t, func() bool { return w.unspecified()-before >= 50 }, 5*time.Second, 50*time.Millisecond,
 			"the kernel frees the socket a little later")
+	})
+}
+
+// TestDropsOfAProcess holds that datagrams which find no room in a socket's queue are told of its process, as many as the
+// kernel counts, whether the socket is connected, has only received before, or was open before the start.
+func TestDropsOfAProcess(t *testing.T) {
+	const datagrams = 300
+	eachWayAnew(t, func(t *testing.T, start func() *watching) {
+		n := nettest.New(t)
+		here := nettest.Start(t, n)
+		before := here.Listen("udp4", netip.MustParseAddrPort("127.0.0.1:8125"))
+		w := start()
+		require.NoError(t, w.tracker.Decide(uint32(here.PID()), lifecycle.ScopeNetwork))
+		w.report()
+		used := nettest.Start(t, n).Listen("udp4", loopback)
+		connected := nettest.Start(t, n).Listen("udp4", loopback)
+		told := int64(0)
+		for _, to := range []*nettest.Socket{before, used, connected} {
+			to.SetOption(unix.SOL_SOCKET, unix.SO_RCVBUF, 1)
+			from := nettest.Start(t, n).Dial("udp4", to.Local)
+			if to == connected {
+				require.Empty(t, to.TryConnect(from.Local).Errno)
+			}
+			if to != before {
+				from.Write(nettest.Transfer{How: "write", Bytes: 1, Once: true})
+				to.Read(nettest.Transfer{How: "recvfrom", Bytes: 1, Once: true})
+			}
+			from.Write(nettest.Transfer{How: "write", Bytes: datagrams * 1000, Chunk: 1000})
+			w.report()
+			full := n.Counters(t)["UdpRcvbufErrors"] - told
+			told += full
+			require.Greater(t, full, int64(datagrams/2))
+			if w.features.drops != bindings.NetworkProgDroppedOfSocket {
+				require.GreaterOrEqual(t, w.sum(nil, "ebpf.network.drops"), told, "the kernel does not say whose they are")
+				continue
+			}
+			require.Equal(t, full, w.sum(to.Program(), "ebpf.network.drops", "ebpf.drop.reason=SOCKET_RCVBUFF"))
+		}
 	})
 }
 
