@@ -234,7 +234,7 @@ func TestInvalid(t *testing.T) {
 		"memory_targets":      "observe::memory::targets[0]::set: only selectors of targets::include set attributes",
 		"memory_key":          "observe::memory::period: no such key; allowed here are live, report_interval, sample_bytes, source, targets",
 
-		"metrics_name": "metrics::ebpf.network.oi: no such key; allowed here are ebpf.http.client.request.size, ebpf.http.client.response.size, " +
+		"metrics_name": "metrics::ebpf.network.oi: no such key; allowed here are dns.lookup.duration, ebpf.http.client.request.size, ebpf.http.client.response.size, " +
 			"ebpf.http.server.request.size, ebpf.http.server.response.size, ebpf.network.connections, ebpf.network.drops, ebpf.network.io, " +
 			"ebpf.network.operation.duration, ebpf.network.wait.duration, ebpf.tcp.connection.failures, ebpf.tcp.resets, ebpf.tcp.retransmits, ebpf.tcp.rtt, " +
 			"http.client.request.body.size, http.client.request.duration, http.client.response.body.size, http.server.request.body.size, " +
