@@ -3,6 +3,8 @@
 package http2
 
 import (
+	"slices"
+
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/grpc"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/rfc9110"
@@ -137,8 +139,14 @@ func (p *parser) requestStream(r *reader, s *stream) *stream {
 	return s
 }
 
-// add makes a place for a stream.
+// add makes a place for a stream, if need be that of one that may have ended without being seen to.
 func (p *parser) add(id uint32) *stream {
+	if p.streams.full() && p.role != l7.RoleUnknown {
+		i := slices.IndexFunc(p.streams.active, func(s *stream) bool { return s.halves[0].doubtful || s.halves[1].doubtful })
+		if i >= 0 {
+			p.endDoubtful(p.streams.active[i])
+		}
+	}
 	s := p.streams.add(id)
 	if s == nil {
 		p.sink.Stats.Unkept++

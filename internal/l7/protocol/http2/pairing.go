@@ -74,6 +74,15 @@ func (p *parser) goAway(r *reader, last uint32) {
 	}
 }
 
+// endDoubtful tells the exchange of a stream of which nothing more may come.
+func (p *parser) endDoubtful(s *stream) {
+	outcome := l7.Lost
+	if p.responseOf(s).ended {
+		outcome = l7.Complete
+	}
+	p.end(s, outcome, reset{})
+}
+
 // end tells the exchange of a stream and forgets it.
 func (p *parser) end(s *stream, outcome l7.Outcome, why reset) {
 	if p.requestOf(s).begun || p.responseOf(s).begun {

@@ -121,7 +121,7 @@ func (p *parser) miss(r *reader, at int64) {
 	r.block.open = false
 	r.decoder.Forget()
 	if !p.isResponse(r) {
-		p.missed = true
+		p.missed, p.highest = true, 0 // which may have been read where no frame was
 	}
 	for i := len(p.streams.active) - 1; i >= 0; i-- {
 		s := p.streams.active[i]
@@ -148,13 +148,8 @@ func (p *parser) Expire(before int64) {
 			continue
 		}
 		req, resp := p.requestOf(s), p.responseOf(s)
-		switch {
-		case resp.ended:
-			p.end(s, l7.Complete, reset{})
-		case resp.doubtful:
-			p.end(s, l7.Lost, reset{})
-		case req.doubtful && !resp.begun: // a reset may be what is missing
-			p.end(s, l7.Lost, reset{})
+		if resp.ended || resp.doubtful || req.doubtful && !resp.begun { // a reset may be what is missing
+			p.endDoubtful(s)
 		}
 	}
 }

@@ -80,9 +80,11 @@ func (t *streams) search(id uint32) (int, bool) {
 	return slices.BinarySearchFunc(t.active, id, func(s *stream, id uint32) int { return int(s.id) - int(id) })
 }
 
+func (t *streams) full() bool { return len(t.active) >= t.limit }
+
 // add makes a place for a stream, or returns nil where there is none.
 func (t *streams) add(id uint32) *stream {
-	if len(t.active) >= t.limit {
+	if t.full() {
 		return nil
 	}
 	var s *stream
