@@ -70,6 +70,10 @@ run-check:
 .PHONY: test
 test: lint cross test-unit check-generate e2e test-kernels ## everything that CI runs
 
+# Tests that compare CPU times or watch the host need a machine that is not busy with the next package.
+ALONE       := ./bpf/... ./internal/bench/... ./internal/conntrack ./internal/e2e ./internal/engine/... ./internal/kernel/... ./internal/nettest \
+               ./internal/observe/... ./internal/process/... ./internal/symbol/... ./internal/unwind/... ./receiver/...
+
 .PHONY: test-unit
 test-unit: ## all Go tests under the race detector; as root the privileged ones too
 	@$(ENSURE) "the race detector and the programs that the tests watch are C, C++ and Rust, with several allocators and all kinds of debug information" \
@@ -78,8 +82,8 @@ test-unit: ## all Go tests under the race detector; as root the privileged ones 
 	  libtcmalloc-minimal4:/usr/lib/$$(uname -m)-linux-gnu/libtcmalloc_minimal.so.4
 	@if [ "$$(id -u)" != 0 ]; then echo "make: not root: tests that load BPF programs will be skipped"; fi
 	@internal/tools/progress.sh "compiling all tests for the race detector" $(GO) test -race -run '^$$' ./... >/dev/null
-	@# One package at a time: tests that compare CPU times need a machine that is not busy with the next package.
-	@internal/tools/progress.sh "go test -race ./..." $(GO) test -race -p 1 -timeout 15m ./...
+	@internal/tools/progress.sh "go test -race, packages that measure nothing" $(GO) test -race -timeout 15m $$($(GO) list ./... | grep -vxFf <($(GO) list $(ALONE)))
+	@internal/tools/progress.sh "go test -race, one package at a time" $(GO) test -race -p 1 -timeout 15m $(ALONE)
 	@internal/tools/progress.sh "go test ./internal/accuracy, without the race detector, which would be most of the time" $(GO) test ./internal/accuracy
 
 .PHONY: test-long
@@ -96,6 +100,10 @@ test-kernels: build bin/demo-load ## boot Debian's kernels 5.10, 6.1, 6.12 and 7
 	@$(ENSURE) "kernels are booted in QEMU; helper programs for the tests in it are C" \
 	  qemu-system-x86:qemu-system-x86_64 gcc:gcc libc6-dev:/usr/include/stdio.h
 	@$(GO) run ./internal/kerneltest $(KERNELTEST_FLAGS)
+
+.PHONY: test-kernels-long
+test-kernels-long: ## the same with tests that take long on all of them, not on the oldest and the newest alone
+	@$(MAKE) test-kernels KERNELTEST_FLAGS="-long -timeout 60m $(KERNELTEST_FLAGS)"
 
 .PHONY: e2e
 e2e: build bin/demo-load ## run the built distribution from outside

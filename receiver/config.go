@@ -28,6 +28,8 @@ type Config struct {
 	Observe ObserveConfig `mapstructure:"observe"`
 	// Metrics turns single metrics off.
 	Metrics metadata.MetricsConfig `mapstructure:"metrics"`
+	// Events turns single events off.
+	Events metadata.EventsConfig `mapstructure:"events"`
 	// Policies and Tasks must be empty: this version has neither.
 	Policies []any `mapstructure:"policies"`
 	Tasks    []any `mapstructure:"tasks"`
@@ -86,6 +88,7 @@ func createDefaultConfig() component.Config {
 		Targets:  TargetsConfig{ScanInterval: 10 * time.Second},
 		Observe:  observe,
 		Metrics:  metadata.DefaultMetricsConfig(),
+		Events:   metadata.DefaultEventsConfig(),
 		Symbols:  SymbolsConfig{DebugInfo: true, CacheMiB: 256},
 		Limits:   LimitsConfig{MemoryMiB: 256, CPUPercent: 2},
 	}

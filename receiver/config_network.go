@@ -13,8 +13,9 @@ import (
 )
 
 // NetworkConfig is the kind network: connections and what they carry. Of what is
-// about requests Protocols, Capture and Buffer have an effect in this version, which
-// tells of HTTP/1 in the clear as metrics; the rest is checked.
+// about requests Protocols, Capture, Buffer, Requests without its samples and spans, and
+// Redact have an effect in this version, which tells of HTTP/1 in the clear; the rest is
+// checked.
 type NetworkConfig struct {
 	KindConfig `mapstructure:",squash"`
 	// Role is client, server or both: whose side of connections is told.
@@ -93,7 +94,7 @@ func defaultNetwork() NetworkConfig {
 		Buffer:       8 << 20,
 		QueueSize:    5000,
 		Analyzers:    min(runtime.NumCPU(), defaultAnalyzers),
-		Requests:     RequestsConfig{Log: "slow_or_error", Slow: 500 * time.Millisecond, Top: 10},
+		Requests:     RequestsConfig{Log: logSlowOrError, Slow: 500 * time.Millisecond, Top: 10},
 		Redact: RedactConfig{
 			Headers:     []string{"authorization", "cookie", "set-cookie", "proxy-authorization", "x-api-key"},
 			QueryValues: true,
@@ -166,16 +167,27 @@ func eachOf(path string, values, allowed []string) []error {
 	return errs
 }
 
-// engine says what the engine must do.
 // parses tells whether requests are looked at: in this version those of HTTP/1.
 func (c *NetworkConfig) parses() bool {
 	return c.Capture != captureNone && slices.Contains(c.Protocols, "http")
 }
 
-func (c *NetworkConfig) engine() *engine.Network {
+// heard tells whether a pipeline takes what the kind makes: metrics, and logs of requests.
+func (c *NetworkConfig) heard(taken signals) bool {
+	journal := c.journal()
+	return taken.metrics || taken.logs && journal.Tells()
+}
+
+// engine says what the engine must do; logs says whether anybody takes requests one by
+// one.
+func (c *NetworkConfig) engine(logs bool) *engine.Network {
 	role := map[string]engine.Role{"client": engine.ClientRole, "server": engine.ServerRole}[c.Role]
-	return &engine.Network{
+	network := &engine.Network{
 		Targets: selectors(c.Targets), ReportInterval: c.ReportInterval, Role: role, ResolveNAT: c.Peers.ResolveNAT,
 		Requests: c.parses(), BufferBytes: uint32(c.Buffer),
 	}
+	if logs {
+		network.Journal = c.journal()
+	}
+	return network
 }

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 )
 
 // RequestsConfig says what is told of single requests.
@@ -46,7 +48,26 @@ type BodyConfig struct {
 }
 
 // logs are the values of RequestsConfig.Log.
-var logs = []string{"none", "slow_or_error", "all"}
+var logs = []string{logNone, logSlowOrError, logAll}
+
+const (
+	logNone        = "none"
+	logSlowOrError = "slow_or_error"
+	logAll         = "all"
+)
+
+// journal says which requests are told one by one; it tells none where none are looked
+// at.
+func (c *NetworkConfig) journal() requests.JournalConfig {
+	which := map[string]requests.Which{logNone: requests.NoRequests, logSlowOrError: requests.SlowOrError, logAll: requests.AllRequests}
+	if !c.parses() {
+		return requests.JournalConfig{}
+	}
+	return requests.JournalConfig{
+		Which: which[c.Requests.Log], Slow: c.Requests.Slow, Top: c.Requests.Top,
+		Redact: requests.Redaction{Headers: c.Redact.Headers, Query: c.Redact.QueryValues},
+	}
+}
 
 const (
 	minSlow    = time.Millisecond

@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/collector/confmap/confmaptest"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
 )
@@ -104,6 +105,7 @@ func TestConfig(t *testing.T) {
 				Redact: RedactConfig{Headers: []string{"X-Token"}},
 			})},
 			Metrics:  metadata.DefaultMetricsConfig(),
+			Events:   metadata.DefaultEventsConfig(),
 			Policies: []any{}, Tasks: []any{},
 			Symbols: SymbolsConfig{DebugInfo: true, CacheDir: "/var/cache/ebpf", CacheMiB: 64, Debuginfod: []string{"https://debuginfod.example.com/x"}},
 			Limits:  LimitsConfig{MemoryMiB: 32, CPUPercent: 0.5},
@@ -156,7 +158,7 @@ func TestInvalid(t *testing.T) {
 	const noValue = "it has no value: "
 	const later = "this version does not ask the API server; select by pod_uid or container_id"
 	want := map[string]string{
-		"unknown_key":              "observ: no such key; allowed here are limits, metrics, observe, policies, root_path, symbols, targets, tasks",
+		"unknown_key":              "observ: no such key; allowed here are events, limits, metrics, observe, policies, root_path, symbols, targets, tasks",
 		"unknown_key_in_limits":    "limits::memory_mb: no such key; allowed here are cpu_percent, memory_mib",
 		"unknown_key_in_selector":  "targets::include[1]::command: no such key; allowed here are " + selectorKeys,
 		"unknown_key_in_narrowing": "observe::on_cpu::targets[0]::image: no such key; allowed here are " + selectorKeys,
@@ -379,6 +381,19 @@ func TestEngineConfig(t *testing.T) {
 	plain, err := load(t, "config.yaml", "ebpf/network")
 	require.NoError(t, err)
 	require.Equal(t, &engine.Network{ReportInterval: 2 * time.Second, ResolveNAT: true, Requests: true, BufferBytes: 8 << 20}, engineConfig(plain, signals{metrics: true}).Network)
+	require.Equal(t, requests.JournalConfig{
+		Which: requests.SlowOrError, Slow: 500 * time.Millisecond, Top: 10,
+		Redact: requests.Redaction{Headers: []string{"authorization", "cookie", "set-cookie", "proxy-authorization", "x-api-key"}, Query: true},
+	}, engineConfig(plain, signals{logs: true}).Network.Journal)
+	require.Zero(t, engineConfig(c, signals{logs: true, metrics: true}).Network.Journal, "http is not among its protocols")
+	network := plain.Observe.Network.Get()
+	network.Requests, network.Redact = RequestsConfig{Log: "all", Slow: time.Hour}, RedactConfig{Headers: []string{"X-Secret"}}
+	require.Equal(t, requests.JournalConfig{
+		Which: requests.AllRequests, Slow: time.Hour, Redact: requests.Redaction{Headers: []string{"X-Secret"}},
+	}, engineConfig(plain, signals{logs: true}).Network.Journal)
+	network.Requests = RequestsConfig{Log: "none"}
+	require.Nil(t, engineConfig(plain, signals{logs: true}).Network, "no request is told by itself")
+	require.Nil(t, engineConfig(l4, signals{logs: true}).Network, "it reads no requests")
 	profiles := signals{profiles: true}
 	nothing, err := load(t, "config.yaml", "ebpf/nothing")
 	require.NoError(t, err)

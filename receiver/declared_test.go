@@ -13,13 +13,14 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// declared is metadata.yaml, as far as it is about metrics.
+// declared is metadata.yaml, as far as it is about metrics and events.
 type declared struct {
 	Attributes map[string]struct {
 		Type string
 		Enum []string
 	}
 	Metrics map[string]declaredMetric
+	Events  map[string]struct{ Attributes []string }
 }
 
 type declaredMetric struct {
@@ -64,12 +65,20 @@ func (m declaredMetric) instrument() model.Instrument {
 // requirePoint holds that a point's attributes are those that its metric is declared with.
 func (d declared) requirePoint(t *testing.T, metric string, attributes map[string]any) {
 	t.Helper()
+	d.requireAttributes(t, metric, d.Metrics[metric].Attributes, attributes)
+}
+
+// requireAttributes holds that attributes of something are among those that it is declared with, and of their types.
+func (d declared) requireAttributes(t *testing.T, name string, declared []string, attributes map[string]any) {
+	t.Helper()
 	for key, value := range attributes {
-		require.Contains(t, d.Metrics[metric].Attributes, key, metric)
+		require.Contains(t, declared, key, name)
 		a := d.Attributes[key]
 		switch a.Type {
 		case "int":
 			require.IsType(t, int64(0), value, key)
+		case "double":
+			require.IsType(t, 0.0, value, key)
 		case "bool":
 			require.IsType(t, false, value, key)
 		default:

@@ -43,8 +43,8 @@ func engineConfig(c *Config, taken signals) engine.Config {
 	if memory := c.Observe.Memory.Get(); memory != nil && taken.profiles {
 		config.Memory = memory.engine()
 	}
-	if network := c.Observe.Network.Get(); network != nil && taken.metrics {
-		config.Network = network.engine()
+	if network := c.Observe.Network.Get(); network != nil && network.heard(taken) {
+		config.Network = network.engine(taken.logs)
 	}
 	return config
 }

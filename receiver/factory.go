@@ -37,8 +37,10 @@ func (r *registry) createMetrics(_ context.Context, set receiver.Settings, cfg c
 	return shared, nil
 }
 
-func (r *registry) createLogs(_ context.Context, set receiver.Settings, cfg component.Config, _ consumer.Logs) (receiver.Logs, error) {
-	return r.of(set, cfg.(*Config)), nil
+func (r *registry) createLogs(_ context.Context, set receiver.Settings, cfg component.Config, next consumer.Logs) (receiver.Logs, error) {
+	shared := r.of(set, cfg.(*Config))
+	shared.logs = next
+	return shared, nil
 }
 
 func (r *registry) createTraces(_ context.Context, set receiver.Settings, cfg component.Config, _ consumer.Traces) (receiver.Traces, error) {

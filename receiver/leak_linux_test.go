@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/receiver/xreceiver"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadatatest"
 )
 
@@ -48,6 +49,7 @@ func openFiles(t *testing.T) map[string]int {
 
 // TestNothingIsLeft holds that what Start opens Shutdown closes, with two pipelines on one engine.
 func TestNothingIsLeft(t *testing.T) {
+	guest.TakesLong(t)
 	if os.Geteuid() != 0 {
 		t.Skip("loading BPF programs needs root")
 	}

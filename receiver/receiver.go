@@ -54,6 +54,7 @@ type ebpfReceiver struct {
 	settings receiver.Settings
 	profiles xconsumer.Profiles // nil when no profiles pipeline lists the receiver
 	metrics  consumer.Metrics   // likewise
+	logs     consumer.Logs      // likewise
 	forget   func()
 
 	started, stopped sync.Once
@@ -85,7 +86,7 @@ func (r *ebpfReceiver) start() error {
 	if r.telemetry, err = metadata.NewTelemetryBuilder(r.settings.TelemetrySettings); err != nil {
 		return fmt.Errorf("creating the receiver's own metrics: %w", err)
 	}
-	taken := signals{profiles: r.profiles != nil, metrics: r.metrics != nil}
+	taken := signals{profiles: r.profiles != nil, metrics: r.metrics != nil, logs: r.logs != nil}
 	config := engineConfig(r.config, taken)
 	r.tellIdle(config, taken)
 	hooks := r.makeSinks(config.MemoryBytes)
@@ -108,8 +109,8 @@ func (r *ebpfReceiver) makeSinks(memoryBytes uint64) engine.Hooks {
 	hooks := engine.Hooks{Level: r.levelChanged, Held: r.held}
 	logger, version := r.settings.Logger, r.settings.BuildInfo.Version
 	maxBytes := memoryBytes / pendingShare
-	if r.profiles != nil && r.metrics != nil {
-		maxBytes /= 2
+	if n := count(r.profiles != nil, r.metrics != nil, r.logs != nil); n > 1 {
+		maxBytes /= n
 	}
 	if r.profiles != nil {
 		s := newProfileSink(r.profiles, logger, version, maxBytes)
@@ -119,7 +120,21 @@ func (r *ebpfReceiver) makeSinks(memoryBytes uint64) engine.Hooks {
 		s := newMetricSink(r.metrics, turnedOff(r.config.Metrics), logger, version, maxBytes)
 		hooks.Metrics, r.sinks = s.put, append(r.sinks, s.sink)
 	}
+	if r.logs != nil {
+		s := newLogSink(r.logs, turnedOff(r.config.Events), logger, version, maxBytes)
+		hooks.Logs, r.sinks = s.put, append(r.sinks, s.sink)
+	}
 	return hooks
+}
+
+// count is how many hold.
+func count(conditions ...bool) (n uint64) {
+	for _, holds := range conditions {
+		if holds {
+			n++
+		}
+	}
+	return n
 }
 
 // held is the memory of what waits for the next consumers.

@@ -9,12 +9,13 @@ import (
 )
 
 // signals says which kinds of pipelines take what the receiver makes.
-type signals struct{ profiles, metrics bool }
+type signals struct{ profiles, metrics, logs bool }
 
 // unheard says of each kind that is listed and whose results no pipeline takes
 // which pipeline it needs.
 func (c *ObserveConfig) unheard(taken signals) []string {
 	var needs []string
+	network := c.Network.Get()
 	for _, k := range []struct {
 		kind           string
 		listed, taken  bool
@@ -23,7 +24,7 @@ func (c *ObserveConfig) unheard(taken signals) []string {
 		{"on_cpu", c.OnCPU.HasValue(), taken.profiles, "profiles"},
 		{"off_cpu", c.OffCPU.HasValue(), taken.profiles, "profiles"},
 		{"memory", c.Memory.HasValue(), taken.profiles, "profiles"},
-		{"network", c.Network.HasValue(), taken.metrics, "metrics"},
+		{"network", network != nil, network != nil && network.heard(taken), "metrics or logs"},
 	} {
 		if k.listed && !k.taken {
 			needs = append(needs, k.kind+" needs a "+k.neededPipeline+" pipeline")
@@ -46,7 +47,7 @@ func (r *ebpfReceiver) tellIdle(config engine.Config, taken signals) {
 		r.settings.Logger.Warn("The receiver observes nothing: no kind is listed under observe")
 	}
 	if config.Network != nil && config.Network.Requests {
-		r.settings.Logger.Info("network: of requests this version tells HTTP/1 in the clear, as metrics: other protocols, TLS, " +
-			"messages, logs, samples and spans have no effect yet")
+		r.settings.Logger.Info("network: of requests this version tells HTTP/1 in the clear, as metrics and logs: other protocols, TLS, " +
+			"messages, samples and spans have no effect yet")
 	}
 }

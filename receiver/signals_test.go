@@ -13,8 +13,8 @@ import (
 
 // TestIdleIsTold holds that the log says what was asked for and does not run, and what it needs.
 func TestIdleIsTold(t *testing.T) {
-	const unparsed = "info: network: of requests this version tells HTTP/1 in the clear, as metrics: other protocols, TLS, " +
-		"messages, logs, samples and spans have no effect yet"
+	const unparsed = "info: network: of requests this version tells HTTP/1 in the clear, as metrics and logs: other protocols, TLS, " +
+		"messages, samples and spans have no effect yet"
 	everything := func(c *Config) {
 		c.Observe.OffCPU, c.Observe.Memory = configoptional.Some(defaultOffCPU()), configoptional.Some(defaultMemory())
 	}
@@ -26,14 +26,22 @@ func TestIdleIsTold(t *testing.T) {
 		"both":         {func(*Config) {}, signals{profiles: true, metrics: true}, []string{unparsed}},
 		"capture none": {func(c *Config) { c.Observe.Network.Get().Capture = captureNone }, signals{profiles: true, metrics: true}, nil},
 		"profiles alone": {everything, signals{profiles: true}, []string{
-			"info: A kind of observation does not run, because no pipeline takes what it makes: network needs a metrics pipeline",
+			"info: A kind of observation does not run, because no pipeline takes what it makes: network needs a metrics or logs pipeline",
 		}},
 		"metrics alone": {func(*Config) {}, signals{metrics: true}, []string{
 			"info: A kind of observation does not run, because no pipeline takes what it makes: on_cpu needs a profiles pipeline", unparsed,
 		}},
+		"logs alone": {func(*Config) {}, signals{logs: true}, []string{
+			"info: A kind of observation does not run, because no pipeline takes what it makes: on_cpu needs a profiles pipeline", unparsed,
+		}},
+		"logs of nothing": {func(c *Config) {
+			c.Observe.OnCPU, c.Observe.Network.Get().Requests = nothingListed().OnCPU, RequestsConfig{Log: logNone}
+		}, signals{logs: true}, []string{
+			"warn: The receiver observes nothing, because no pipeline takes what the kinds listed under observe make: network needs a metrics or logs pipeline",
+		}},
 		"neither": {everything, signals{}, []string{
 			"warn: The receiver observes nothing, because no pipeline takes what the kinds listed under observe make: on_cpu needs a profiles pipeline, " +
-				"off_cpu needs a profiles pipeline, memory needs a profiles pipeline, network needs a metrics pipeline",
+				"off_cpu needs a profiles pipeline, memory needs a profiles pipeline, network needs a metrics or logs pipeline",
 		}},
 		"nothing listed": {func(c *Config) { c.Observe = nothingListed() }, signals{profiles: true, metrics: true}, []string{
 			"warn: The receiver observes nothing: no kind is listed under observe",

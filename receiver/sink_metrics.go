@@ -66,13 +66,14 @@ func metricBytes(metrics []*model.Metrics) uint64 {
 	return bytes
 }
 
-// turnedOff are the names of metrics that the configuration turns off.
-func turnedOff(c metadata.MetricsConfig) map[string]bool {
+// turnedOff are the names of metrics or events that the configuration turns off; config
+// has a field for each.
+func turnedOff[C metadata.MetricsConfig | metadata.EventsConfig](config C) map[string]bool {
 	off := map[string]bool{}
-	metrics := reflect.ValueOf(c) // a field for each metric
-	for i := range metrics.NumField() {
-		if !metrics.Field(i).FieldByName("Enabled").Bool() {
-			off[metrics.Type().Field(i).Tag.Get(confmap.MapstructureTag)] = true
+	all := reflect.ValueOf(config)
+	for i := range all.NumField() {
+		if !all.Field(i).FieldByName("Enabled").Bool() {
+			off[all.Type().Field(i).Tag.Get(confmap.MapstructureTag)] = true
 		}
 	}
 	return off

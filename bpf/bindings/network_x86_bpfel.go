@@ -118,8 +118,7 @@ type NetworkNetworkPieceKind uint32
 const (
 	NetworkNetworkPieceKindNETWORK_PIECE_READ   NetworkNetworkPieceKind = 0
 	NetworkNetworkPieceKindNETWORK_PIECE_WRITE  NetworkNetworkPieceKind = 1
-	NetworkNetworkPieceKindNETWORK_PIECE_SHUT   NetworkNetworkPieceKind = 2
-	NetworkNetworkPieceKindNETWORK_PIECE_CLOSED NetworkNetworkPieceKind = 3
+	NetworkNetworkPieceKindNETWORK_PIECE_CLOSED NetworkNetworkPieceKind = 2
 )
 
 type NetworkNetworkProcess struct {

@@ -74,8 +74,7 @@ enum network_protocol {
 enum network_piece_kind {
 	NETWORK_PIECE_READ = 0,
 	NETWORK_PIECE_WRITE = 1,
-	NETWORK_PIECE_SHUT = 2,   /* nothing more will be written */
-	NETWORK_PIECE_CLOSED = 3, /* the connection is over */
+	NETWORK_PIECE_CLOSED = 2, /* the connection is over; no transfer */
 };
 
 /* Head of a record of the ring buffer network_pieces: a transfer; its first bytes follow. */

@@ -133,20 +133,25 @@ static __always_inline bool network_is_multiple(u32 call)
 	return call == CALL_SENDMMSG || call == CALL_RECVMMSG || call == CALL_SENDFILE || call == CALL_SPLICE;
 }
 
-/* Counts a call, or one message of several, that ends now; returns the time. */
-static __always_inline u64 network_timed(struct network_record *record, struct task_struct *task, struct network_thread *thread, u32 operation)
+/* The message that has been counted was the call's only one, or the next one begins. */
+static __always_inline void network_next(struct task_struct *task, struct network_thread *thread, u64 now)
 {
-	u64 now = bpf_ktime_get_ns();
-
-	network_time(record, task, thread, now, operation);
 	if (!network_is_multiple(thread->call)) {
 		thread->since = 0;
-		return now;
+		return;
 	}
 	thread->messages += 1;
 	network_start(task, thread);
 	thread->since = now;
-	return now;
+}
+
+/* Counts a call, or one message of several, that ends now. */
+static __always_inline void network_timed(struct network_record *record, struct task_struct *task, struct network_thread *thread, u32 operation)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	network_time(record, task, thread, now, operation);
+	network_next(task, thread, now);
 }
 
 #endif

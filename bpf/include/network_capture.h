@@ -28,7 +28,7 @@ volatile const u32 capture_bytes;
 /* User space is woken when so many bytes wait; it looks on its own now and then. */
 volatile const u32 capture_wake = ~0U;
 
-/* 1 while it was woken and has not come yet. */
+/* 1 while it was woken and has not read all yet: it clears this when nothing is left, before it sleeps. */
 u32 capture_woken;
 
 struct capture_scratch {
@@ -55,12 +55,12 @@ struct capture_vector {
 	u64 length;
 };
 
-/* What a transfer was. */
+/* What a transfer was; its call and where the bytes are the thread knows. */
 struct capture_transfer {
 	struct sock *sk;
 	struct network_socket *socket;
-	struct network_source from;
-	u64 began, ended;
+	const struct network_thread *thread;
+	u64 ended;
 	u32 length;
 	u32 kind;
 };
@@ -105,13 +105,13 @@ static __always_inline void capture_source_of(struct network_source *from, struc
 {
 	u64 at = network_argument_1(saved), count = 0;
 
+	*from = (struct network_source){};
 	switch (call) {
 	case CALL_READ:
 	case CALL_WRITE:
 	case CALL_SENDTO:
 	case CALL_RECVFROM:
 		from->base = at;
-		from->count = 0;
 		return;
 	case CALL_READV:
 	case CALL_WRITEV:
@@ -138,7 +138,6 @@ static __noinline u32 capture_take(struct capture_scratch *scratch, const struct
 {
 	struct capture_vector vector = {};
 	u32 have = 0, n, i;
-
 	long err;
 
 	if (!from->base)
@@ -243,6 +242,8 @@ static __always_inline void capture_tell(struct network_piece *piece, u32 size, 
 	if (bpf_ringbuf_output(&network_pieces, piece, size, flags)) {
 		socket->lost = 1;
 		network_lost(NETWORK_LOST_PIECES);
+		if (flags == BPF_RB_FORCE_WAKEUP)
+			capture_woken = 0; /* nobody was */
 	} else {
 		socket->lost = 0;
 	}
@@ -250,6 +251,7 @@ static __always_inline void capture_tell(struct network_piece *piece, u32 size, 
 
 static __noinline int capture(struct capture_transfer *transfer)
 {
+	const struct network_thread *thread = transfer->thread;
 	struct network_socket *socket = transfer->socket;
 	struct capture_scratch *scratch;
 	u32 slot = capture_slot(transfer->sk, transfer->kind), want, taken;
@@ -262,7 +264,7 @@ static __noinline int capture(struct capture_transfer *transfer)
 	if (want > transfer->length)
 		want = transfer->length;
 	*(u64 *)scratch->data = 0;
-	taken = capture_take(scratch, &transfer->from, want);
+	taken = capture_take(scratch, &thread->source, want);
 	begins = taken >= 8 && capture_is_http1(scratch->data);
 	if (begins && !socket->protocol) {
 		socket->protocol = NETWORK_HTTP1;
@@ -275,12 +277,12 @@ static __noinline int capture(struct capture_transfer *transfer)
 		want = transfer->length;
 	/* Go's server reads the first byte of a request by itself, to see whether the client has gone. */
 	if ((begins || socket->tiny & (1 << transfer->kind)) && taken < want)
-		taken = capture_take(scratch, &transfer->from, want);
+		taken = capture_take(scratch, &thread->source, want);
 	if (transfer->length < CAPTURE_FIRST)
 		socket->tiny |= 1 << transfer->kind;
 	else
 		socket->tiny &= ~(1 << transfer->kind);
-	scratch->piece.began = transfer->began;
+	scratch->piece.began = thread->since;
 	scratch->piece.ended = transfer->ended;
 	scratch->piece.length = transfer->length;
 	scratch->piece.kind = transfer->kind;
@@ -289,29 +291,30 @@ static __noinline int capture(struct capture_transfer *transfer)
 	return 0;
 }
 
-/* Has what a socket transferred looked at; the source of what is not known is empty. */
-static __always_inline void capture_transfer(struct capture_transfer *transfer)
+/* A transfer was counted and timed: now its connection is looked at, and what it carried. */
+static __always_inline void capture_transfer(struct network_record *record, struct capture_transfer *transfer, s64 result, int flags)
 {
 	struct sock *sk = transfer->sk;
 
-	if (BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
+	network_look_at_rtt(record, sk, transfer->socket, transfer->ended);
+	if (!capture_bytes || result < 0 || flags & MSG_PEEK || BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
 		return;
 	if (!transfer->socket)
 		transfer->socket = network_socket_of(sk); /* it was met just now */
-	if (transfer->socket && (transfer->from.base || transfer->socket->protocol))
+	transfer->length = result;
+	if (transfer->socket && (transfer->thread->source.base || transfer->socket->protocol))
 		capture(transfer);
 }
 
-/* The connection's state says that nothing more comes. */
-static __noinline int capture_ends(struct sock *sk, struct network_socket *socket, u32 kind)
+/* The connection is over: nothing more comes. */
+static __noinline int capture_ends(struct sock *sk, struct network_socket *socket)
 {
-	struct network_piece piece = { .kind = kind };
+	struct network_piece piece = { .kind = NETWORK_PIECE_CLOSED };
 
 	piece.began = bpf_ktime_get_ns();
 	piece.ended = piece.began;
 	capture_tell(&piece, sizeof(piece), sk, socket);
-	if (kind == NETWORK_PIECE_CLOSED)
-		socket->protocol = NETWORK_UNKNOWN;
+	socket->protocol = NETWORK_UNKNOWN;
 	return 0;
 }
 

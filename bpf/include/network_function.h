@@ -7,44 +7,35 @@
 
 #include "network_capture.h"
 
-/* A function of its own, for its stack: what was moved is looked at. */
-static __noinline int moved_bytes(struct sock *sk, struct network_socket *socket, struct network_thread *thread, u64 length, u32 operation)
+/* The series of a datagram; the name of its message is the kernel's own copy here. */
+static __always_inline u32 moved_datagram(struct sock *sk, struct msghdr *message, u32 operation)
 {
-	struct capture_transfer transfer = {
-		.sk = sk, .socket = socket, .from = thread->source, .began = thread->since, .ended = bpf_ktime_get_ns(),
-		.length = length, .kind = operation,
-	};
+	void *pointer = message ? BPF_CORE_READ(message, msg_name) : 0;
+	struct network_sockaddr name = {};
+	struct network_peer peer = {};
 
-	capture_transfer(&transfer);
-	return 0;
+	if (pointer && !bpf_probe_read_kernel(&name, sizeof(name), pointer))
+		network_parse_peer(&peer, &name);
+	return network_flow(sk, &peer, network_datagram_role(sk, operation));
 }
 
-/* The name of a message is the kernel's own copy here. */
 static __always_inline int moved(struct socket *socket, struct msghdr *message, s64 result, u32 operation, int flags)
 {
+	struct capture_transfer transfer = { .sk = socket->sk, .kind = operation };
 	struct task_struct *task = network_task();
-	struct network_socket *remembered = 0;
-	struct network_sockaddr name = {};
 	struct network_record *record;
 	struct network_thread *thread;
-	struct network_peer peer = {};
 	struct sock *sk = socket->sk;
-	void *pointer;
-	u64 now;
 	u32 id;
 
 	if (!sk || network_is_outside(task) || network_is_no_transfer(result, flags))
 		return 0;
-	if (network_is_of_datagrams(sk)) {
-		if (flags & MSG_PEEK)
-			return 0;
-		pointer = message ? BPF_CORE_READ(message, msg_name) : 0;
-		if (pointer && !bpf_probe_read_kernel(&name, sizeof(name), pointer))
-			network_parse_peer(&peer, &name);
-		id = network_flow(sk, &peer, network_datagram_role(sk, operation));
-	} else {
-		id = network_series_for(sk, task, &remembered);
-	}
+	if (!network_is_of_datagrams(sk))
+		id = network_series_for(sk, task, &transfer.socket);
+	else if (flags & MSG_PEEK)
+		return 0;
+	else
+		id = moved_datagram(sk, message, operation);
 	record = network_record(id);
 	if (!record)
 		return 0;
@@ -52,11 +43,10 @@ static __always_inline int moved(struct socket *socket, struct msghdr *message, 
 	thread = network_thread_of(task);
 	if (!thread || !thread->since)
 		return 0;
-	now = bpf_ktime_get_ns();
-	network_time(record, task, thread, now, operation);
-	network_look_at_rtt(record, sk, remembered, now);
-	if (capture_bytes && result >= 0 && !(flags & MSG_PEEK))
-		moved_bytes(sk, remembered, thread, result, operation);
+	transfer.thread = thread;
+	transfer.ended = bpf_ktime_get_ns();
+	network_time(record, task, thread, transfer.ended, operation);
+	capture_transfer(record, &transfer, result, flags);
 	thread->since = 0;
 	return 0;
 }

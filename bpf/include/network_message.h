@@ -45,20 +45,17 @@ static __always_inline int transferred_datagram(struct sock *sk, struct task_str
 
 static __always_inline int transferred(struct sock *sk, s64 result, u32 operation, int flags)
 {
+	struct capture_transfer transfer = { .sk = sk, .kind = operation };
 	struct task_struct *task = network_task();
-	struct network_socket *socket = 0;
 	struct network_record *record;
 	struct network_thread *thread;
 	struct pt_regs *saved;
-	struct capture_transfer transfer = {};
-	u32 message;
-	u64 now;
 
 	if (network_is_outside(task) || network_is_no_transfer(result, flags))
 		return 0;
 	if (network_is_of_datagrams(sk))
 		return flags & MSG_PEEK ? 0 : transferred_datagram(sk, task, result, operation);
-	record = network_record(network_series_for(sk, task, &socket));
+	record = network_record(network_series_for(sk, task, &transfer.socket));
 	if (!record)
 		return 0;
 	network_add(record, flags & MSG_PEEK ? 0 : result, operation);
@@ -68,19 +65,13 @@ static __always_inline int transferred(struct sock *sk, s64 result, u32 operatio
 	saved = network_registers(task, thread);
 	if (!saved)
 		return 0;
-	transfer.began = thread->since;
-	message = thread->messages;
-	now = network_timed(record, task, thread, operation);
-	network_look_at_rtt(record, sk, socket, now);
-	if (!capture_bytes || result < 0 || flags & MSG_PEEK)
-		return 0;
-	transfer.sk = sk;
-	transfer.socket = socket;
-	transfer.ended = now;
-	transfer.length = result;
-	transfer.kind = operation;
-	capture_source_of(&transfer.from, saved, thread->call, message);
-	capture_transfer(&transfer);
+	if (capture_bytes)
+		capture_source_of(&thread->source, saved, thread->call, thread->messages);
+	transfer.thread = thread;
+	transfer.ended = bpf_ktime_get_ns();
+	network_time(record, task, thread, transfer.ended, operation);
+	capture_transfer(record, &transfer, result, flags);
+	network_next(task, thread, transfer.ended);
 	return 0;
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
@@ -118,6 +119,8 @@ type Network struct {
 	// read of them, a power of two.
 	Requests    bool
 	BufferBytes uint32
+	// Journal says which requests are told one by one; of its memory the engine decides.
+	Journal requests.JournalConfig
 }
 
 // Role says whose side of connections is observed.
@@ -133,10 +136,12 @@ const (
 // Hooks are what the engine calls. Each must return soon.
 type Hooks struct {
 	// Profiles takes what was seen in an interval, Metrics what was counted until
-	// its end. They own what they get, which is never empty; nil: nobody takes any.
+	// its end, and Logs what has happened. They own what they get, which is never empty;
+	// nil: nobody takes any.
 	Profiles func([]*model.Profile)
 	Metrics  func([]*model.Metrics)
-	// Held says how much memory the receiver of profiles and metrics holds; nil: none.
+	Logs     func([]*model.Logs)
+	// Held says how much memory the receivers of these hold; nil: none.
 	Held func() uint64
 	// Level is told when sampling is reduced or restored to keep to a limit: 0 is
 	// as configured, and cause says why.

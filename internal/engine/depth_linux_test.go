@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
@@ -21,11 +22,12 @@ import (
 // where there is room for them, and else cut at the far end, which the sample and the counter say.
 func TestDeepByTables(t *testing.T) {
 	needRoot(t)
+	guest.TakesLong(t)
 	descent := testbin.C(t, "testdata/descent.c")
 	work, share := time.Second, 0.9
 	switch {
-	case emulated: // making the unwind tables takes some seconds there
-		work, share = 8*time.Second, 0.2
+	case emulated: // the first look at a program takes long there
+		work, share = 3*time.Second, 0.5
 	case testbin.UnderRace:
 		share = 0.6
 	}
@@ -42,6 +44,7 @@ func TestDeepByTables(t *testing.T) {
 			config := configuration(2*time.Millisecond, process.Selector{Exe: descent})
 			config.OnCPU.KernelStacks, config.OnCPU.MaxDepth = false, c.max
 			e := begin(t, config)
+			e.tabled(descent, strconv.Itoa(c.calls), milliseconds(time.Minute))
 			p := launch(t, descent, strconv.Itoa(c.calls), milliseconds(work))
 			p.end()
 			e.end()

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
@@ -25,9 +26,7 @@ import (
 // says so, and that it takes the others when there are more descriptors.
 func TestFewDescriptors(t *testing.T) {
 	needRoot(t)
-	if emulated {
-		t.Skip("is the same on every kernel")
-	}
+	guest.SameOnEveryKernel(t)
 	online, err := kernel.OnlineCPUs("/sys")
 	require.NoError(t, err)
 	if len(online) < 2 {

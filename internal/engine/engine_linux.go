@@ -299,6 +299,7 @@ func (e *Engine) Shutdown() error {
 	e.work.run(func() {
 		for _, o := range e.running {
 			errs = append(errs, o.Drain())
+			e.narrate(o)
 		}
 	})
 	if e.symbols != nil {
@@ -307,6 +308,7 @@ func (e *Engine) Shutdown() error {
 	e.work.run(func() {
 		for _, o := range e.running {
 			e.report(o, now)
+			e.narrate(o) // what had to wait for the report
 		}
 	})
 	return errors.Join(append(errs, e.release())...)

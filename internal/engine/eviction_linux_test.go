@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
@@ -22,9 +23,7 @@ import (
 // give way, those of a program that runs all the while stay, and stacks are whole.
 func TestTablesAreEvicted(t *testing.T) {
 	needRoot(t)
-	if emulated {
-		t.Skip("is the same on every kernel, and making a table takes seconds there")
-	}
+	guest.SameOnEveryKernel(t)
 	many := testbin.C(t, "testdata/many.c")
 	dir := t.TempDir()
 	config := configuration(time.Millisecond, process.Selector{Exe: filepath.Join(dir, "*")})

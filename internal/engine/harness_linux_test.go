@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -176,6 +177,26 @@ func launch(t *testing.T, path string, args ...string) *program {
 	return p
 }
 
+// tabled lets the unwind tables of a program be made before the one is launched that is judged: on emulated CPUs making them
+// takes as long as it works. With these arguments the program runs for long. Its process is returned, 0 elsewhere.
+func (o *observed) tabled(path string, args ...string) (pid int) {
+	o.t.Helper()
+	if !emulated {
+		return 0
+	}
+	p := launch(o.t, path, args...)
+	require.Eventually(o.t, func() bool {
+		return slices.ContainsFunc(o.of(isPID(p.Process.Pid)), func(profile *model.Profile) bool {
+			return slices.ContainsFunc(profile.Samples, func(one model.Sample) bool {
+				return len(one.Frames) > 2 && (one.Error == model.StackWhole || one.Error == model.StackCut)
+			})
+		})
+	}, 30*time.Second, 100*time.Millisecond, "a report tells of stacks that tables led through")
+	require.NoError(o.t, p.Process.Kill())
+	require.Error(o.t, p.Wait(), "it was killed")
+	return p.Process.Pid
+}
+
 // end waits for it and returns the numbers that it printed.
 func (p *program) end() []time.Duration {
 	p.t.Helper()
@@ -193,8 +214,8 @@ func (p *program) end() []time.Duration {
 // dependsOnKernel skips what is the same on every kernel where the kernel is emulated: the tests would take too long there.
 func dependsOnKernel(t *testing.T, yes bool) {
 	t.Helper()
-	if emulated && !yes {
-		t.Skip("is the same on every kernel")
+	if !yes {
+		guest.SameOnEveryKernel(t)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
@@ -33,6 +34,7 @@ const apart = 4
 // the estimator, three of them in all, and shares within 3 %.
 func TestHoard(t *testing.T) {
 	needRoot(t)
+	guest.TakesLong(t)
 	hoard := testbin.C(t, "testdata/hoard.c")
 	path := copyFile(t, hoard, filepath.Join(t.TempDir(), "hoard"))
 	e := remembering(t, distance, false, process.Selector{Exe: path})

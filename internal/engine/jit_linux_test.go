@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
@@ -24,13 +25,12 @@ import (
 // time: compiled frames are named, and lead on to frames of the program, which has no frame pointers.
 func TestCompiledCode(t *testing.T) {
 	needRoot(t)
+	guest.SameOnEveryKernel(t)
 	jit := testbin.C(t, "testdata/jit.c")
-	used, caller, whole := 8*time.Second, "main work ", 0.98
+	const caller = "main work "
+	used, whole := 8*time.Second, 0.98
 	if testing.Short() { // of which the time until the unwind tables are made is a greater part
 		used, whole = 3*time.Second, 0.95
-	}
-	if emulated { // making the unwind tables takes some seconds there: until then no way leads from work to main
-		used, caller, whole = 8*time.Second, "work ", 0.2
 	}
 	for _, format := range []string{"map", "dump"} {
 		t.Run(format, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestCompiledCode(t *testing.T) {
 			t.Logf("%s; spent %v; lost %v; unnamed %v", got, spent, e.Stats().Lost, e.Stats().Unnamed)
 			for i, chain := range []string{"jit_outer jit_hot", "jit_outer jit_cold", "jit_outer_again jit_hot_again", "jit_outer_again jit_cold_again"} {
 				truth := spent[i].Seconds() / total.Seconds()
-				require.InDelta(t, truth, got.within(caller+chain), tolerance(0.04), "%s: %v", chain, got.stacks)
+				require.InDelta(t, truth, got.within(caller+chain), 0.04, "%s: %v", chain, got.stacks)
 			}
 			require.Greater(t, float64(got.errors[model.StackWhole])/float64(got.samples), whole, "stacks lead to the thread's first frame")
 			f := frameOf(profiles, "jit_hot")
@@ -57,18 +57,9 @@ func TestCompiledCode(t *testing.T) {
 				require.EqualValues(t, 4711, f.Lines[0].Line)
 			}
 			require.Zero(t, e.Stats().Unnamed["anonymous"]+e.Stats().Unnamed["not_in_code_map"])
-			if !emulated { // there a file may be looked for when the program has ended
-				require.Empty(t, e.Stats().SymbolErrors)
-			}
+			require.Empty(t, e.Stats().SymbolErrors)
 		})
 	}
-}
-
-func tolerance(exact float64) float64 {
-	if emulated {
-		return exact + 0.25 // the start of the program, and an emulated CPU stands still now and then
-	}
-	return exact
 }
 
 func perfMapOf(p *program) string { return fmt.Sprintf("/tmp/perf-%d.map", p.Process.Pid) }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
@@ -18,6 +19,7 @@ import (
 // TestLiveEnds holds that what a program has in use ends with it: when it runs another program, and when it exits.
 func TestLiveEnds(t *testing.T) {
 	needRoot(t)
+	guest.TakesLong(t)
 	path := copyFile(t, testbin.C(t, "testdata/changer.c"), filepath.Join(t.TempDir(), "changer"))
 	both := map[string][]int64{"before": nil, "after": nil}
 	e := remembering(t, 1, false, process.Selector{Exe: path})

@@ -17,15 +17,21 @@ var sides = map[Role]network.Role{BothRoles: network.NoRole, ClientRole: network
 // remembers of sockets.
 const socketShare = 4
 
+// journalShare is the part of the memory limit that may be taken by requests that wait to
+// be told one by one.
+const journalShare = 16
+
 func (e *Engine) startNetwork(loader *kernel.Loader, host host) (*running, []process.Selector, error) {
 	c := e.config.Network
 	if c == nil {
 		return nil, nil, nil
 	}
+	journal := c.Journal
+	journal.Bytes = e.config.MemoryBytes / journalShare
 	observer, err := network.Start(network.Config{
 		Only:     sides[c.Role],
 		MapBytes: e.tableShare(), SocketBytes: e.config.MemoryBytes / socketShare,
-		ResolveNAT: c.ResolveNAT, Requests: c.Requests, BufferBytes: c.BufferBytes,
+		ResolveNAT: c.ResolveNAT, Requests: c.Requests, BufferBytes: c.BufferBytes, Journal: journal,
 		SysRoot: e.sysRoot(), ProcRoot: e.procRoot(), Logger: e.logger,
 	}, loader, e.sharedMaps(), host)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
@@ -56,6 +57,7 @@ func hasAll(attributes, wanted []model.Attribute) bool {
 // sockets from before the start included, and that nothing is told of others.
 func TestNetwork(t *testing.T) {
 	needRoot(t)
+	guest.TakesLong(t)
 	const amount = 1<<20 + 7
 	n := nettest.New(t)
 	client, server, stranger := nettest.Start(t, n), nettest.Start(t, n), nettest.Start(t, n)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
@@ -24,10 +25,11 @@ var allocates = regexp.MustCompile("^$|(alloc|free)$")
 // and below functions whose return it awaits, stacks are as whole as anywhere.
 func TestProbed(t *testing.T) {
 	needRoot(t)
+	guest.TakesLong(t)
 	path := testbin.C(t, "testdata/allocating.c")
 	before, limit := "300", 0.01 // until unwind tables are made
 	if emulated {
-		before, limit = "6000", 0.2 // moments in which the kernel notes what it does take long there
+		before, limit = "3000", 0.2 // moments in which the kernel notes what it does take long there
 	}
 	callers := []string{"turn get", "turn get_zeros", "turn put"}
 	for name, plain := range map[string]bool{"by sessions": false, "by breakpoints at returns": true} {
@@ -35,6 +37,7 @@ func TestProbed(t *testing.T) {
 			config := configuration(time.Millisecond, process.Selector{Exe: path})
 			config.Memory = &Memory{ReportInterval: time.Second, Distance: 64 << 10, Live: true, plain: plain}
 			e := begin(t, config)
+			e.tabled(path, "60000", "2000")
 			p := launch(t, path, before, "2000")
 			p.end()
 			e.end()

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 )
 
@@ -93,6 +94,7 @@ func (e *Engine) drain(now time.Time) {
 			if err := o.Drain(); err != nil {
 				e.logger.Error("Reading what was observed", kindField(o.kind), zap.Error(err))
 			}
+			e.narrate(o)
 			e.lookAtTables(o, now)
 			o.drainDue = now.Add(o.DrainInterval())
 			o.drained = true
@@ -108,6 +110,19 @@ func (e *Engine) drain(now time.Time) {
 	e.subjects.drained()
 }
 
+// narrate hands over what has happened since the last drain.
+func (e *Engine) narrate(o *running) {
+	if narrator, ok := o.Observation.(observe.Narrator); ok {
+		e.tell(narrator.Logs())
+	}
+}
+
+func (e *Engine) tell(logs []*model.Logs) {
+	if e.hooks.Logs != nil && len(logs) > 0 {
+		e.hooks.Logs(logs)
+	}
+}
+
 func (e *Engine) report(o *running, now time.Time) {
 	found := o.Report(now)
 	if e.hooks.Profiles != nil && len(found.Profiles) > 0 {
@@ -116,6 +131,7 @@ func (e *Engine) report(o *running, now time.Time) {
 	if e.hooks.Metrics != nil && len(found.Metrics) > 0 {
 		e.hooks.Metrics(found.Metrics)
 	}
+	e.tell(found.Logs)
 }
 
 // keepToLimits makes all observations cheaper or dearer when the governor says

@@ -187,14 +187,15 @@ func TestForked(t *testing.T) {
 	e := begin(t, configuration(time.Millisecond, process.Selector{Exe: forker}))
 	time.Sleep(300 * time.Millisecond) // what is read of a host at the start
 	before, count, each := "300", 200, 5
-	if emulated { // making the unwind tables takes some seconds there
-		before, count, each = "4000", 50, 20
+	if emulated {
+		before, count, each = "2000", 50, 20
 	}
+	met := e.tabled(forker, "60000", "0", "0")
 	p := launch(t, forker, before, strconv.Itoa(count), strconv.Itoa(each))
 	require.Empty(t, p.end())
 	e.end()
 	children := add(e.of(func(who *model.Process) bool {
-		return who.Executable == forker && who.ID.PID != uint32(p.Process.Pid)
+		return who.Executable == forker && who.ID.PID != uint32(p.Process.Pid) && who.ID.PID != uint32(met)
 	}))
 	t.Logf("%d samples of %d children: %v, %v", children.samples, count, children.errors, children.stacks)
 	samples, working, allowed := 300, 0.6, 0.03 // of the end, when the memory is taken away
@@ -219,11 +220,12 @@ func TestGoGrows(t *testing.T) {
 	e := begin(t, configuration(time.Millisecond, process.Selector{Exe: path}))
 	work, whole := time.Second, 0.97
 	switch {
-	case emulated: // making the unwind tables takes some seconds there
-		work, whole = 8*time.Second, 0.3
+	case emulated: // the first look at a program takes long there
+		work, whole = 4*time.Second, 0.4
 	case testbin.UnderRace: // the first samples find no tables for longer
 		whole = 0.85
 	}
+	e.tabled(path, milliseconds(time.Minute))
 	p := launch(t, path, milliseconds(work))
 	require.Empty(t, p.end())
 	e.end()
@@ -249,9 +251,10 @@ func TestInTheKernel(t *testing.T) {
 	zeros := testbin.C(t, "testdata/zeros.c")
 	work := 2 * time.Second
 	if emulated {
-		work *= 3 // the engine starts there as slowly as the program
+		work *= 2 // the first look at a program takes long there
 	}
 	e := begin(t, configuration(2*time.Millisecond, process.Selector{Exe: zeros}))
+	e.tabled(zeros, milliseconds(time.Minute))
 	p := launch(t, zeros, milliseconds(work))
 	require.Empty(t, p.end())
 	e.end()

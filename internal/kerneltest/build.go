@@ -42,10 +42,7 @@ func buildInitramfs(ctx context.Context, o options, images []aptkernel.Image, ta
 		return fmt.Errorf("making the initramfs: %w", err)
 	}
 	defer f.Close()
-	a, err := newArchive(f)
-	if err != nil {
-		return err
-	}
+	a := newArchive(f)
 	if err := pack(ctx, o, a, work); err != nil {
 		return fmt.Errorf("making the initramfs: %w", err)
 	}

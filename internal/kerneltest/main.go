@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -59,6 +60,7 @@ type options struct {
 	count    int           // how often each test runs
 	jobs     int           // kernels at a time
 	timeout  time.Duration // of one boot
+	long     bool          // all tests on all kernels
 	verbose  bool
 }
 
@@ -85,11 +87,12 @@ func parseOptions(args []string) (options, error) {
 	count := fs.Int("count", 1, "how often each test runs, as for go test -count")
 	jobs := fs.Int("jobs", 2, "kernels at a time")
 	timeout := fs.Duration("timeout", 25*time.Minute, "of one boot; twelve minutes are usual where two boot at a time on two CPUs")
+	long := fs.Bool("long", false, "run all tests on the kernels between the oldest and the newest, too, not in short")
 	verbose := fs.Bool("v", false, "name every test")
 	if err := fs.Parse(args); err != nil {
 		return options{}, err
 	}
-	o := options{packages: existing(testedPackages), kernels: aptkernel.Kernels, run: *run, count: *count, jobs: *jobs, timeout: *timeout, verbose: *verbose}
+	o := options{packages: existing(testedPackages), kernels: aptkernel.Kernels, run: *run, count: *count, jobs: *jobs, timeout: *timeout, long: *long, verbose: *verbose}
 	if *packages != "" {
 		o.packages = strings.Split(*packages, ",")
 	}
@@ -116,6 +119,11 @@ func existing(packages []string) []string {
 		tests, err := filepath.Glob(filepath.Join(p, "*_test.go"))
 		return err != nil || len(tests) == 0
 	})
+}
+
+// inShort says that a kernel has tests that take long left to the oldest and the newest: it is between them.
+func (o options) inShort(k aptkernel.Kernel) bool {
+	return !o.long && k != aptkernel.Kernels[0] && k != aptkernel.Kernels[len(aptkernel.Kernels)-1]
 }
 
 // pick returns the kernels of these names.
@@ -154,7 +162,7 @@ func matrix(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	initrd := filepath.Join(o.dir, "initramfs.gz")
+	initrd := filepath.Join(o.dir, "initramfs")
 	if err := buildInitramfs(ctx, o, images, initrd); err != nil {
 		return err
 	}
@@ -180,6 +188,20 @@ func fetch(ctx context.Context, o options) ([]aptkernel.Image, error) {
 	return images, nil
 }
 
+// longestFirst puts kernels that are not tested in short first, so that none of them runs alone at the end.
+func (o options) longestFirst(images []aptkernel.Image) []aptkernel.Image {
+	return slices.SortedStableFunc(slices.Values(images), func(a, b aptkernel.Image) int {
+		return cmp.Compare(number(o.inShort(a.Kernel)), number(o.inShort(b.Kernel)))
+	})
+}
+
+func number(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
 // bootAll boots the kernels, some at a time, prints each report as a whole, and returns the names of those that failed.
 func bootAll(ctx context.Context, o options, images []aptkernel.Image, initrd string) []string {
 	var (
@@ -188,7 +210,7 @@ func bootAll(ctx context.Context, o options, images []aptkernel.Image, initrd st
 		bad   []string
 		slots = make(chan struct{}, o.jobs)
 	)
-	for _, img := range images {
+	for _, img := range o.longestFirst(images) {
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()

@@ -26,11 +26,15 @@ import (
 // other CPU has just replaced (fixed by its commits deba78709ae8 and cb62bd15e14e), which ends in an int3 or a call of
 // nothing wherever the kernel patches its code: attaching an empty program to sched_exit_tp or finish_task_switch again and
 // again does within seconds.
-func qemuArgs(kernel, initrd string) []string {
+func qemuArgs(kernel, initrd string, inShort bool) []string {
+	line := "console=ttyS0 quiet panic=-1 no_timer_check"
+	if inShort {
+		line += " " + guest.ArgsEnv + "=-test.short"
+	}
 	return []string{
-		"-accel", "tcg,thread=single", "-cpu", "max", "-m", "1G", "-smp", "2",
+		"-accel", "tcg,thread=single", "-cpu", "max", "-m", "1536M", "-smp", "2",
 		"-nographic", "-no-reboot", "-nodefaults", "-serial", "stdio", "-nic", "none",
-		"-kernel", kernel, "-initrd", initrd, "-append", "console=ttyS0 quiet panic=-1 no_timer_check",
+		"-kernel", kernel, "-initrd", initrd, "-append", line,
 	}
 }
 
@@ -60,7 +64,7 @@ func bootOnce(ctx context.Context, o options, img aptkernel.Image, initrd string
 	}
 	defer console.Close()
 
-	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", qemuArgs(img.Path, initrd)...)
+	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", qemuArgs(img.Path, initrd, o.inShort(img.Kernel))...)
 	cmd.WaitDelay = 5 * time.Second
 	var stderr strings.Builder
 	cmd.Stderr = &stderr

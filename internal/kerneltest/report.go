@@ -45,8 +45,11 @@ func reportPackage(w io.Writer, p *guest.PackageResult, verbose bool) {
 			fmt.Fprintf(w, "    %s %s\n", t.Status, t.Name)
 			printLines(w, t.Output)
 		case golog.Passed:
-			if verbose {
-				fmt.Fprintf(w, "    passed  %s\n", t.Name)
+			if t.Again {
+				fmt.Fprintf(w, "    passed when it ran once more: %s; at first:\n", t.Name)
+				printLines(w, t.Output)
+			} else if verbose {
+				fmt.Fprintf(w, "    passed  %s in %s\n", t.Name, t.Took)
 			}
 		}
 	}

@@ -2,12 +2,16 @@
 
 package model
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Findings are what an observation has seen in an interval.
 type Findings struct {
 	Profiles []*Profile
 	Metrics  []*Metrics
+	Logs     []*Logs
 }
 
 // Instrument says how the points of a metric are to be read.
@@ -70,7 +74,7 @@ type Histogram struct {
 	Buckets []uint64
 }
 
-// Attribute is a key with a string, an integer or a boolean.
+// Attribute is a key with a string, an integer, a number or a boolean.
 type Attribute struct {
 	Key   string
 	Value AttributeValue
@@ -79,9 +83,13 @@ type Attribute struct {
 // AttributeValue is a comparable value of an attribute.
 type AttributeValue struct {
 	Text string
+	// Int is an integer or boolean, or the bits of a number.
 	Int  int64
 	Type AttributeType
 }
+
+// Float is the value of a number.
+func (v AttributeValue) Float() float64 { return math.Float64frombits(uint64(v.Int)) }
 
 // AttributeType says which field of an [AttributeValue] counts.
 type AttributeType uint8
@@ -91,6 +99,7 @@ const (
 	TextAttribute AttributeType = iota
 	IntAttribute
 	BoolAttribute
+	FloatAttribute
 )
 
 // Text returns a string attribute.
@@ -101,6 +110,11 @@ func Text(key, value string) Attribute {
 // Int returns an integer attribute.
 func Int(key string, value int64) Attribute {
 	return Attribute{Key: key, Value: AttributeValue{Int: value, Type: IntAttribute}}
+}
+
+// Float returns an attribute that is a number.
+func Float(key string, value float64) Attribute {
+	return Attribute{Key: key, Value: AttributeValue{Int: int64(math.Float64bits(value)), Type: FloatAttribute}}
 }
 
 // Bool returns a boolean attribute.

@@ -77,6 +77,14 @@ type Follower interface {
 	Over(id model.ProcessID, now uint32)
 }
 
+// Narrator is an observation that tells events as they happen, not with its reports
+// alone.
+type Narrator interface {
+	// Logs returns what has happened since the last call. It is called after each Drain,
+	// from the same goroutine.
+	Logs() []*model.Logs
+}
+
 // Partial is an observation that may start on some of the CPUs alone.
 type Partial interface {
 	// LeftOut says why CPUs are not observed since the start, or nil. CPUsChanged

@@ -6,6 +6,6 @@
 // conventions whose schema URL it sets.
 //
 // [Builder] makes OTLP profiles of model profiles, [MetricsBuilder] OTLP metrics
-// of model metrics; [Fold] walks OTLP profiles of any origin and resolves their
+// of model metrics and [LogsBuilder] OTLP logs of model logs; [Fold] walks OTLP profiles of any origin and resolves their
 // dictionary.
 package pdata

@@ -92,6 +92,8 @@ func putAttributes(out pcommon.Map, attributes []model.Attribute) int {
 			out.PutInt(a.Key, a.Value.Int)
 		case model.BoolAttribute:
 			out.PutBool(a.Key, a.Value.Int != 0)
+		case model.FloatAttribute:
+			out.PutDouble(a.Key, a.Value.Float())
 		}
 	}
 	return size

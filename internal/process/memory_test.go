@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
@@ -30,6 +31,7 @@ func readOf(table *Table, id model.ProcessID, n int) {
 
 // TestBytes compares the estimate with what the runtime allocated.
 func TestBytes(t *testing.T) {
+	guest.SameOnEveryKernel(t)
 	const count = 5000
 	fill := func(table *Table, each func(id model.ProcessID)) {
 		for n := uint32(1); n <= count; n++ {

@@ -124,7 +124,8 @@ func (p procFS) read(pid uint32, netns bool) (*reading, error) {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	var r *reading
-	// An exec while the files are read would mix two programs: read again.
+	// An exec while the files are read would mix two programs: read again. Of a process that runs one after the other nothing
+	// can be said yet.
 	for range 3 {
 		if r, err = p.readOnce(dir, pid, netns, *buffer); err != nil {
 			return nil, err
@@ -134,9 +135,10 @@ func (p procFS) read(pid uint32, netns bool) (*reading, error) {
 			return nil, err
 		}
 		if s.image == r.image {
-			break
+			return r, nil
 		}
 	}
+	r.executing = true
 	return r, nil
 }
 

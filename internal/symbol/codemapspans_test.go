@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 )
 
 func all(c *codeSpans) (list []codeSpan) {
@@ -39,6 +41,7 @@ func TestCodeSpansReplaceWhatTheyOverlap(t *testing.T) {
 
 // TestCodeSpansAgainstAList compares with a list that is searched from its end, over many blocks.
 func TestCodeSpansAgainstAList(t *testing.T) {
+	guest.SameOnEveryKernel(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	for name, next := range map[string]func(i int) codeSpan{
 		"anywhere":  func(int) codeSpan { return codeSpan{start: random.Uint64N(200_000), size: 1 + random.Uint32N(60)} },

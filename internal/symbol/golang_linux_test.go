@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/debuginfo"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
@@ -251,6 +252,7 @@ func openFile(t testing.TB, s *Symbolizer, path string) (*binary, *region) {
 
 // TestGoInnermost compares addresses all over this very program with what the runtime says of them, which is the innermost function.
 func TestGoInnermost(t *testing.T) {
+	guest.SameOnEveryKernel(t)
 	s := plainSymbolizer(t, Config{})
 	exe, err := os.Executable()
 	require.NoError(t, err)

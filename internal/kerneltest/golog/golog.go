@@ -29,6 +29,8 @@ const (
 type Test struct {
 	Name   string // as in the log, subtests with slashes
 	Status Status
+	Again  bool     // failed at first, and passed when it ran once more
+	Took   string   // as in the log, such as 1.23s; empty when it did not end
 	Output []string // its lines, without indentation; at most the last 200
 }
 
@@ -42,7 +44,7 @@ type Log struct {
 
 var (
 	startLine = regexp.MustCompile(`^=== (RUN|CONT|NAME|PAUSE) +(\S+)$`)
-	endLine   = regexp.MustCompile(`^ *--- (PASS|FAIL|SKIP): (\S+) \([0-9.]+s\)$`)
+	endLine   = regexp.MustCompile(`^ *--- (PASS|FAIL|SKIP): (\S+) \(([0-9.]+s)\)$`)
 )
 
 // Add takes one line, without its line feed; a carriage return at the end is dropped.
@@ -53,7 +55,7 @@ func (l *Log) Add(line string) {
 		return
 	}
 	if m := endLine.FindStringSubmatch(line); m != nil {
-		l.end(m[2], Status(m[1]))
+		l.end(m[2], Status(m[1]), m[3])
 		return
 	}
 	if t := l.current; t != nil {
@@ -64,12 +66,12 @@ func (l *Log) Add(line string) {
 }
 
 // end records how a test ended. What follows a failed test may still be its own: a panic prints its trace after it.
-func (l *Log) end(name string, status Status) {
+func (l *Log) end(name string, status Status, took string) {
 	t := l.test(name)
 	if t == nil {
 		return
 	}
-	t.Status = status
+	t.Status, t.Took = status, took
 	if status != Failed {
 		l.current = nil
 	}
@@ -98,6 +100,33 @@ func (l *Log) test(name string) *Test {
 	l.byName[name] = t
 	l.Tests = append(l.Tests, t)
 	return t
+}
+
+// Failures returns the names of the tests that failed, without subtests; whole says that all others came to their end.
+func (l *Log) Failures() (names []string, whole bool) {
+	for _, t := range l.Tests {
+		switch {
+		case t.Status == Unfinished:
+			return nil, false
+		case t.Status == Failed && !strings.Contains(t.Name, "/"):
+			names = append(names, t.Name)
+		}
+	}
+	return names, true
+}
+
+// Amend takes the results of tests that ran once more, after they had failed.
+func (l *Log) Amend(again *Log) {
+	for _, t := range again.Tests {
+		first := l.byName[t.Name]
+		switch {
+		case first == nil || first.Status != Failed:
+		case t.Status == Passed:
+			first.Status, first.Again = Passed, true
+		default:
+			first.Output = append(first.Output, append([]string{"and once more:"}, t.Output...)...)
+		}
+	}
 }
 
 // Count returns how many tests ended with a status.

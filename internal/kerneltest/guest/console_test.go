@@ -5,6 +5,7 @@ package guest
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -60,6 +61,24 @@ func TestConsoleOfBadRuns(t *testing.T) {
 			require.NoError(t, err)
 			require.False(t, res.OK(1))
 		})
+	}
+}
+
+// TestConsoleAgain holds that a package is as its second run says of the tests that failed in the first.
+func TestConsoleAgain(t *testing.T) {
+	for exit, ok := range map[int]bool{0: true, 1: false} {
+		var b bytes.Buffer
+		require.NoError(t, AnnounceKernel(&b, "6.1"))
+		require.NoError(t, AnnounceBegin(&b, "internal/kernel"))
+		b.WriteString("=== RUN   TestA\n    a.go:1: too late\n--- FAIL: TestA (0.00s)\n=== RUN   TestB\n--- PASS: TestB (0.00s)\nFAIL\n")
+		require.NoError(t, AnnounceAgain(&b, "internal/kernel"))
+		fmt.Fprintf(&b, "=== RUN   TestA\n--- %s: TestA (0.00s)\n", map[bool]string{true: "PASS", false: "FAIL"}[ok])
+		require.NoError(t, AnnounceEnd(&b, "internal/kernel", exit))
+		require.NoError(t, AnnounceResult(&b, 1, 0))
+		res, err := ReadConsole(&b, func() {})
+		require.NoError(t, err)
+		require.Equal(t, ok, res.OK(1))
+		require.Equal(t, ok, res.Packages[0].Log.Tests[0].Again)
 	}
 }
 

@@ -13,11 +13,16 @@ const (
 	ModulesPath  = "/modules" // a folder for each kernel's release, with modules in the order of loading
 )
 
+// ArgsEnv names the environment variable by which one boot has more arguments for its test binaries, parted by blanks. It is
+// given on the kernel's command line, of which the kernel hands what it does not know to init.
+const ArgsEnv = "KERNELTEST_ARGS"
+
 // Lines that init prints, each at the start of a line of the console.
 const (
 	prefix     = "KERNELTEST "
 	markKernel = prefix + "KERNEL " // then the release, as of uname -r
 	markBegin  = prefix + "BEGIN "  // then the package
+	markAgain  = prefix + "AGAIN "  // then the package: its failed tests run once more
 	markEnd    = prefix + "END "    // then the package and exit=CODE
 	markResult = prefix + "RESULT " // then ok=N failed=N, packages
 )

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
@@ -207,6 +208,7 @@ func TestGone(t *testing.T) {
 // TestCost prints what a pair of malloc and free costs a program, by who observes it. Breakpoints are dear in virtual
 // machines, most of all in nested ones.
 func TestCost(t *testing.T) {
+	guest.SameOnEveryKernel(t)
 	for _, c := range []struct {
 		name     string
 		distance uint64

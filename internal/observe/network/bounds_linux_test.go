@@ -12,12 +12,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 )
 
 // TestOverflow holds that peers beyond the bound are told together, that nothing of
 // what they did is lost, and that their places are given to others when they leave.
 func TestOverflow(t *testing.T) {
+	guest.SameOnEveryKernel(t)
 	const peers = 300
 	small := config()
 	small.MapBytes = 0
@@ -51,6 +53,7 @@ func TestOverflow(t *testing.T) {
 // TestChurn holds that connections which are closed at once are all counted, on both
 // sides.
 func TestChurn(t *testing.T) {
+	guest.TakesLong(t)
 	const times = 2000
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
@@ -136,6 +139,7 @@ func TestPassedOn(t *testing.T) {
 // TestMoreSocketsThanAreRemembered holds that what is done with sockets beyond the bound
 // is counted all the same, and that their number is.
 func TestMoreSocketsThanAreRemembered(t *testing.T) {
+	guest.SameOnEveryKernel(t)
 	const connections, refused = 2 * minSockets, 50
 	small := config()
 	small.SocketBytes = 0
@@ -164,6 +168,7 @@ func TestMoreSocketsThanAreRemembered(t *testing.T) {
 
 // TestPortsOfDatagramsLeaveRoom holds that who listens is known however many ports datagrams were received on before.
 func TestPortsOfDatagramsLeaveRoom(t *testing.T) {
+	guest.SameOnEveryKernel(t)
 	const ports, room = 3 * minSeries, minSeries
 	small := config()
 	small.MapBytes = 0

@@ -15,7 +15,6 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
@@ -44,10 +43,13 @@ const pieceBytes = int(unsafe.Sizeof(piece{}))
 
 // capture follows what connections carry.
 type capture struct {
-	reader *ringbuf.Reader
-	woken  *ebpf.Variable
+	ring   *ring
 	places *shared[place]
 	totals *requests.Totals
+	// journal is nil where no request is told by itself.
+	journal *requests.Journal
+	// wall converts CLOCK_MONOTONIC, in ns, as of the last look.
+	wall func(ns int64) time.Time
 
 	protocols []l7.Protocol
 	sink      l7.Sink
@@ -60,9 +62,10 @@ type capture struct {
 	crowded uint64 // pieces of connections that were too many
 	// told is what was counted until the last look, held the memory of connections as of
 	// the last sweep.
-	told  []atomic.Uint64
-	held  atomic.Uint64
-	ended sync.WaitGroup
+	told    []atomic.Uint64
+	held    atomic.Uint64
+	closing chan struct{}
+	ended   sync.WaitGroup
 }
 
 // captureReasons are why requests are told incompletely, or not.
@@ -71,6 +74,7 @@ var captureReasons = [...]struct {
 	told bool
 	of   func(*capture) uint64
 }{
+	{"buffer_unread", false, func(c *capture) uint64 { return c.ring.failures.Load() }},
 	{"connections_full", false, func(c *capture) uint64 { return c.crowded }},
 	{"request_invalid", false, func(c *capture) uint64 { return c.stats.Invalid }},
 	{"request_pipelined", false, func(c *capture) uint64 { return c.stats.Unkept }},
@@ -79,6 +83,12 @@ var captureReasons = [...]struct {
 	{"request_series_full", true, func(c *capture) uint64 {
 		_, overflown := c.totals.Exchanges()
 		return overflown
+	}},
+	{"request_logs_full", false, func(c *capture) uint64 {
+		if c.journal == nil {
+			return 0
+		}
+		return c.journal.Lost()
 	}},
 }
 
@@ -111,46 +121,54 @@ type stream struct {
 }
 
 // startCapture begins to read what programs tell of connections.
-func startCapture(coll *ebpf.Collection, places *shared[place]) (*capture, error) {
-	reader, err := ringbuf.NewReader(coll.Maps[bindings.NetworkMapNetworkPieces])
+func startCapture(config Config, coll *ebpf.Collection, places *shared[place]) (*capture, error) {
+	ring, err := openRing(coll)
 	if err != nil {
-		return nil, fmt.Errorf("opening the ring buffer of what connections carry: %w", err)
+		return nil, err
 	}
-	c := &capture{
-		reader: reader, woken: coll.Variables[bindings.NetworkVarCaptureWoken], places: places,
-		totals: requests.NewTotals(), streams: map[streamID]*stream{}, swept: time.Now(),
-		told:      make([]atomic.Uint64, len(captureReasons)),
-		protocols: []l7.Protocol{http1.New(nil, nil)},
-	}
-	c.sink = l7.Sink{Limits: l7.DefaultLimits(), Stats: &c.stats, Exchange: c.exchange}
+	c := newCapture(config, ring, places)
 	c.ended.Go(c.run)
 	return c, nil
 }
 
+func newCapture(config Config, ring *ring, places *shared[place]) *capture {
+	c := &capture{
+		ring: ring, places: places,
+		totals: requests.NewTotals(), streams: map[streamID]*stream{}, swept: time.Now(),
+		told: make([]atomic.Uint64, len(captureReasons)), closing: make(chan struct{}),
+	}
+	var fields []string
+	if config.Journal.Tells() {
+		c.journal = requests.NewJournal(config.Journal)
+		fields = requests.Fields()
+	}
+	c.protocols = []l7.Protocol{http1.New(fields, nil)}
+	c.sink = l7.Sink{Limits: l7.DefaultLimits(), Stats: &c.stats, Exchange: c.exchange}
+	return c
+}
+
 // close ends the reader and waits for it.
 func (c *capture) close() error {
-	err := c.reader.Close()
+	close(c.closing)
+	err := c.ring.Close()
 	c.ended.Wait()
 	return err
 }
 
-// run reads until the reader is closed.
+// run looks until the ring is closed. What goes wrong is counted and told with the
+// next Drain; then it looks again.
 func (c *capture) run() {
-	var record ringbuf.Record
 	for {
-		c.reader.SetDeadline(time.Now().Add(lookInterval))
-		err := c.woken.Set(uint32(0))
-		var now unix.Timespec
-		for err == nil {
-			if err = c.reader.ReadInto(&record); err == nil {
-				c.waiting.add(record.RawSample)
+		switch err := c.look(); {
+		case errors.Is(err, os.ErrClosed):
+			return
+		case err != nil:
+			c.ring.fail(err)
+			select {
+			case <-c.closing:
+				return
+			case <-time.After(lookInterval):
 			}
-		}
-		if failed := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); failed == nil {
-			c.waiting.take(uint64(now.Nano()), c.record)
-		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			return // it was closed
 		}
 		for i, reason := range captureReasons {
 			c.told[i].Store(reason.of(c))
@@ -160,6 +178,21 @@ func (c *capture) run() {
 			c.sweep()
 		}
 	}
+}
+
+// look takes what is written within an interval and hands over what is in order.
+func (c *capture) look() error {
+	if err := c.ring.look(time.Now().Add(lookInterval), c.waiting.add); err != nil {
+		return err
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return fmt.Errorf("reading CLOCK_MONOTONIC: %w", err)
+	}
+	zero := time.Now().Add(-time.Duration(now.Nano()))
+	c.wall = func(ns int64) time.Time { return zero.Add(time.Duration(ns)) }
+	c.waiting.take(uint64(now.Nano()), c.record)
+	return nil
 }
 
 // record takes what one transfer left.
@@ -224,18 +257,38 @@ func (c *capture) whom(p *piece) requests.Whom {
 	if at.Generation != p.Generation {
 		return requests.Whom{} // it is another's by now
 	}
-	whom := requests.Whom{Subject: observe.SubjectKey{PID: at.Key.Pid, StartBoottime: at.Key.StartBoottime, ExecID: at.Key.ExecId}}
-	if Role(at.Key.Role) == Client {
-		whom.Server = netip.AddrPortFrom(addressOf(at.Key.Family, at.Key.Address), at.Key.Port)
+	return requests.Whom{
+		Subject: observe.SubjectKey{PID: at.Key.Pid, StartBoottime: at.Key.StartBoottime, ExecID: at.Key.ExecId},
+		Peer:    netip.AddrPortFrom(addressOf(at.Key.Family, at.Key.Address), at.Key.Port),
+		Series:  p.Series, Generation: p.Generation,
 	}
-	return whom
 }
 
 // exchange takes a request and its response.
 func (c *capture) exchange(e *l7.Exchange) {
-	if c.current.whom.Subject != (observe.SubjectKey{}) {
-		c.totals.Add(c.current.whom, e)
+	whom := c.current.whom
+	if whom.Subject == (observe.SubjectKey{}) {
+		return
 	}
+	if route, counted := c.totals.Add(whom, e); counted && c.journal != nil {
+		c.journal.Add(whom, e, route, c.wall)
+	}
+}
+
+// takeTop returns the requests that took longest since the last call.
+func (c *capture) takeTop() map[requests.Reason][]*requests.Request {
+	if c.journal == nil {
+		return nil
+	}
+	return c.journal.TakeTop()
+}
+
+// waitingBytes is the memory of requests that wait to be told one by one.
+func (c *capture) waitingBytes() uint64 {
+	if c.journal == nil {
+		return 0
+	}
+	return c.journal.Bytes()
 }
 
 func (c *capture) forget(id streamID, s *stream) {

@@ -2,7 +2,11 @@
 
 package network
 
-import "go.uber.org/zap"
+import (
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
+)
 
 // Role is a side of a connection.
 type Role uint8
@@ -27,6 +31,8 @@ type Config struct {
 	Requests bool
 	// BufferBytes is the size of the ring buffer for them, a power of two.
 	BufferBytes uint32
+	// Journal says which requests are told one by one.
+	Journal requests.JournalConfig
 	// SysRoot is where the host's sysfs is mounted, ProcRoot its procfs.
 	SysRoot, ProcRoot string
 	// Logger is warned of peers whose addresses could not be resolved.

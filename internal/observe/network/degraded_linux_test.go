@@ -11,12 +11,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 )
 
 // TestWithoutSystemCalls holds that bytes, handshakes and connections are told where the tracepoints of system calls cannot
 // be had, and that it is said what is not.
 func TestWithoutSystemCalls(t *testing.T) {
+	guest.TakesLong(t)
 	runEachWay(t, func(t *testing.T, by *way) {
 		c := config()
 		c.SysRoot = t.TempDir()

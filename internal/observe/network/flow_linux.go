@@ -93,6 +93,11 @@ func (p *peer) attributes() []model.Attribute {
 	if name, ok := roleNames[p.role]; ok {
 		list = append(list, model.Text("ebpf.role", name))
 	}
+	return p.appendOther(list)
+}
+
+// appendOther appends who is at the other end, and how it is reached.
+func (p *peer) appendOther(list []model.Attribute) []model.Attribute {
 	if name, ok := transportNames[p.transport]; ok {
 		list = append(list, model.Text("network.transport", name))
 	}

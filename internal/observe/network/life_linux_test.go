@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
@@ -68,6 +69,7 @@ func TestOpenConnections(t *testing.T) {
 // TestWalksEnd holds that sockets from before the start are not looked for again once all who have one were decided
 // upon, and are while somebody was not.
 func TestWalksEnd(t *testing.T) {
+	guest.TakesLong(t)
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, unix.Close(socket)) }()

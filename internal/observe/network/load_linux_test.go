@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 )
 
@@ -125,6 +126,7 @@ func TestPeersOfOneCall(t *testing.T) {
 // TestConnectionsThatWait holds that a server learns whose connections are that have waited for it, all of them at once
 // and more than there are places for series.
 func TestConnectionsThatWait(t *testing.T) {
+	guest.TakesLong(t)
 	const waiting = 1000
 	small := config()
 	small.MapBytes = 0
@@ -141,6 +143,7 @@ func TestConnectionsThatWait(t *testing.T) {
 // TestNoRoomForListeners holds that sockets that listen and find no place are counted, and that what is done with their
 // connections is told.
 func TestNoRoomForListeners(t *testing.T) {
+	guest.SameOnEveryKernel(t)
 	small := config()
 	small.MapBytes = 0
 	w := watch(t, small, nil)
@@ -159,6 +162,7 @@ func TestNoRoomForListeners(t *testing.T) {
 
 // TestNoRoomForCounts holds that failures that find no place are counted as lost, each.
 func TestNoRoomForCounts(t *testing.T) {
+	guest.SameOnEveryKernel(t)
 	const refused = 5
 	small := config()
 	small.MapBytes = 0

@@ -160,7 +160,7 @@ func TestOnlyOneRole(t *testing.T) {
 		f.members[0].counted.Sent = 1 + uint64(role)
 		o.flows[f.peer] = f
 	}
-	told := table{owners: map[resource]*owner{{}: o}}
+	told := table{owners: map[model.Resource]*owner{{}: o}}
 	for only, want := range map[Role]int64{NoRole: 1 + 2 + 3, Client: 1 + 2, Server: 1 + 3} {
 		var sum int64
 		for _, m := range told.metrics(time.Now(), nil, only) {

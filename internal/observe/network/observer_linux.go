@@ -59,7 +59,10 @@ type Observer struct {
 	threads atomic.Uint64 // of the host: of so many something may be remembered
 }
 
-var _ observe.Observation = (*Observer)(nil)
+var (
+	_ observe.Observation = (*Observer)(nil)
+	_ observe.Narrator    = (*Observer)(nil)
+)
 
 // Start loads the programs and observes from then on. shared are the maps of
 // process.bpf.c.
@@ -107,7 +110,7 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 		}
 	}
 	if config.Requests {
-		if o.capture, err = startCapture(o.coll, &o.table.places); err != nil {
+		if o.capture, err = startCapture(config, o.coll, &o.table.places); err != nil {
 			return nil, err
 		}
 	}
@@ -128,6 +131,7 @@ func (o *Observer) Drain() error {
 	o.failed = nil
 	if o.capture != nil {
 		o.nameRequests()
+		failed = errors.Join(failed, o.capture.ring.failure())
 	}
 	return errors.Join(failed, o.measureSkew(), o.coll.Variables[bindings.NetworkVarEpoch].Set(o.epoch), o.adopt(), o.table.discover(), o.readLosses(), o.countThreads())
 }
@@ -234,7 +238,10 @@ func (o *Observer) Report(until time.Time) model.Findings {
 	}
 	o.tellUnresolved()
 	if o.capture != nil {
+		top := o.capture.takeTop()
 		o.nameRequests()
+		found.Logs = o.tellTop(top, until)
+		o.failed = errors.Join(o.failed, o.capture.totals.LeaveOut(o.table.staysQuiet))
 		found.Metrics = append(found.Metrics, o.capture.totals.Metrics(until, requestRoles[o.config.Only])...)
 	}
 	return found
@@ -341,7 +348,7 @@ func (o *Observer) MapBytes() uint64 {
 func (o *Observer) HeldBytes() uint64 {
 	held := o.table.held.Load()
 	if o.capture != nil {
-		held += o.capture.held.Load()
+		held += o.capture.held.Load() + o.capture.waitingBytes()
 	}
 	return held
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/observetest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
@@ -61,6 +61,7 @@ func TestForked(t *testing.T) {
 // TestLeavesTheScope holds that a process that leaves the scope is told no more, though its sockets are open: whether
 // the kernel has asked about it since or not. The other side is told on.
 func TestLeavesTheScope(t *testing.T) {
+	guest.SameOnEveryKernel(t)
 	eachWayAnew(t, func(t *testing.T, start func() *watching) {
 		w := start()
 		host := w.table.host.(*observetest.Host)
@@ -98,6 +99,7 @@ func TestLeavesTheScope(t *testing.T) {
 
 // TestLastCountsAreTold holds that what is counted while a series is taken back is told.
 func TestLastCountsAreTold(t *testing.T) {
+	guest.SameOnEveryKernel(t)
 	w := watch(t, config(), nil)
 	_, from, to := pair(t)
 	nettest.Carry(from, nettest.Transfer{How: "write", Bytes: 100}, to, nettest.Transfer{How: "read", Bytes: 100})
@@ -121,23 +123,4 @@ func TestLastCountsAreTold(t *testing.T) {
 	require.NotContains(t, w.table.live, id)
 	w.report()
 	require.Empty(t, w.points(from.Program(), "ebpf.network.io"))
-}
-
-// TestResources holds that two programs are one resource only where the same is told of both.
-func TestResources(t *testing.T) {
-	one := func(change func(*model.Process)) resource {
-		p := &model.Process{ID: model.ProcessID{PID: 7, StartTicks: 8}, Comm: "sh", Executable: "/bin/sh", Attributes: map[string]string{"a": "1", "b": "2"}}
-		change(p)
-		return resourceOf(p)
-	}
-	same := one(func(*model.Process) {})
-	require.Equal(t, same, one(func(p *model.Process) { p.Arguments = []string{"again"} }))
-	for _, change := range []func(*model.Process){
-		func(p *model.Process) { p.ID.StartTicks = 9 }, func(p *model.Process) { p.Executable = "/usr/bin/sh" },
-		func(p *model.Process) { p.ServiceName = "shop" }, func(p *model.Process) { p.ContainerID = "c" },
-		func(p *model.Process) { p.Attributes["a"] = "2" }, func(p *model.Process) { p.Executable, p.Comm = "", "bash" },
-	} {
-		require.NotEqual(t, same, one(change))
-	}
-	require.Equal(t, resource{}, resourceOf(nil))
 }

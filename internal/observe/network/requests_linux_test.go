@@ -60,10 +60,11 @@ func (w *watching) requestPoints(name string) map[string]*model.Histogram {
 	return points
 }
 
-// settle waits until what was written to the ring buffer was read, and reports.
+// settle waits until what was written to the ring buffer was read, reads what was lost, and reports.
 func (w *watching) settle() {
+	w.t.Helper()
 	time.Sleep(6 * lookInterval)
-	w.last = w.Report(time.Now())
+	w.report()
 }
 
 // asked is what a client asked for, and what it saw itself.
@@ -145,12 +146,8 @@ func TestRequestsAreTold(t *testing.T) {
 			want := map[string]uint64{
 				"GET 200": 50, "HEAD 200": 7, "GET 202": 5, side.fails: 9, side.missing: 11, "POST 201": 6, "PUT 201": 8, "DELETE 200": 4, "OPTIONS 200": 3,
 			}
-			got := map[string]uint64{}
 			durations := w.requestPoints("http." + side.name + ".request.duration")
-			for key, h := range durations {
-				got[key] = h.Count
-			}
-			w.alike(want, got, side.name)
+			w.alike(want, counts(durations), side.name)
 			slow := durations["GET 202"]
 			require.GreaterOrEqual(t, slow.Min, pause.Seconds(), side.name)
 			require.LessOrEqual(t, slow.Sum, took[2].Seconds(), side.name)
@@ -158,6 +155,9 @@ func TestRequestsAreTold(t *testing.T) {
 				require.Greater(t, slow.Sum, 0.8*took[2].Seconds(), side.name)
 			}
 
+			if w.missed() > 0 {
+				continue // some of the pieces were not seen: the size of a message with such is not known
+			}
 			bodies := w.requestPoints("http." + side.name + ".request.body.size")
 			require.EqualValues(t, 6*len(long), bodies["POST 201"].Sum, side.name)
 			require.EqualValues(t, 2, bodies["PUT 201"].Max, side.name)

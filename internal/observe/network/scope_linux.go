@@ -66,3 +66,8 @@ func (t *table) stays(subject observe.SubjectKey, runs bool) (stays, known bool,
 	}
 	return t.host.Subject(subject, "") != nil, true, nil
 }
+
+// staysQuiet is the same of a process of which nobody knows whether it runs.
+func (t *table) staysQuiet(subject observe.SubjectKey) (stays, known bool, err error) {
+	return t.stays(subject, false)
+}

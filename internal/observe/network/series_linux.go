@@ -51,7 +51,7 @@ func (s *series) nobodys() bool { return s.process == nil && s.id != hostSeries 
 // owner is a resource with its flows: a process, whichever of the programs that it has
 // run one after the other, unless they differ in what is told of them.
 type owner struct {
-	resource resource
+	resource model.Resource
 	process  *model.Process
 	flows    map[peer]*flow
 }
@@ -69,7 +69,7 @@ type table struct {
 	counts  *ebpf.Map
 
 	live   map[uint32]*series
-	owners map[resource]*owner
+	owners map[model.Resource]*owner
 	// dropped is what was dropped of no socket.
 	dropped *series
 	// strangers have no flow yet.
@@ -93,7 +93,7 @@ func (t *table) open(coll *ebpf.Collection, p plan, scopes *ebpf.Map, host obser
 		known: coll.Maps[bindings.NetworkMapNetworkEnds], listeners: coll.Maps[bindings.NetworkMapNetworkListeners],
 		receivers: coll.Maps[bindings.NetworkMapNetworkReceivers],
 	}
-	t.live, t.owners = map[uint32]*series{}, map[resource]*owner{}
+	t.live, t.owners = map[uint32]*series{}, map[model.Resource]*owner{}
 	if t.places, err = share[place](coll.Maps[bindings.NetworkMapNetworkPlaces]); err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (t *table) join() error {
 		return err
 	}
 	for i, s := range t.strangers {
-		name := resourceOf(s.process)
+		name := model.ResourceOf(s.process)
 		o, ok := t.owners[name]
 		if !ok {
 			o = &owner{resource: name, process: s.process, flows: map[peer]*flow{}}

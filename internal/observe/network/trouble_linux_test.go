@@ -122,6 +122,7 @@ func TestDrops(t *testing.T) {
 // TestHealthyConnectionsDropNothing holds that the segments that end a connection are not told as drops: the FIN that comes
 // when this end is closed, and, where the kernel tells what socket it was for, one that comes to TIME_WAIT.
 func TestHealthyConnectionsDropNothing(t *testing.T) {
+	guest.TakesLong(t)
 	const connections = 200
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()

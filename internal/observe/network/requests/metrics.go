@@ -9,6 +9,12 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
+// Of all requests that are told in this version.
+const (
+	protocolName = "http"
+	scheme       = "http"
+)
+
 var (
 	// durationBounds are those that the conventions advise, in seconds.
 	durationBounds = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10}
@@ -49,7 +55,7 @@ func (k *key) attributes() []model.Attribute {
 	if k.overflow {
 		return []model.Attribute{model.Bool("otel.metric.overflow", true)}
 	}
-	list := []model.Attribute{model.Text("http.request.method", k.method), model.Text("url.scheme", "http")}
+	list := []model.Attribute{model.Text("http.request.method", k.method), model.Text("url.scheme", scheme)}
 	if k.route != "" {
 		list = append(list, model.Text("http.route", k.route))
 	}
@@ -106,6 +112,23 @@ func (d *distribution) add(bounds []float64, v float64) {
 	d.count++
 	d.sum += v
 	d.min, d.max = min(d.min, v), max(d.max, v)
+}
+
+// merge adds what another one with the same bounds has counted.
+func (d *distribution) merge(o *distribution) {
+	if o.count == 0 {
+		return
+	}
+	if d.count == 0 {
+		*d = *o
+		return
+	}
+	for i, n := range o.buckets {
+		d.buckets[i] += n
+	}
+	d.count += o.count
+	d.sum += o.sum
+	d.min, d.max = min(d.min, o.min), max(d.max, o.max)
 }
 
 // point adds the histogram to those of its metric, if it has counted.

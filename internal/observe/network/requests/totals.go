@@ -19,34 +19,49 @@ const (
 	// maxSeries is how many series there are of all processes; what is more goes to one
 	// of overflow for each process.
 	maxSeries = 8192
-	// idleReports is how many reports a process is told of after its last request.
-	idleReports = 150
+	// idleReports is how many reports a process is told of after its last request,
+	// idleAfterEnd one that may have ended.
+	idleReports  = 150
+	idleAfterEnd = 2
 )
 
 // Whom is who took part in an exchange.
 type Whom struct {
 	Subject observe.SubjectKey
-	// Server is the other end of a client's connection, where it is known.
-	Server netip.AddrPort
+	// Peer is the other end of the connection, where it is known; its port is 0 where
+	// that is the client.
+	Peer netip.AddrPort
+	// Series and Generation name the kernel's series of the connection.
+	Series, Generation uint32
 }
 
 // Totals are what was counted since the start. Its methods may be called from any
 // goroutine.
 type Totals struct {
-	mu        sync.Mutex
-	processes map[observe.SubjectKey]*process
+	mu       sync.Mutex
+	subjects map[observe.SubjectKey]*subject
+	// told are those that have been asked about and are in scope.
+	told      map[model.Resource]*process
 	series    int
 	overflown uint64
 	exchanges uint64
 	now       func() time.Time
 }
 
-// process is what one process did.
+// subject is one program that a process runs.
+type subject struct {
+	*process      // nil where it is out of scope
+	idle     int  // reports since its last request
+	asked    bool // whose it is
+}
+
+// process is what a process did, whichever of the programs that it has run one after
+// the other, unless they differ in what is told of them.
 type process struct {
-	known  *model.Process // nil until it was asked for
-	series map[key]*series
-	routes *route.Table
-	idle   int
+	known    *model.Process // nil until it was asked for
+	series   map[key]*series
+	routes   *route.Table
+	subjects int
 }
 
 // key is what tells series of a process apart.
@@ -72,14 +87,15 @@ type series struct {
 
 // NewTotals returns totals of nothing.
 func NewTotals() *Totals {
-	return &Totals{processes: map[observe.SubjectKey]*process{}, now: time.Now}
+	return &Totals{subjects: map[observe.SubjectKey]*subject{}, told: map[model.Resource]*process{}, now: time.Now}
 }
 
-// Add counts an exchange of HTTP. Requests that ended without a response count with
-// what is known of them.
-func (t *Totals) Add(whom Whom, e *l7.Exchange) {
+// Add counts an exchange of HTTP, and returns the route of its request if that is known.
+// Requests that ended without a response count with what is known of them. What is out
+// of scope does not count, as far as that is known: false then.
+func (t *Totals) Add(whom Whom, e *l7.Exchange) (route string, counted bool) {
 	if e.HTTP == nil || e.Role == l7.RoleUnknown || !e.Request.Known && !e.Response.Known {
-		return
+		return "", false
 	}
 	k := key{
 		role: e.Role, method: e.HTTP.Method, version: e.HTTP.Version, status: e.HTTP.Status, errorType: e.ErrorType,
@@ -87,53 +103,57 @@ func (t *Totals) Add(whom Whom, e *l7.Exchange) {
 	if k.method == "" {
 		k.method = l7.OtherMethod // its request was not seen
 	}
-	if e.Role == l7.RoleClient {
-		k.server = whom.Server
+	if e.Role == l7.RoleClient && whom.Peer.Port() != 0 {
+		k.server = whom.Peer
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.exchanges++
 	p := t.process(whom.Subject)
+	if p == nil {
+		return "", false
+	}
+	t.exchanges++
 	if e.Request.Known {
 		k.route = p.routes.Of(e.HTTP.Path)
 	}
-	s := t.find(p, k)
-	if took, ok := duration(e); ok {
+	t.find(p, k).add(e)
+	return k.route, true
+}
+
+// add counts an exchange.
+func (s *series) add(e *l7.Exchange) {
+	if took, ok := Duration(e); ok {
 		s.duration.add(durationBounds, float64(took)/1e9)
 	}
-	for i, size := range []int64{e.Request.Body, e.Response.Body, e.Request.Whole, e.Response.Whole} {
-		side := &e.Request
-		if i%2 == 1 {
-			side = &e.Response
-		}
-		if side.Known && side.Ended && size >= 0 {
+	for i, size := range sizes(e) {
+		if size != l7.Unknown {
 			s.sizes[i].add(sizeBounds, float64(size))
 		}
 	}
 }
 
-// duration is how long the exchange took; of one without a response until the
-// connection was given up.
-func duration(e *l7.Exchange) (ns int64, ok bool) {
-	if took, ok := e.Duration(); ok {
-		return max(took, 0), true
+// Duration is how long an exchange took, in ns, until the last byte of its response.
+// It is known where that was seen, and where the connection ended within the response:
+// nothing came after its last byte then. Where bytes of it are missing the end is later
+// than what was seen, and nobody knows by how much.
+func Duration(e *l7.Exchange) (ns int64, ok bool) {
+	took, ok := e.Duration()
+	if !ok && e.Outcome == l7.Aborted && e.Request.Known && e.Response.Known {
+		took, ok = e.Response.Last-e.Request.First, true
 	}
-	if e.Request.Known && e.Response.Known && e.Response.Last >= e.Request.First {
-		return e.Response.Last - e.Request.First, true
-	}
-	return 0, false
+	return max(took, 0), ok
 }
 
-// process returns what is known of a process that has just been seen. The caller
-// holds the lock.
-func (t *Totals) process(subject observe.SubjectKey) *process {
-	p := t.processes[subject]
-	if p == nil {
-		p = &process{series: map[key]*series{}, routes: route.NewTable(maxRoutes)}
-		t.processes[subject] = p
+// process returns what a subject that has just been seen counts for, nil where it is out
+// of scope. The caller holds the lock.
+func (t *Totals) process(of observe.SubjectKey) *process {
+	s := t.subjects[of]
+	if s == nil {
+		s = &subject{process: &process{series: map[key]*series{}, routes: route.NewTable(maxRoutes), subjects: 1}}
+		t.subjects[of] = s
 	}
-	p.idle = 0
-	return p
+	s.idle = 0
+	return s.process
 }
 
 // find returns the series of a process with a key. The caller holds the lock.
@@ -155,24 +175,120 @@ func (t *Totals) find(p *process, k key) *series {
 }
 
 // Name asks whose the requests are that were seen since: who returns nil for a process
-// that is out of scope.
+// that is out of scope. What such a process did is forgotten.
 func (t *Totals) Name(who func(observe.SubjectKey) *model.Process) {
 	t.mu.Lock()
 	var unknown []observe.SubjectKey
-	for subject, p := range t.processes {
-		if p.known == nil {
-			unknown = append(unknown, subject)
+	for key, s := range t.subjects {
+		if !s.asked {
+			unknown = append(unknown, key)
 		}
 	}
 	t.mu.Unlock()
-	for _, subject := range unknown {
-		known := who(subject)
+	for _, key := range unknown {
+		known := who(key)
 		t.mu.Lock()
-		if p := t.processes[subject]; p != nil {
-			p.known = known
+		t.name(t.subjects[key], known)
+		t.mu.Unlock()
+	}
+}
+
+// name says whose a subject's requests are: where the same is told of another one they
+// are told as one. The caller holds the lock.
+func (t *Totals) name(s *subject, known *model.Process) {
+	s.asked = true
+	if known == nil {
+		t.leave(s)
+		return
+	}
+	resource := model.ResourceOf(known)
+	told := t.told[resource]
+	if told == nil {
+		s.known = known
+		t.told[resource] = s.process
+		return
+	}
+	for k, its := range s.series {
+		if same := told.series[k]; same != nil {
+			same.merge(its)
+			t.series--
+		} else {
+			told.series[k] = its
+		}
+	}
+	told.subjects++
+	s.process = told
+}
+
+// merge adds what another series with the same key has counted.
+func (s *series) merge(o *series) {
+	if o.start.Before(s.start) {
+		s.start = o.start
+	}
+	s.duration.merge(&o.duration)
+	for i := range s.sizes {
+		s.sizes[i].merge(&o.sizes[i])
+	}
+}
+
+// Process is whose requests a subject's are, nil where it is out of scope or not asked
+// about yet.
+func (t *Totals) Process(of observe.SubjectKey) *model.Process {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s := t.subjects[of]; s != nil && s.process != nil {
+		return s.known
+	}
+	return nil
+}
+
+// leave takes a subject out of what its process did, which is forgotten with the last
+// one. The caller holds the lock.
+func (t *Totals) leave(s *subject) {
+	p := s.process
+	s.process = nil
+	if p == nil {
+		return
+	}
+	if p.subjects--; p.subjects > 0 {
+		return
+	}
+	t.series -= len(p.series)
+	if p.known != nil {
+		delete(t.told, model.ResourceOf(p.known))
+	}
+}
+
+// LeaveOut forgets processes that have left the scope and those that have been quiet for
+// long; it is called for each report. stays tells whether a process is in scope still,
+// and whether that is known: it may have ended otherwise.
+func (t *Totals) LeaveOut(stays func(observe.SubjectKey) (stays, known bool, err error)) error {
+	t.mu.Lock()
+	subjects := make([]observe.SubjectKey, 0, len(t.subjects))
+	for key, s := range t.subjects {
+		if s.asked {
+			subjects = append(subjects, key)
+		}
+	}
+	t.mu.Unlock()
+	for _, key := range subjects {
+		stays, known, err := stays(key)
+		if err != nil {
+			return err
+		}
+		patience := idleReports
+		if !known {
+			patience = idleAfterEnd
+		}
+		t.mu.Lock()
+		s := t.subjects[key]
+		if s.idle++; !stays || s.process == nil || s.idle > patience {
+			t.leave(s)
+			delete(t.subjects, key)
 		}
 		t.mu.Unlock()
 	}
+	return nil
 }
 
 // Metrics returns what was counted. Of a role other than only, unless it is
@@ -180,16 +296,10 @@ func (t *Totals) Name(who func(observe.SubjectKey) *model.Process) {
 func (t *Totals) Metrics(at time.Time, only l7.Role) []*model.Metrics {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var list []*model.Metrics
-	for subject, p := range t.processes {
-		if p.known != nil {
-			if told := p.metrics(only); len(told) > 0 {
-				list = append(list, &model.Metrics{Process: p.known, Time: at, Metrics: told})
-			}
-		}
-		if p.idle++; p.idle > idleReports {
-			t.series -= len(p.series)
-			delete(t.processes, subject)
+	list := make([]*model.Metrics, 0, len(t.told))
+	for _, p := range t.told {
+		if told := p.metrics(only); len(told) > 0 {
+			list = append(list, &model.Metrics{Process: p.known, Time: at, Metrics: told})
 		}
 	}
 	return list

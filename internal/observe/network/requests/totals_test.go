@@ -37,24 +37,26 @@ func TestTotals(t *testing.T) {
 	start := time.Unix(1000, 0)
 	totals := NewTotals()
 	totals.now = func() time.Time { return start }
-	one, two := observe.SubjectKey{PID: 1}, observe.SubjectKey{PID: 2}
+	one, two, three := observe.SubjectKey{PID: 1}, observe.SubjectKey{PID: 2}, observe.SubjectKey{PID: 3}
 	server := netip.MustParseAddrPort("192.0.2.1:80")
-	totals.Add(Whom{Subject: one, Server: server}, exchange(l7.RoleServer, "/users/17", 200, 5))
-	totals.Add(Whom{Subject: one, Server: server}, exchange(l7.RoleServer, "/users/18", 200, 6))
+	totals.Add(Whom{Subject: one}, exchange(l7.RoleServer, "/users/17", 200, 5))
+	totals.Add(Whom{Subject: one}, exchange(l7.RoleServer, "/users/18", 200, 6))
 	totals.Add(Whom{Subject: one}, exchange(l7.RoleServer, "/users/18", 503, 20_000))
-	totals.Add(Whom{Subject: two, Server: server}, exchange(l7.RoleClient, "/users/18", 200, 1))
+	totals.Add(Whom{Subject: two, Peer: server}, exchange(l7.RoleClient, "/users/18", 200, 1))
+	totals.Add(Whom{Subject: three}, exchange(l7.RoleServer, "/users/18", 200, 1))
 	unanswered := exchange(l7.RoleServer, "/lost", 0, 0)
 	unanswered.Response, unanswered.Outcome, unanswered.ErrorType = l7.Side{}, l7.Unanswered, l7.ErrorNoResponse
 	totals.Add(Whom{Subject: one}, unanswered)
 	totals.Add(Whom{Subject: one}, &l7.Exchange{Role: l7.RoleServer, DNS: &l7.DNS{}}) // not HTTP
 	counted, overflown := totals.Exchanges()
-	require.EqualValues(t, 5, counted)
+	require.EqualValues(t, 6, counted)
 	require.Zero(t, overflown)
 
 	require.Empty(t, totals.Metrics(start, l7.RoleUnknown), "nobody has said whose they are")
 	process := &model.Process{}
-	named(totals, map[observe.SubjectKey]*model.Process{one: process}) // the other is out of scope
-	told := totals.Metrics(start.Add(time.Second), l7.RoleUnknown)
+	other := &model.Process{ID: model.ProcessID{PID: 2}}
+	named(totals, map[observe.SubjectKey]*model.Process{one: process, two: other}) // the third is out of scope
+	told := totals.Metrics(start.Add(time.Second), l7.RoleServer)
 	require.Len(t, told, 1)
 	require.Same(t, process, told[0].Process)
 	points := map[string][]model.Point{}
@@ -84,13 +86,103 @@ func TestTotals(t *testing.T) {
 		whole += p.Histogram.Sum
 	}
 	require.EqualValues(t, 400, whole)
-	require.Empty(t, totals.Metrics(start, l7.RoleClient), "the other role")
-
-	named(totals, map[observe.SubjectKey]*model.Process{one: process, two: {}})
 	client := totals.Metrics(start, l7.RoleClient)
 	require.Len(t, client, 1)
+	require.Same(t, other, client[0].Process)
 	require.Contains(t, client[0].Metrics[len(client[0].Metrics)-1].Points[0].Attributes, model.Text("server.address", "192.0.2.1"))
 	require.Contains(t, client[0].Metrics[len(client[0].Metrics)-1].Points[0].Attributes, model.Int("server.port", 80))
+}
+
+// durations are those of one process, by status: how many, and their sum in seconds.
+func durations(t *testing.T, totals *Totals) map[int64]model.Histogram {
+	t.Helper()
+	all := map[int64]model.Histogram{}
+	told := totals.Metrics(time.Now(), l7.RoleUnknown)
+	require.LessOrEqual(t, len(told), 1, "what is told of one process is told once")
+	for _, m := range told {
+		for _, metric := range m.Metrics {
+			for _, p := range metric.Points {
+				for _, a := range p.Attributes {
+					if metric.Name == "http.server.request.duration" && a.Key == "http.response.status_code" {
+						all[a.Value.Int] = *p.Histogram
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// TestProcessesAreToldOnce holds that what a process did before it executed the same program is told with what it does now, in
+// the same series, and stays when nothing comes from before; and that its series are gone with it.
+func TestProcessesAreToldOnce(t *testing.T) {
+	totals := NewTotals()
+	before, now := observe.SubjectKey{PID: 1, ExecID: 1}, observe.SubjectKey{PID: 1, ExecID: 2}
+	who := map[observe.SubjectKey]*model.Process{before: {ServiceName: "shop"}, now: {ServiceName: "shop", Arguments: []string{"again"}}}
+	totals.Add(Whom{Subject: before}, exchange(l7.RoleServer, "/", 200, 1))
+	named(totals, who)
+	require.EqualValues(t, 1, durations(t, totals)[200].Count)
+	totals.Add(Whom{Subject: now}, exchange(l7.RoleServer, "/", 200, 3))
+	totals.Add(Whom{Subject: now}, exchange(l7.RoleServer, "/", 404, 2))
+	named(totals, who)
+	want := map[int64]model.Histogram{
+		200: {Count: 2, Sum: 0.001 + 0.003, Min: 0.001, Max: 0.003, Buckets: append([]uint64{2}, make([]uint64, len(durationBounds))...)},
+		404: {Count: 1, Sum: 0.002, Min: 0.002, Max: 0.002, Buckets: append([]uint64{1}, make([]uint64, len(durationBounds))...)},
+	}
+	require.Equal(t, want, durations(t, totals))
+	require.Equal(t, 2, totals.series)
+	over := func(k observe.SubjectKey) (bool, bool, error) { return true, k == now, nil }
+	for range idleAfterEnd + 1 {
+		require.NoError(t, totals.LeaveOut(over))
+	}
+	require.NotContains(t, totals.subjects, before)
+	require.Equal(t, want, durations(t, totals))
+	require.NoError(t, totals.LeaveOut(func(observe.SubjectKey) (bool, bool, error) { return false, true, nil }))
+	require.Empty(t, durations(t, totals))
+	require.Zero(t, totals.series)
+	require.Empty(t, totals.told)
+}
+
+// TestOutOfScopeIsAskedOnce holds that nobody is asked again about a process that is out of scope, and that it does not count;
+// when it has been forgotten it may have come into scope.
+func TestOutOfScopeIsAskedOnce(t *testing.T) {
+	totals, subject, asked := NewTotals(), observe.SubjectKey{PID: 1}, 0
+	who := func(observe.SubjectKey) *model.Process { asked++; return nil }
+	for range 3 {
+		totals.Add(Whom{Subject: subject}, exchange(l7.RoleServer, "/", 200, 1))
+		totals.Name(who)
+	}
+	require.Equal(t, 1, asked)
+	counted, _ := totals.Exchanges()
+	require.EqualValues(t, 1, counted, "before it was asked about")
+	require.Zero(t, totals.series)
+	require.NoError(t, totals.LeaveOut(func(observe.SubjectKey) (bool, bool, error) { return true, true, nil }))
+	totals.Add(Whom{Subject: subject}, exchange(l7.RoleServer, "/", 200, 1))
+	totals.Name(func(observe.SubjectKey) *model.Process { return &model.Process{} })
+	require.EqualValues(t, 1, durations(t, totals)[200].Count)
+}
+
+// TestDuration holds which durations are known.
+func TestDuration(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*l7.Exchange)
+		want   time.Duration
+		known  bool
+	}{
+		"whole":                                   {func(*l7.Exchange) {}, 7 * time.Millisecond, true},
+		"the connection ended within it":          {func(e *l7.Exchange) { e.Response.Ended, e.Outcome = false, l7.Aborted }, 7 * time.Millisecond, true},
+		"its end is missing":                      {func(e *l7.Exchange) { e.Response.Ended, e.Outcome = false, l7.Lost }, 0, false},
+		"nobody answered":                         {func(e *l7.Exchange) { e.Response, e.Outcome = l7.Side{}, l7.Unanswered }, 0, false},
+		"the connection ended within the request": {func(e *l7.Exchange) { e.Response, e.Outcome = l7.Side{}, l7.Aborted }, 0, false},
+		"its request was not seen":                {func(e *l7.Exchange) { e.Request = l7.Side{} }, 0, false},
+		"clocks of two CPUs":                      {func(e *l7.Exchange) { e.Response.Last = e.Request.First - 1 }, 0, true},
+	} {
+		e := exchange(l7.RoleServer, "/", 200, 7)
+		c.change(e)
+		got, known := Duration(e)
+		require.Equal(t, c.known, known, name)
+		require.Equal(t, c.want, time.Duration(got), name)
+	}
 }
 
 // TestTotalsAreBounded holds that routes and series have a bound, that nothing is lost by it, and that what is quiet leaves.
@@ -100,7 +192,7 @@ func TestTotalsAreBounded(t *testing.T) {
 	requests := 0
 	for pid := range uint32(60) {
 		subject := observe.SubjectKey{PID: pid}
-		who[subject] = &model.Process{}
+		who[subject] = &model.Process{ID: model.ProcessID{PID: pid}}
 		for i := range 2 * maxRoutes {
 			totals.Add(Whom{Subject: subject}, exchange(l7.RoleServer, fmt.Sprintf("/page-%c%c", 'a'+i/26, 'a'+i%26), 200, 1))
 			requests++
@@ -126,13 +218,15 @@ func TestTotalsAreBounded(t *testing.T) {
 	require.Greater(t, points, maxSeries/2)
 	_, overflown := totals.Exchanges()
 	require.Positive(t, overflown)
-	for range idleReports - 1 {
-		totals.Metrics(time.Now(), l7.RoleClient)
+	stay := func(observe.SubjectKey) (bool, bool, error) { return true, true, nil }
+	for range idleReports {
+		require.NoError(t, totals.LeaveOut(stay))
 	}
 	require.NotZero(t, totals.series)
-	totals.Metrics(time.Now(), l7.RoleClient)
+	require.NoError(t, totals.LeaveOut(stay))
 	require.Zero(t, totals.series)
-	require.Empty(t, totals.processes)
+	require.Empty(t, totals.subjects)
+	require.Empty(t, totals.told)
 }
 
 func BenchmarkAdd(b *testing.B) {

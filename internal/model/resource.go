@@ -1,31 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux && (amd64 || arm64)
-
-package network
+package model
 
 import (
 	"fmt"
 	"time"
-
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// resource is what is told of a process, as something that can be compared: of two
+// Resource is what is told of a process, as something that can be compared: of two
 // programs of which the same is told the points have to be told as one.
-type resource struct {
-	id                                                     model.ProcessID
+type Resource struct {
+	id                                                     ProcessID
 	name, executable, service, instance, container, podUID string
 	created                                                time.Time
 	attributes                                             string
 }
 
-// resourceOf returns the zero resource of nobody.
-func resourceOf(p *model.Process) resource {
+// ResourceOf returns the zero Resource of nobody.
+func ResourceOf(p *Process) Resource {
 	if p == nil {
-		return resource{}
+		return Resource{}
 	}
-	r := resource{
+	r := Resource{
 		id: p.ID, name: p.ExecutableName(), executable: p.Executable, service: p.ServiceName, instance: p.ServiceInstanceID,
 		container: p.ContainerID, podUID: p.PodUID, created: p.CreationTime.Round(0).UTC(),
 	}

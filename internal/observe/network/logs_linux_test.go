@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
+)
+
+// logsOfSelf are the logs of this process with their attributes.
+func logsOfSelf(all []*model.Logs) (logs []model.Log, attributes []map[string]any) {
+	for _, of := range all {
+		if of.Process == nil || of.Process.ID.PID != uint32(os.Getpid()) {
+			continue
+		}
+		for _, l := range of.Logs {
+			values := map[string]any{}
+			for _, a := range l.Attributes {
+				switch a.Value.Type {
+				case model.TextAttribute:
+					values[a.Key] = a.Value.Text
+				case model.FloatAttribute:
+					values[a.Key] = a.Value.Float()
+				default:
+					values[a.Key] = a.Value.Int
+				}
+			}
+			logs, attributes = append(logs, l), append(attributes, values)
+		}
+	}
+	return logs, attributes
+}
+
+// traceOf is the trace that a test's n-th request carries.
+func traceOf(n int) string { return fmt.Sprintf("4bf92f3577b34da6a3ce929d0e0e%04x", n+1) }
+
+// TestRequestsAreLogged holds that each request is told once by each side, with what the client knows of it: its trace, path,
+// status, duration and who was at the other end; that values of its query are not; and that those which took longest come
+// again with the report.
+func TestRequestsAreLogged(t *testing.T) {
+	const (
+		slow = 150 * time.Millisecond
+		span = "00f067aa0ba902b7"
+	)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if status, err := strconv.Atoi(r.URL.Path[1:]); err == nil {
+			w.WriteHeader(status)
+			return
+		}
+		time.Sleep(slow)
+	}))
+	defer server.Close()
+	runEachWay(t, func(t *testing.T, by *way) {
+		config := requestConfig()
+		config.Journal = requests.JournalConfig{
+			Which: requests.AllRequests, Slow: slow, Top: 1, Bytes: 1 << 20, Redact: requests.Redaction{Query: true, Headers: []string{"authorization"}},
+		}
+		w := watch(t, config, by.change)
+		client := &http.Client{Transport: &http.Transport{}}
+		asked := []string{"/200", "/404", "/slow", "/503", "/slow"}
+		took, traces := map[string]time.Duration{}, []string{}
+		for n, path := range asked {
+			traces = append(traces, traceOf(n))
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path+"?card=4111", nil)
+			require.NoError(t, err)
+			request.Header.Set("traceparent", "00-"+traceOf(n)+"-"+span+"-01")
+			request.Header.Set("authorization", "Bearer secret")
+			request.Header.Set("user-agent", "test")
+			began := time.Now()
+			response, err := client.Do(request)
+			require.NoError(t, err)
+			_, err = io.Copy(io.Discard, response.Body)
+			require.NoError(t, err)
+			took[traceOf(n)] = time.Since(began)
+			require.NoError(t, response.Body.Close())
+		}
+		client.CloseIdleConnections()
+		time.Sleep(6 * lookInterval)
+		require.NoError(t, w.Drain())
+		require.Empty(t, logsOnly(w.Logs()), "who the peers are is known with the report")
+		w.last = w.Report(time.Now())
+		_, top := logsOfSelf(w.last.Logs)
+		all := w.Logs()
+		require.Empty(t, w.Logs(), "they are told once")
+		if w.missed() > 0 {
+			return // some of the pieces were not seen
+		}
+
+		logs, values := logsOfSelf(all)
+		require.Len(t, logs, 2*len(asked))
+		address := server.Listener.Addr().(*net.TCPAddr)
+		seen := map[string]int{}
+		for i, l := range logs {
+			trace, of := hex.EncodeToString(l.TraceID[:]), values[i]
+			n := slices.Index(traces, trace)
+			require.GreaterOrEqual(t, n, 0, trace)
+			role := of["ebpf.role"].(string)
+			seen[role+" "+trace]++
+			require.Equal(t, "ebpf.request", l.Event)
+			require.Equal(t, span, hex.EncodeToString(l.SpanID[:]))
+			require.True(t, l.Sampled)
+			require.WithinDuration(t, time.Now(), l.Time, time.Minute)
+			require.Equal(t, asked[n], of["url.path"])
+			require.Equal(t, "card=?", of["url.query"])
+			require.Equal(t, "test", of["user_agent.original"])
+			require.Equal(t, "127.0.0.1", of["server.address"])
+			require.EqualValues(t, address.Port, of["server.port"])
+			require.Equal(t, "tcp", of["network.transport"])
+			require.Equal(t, "127.0.0.1", of["network.peer.address"])
+			require.EqualValues(t, os.Getpid(), of["ebpf.peer.pid"], "both ends are of this process")
+			duration := of["ebpf.request.duration"].(float64)
+			require.LessOrEqual(t, duration, took[trace].Seconds())
+			if asked[n] == "/slow" {
+				require.GreaterOrEqual(t, duration, slow.Seconds())
+				require.EqualValues(t, 200, of["http.response.status_code"])
+			} else {
+				require.Equal(t, asked[n][1:], fmt.Sprint(of["http.response.status_code"]))
+			}
+			port, told := of["network.peer.port"]
+			require.Equal(t, role == "client", told)
+			require.True(t, role != "client" || port == int64(address.Port))
+			for key, value := range of {
+				require.NotContains(t, fmt.Sprint(value), "secret", key)
+				require.NotContains(t, fmt.Sprint(value), "4111", key)
+			}
+		}
+		require.Len(t, seen, 2*len(asked))
+
+		reasons := map[string]int{}
+		for _, of := range top {
+			reasons[fmt.Sprint(of["ebpf.role"], " ", of["ebpf.reason"], " ", of["url.path"])]++
+		}
+		require.Equal(t, map[string]int{
+			"client slow /slow": 1, "server slow /slow": 1, "client 4xx /404": 1, "server 4xx /404": 1, "client 5xx /503": 1, "server 5xx /503": 1,
+		}, reasons)
+		for _, reason := range []string{"request_logs_full", "buffer_unread"} {
+			require.Zero(t, w.loss(reason), reason)
+		}
+	})
+}
+
+// logsOnly leaves out who the logs are of.
+func logsOnly(all []*model.Logs) []model.Log {
+	logs, _ := logsOfSelf(all)
+	return logs
+}

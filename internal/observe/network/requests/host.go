@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package requests
+
+import (
+	"strconv"
+	"strings"
+)
+
+// splitHost splits what a Host field says; the port is 0 where there is none. Brackets
+// around an address of IPv6 are left out.
+func splitHost(field string) (host string, port int64) {
+	host = field
+	if i := strings.LastIndexByte(field, ':'); i >= 0 && !strings.ContainsRune(field[i:], ']') {
+		if n, err := strconv.ParseUint(field[i+1:], 10, 16); err == nil {
+			host, port = field[:i], int64(n)
+		}
+	}
+	if inner, ok := strings.CutPrefix(host, "["); ok && strings.Contains(inner, ":") {
+		host = strings.TrimSuffix(inner, "]")
+	}
+	return host, port
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package requests
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+)
+
+// Which says which requests are told one by one.
+type Which uint8
+
+// Choices of requests.
+const (
+	NoRequests  Which = iota
+	SlowOrError       // those that took long, and those that failed
+	AllRequests
+)
+
+// JournalConfig says which requests are told one by one, and how.
+type JournalConfig struct {
+	Which Which
+	// Slow is the duration from which on a request is slow.
+	Slow time.Duration
+	// Top is how many are told again at the end of an interval for each reason and peer:
+	// those that took longest.
+	Top    int
+	Redact Redaction
+	// Bytes bounds the memory of those that wait to be told.
+	Bytes uint64
+}
+
+// Tells says whether any request is told.
+func (c *JournalConfig) Tells() bool { return c.Which != NoRequests || c.Top > 0 }
+
+// Reason is why a request is told as one of the top ones: of all, or of those with such a
+// status, it is one that took longest.
+type Reason string
+
+// Reasons, as the attribute ebpf.reason has them.
+const (
+	Slow        Reason = "slow"
+	ClientError Reason = "4xx"
+	ServerError Reason = "5xx"
+)
+
+// Journal keeps requests that are told one by one until they are. Its methods may be
+// called from any goroutine.
+type Journal struct {
+	config JournalConfig
+
+	mu      sync.Mutex
+	waiting []*Request
+	tops    map[topKey]*top
+	bytes   uint64
+	lost    uint64
+}
+
+// topKey is what top requests are kept apart by.
+type topKey struct {
+	subject observe.SubjectKey
+	peer    netip.AddrPort
+	role    l7.Role
+	reason  Reason
+}
+
+// NewJournal returns an empty journal.
+func NewJournal(config JournalConfig) *Journal {
+	return &Journal{config: config, tops: map[topKey]*top{}}
+}
+
+// Add takes an exchange of HTTP whose request has the values of [Fields]. wall converts
+// monotonic time, in ns.
+func (j *Journal) Add(whom Whom, e *l7.Exchange, route string, wall func(ns int64) time.Time) {
+	ns, timed := Duration(e)
+	took := time.Duration(ns)
+	slow := timed && took >= j.config.Slow
+	wanted := j.config.Which == AllRequests || j.config.Which == SlowOrError && (slow || e.ErrorType != "")
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var tops [2]topKey
+	n := 0
+	for _, reason := range [...]Reason{reasonOfTime(timed), reasonOfStatus(e.HTTP.Status)} {
+		key := topKey{whom.Subject, whom.Peer, e.Role, reason}
+		if reason != "" && j.ranks(key, took) {
+			tops[n] = key
+			n++
+		}
+	}
+	if !wanted && n == 0 {
+		return
+	}
+	r := newRequest(whom, e, route, &j.config.Redact, wall)
+	r.slow = slow
+	if wanted {
+		j.wait(r)
+	}
+	for _, key := range tops[:n] {
+		j.rank(key, r)
+	}
+}
+
+// reasonOfTime is why a request may be among the top ones whatever its status is; none
+// where it is not known how long it took.
+func reasonOfTime(timed bool) Reason {
+	if timed {
+		return Slow
+	}
+	return ""
+}
+
+// reasonOfStatus is the same by its status.
+func reasonOfStatus(status int) Reason {
+	switch status / 100 {
+	case 4:
+		return ClientError
+	case 5:
+		return ServerError
+	}
+	return ""
+}
+
+// wait keeps a request until it is taken. The caller holds the lock.
+func (j *Journal) wait(r *Request) {
+	if j.reserve(r) {
+		j.waiting = append(j.waiting, r)
+	}
+}
+
+// reserve counts a request's memory, or that it was lost for want of it. The caller holds
+// the lock.
+func (j *Journal) reserve(r *Request) bool {
+	if size := r.bytes(); j.bytes+size <= j.config.Bytes {
+		j.bytes += size
+		return true
+	}
+	j.lost++
+	return false
+}
+
+// ranks tells whether a request that took so long is among the top ones now. The caller
+// holds the lock.
+func (j *Journal) ranks(key topKey, took time.Duration) bool {
+	if j.config.Top == 0 {
+		return false
+	}
+	t := j.tops[key]
+	return t == nil || len(t.requests) < j.config.Top || took > t.requests[0].took
+}
+
+// rank keeps a request that is among the top ones. The caller holds the lock.
+func (j *Journal) rank(key topKey, r *Request) {
+	t := j.tops[key]
+	if t != nil && len(t.requests) == j.config.Top {
+		j.bytes -= t.requests[0].bytes()
+		t.removeFirst()
+	}
+	if !j.reserve(r) {
+		return
+	}
+	if t == nil {
+		t = &top{}
+		j.tops[key] = t
+	}
+	t.insert(r)
+}
+
+// Take returns the requests that wait, in the order in which they ended to be seen.
+func (j *Journal) Take() []*Request {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	taken := j.waiting
+	j.waiting = nil
+	for _, r := range taken {
+		j.bytes -= r.bytes()
+	}
+	return taken
+}
+
+// PutBack has requests wait that were taken and cannot be told yet.
+func (j *Journal) PutBack(requests []*Request) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, r := range requests {
+		j.wait(r)
+	}
+}
+
+// TakeTop returns the top requests since the last call by reason; those of one process
+// and peer that took longest come first.
+func (j *Journal) TakeTop() map[Reason][]*Request {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	taken := map[Reason][]*Request{}
+	for key, t := range j.tops {
+		for i := len(t.requests) - 1; i >= 0; i-- {
+			taken[key.reason] = append(taken[key.reason], t.requests[i])
+			j.bytes -= t.requests[i].bytes()
+		}
+	}
+	clear(j.tops)
+	return taken
+}
+
+// Lost is how many times a request could not be told for want of memory.
+func (j *Journal) Lost() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.lost
+}
+
+// Bytes is the memory of the requests that wait.
+func (j *Journal) Bytes() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.bytes
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package requests
+
+import (
+	"time"
+	"unsafe"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/tracecontext"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// userAgent is the field that is told of a request beside those that carry a context.
+const userAgent = "User-Agent"
+
+// Fields are the fields of requests whose values are needed to tell of them one by one.
+func Fields() []string { return append(tracecontext.Fields(), userAgent) }
+
+// Request is one request with its response, as it is told by itself.
+type Request struct {
+	Whom
+	role  l7.Role
+	ended time.Time // its last byte, or that of its request where there is no response
+	// took is how long it took, where timed.
+	took  time.Duration
+	timed bool
+	slow  bool
+
+	method, original, version, errorType string
+	// Texts of the request; empty ones were not there, or not seen.
+	route, path, query, host, agent string
+	status                          int // 0: not known
+	// sizes are those of the request's body, the response's, and the whole messages, or
+	// [l7.Unknown].
+	sizes [4]int64
+	trace tracecontext.Context
+}
+
+// newRequest copies what is told of an exchange. wall converts monotonic time, in ns.
+func newRequest(whom Whom, e *l7.Exchange, route string, redact *Redaction, wall func(ns int64) time.Time) *Request {
+	h := e.HTTP
+	r := &Request{
+		Whom: whom, role: e.Role, ended: wall(max(e.Request.Last, e.Response.Last)), route: route,
+		method: h.Method, version: h.Version, errorType: e.ErrorType, status: h.Status, sizes: sizes(e),
+	}
+	if r.method == "" {
+		r.method = l7.OtherMethod // its request was not seen
+	}
+	ns, timed := Duration(e)
+	r.took, r.timed = time.Duration(ns), timed
+	var agent []byte
+	if fields := h.RequestFields; len(fields) > 0 {
+		r.trace, _ = tracecontext.Of(fields)
+		agent = fields[len(fields)-1]
+	}
+	host := h.Host
+	if redact.header("Host") && len(host) > 0 {
+		host = []byte(redactedHeader)
+	}
+	if redact.header(userAgent) && agent != nil {
+		agent = []byte(redactedHeader)
+	}
+	r.keep(h, host, agent, redact)
+	return r
+}
+
+// keep copies all texts at once.
+func (r *Request) keep(h *l7.HTTP, host, agent []byte, redact *Redaction) {
+	all := make([]byte, 0, len(h.OriginalMethod)+len(h.Path)+2*len(h.Query)+len(host)+len(agent))
+	var ends [4]int
+	for i, text := range [...][]byte{h.OriginalMethod, h.Path, host, agent} {
+		all = append(all, text...)
+		ends[i] = len(all)
+	}
+	text := string(redact.appendQuery(all, h.Query))
+	r.original, r.path, r.host, r.agent = text[:ends[0]], text[ends[0]:ends[1]], text[ends[1]:ends[2]], text[ends[2]:ends[3]]
+	r.query = text[ends[3]:]
+}
+
+// sizes are those of the request's body, the response's, and the whole messages, where
+// they are known.
+func sizes(e *l7.Exchange) [4]int64 {
+	all := [4]int64{e.Request.Body, e.Response.Body, e.Request.Whole, e.Response.Whole}
+	for i, side := range [4]*l7.Side{&e.Request, &e.Response, &e.Request, &e.Response} {
+		if !side.Known || !side.Ended || all[i] < 0 {
+			all[i] = l7.Unknown
+		}
+	}
+	return all
+}
+
+// bytes is the memory that it takes.
+func (r *Request) bytes() uint64 {
+	return uint64(unsafe.Sizeof(*r)) + uint64(len(r.original)+len(r.path)+len(r.query)+len(r.host)+len(r.agent))
+}
+
+// sizeKeys are the attributes of Request.sizes.
+var sizeKeys = [4]string{"http.request.body.size", "http.response.body.size", "http.request.size", "http.response.size"}
+
+// Log tells of the request; peer are the attributes of the other side.
+func (r *Request) Log(peer []model.Attribute, observed time.Time) model.Log {
+	l := model.Log{
+		Event: "ebpf.request", Time: r.ended, Observed: observed,
+		TraceID: r.trace.TraceID, SpanID: r.trace.SpanID, Sampled: r.trace.Sampling == tracecontext.Sampled,
+	}
+	switch {
+	case r.errorType != "":
+		l.Severity = model.Error
+	case r.slow:
+		l.Severity = model.Warn
+	}
+	l.Attributes = append(r.attributes(len(peer)+1), peer...)
+	return l
+}
+
+// attributes are those of the conventions and our own, with room for more.
+func (r *Request) attributes(more int) []model.Attribute {
+	const most = 20
+	list := make([]model.Attribute, 0, most+more)
+	text := func(key, value string) {
+		if value != "" {
+			list = append(list, model.Text(key, value))
+		}
+	}
+	text("ebpf.role", r.role.String())
+	text("http.request.method", r.method)
+	text("http.request.method_original", r.original)
+	text("http.route", r.route)
+	if r.status != 0 {
+		list = append(list, model.Int("http.response.status_code", int64(r.status)))
+	}
+	text("error.type", r.errorType)
+	if r.timed {
+		list = append(list, model.Float("ebpf.request.duration", r.took.Seconds()))
+	}
+	text("network.protocol.name", protocolName)
+	text("network.protocol.version", r.version)
+	text("url.scheme", scheme)
+	text("url.path", r.path)
+	text("url.query", r.query)
+	text("user_agent.original", r.agent)
+	list = r.appendServer(list)
+	for i, size := range r.sizes {
+		if size != l7.Unknown {
+			list = append(list, model.Int(sizeKeys[i], size))
+		}
+	}
+	return list
+}
+
+// appendServer appends who was asked: the host that the request names, else of a client
+// whom its connection leads to.
+func (r *Request) appendServer(list []model.Attribute) []model.Attribute {
+	host, port := splitHost(r.host)
+	if host == "" && r.role == l7.RoleClient && r.Peer.IsValid() {
+		host = r.Peer.Addr().String()
+	}
+	if port == 0 && r.role == l7.RoleClient {
+		port = int64(r.Peer.Port())
+	}
+	if host != "" {
+		list = append(list, model.Text("server.address", host))
+	}
+	if host != "" && port != 0 {
+		list = append(list, model.Int("server.port", port))
+	}
+	return list
+}
+
+// IsOf tells whether the process had this role; [l7.RoleUnknown]: any.
+func (r *Request) IsOf(role l7.Role) bool { return role == l7.RoleUnknown || r.role == role }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// TestResponsesThatTheConnectionEnds holds that a response without a length ends with its connection, at the time of its last
+// byte, and that one which is cut off is told as aborted, with the time until then.
+func TestResponsesThatTheConnectionEnds(t *testing.T) {
+	const (
+		pause = 60 * time.Millisecond // between the head and the body, and between the body and the end
+		cut   = "GET 206 aborted"
+	)
+	runEachWay(t, func(t *testing.T, by *way) {
+		w := watch(t, requestConfig(), by.change)
+		var took time.Duration // the longest until the last byte, as the client has it
+		for head, body := range map[string]string{
+			"HTTP/1.0 200 OK\r\nServer: old\r\n\r\n":              "until the end",
+			"HTTP/1.1 206 Partial\r\nContent-Length: 100\r\n\r\n": "not all of it",
+		} {
+			took = max(took, endWith(t, pause, head, body))
+		}
+		w.settle()
+		for _, side := range []string{"server", "client"} {
+			durations := w.requestPoints("http." + side + ".request.duration")
+			w.alike(map[string]uint64{"GET 200": 1, cut: 1}, counts(durations), side)
+			if w.missed() > 0 {
+				continue // some of the pieces were not seen
+			}
+			for key, h := range durations {
+				require.GreaterOrEqual(t, h.Min, pause.Seconds(), "%s %s: until the last byte", side, key)
+				require.Less(t, h.Max, took.Seconds(), "%s %s: not until the end", side, key)
+			}
+			bodies := w.requestPoints("http." + side + ".response.body.size")
+			require.EqualValues(t, len("until the end"), bodies["GET 200"].Sum, side)
+			require.NotContains(t, bodies, cut, "its size is not known")
+		}
+	})
+}
+
+// endWith has a server answer one request and end the connection, each part after a pause. It returns how long the client
+// waited for the last byte.
+func endWith(t *testing.T, pause time.Duration, head, body string) (took time.Duration) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	client, err := net.Dial("tcp", listener.Addr().String())
+	require.NoError(t, err)
+	defer client.Close()
+	server, err := listener.Accept()
+	require.NoError(t, err)
+	began := time.Now()
+	exchangeBytes(t, client, server, []byte("GET /end HTTP/1.1\r\nHost: a\r\n\r\n"))
+	exchangeBytes(t, server, client, []byte(head))
+	time.Sleep(pause)
+	exchangeBytes(t, server, client, []byte(body))
+	took = time.Since(began)
+	time.Sleep(pause)
+	require.NoError(t, server.Close())
+	rest, err := io.ReadAll(client)
+	require.NoError(t, err)
+	require.Empty(t, rest)
+	return took
+}
+
+// counts is how many each histogram has counted.
+func counts(points map[string]*model.Histogram) map[string]uint64 {
+	all := map[string]uint64{}
+	for key, h := range points {
+		all[key] = h.Count
+	}
+	return all
+}

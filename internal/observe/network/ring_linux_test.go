@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf/ringbuf"
+	"github.com/stretchr/testify/require"
+)
+
+// scripted are records that end as a test says, one way after the other.
+type scripted struct {
+	ends   chan error
+	closed chan struct{}
+}
+
+func (s *scripted) SetDeadline(time.Time) {}
+
+func (s *scripted) ReadInto(*ringbuf.Record) error {
+	select {
+	case err := <-s.ends:
+		return err
+	case <-s.closed:
+		return ringbuf.ErrClosed
+	}
+}
+
+func (s *scripted) Close() error {
+	close(s.closed)
+	return nil
+}
+
+// TestUnreadRingIsTold holds that what keeps the ring from being read is told once and counted, and that it is read on.
+func TestUnreadRingIsTold(t *testing.T) {
+	broken := errors.New("broken")
+	s := &scripted{ends: make(chan error), closed: make(chan struct{})}
+	c := newCapture(Config{}, &ring{records: s}, &shared[place]{})
+	c.ended.Go(c.run)
+	s.ends <- broken
+	s.ends <- os.ErrDeadlineExceeded
+	s.ends <- os.ErrDeadlineExceeded
+	require.ErrorIs(t, c.ring.failure(), broken)
+	require.NoError(t, c.ring.failure())
+	for _, l := range c.losses() {
+		if l.Reason == "buffer_unread" {
+			require.EqualValues(t, 1, l.Count)
+		} else {
+			require.Zero(t, l.Count, l.Reason)
+		}
+	}
+	s.ends <- broken
+	require.NoError(t, c.close(), "while it waits to try again")
+}
+
+// TestSmallBuffer holds that the reader is woken each time that a buffer fills, not once in each interval: bursts of
+// most of a buffer, with pauses that are shorter than the interval, lose nothing.
+func TestSmallBuffer(t *testing.T) {
+	const (
+		buffer  = 64 << 10
+		bursts  = 20
+		each    = 5 // requests with a head of 4 KiB, which both sides have read
+		pause   = lookInterval / 3
+		request = "GET / HTTP/1.1\r\nX-Padding: "
+	)
+	runEachWay(t, func(t *testing.T, by *way) {
+		small := requestConfig()
+		small.BufferBytes = buffer
+		w := watch(t, small, by.change)
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer listener.Close()
+		client, err := net.Dial("tcp", listener.Addr().String())
+		require.NoError(t, err)
+		defer client.Close()
+		server, err := listener.Accept()
+		require.NoError(t, err)
+		defer server.Close()
+		head := append([]byte(request), bytes.Repeat([]byte("p"), captureBytes-len(request))...)
+		copy(head[len(head)-4:], "\r\n\r\n")
+		require.Greater(t, bursts*each*2*len(head), 10*buffer)
+		for range bursts {
+			for range each {
+				exchangeBytes(t, client, server, head)
+				exchangeBytes(t, server, client, []byte("HTTP/1.1 204 No Content\r\n\r\n"))
+			}
+			time.Sleep(pause)
+		}
+		w.settle()
+		require.Zero(t, w.loss("buffer_full"))
+		if w.missed() > 0 {
+			return // some of the pieces were not seen
+		}
+		require.EqualValues(t, bursts*each, w.requestPoints("http.client.request.duration")["GET 204"].Count)
+		require.EqualValues(t, bursts*each, w.requestPoints("http.server.request.duration")["GET 204"].Count)
+	})
+}
+
+// exchangeBytes has one end of a connection write and the other read that.
+func exchangeBytes(t *testing.T, from, to net.Conn, bytes []byte) {
+	t.Helper()
+	_, err := from.Write(bytes)
+	require.NoError(t, err)
+	_, err = io.ReadFull(to, make([]byte, len(bytes)))
+	require.NoError(t, err)
+}

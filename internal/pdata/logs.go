@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pdata
+
+import (
+	"go.opentelemetry.io/collector/pdata/plog"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// LogsBuilder turns model logs into OTLP logs. It is reused from interval to interval
+// and not safe for concurrent use. It keeps no model value after a method has returned.
+type LogsBuilder struct {
+	scopeName, scopeVersion string
+
+	out plog.Logs
+	// size is an upper bound of the message's bytes in protobuf.
+	size int
+	// scopes has the one scope of each process's resource.
+	scopes map[*model.Process]plog.ScopeLogs
+}
+
+// NewLogsBuilder returns a builder whose logs come from the named instrumentation
+// scope.
+func NewLogsBuilder(scopeName, scopeVersion string) *LogsBuilder {
+	return &LogsBuilder{scopeName: scopeName, scopeVersion: scopeVersion, scopes: map[*model.Process]plog.ScopeLogs{}}
+}
+
+// Batches puts the logs into as many messages as it takes to have about
+// [MaxBatchBytes] in each. A message holds at least one log, even when that exceeds
+// the limit.
+func (b *LogsBuilder) Batches(in []*model.Logs) []plog.Logs { return b.batches(in, MaxBatchBytes) }
+
+func (b *LogsBuilder) batches(in []*model.Logs, maxBytes int) []plog.Logs {
+	var out []plog.Logs
+	b.begin()
+	for _, of := range in {
+		for i := range of.Logs {
+			if b.size >= maxBytes {
+				out = append(out, b.end())
+				b.begin()
+			}
+			b.add(of.Process, &of.Logs[i])
+		}
+	}
+	if last := b.end(); last.ResourceLogs().Len() > 0 {
+		out = append(out, last)
+	}
+	return out
+}
+
+func (b *LogsBuilder) begin() { b.out, b.size = plog.NewLogs(), 0 }
+
+// end returns the message and forgets it.
+func (b *LogsBuilder) end() plog.Logs {
+	out := b.out
+	b.out = plog.Logs{}
+	clear(b.scopes)
+	return out
+}
+
+// severities are what model severities are in OTLP, with the names that its data model
+// gives them.
+var severities = [...]struct {
+	number plog.SeverityNumber
+	text   string
+}{
+	model.Info:  {plog.SeverityNumberInfo, "INFO"},
+	model.Warn:  {plog.SeverityNumberWarn, "WARN"},
+	model.Error: {plog.SeverityNumberError, "ERROR"},
+}
+
+// sizeLog is an upper bound of a log record's bytes without its name, severity and
+// attributes: two times, flags, severity and the ids of trace and span.
+const sizeLog = sizeHeader + 3*sizeFixed + sizeNumber + (2 + 16) + (2 + 8)
+
+func (b *LogsBuilder) add(process *model.Process, l *model.Log) {
+	record := b.scope(process).LogRecords().AppendEmpty()
+	record.SetEventName(l.Event)
+	record.SetTimestamp(timestamp(l.Time))
+	record.SetObservedTimestamp(timestamp(l.Observed))
+	severity := severities[l.Severity]
+	record.SetSeverityNumber(severity.number)
+	record.SetSeverityText(severity.text)
+	record.SetTraceID(l.TraceID)
+	record.SetSpanID(l.SpanID)
+	record.SetFlags(plog.DefaultLogRecordFlags.WithIsSampled(l.Sampled))
+	b.size += sizeLog + sizeString(len(l.Event)) + sizeString(len(severity.text)) + putAttributes(record.Attributes(), l.Attributes)
+}
+
+// scope returns where the logs of a process go, in a resource of its own.
+func (b *LogsBuilder) scope(process *model.Process) plog.ScopeLogs {
+	if scope, ok := b.scopes[process]; ok {
+		return scope
+	}
+	rl := b.out.ResourceLogs().AppendEmpty()
+	rl.SetSchemaUrl(SchemaURL)
+	PutProcess(rl.Resource().Attributes(), process)
+	scope := rl.ScopeLogs().AppendEmpty()
+	scope.SetSchemaUrl(SchemaURL)
+	scope.Scope().SetName(b.scopeName)
+	scope.Scope().SetVersion(b.scopeVersion)
+	b.scopes[process] = scope
+	b.size += 4*sizeHeader + 2*sizeString(len(SchemaURL)) + sizeString(len(b.scopeName)) +
+		sizeString(len(b.scopeVersion)) + sizeAttributes(rl.Resource().Attributes())
+	return scope
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package receiver
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/pdata/plog"
+	"go.opentelemetry.io/collector/receiver/receivertest"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
+)
+
+// told is one log with the pid of its process.
+type told struct {
+	pid    int64
+	record plog.LogRecord
+	of     map[string]any
+}
+
+func allLogs(sink *consumertest.LogsSink) (all []told) {
+	for _, message := range sink.AllLogs() {
+		for _, resource := range message.ResourceLogs().All() {
+			pid, _ := resource.Resource().Attributes().Get("process.pid")
+			for _, record := range resource.ScopeLogs().At(0).LogRecords().All() {
+				all = append(all, told{pid.Int(), record, record.Attributes().AsRaw()})
+			}
+		}
+	}
+	return all
+}
+
+// TestRequestsOfOthersAreLogged holds that a logs pipeline alone is told each request of curl to Python's http.server by
+// both, with the trace that curl sends, the status and size that it has received and a duration within that which it has measured.
+func TestRequestsOfOthersAreLogged(t *testing.T) {
+	const (
+		trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+		span  = "00f067aa0ba902b7"
+	)
+	if os.Geteuid() != 0 {
+		t.Skip("loading BPF programs needs root")
+	}
+	if guest.Running() {
+		t.Skip("the guests have neither curl nor python3")
+	}
+	config, sink := createDefaultConfig().(*Config), &consumertest.LogsSink{}
+	network := config.Observe.Network.Get()
+	network.ReportInterval, network.Requests.Log = 500*time.Millisecond, logAll
+	r, err := NewFactory().CreateLogs(t.Context(), receivertest.NewNopSettings(metadata.Type), config, sink)
+	require.NoError(t, err)
+	host := &statusHost{}
+	require.NoError(t, r.Start(t.Context(), host))
+	for _, e := range host.events {
+		require.NotEqual(t, componentstatus.StatusPermanentError, e.Status(), "%v", e.Err())
+	}
+	stats := r.(*ebpfReceiver).engine.Stats()
+	require.Positive(t, stats.Attached["network"])
+	require.NotContains(t, stats.Attached, "on_cpu")
+
+	server, port := servePython(t, map[string]string{"page.html": "some text"})
+	clients := map[int]curled{}
+	for _, path := range []string{"/page.html?user=smith", "/absent"} {
+		c := curl(t, fmt.Sprintf("http://127.0.0.1:%d%s", port, path), "traceparent: 00-"+trace+"-"+span+"-01")
+		clients[c.pid] = c
+	}
+	var logs []told
+	requestsOf := func(event string) (list []told) {
+		for _, l := range allLogs(sink) {
+			if _, client := clients[int(l.pid)]; (client || l.pid == int64(server)) && l.record.EventName() == event && l.of["url.path"] != "/" {
+				list = append(list, l)
+			}
+		}
+		return list
+	}
+	require.Eventually(t, func() bool {
+		logs = requestsOf("ebpf.request")
+		return len(logs) == 2*len(clients) && len(requestsOf("ebpf.request.top")) >= 2*len(clients)
+	}, 20*time.Second, 100*time.Millisecond, "each is told by both sides: %v", &logs)
+	require.NoError(t, r.Shutdown(t.Context()))
+	require.Len(t, requestsOf("ebpf.request"), 2*len(clients), "and once by each")
+
+	d := readDeclared(t)
+	byPath := map[string]curled{}
+	for _, c := range clients {
+		byPath[c.path] = c
+	}
+	for _, l := range allLogs(sink) {
+		require.Contains(t, d.Events, l.record.EventName())
+		d.requireAttributes(t, l.record.EventName(), d.Events[l.record.EventName()].Attributes, l.of)
+	}
+	for _, l := range logs {
+		c, ok := byPath[l.of["url.path"].(string)]
+		require.True(t, ok, l.of)
+		require.Equal(t, trace, l.record.TraceID().String())
+		require.Equal(t, span, l.record.SpanID().String())
+		require.True(t, l.record.Flags().IsSampled())
+		require.Equal(t, c.Status, l.of["http.response.status_code"])
+		require.Equal(t, c.Size, l.of["http.response.body.size"])
+		require.LessOrEqual(t, l.of["ebpf.request.duration"].(float64), c.Total)
+		require.Positive(t, l.of["ebpf.request.duration"])
+		if c.path == "/page.html" {
+			require.Equal(t, "user=?", l.of["url.query"])
+		}
+		if l.pid == int64(server) {
+			require.Equal(t, "server", l.of["ebpf.role"])
+			require.EqualValues(t, c.pid, l.of["ebpf.peer.pid"])
+		} else {
+			require.EqualValues(t, c.pid, l.pid)
+			require.Equal(t, "client", l.of["ebpf.role"])
+			require.EqualValues(t, server, l.of["ebpf.peer.pid"])
+			require.EqualValues(t, port, l.of["network.peer.port"])
+		}
+	}
+	for _, l := range requestsOf("ebpf.request.top") {
+		reason := l.of["ebpf.reason"]
+		require.True(t, reason == "slow" || reason == "4xx" && l.of["url.path"] == "/absent", l.of)
+	}
+}
+
+// servePython starts Python's http.server with these files and returns its pid and port.
+func servePython(t *testing.T, files map[string]string) (pid, port int) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	port = l.Addr().(*net.TCPAddr).Port
+	require.NoError(t, l.Close())
+	// The interpreter itself: what python3 names may be a script that leads to it.
+	python, err := exec.Command("python3", "-c", "import sys; print(sys.executable, end='')").Output()
+	require.NoError(t, err)
+	cmd := exec.Command(string(python), "-m", "http.server", "--bind", "127.0.0.1", "--directory", dir, fmt.Sprint(port))
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+	require.Eventually(t, func() bool {
+		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/", port))
+		if err != nil {
+			return false
+		}
+		_, err = io.Copy(io.Discard, response.Body)
+		return err == nil && response.Body.Close() == nil
+	}, 20*time.Second, 50*time.Millisecond, "it listens")
+	return cmd.Process.Pid, port
+}
+
+// curled is what curl says of a request.
+type curled struct {
+	pid    int
+	path   string
+	Status int64   `json:"http_code"`
+	Size   int64   `json:"size_download"`
+	Total  float64 `json:"time_total"` // s
+}
+
+func curl(t *testing.T, url, header string) curled {
+	t.Helper()
+	cmd := exec.Command("curl", "-s", "-o", "/dev/null", "-w", "%{json}", "-H", header, url)
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	request, err := http.NewRequest(http.MethodGet, url, nil)
+	require.NoError(t, err)
+	c := curled{pid: cmd.Process.Pid, path: request.URL.Path}
+	require.NoError(t, json.Unmarshal(out, &c))
+	return c
+}

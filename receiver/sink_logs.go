@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receiver
+
+import (
+	"slices"
+	"unsafe"
+
+	"go.opentelemetry.io/collector/consumer"
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/pdata"
+)
+
+// maxPendingLogs is how many deliveries are kept for a consumer that refuses them for now:
+// those of some 40 seconds, one each second and one with each report.
+const maxPendingLogs = 60
+
+// logSink delivers logs.
+type logSink struct {
+	*sink
+	next    consumer.Logs
+	builder *pdata.LogsBuilder
+	off     map[string]bool // names of events that nobody wants
+}
+
+func newLogSink(next consumer.Logs, off map[string]bool, logger *zap.Logger, version string, maxBytes uint64) *logSink {
+	return &logSink{
+		sink:    newSink("logs", logger, maxPendingLogs, maxBytes),
+		next:    next,
+		builder: pdata.NewLogsBuilder(scopeName, version),
+		off:     off,
+	}
+}
+
+// put hands over what has happened.
+func (s *logSink) put(logs []*model.Logs) {
+	left := false
+	for _, of := range logs {
+		of.Logs = slices.DeleteFunc(of.Logs, func(l model.Log) bool { return s.off[l.Event] })
+		left = left || len(of.Logs) > 0
+	}
+	if !left {
+		return
+	}
+	s.sink.put(&delivery{bytes: logBytes(logs), build: func() []message {
+		return messages(s.builder.Batches(logs), s.next.ConsumeLogs)
+	}})
+}
+
+// logBytes estimates the memory of logs. Keys of attributes are constants.
+func logBytes(logs []*model.Logs) uint64 {
+	const log, attribute = uint64(unsafe.Sizeof(model.Log{})), uint64(unsafe.Sizeof(model.Attribute{}))
+	var bytes uint64
+	for _, of := range logs {
+		for i := range of.Logs {
+			bytes += log + attribute*uint64(cap(of.Logs[i].Attributes))
+			for _, a := range of.Logs[i].Attributes {
+				bytes += uint64(len(a.Value.Text))
+			}
+		}
+	}
+	return bytes
+}
