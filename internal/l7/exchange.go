@@ -57,7 +57,7 @@ const Unknown int64 = -1
 // Side is the request's or the response's part of an exchange.
 type Side struct {
 	Known bool // it was seen; otherwise all else is zero
-	// Cut says that bytes of it are missing: values may be missing or short.
+	// Cut says that bytes of it are missing, or refer to what nobody saw: values may be missing or short.
 	Cut bool
 	// Ended says that its end was seen, so that Last and Whole are right.
 	Ended bool
