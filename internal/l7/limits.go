@@ -14,8 +14,8 @@ type Limits struct {
 	Undecided int   // pieces without a known beginning, after which a connection is given up
 }
 
-// DefaultLimits hold for connections unless told otherwise: some KiB for a usual connection, 600 KiB for a hostile one of HTTP/1 and
-// 1.5 MiB of HTTP/2.
+// DefaultLimits hold for connections unless told otherwise: some KiB for a usual connection, 600 KiB for a hostile one of HTTP/1 and 2 MiB
+// of HTTP/2.
 func DefaultLimits() Limits {
 	return Limits{Line: 8 << 10, Values: 8 << 10, Head: 1 << 20, Pipelined: 64, Streams: 256, Table: 16 << 10, Quiet: 1e9, Undecided: 64}
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -143,4 +144,23 @@ func TestMemoryOfAUsualConnection(t *testing.T) {
 	}
 	require.Less(t, x.conn.Held(), 12<<10)
 	t.Log("bytes held:", x.conn.Held())
+}
+
+// TestMemoryOfAHostileConnection fills all that is kept.
+func TestMemoryOfAHostileConnection(t *testing.T) {
+	p := meet(t, l7.DefaultLimits())
+	p.client.hello()
+	p.server.settings()
+	p.pass()
+	long := strings.Repeat("\x02", 7000)
+	for id := uint32(1); id < 700; id += 2 {
+		p.client.headers(id, false, ":method", "POST", ":scheme", "http", ":path", "/"+long, "x-request", long, "cookie", long)
+		p.server.headers(id, false, ":status", "200", "x-of", long, "content-type", long)
+		p.pass()
+	}
+	require.Equal(t, uint64(94), p.stats.Unkept)
+	require.Less(t, p.Held(), 3<<20)
+	t.Log("bytes held:", p.Held())
+	p.Close()
+	require.Len(t, p.told, 256)
 }

@@ -241,12 +241,11 @@ type extent struct {
 	begin, end int
 	whole      int64 // bytes of its frames
 	ended      bool
-	reset      bool // after it
 }
 
-// extents finds the messages of a direction with the framer of golang.org/x/net, by stream; and the path of each stream.
-func extents(t testing.TB, data []byte) (of map[uint32]*extent, paths map[uint32]string) {
-	of, paths = map[uint32]*extent{}, map[uint32]string{}
+// extents finds the messages of a direction with the framer of golang.org/x/net, by stream; the path of each stream; and which were reset.
+func extents(t testing.TB, data []byte) (of map[uint32]*extent, paths map[uint32]string, resets map[uint32]bool) {
+	of, paths, resets = map[uint32]*extent{}, map[uint32]string{}, map[uint32]bool{}
 	start := 0
 	if bytes.HasPrefix(data, []byte(xhttp2.ClientPreface)) {
 		start = len(xhttp2.ClientPreface)
@@ -259,7 +258,7 @@ func extents(t testing.TB, data []byte) (of map[uint32]*extent, paths map[uint32
 		begin := len(data) - r.Len()
 		f, err := framer.ReadFrame()
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return of, paths
+			return of, paths, resets
 		}
 		require.NoError(t, err)
 		end := len(data) - r.Len()
@@ -275,7 +274,7 @@ func extents(t testing.TB, data []byte) (of map[uint32]*extent, paths map[uint32
 			of[id].end, of[id].ended = end, f.StreamEnded()
 			of[id].whole += int64(end - begin)
 		case *xhttp2.RSTStreamFrame:
-			of[id].reset = true
+			resets[id] = true
 		case *xhttp2.DataFrame:
 			of[id].end, of[id].ended = end, f.StreamEnded()
 			of[id].whole += int64(end - begin)

@@ -108,21 +108,28 @@ func (c *conversation) complete(t testing.TB, p *playback, role l7.Role) {
 	for _, tr := range c.log {
 		data[tr.dir] = append(data[tr.dir], tr.data...)
 	}
-	requests, paths := extents(t, data[0])
-	responses, _ := extents(t, data[1])
+	requests, paths, resets := extents(t, data[0])
+	responses, _, refused := extents(t, data[1])
+	sent := map[string]bool{}
 	for id, target := range paths {
 		path, _ := rfc9110.SplitPath([]byte(target))
 		want := c.want[string(path)]
+		sent[want.Path] = true
 		want.Role = role.String()
 		want.Request = p.side(0, requests[id], want.Request.Body)
 		want.Response = p.side(1, responses[id], want.Response.Body)
-		if want.Status == 0 && !requests[id].reset { // the connection was closed before the client could say that it waits no longer
+		if want.Status == 0 && requests[id].ended && !resets[id] && !refused[id] { // the connection was closed before the client could say that it waits no longer
 			want.Outcome, want.ErrorType = l7.Unanswered, "no_response"
 		}
 		if want.ErrorType == "" {
 			want.ErrorType = rfc9110.ErrorType(role, l7.Complete, want.Status)
 		}
 		c.want[string(path)] = want
+	}
+	for path, want := range c.want {
+		if want.Status == 0 && !sent[path] { // it was cancelled before
+			delete(c.want, path)
+		}
 	}
 }
 
