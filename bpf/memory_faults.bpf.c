@@ -53,7 +53,7 @@ int BPF_PROG(page_fault_user, unsigned long address, struct pt_regs *regs, unsig
 	else
 		walk = 0;
 	fault_count(ctx, table, walk, &who);
-	stack_table_leave(table);
+	stack_table_leave();
 	return 0;
 }
 
@@ -79,7 +79,7 @@ int BPF_PROG(page_fault_kernel, unsigned long address, struct pt_regs *regs, uns
 	if (!table || !stack_table_enter(table))
 		return 0;
 	fault_count(ctx, table, saved_registers(), &who);
-	stack_table_leave(table);
+	stack_table_leave();
 	return 0;
 }
 
@@ -95,7 +95,7 @@ int page_fault_event(struct bpf_perf_event_data *ctx)
 	if (!table || !stack_table_enter(table))
 		return 0;
 	fault_count(ctx, table, user_registers(ctx), &who);
-	stack_table_leave(table);
+	stack_table_leave();
 	return 0;
 }
 

@@ -28,7 +28,9 @@ struct offcpu_thread {
 	u32 short_count;
 	u32 epoch;       /* when its scope was last looked at */
 	u32 state;       /* task_struct.__state when it left, 0: runnable; in switched_alone enum block_reason */
-	u32 excluded;    /* 1: out of scope */
+	u32 switches;    /* switches_of() when it left */
+	u16 excluded;    /* 1: out of scope */
+	u16 unused[3];
 };
 
 /* What is known of a CPU. */
@@ -38,6 +40,7 @@ struct offcpu_cpu {
 	u64 lost_thread;  /* times that there was no memory for a thread: its wait is lost */
 	u64 lost_untold;  /* waits whose end the second hook did not see */
 	u64 stackless;    /* waits told without the stack, of which there was none left */
+	u64 lost_unseen;  /* waits of threads that ran unseen in between */
 	u32 state;        /* of the thread that is being switched to */
 	u32 unused;
 };
@@ -129,6 +132,18 @@ static __always_inline u32 task_state(struct task_struct *task)
 	return ((struct task_struct___before_5_14 *)task)->state;
 }
 
+struct task_struct___switches {
+	unsigned long nvcsw, nivcsw;
+} __attribute__((preserve_access_index));
+
+/* How often a thread has left a CPU: the same when it runs again as when it left, unless it ran in between. */
+static __always_inline u32 switches_of(struct task_struct *task)
+{
+	struct task_struct___switches *counted = (void *)task;
+
+	return counted->nvcsw + counted->nivcsw;
+}
+
 /* Names a program in this epoch: pids have 22 bits (PID_MAX_LIMIT); never 0. */
 static __always_inline u64 outside_name(const struct task_struct *task)
 {
@@ -163,6 +178,7 @@ told:
 static __always_inline void exclude(struct offcpu_thread *thread)
 {
 	thread->excluded = 1;
+	thread->since = 0;
 	thread->short_ns = 0;
 	thread->short_count = 0;
 }
@@ -207,6 +223,7 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
 	}
 	thread->state = preempt ? 0 : state;
 	thread->since = now ? now : bpf_ktime_get_ns();
+	thread->switches = switches_of(task);
 	if (alone) {
 		thread->state = block_reason_of(task, thread->state);
 		departure_keep(ctx, task, thread->since);
@@ -233,6 +250,10 @@ static __always_inline u64 arrive(struct task_struct *task, bool alone)
 	cpu = this_cpu();
 	if (!cpu)
 		return now;
+	if (thread->switches != switches_of(task)) { /* such as while its process was out of scope */
+		cpu->lost_unseen += 1;
+		return now;
+	}
 	if (max_block && waited > max_block) {
 		cpu->over_max += 1;
 		return now;

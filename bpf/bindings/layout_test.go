@@ -25,10 +25,10 @@ var shared = []struct {
 	value        any
 }{
 	{"oncpu", "stack_entry", 88, OnCPUStackEntry{}},
-	{"oncpu", "stack_table", 72 + 2*1024, OnCPUStackTable{}},
+	{"oncpu", "stack_table", 64 + 2*1024, OnCPUStackTable{}},
 	{"offcpu", "stack_entry", 88, OnCPUStackEntry{}},
-	{"offcpu", "stack_table", 72 + 2*1024, OnCPUStackTable{}},
-	{"offcpu", "offcpu_cpu", 48, OffCPUOffcpuCpu{}},
+	{"offcpu", "stack_table", 64 + 2*1024, OnCPUStackTable{}},
+	{"offcpu", "offcpu_cpu", 56, OffCPUOffcpuCpu{}},
 	{"process", "scope_entry", 24, ProcessScopeEntry{}},
 	{"oncpu", "unwind_rule", 16, OnCPUUnwindRule{}},
 	{"oncpu", "unwind_page", 8, OnCPUUnwindPage{}},

@@ -63,7 +63,8 @@ type MemoryFaultsUnwindCpu struct {
 		WindowAt    uint64
 		Window      [32]uint64
 	}
-	_      [16]byte
+	Busy   uint32
+	_      [12]byte
 	Memory struct {
 		_      structs.HostLayout
 		Next   uint32

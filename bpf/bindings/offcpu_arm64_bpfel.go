@@ -49,6 +49,7 @@ type OffCPUOffcpuCpu struct {
 	LostThread uint64
 	LostUntold uint64
 	Stackless  uint64
+	LostUnseen uint64
 	State      uint32
 	Unused     uint32
 }
@@ -60,7 +61,9 @@ type OffCPUOffcpuThread struct {
 	ShortCount uint32
 	Epoch      uint32
 	State      uint32
-	Excluded   uint32
+	Switches   uint32
+	Excluded   uint16
+	Unused     [3]uint16
 }
 
 type OffCPUScopeEntry struct {
@@ -102,8 +105,6 @@ type OffCPUStackTable struct {
 	Faults     uint64
 	Unreadable uint64
 	FirstNs    uint64
-	Busy       uint32
-	Unused     uint32
 	Slots      [1024]uint16
 	Arena      [0]uint8
 }
@@ -141,7 +142,8 @@ type OffCPUUnwindCpu struct {
 		WindowAt    uint64
 		Window      [32]uint64
 	}
-	_      [16]byte
+	Busy   uint32
+	_      [12]byte
 	Memory struct {
 		_      structs.HostLayout
 		Next   uint32

@@ -60,8 +60,6 @@ type OnCPUStackTable struct {
 	Faults     uint64
 	Unreadable uint64
 	FirstNs    uint64
-	Busy       uint32
-	Unused     uint32
 	Slots      [1024]uint16
 	Arena      [0]uint8
 }
@@ -84,7 +82,8 @@ const (
 type OnCPUUnwindCpu struct {
 	_      structs.HostLayout
 	Walk   OnCPUUnwindState
-	_      [16]byte
+	Busy   uint32
+	_      [12]byte
 	Memory struct {
 		_      structs.HostLayout
 		Next   uint32

@@ -136,7 +136,7 @@ static __always_inline u64 take_call(struct bpf_user_pt_regs *ctx, const struct 
 	stack_end(table, entry, bytes);
 	hash = entry->hash;
 out:
-	stack_table_leave(table);
+	stack_table_leave();
 	return hash;
 }
 

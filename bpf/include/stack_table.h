@@ -9,9 +9,10 @@
  * period, kernel/bpf/syscall.c, maybe_wait_bpf_programs); then it reads the old
  * table through mmap, without a system call per entry, and clears it.
  *
- * A table has one writer at a time. Where an object's programs may run into each
- * other on one CPU (uprobes are preempted since Linux 6.0, and run within other
- * hooks), each brackets its work by stack_table_enter() and stack_table_leave().
+ * A table has one writer at a time, and so has a CPU's walk, which both of its tables
+ * share. Where an object's programs may run into each other on one CPU (uprobes are
+ * preempted since Linux 6.0, and run within other hooks), each brackets its work by
+ * stack_table_enter() and stack_table_leave().
  * Programs of perf events, and hooks that run with preemption off and of which no
  * interrupt writes the same tables, need neither.
  */
@@ -65,8 +66,6 @@ struct stack_table {
 	u64 faults;       /* stacks of which the kernel could read nothing */
 	u64 unreadable;   /* user stacks that end at a frame that could not be read */
 	u64 first_ns;     /* CLOCK_MONOTONIC of the first observation */
-	u32 busy;         /* programs between stack_table_enter and _leave */
-	u32 unused;
 	u16 slots[SLOTS]; /* offset into the arena in words plus 1, or 0; small, to be on the page of the head */
 	u8 arena[];
 };
@@ -122,26 +121,16 @@ static __always_inline struct stack_table *stack_table(void)
 	return table;
 }
 
-/*
- * True when this program is the only one that writes the table; else the
- * observation is counted as lost. Of two programs that come at once both may be
- * refused, never both let in: whoever reads 1 after its own addition is alone.
- * An addition is the one atomic operation that 5.10 has.
- */
+/* True when this program is the only one of its object on this CPU that takes a stack; else the observation is counted as lost. */
 static __always_inline bool stack_table_enter(struct stack_table *table)
 {
-	__sync_fetch_and_add(&table->busy, 1);
-	if (*(volatile u32 *)&table->busy == 1)
+	if (unwind_enter())
 		return true;
-	__sync_fetch_and_add(&table->busy, -1);
 	__sync_fetch_and_add(&table->lost_busy, 1);
 	return false;
 }
 
-static __always_inline void stack_table_leave(struct stack_table *table)
-{
-	__sync_fetch_and_add(&table->busy, -1);
-}
+static __always_inline void stack_table_leave(void) { unwind_leave(); }
 
 static __always_inline u64 stack_mix(u64 hash, u64 word)
 {
@@ -184,6 +173,8 @@ static __always_inline u32 take_user_stack(void *ctx, struct unwind_state *walk,
 		bytes = take_stack(ctx, entry->frames, BPF_F_USER_STACK, &entry->user_frames);
 		if (bytes == helper_bytes)
 			entry->user_end = UNWIND_END_CUT;
+		else if (bytes) /* 32-bit code: it went by frame pointers, and whether to the first frame nobody knows */
+			entry->user_end = UNWIND_END_NO_TABLE;
 		return bytes;
 	}
 	unwind_begin(walk, space);

@@ -53,10 +53,12 @@ struct {
 
 /*
  * What unwinds on one CPU, and what it remembers of the tables. Of an object's own:
- * its programs do not nest. In one piece, for fewer pages to be met cold.
+ * programs of one that may run into each other there go by unwind_enter(). In one
+ * piece, for fewer pages to be met cold.
  */
 struct unwind_cpu {
 	struct unwind_state walk;
+	u32 busy; /* programs between unwind_enter() and unwind_leave() */
 	struct unwind_memory memory;
 };
 
@@ -79,6 +81,33 @@ static __always_inline struct unwind_memory *unwind_memory(void)
 	struct unwind_cpu *here = unwind_cpu();
 
 	return here ? &here->memory : 0;
+}
+
+/*
+ * True when no other program of this object is between here and unwind_leave() on
+ * this CPU. Of two that come at once both may be refused, never both let in: whoever
+ * reads 1 after its own addition is alone. An addition is the one atomic operation
+ * that 5.10 has.
+ */
+static __always_inline bool unwind_enter(void)
+{
+	struct unwind_cpu *here = unwind_cpu();
+
+	if (!here)
+		return false; /* cannot be: there is one for each CPU */
+	__sync_fetch_and_add(&here->busy, 1);
+	if (*(volatile u32 *)&here->busy == 1)
+		return true;
+	__sync_fetch_and_add(&here->busy, -1);
+	return false;
+}
+
+static __always_inline void unwind_leave(void)
+{
+	struct unwind_cpu *here = unwind_cpu();
+
+	if (here)
+		__sync_fetch_and_add(&here->busy, -1);
 }
 
 static __always_inline const u8 *unwind_chunk(u32 id)

@@ -34,13 +34,15 @@ func TestDeepByTables(t *testing.T) {
 	for _, c := range []struct {
 		max, calls int
 		end        model.StackError
+		inGuests   bool
 	}{
-		{stacks.DefaultDepth, stacks.DefaultDepth - 20, model.StackWhole},
-		{stacks.DefaultDepth, stacks.DefaultDepth, model.StackCut},
-		{stacks.MaxDepth, stacks.MaxDepth - 20, model.StackWhole},
-		{stacks.MaxDepth, 3000, model.StackCut},
+		{stacks.DefaultDepth, stacks.DefaultDepth - 20, model.StackWhole, true},
+		{stacks.DefaultDepth, stacks.DefaultDepth, model.StackCut, false},
+		{stacks.MaxDepth, stacks.MaxDepth - 20, model.StackWhole, false},
+		{stacks.MaxDepth, 3000, model.StackCut, true},
 	} {
 		t.Run(strconv.Itoa(c.calls)+" calls, "+strconv.Itoa(c.max)+" taken", func(t *testing.T) {
+			dependsOnKernel(t, c.inGuests)
 			config := configuration(2*time.Millisecond, process.Selector{Exe: descent})
 			config.OnCPU.KernelStacks, config.OnCPU.MaxDepth = false, c.max
 			e := begin(t, config)

@@ -176,6 +176,10 @@ func (u *unwinding) acquire(space *symbol.AddressSpace, r symbol.Region, pid uin
 		u.fail(fmt.Errorf("making the unwind table of %s of process %d: %w", r.Path(), pid, err))
 		return nil
 	}
+	if n := b.Unruled(); n > 0 {
+		u.warnings.Warn(fmt.Errorf("making the unwind table of %s of process %d: %d of its rules found no room beside those of other tables: "+
+			"narrow targets, or leave out programs with uncommon unwind information", r.Path(), pid, n))
+	}
 	return b
 }
 

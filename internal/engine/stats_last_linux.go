@@ -123,6 +123,7 @@ func (e *Engine) readLosses() {
 		incomplete[LossKey{"unwind", "table_failed"}] = e.unwinding.failed.Load()
 		incomplete[LossKey{"unwind", "table_incomplete"}] = e.unwinding.incomplete.Load()
 		incomplete[LossKey{"unwind", "mappings_full"}] = e.unwinding.skipped.Load()
+		incomplete[LossKey{"unwind", "rules_full"}] = e.unwinding.store.Stats().RulesFull
 	}
 	lost[LossKey{probeProcess, "undecided"}] = e.subjects.undecided.Load()
 	lost[LossKey{probeProcess, "too_many"}] = e.subjects.crowded.Load()
@@ -169,7 +170,9 @@ func (e *Engine) mapFill() map[string]float64 {
 		"process_events": e.last.ring.highest.value(),
 	}
 	if e.unwinding != nil {
-		fill["unwind"] = float64(e.unwinding.store.Stats().TableBytes) / float64(e.config.MemoryBytes/unwindShare)
+		tables := e.unwinding.store.Stats()
+		fill["unwind"] = float64(tables.TableBytes) / float64(e.config.MemoryBytes/unwindShare)
+		fill["unwind_rules"] = tables.RulesFill
 	}
 	for kind, highest := range e.last.tables {
 		fill[string(kind)] = highest.value()

@@ -16,7 +16,9 @@ const (
 	// MaxPageRows is the most rows that a page has; the search in BPF takes 8
 	// steps.
 	MaxPageRows = 1<<8 - 1
-	maxRules    = 1<<16 - 1 // one index is left over, to mark what is no rule
+	// maxRules is the most rules of a table, the one that there is none included. A
+	// compiler of 100 MB, which has more than most, has some 1,100.
+	maxRules = 1 << 12
 )
 
 // Table holds the rules of one binary.
@@ -39,7 +41,7 @@ type Table struct {
 	Functions     int
 	Covered, Code uint64
 	// Skipped counts what was left out: entries that contradict themselves,
-	// pages of more than MaxPageRows rows, rules beyond 65,535.
+	// pages of more than MaxPageRows rows, rules beyond 4,095.
 	Skipped int
 	// Err is why the first of them was left out.
 	Err error

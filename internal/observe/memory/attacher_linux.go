@@ -35,6 +35,7 @@ type attacher struct {
 	config   MallocConfig
 	probes   *kernel.Uprobes
 	coll     *ebpf.Collection
+	live     *liveSet
 	session  bool
 	binaries binaries
 	warnings *warn.Rarely
@@ -70,10 +71,10 @@ type attachment struct {
 	functions int
 }
 
-func startAttacher(config MallocConfig, probes *kernel.Uprobes, coll *ebpf.Collection, session bool) *attacher {
+func startAttacher(config MallocConfig, probes *kernel.Uprobes, coll *ebpf.Collection, live *liveSet, session bool) *attacher {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &attacher{
-		config: config, probes: probes, coll: coll, session: session,
+		config: config, probes: probes, coll: coll, live: live, session: session,
 		warnings: warn.NewRarely(config.Logger, "Some allocations are not seen", nil),
 		wake:     make(chan struct{}, 1), cancel: cancel,
 		attached: map[uint32]*target{}, due: map[uint32]struct{}{},
@@ -200,6 +201,9 @@ func (a *attacher) visit(pid uint32, paused bool) (wait time.Duration) {
 			a.lose(fmt.Errorf("process %d: %d are attached to, which is the most: narrow observe::memory::targets", pid, maxAttached))
 			return 0
 		}
+		if err := a.live.met(id); err != nil {
+			a.lose(fmt.Errorf("process %d: what it had in use when it was out of scope: %w", pid, err))
+		}
 		t = &target{id: id, files: map[symbol.FileKey]*attachment{}}
 		a.attached[pid] = t
 	}
@@ -261,6 +265,7 @@ func (a *attacher) leave(pid uint32) {
 	if t.space != nil {
 		t.space.Close()
 	}
+	a.live.left(t.id)
 	delete(a.attached, pid)
 }
 

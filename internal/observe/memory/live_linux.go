@@ -7,6 +7,7 @@ package memory
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -51,8 +52,10 @@ type liveSet struct {
 
 	held, unknown atomic.Uint64
 
-	mu    sync.Mutex
-	ended map[model.ProcessID]uint32 // programs that are over: the exec id that is not
+	// reading is held while what is over is removed from the kernel's map.
+	reading sync.Mutex
+	mu      sync.Mutex                 // all below; the inner one
+	ended   map[model.ProcessID]uint32 // programs that are over: the exec id that is not
 }
 
 // placeKey names a place in a program.
@@ -99,6 +102,31 @@ func (l *liveSet) over(id model.ProcessID, now uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended[id] = max(l.ended[id], now)
+}
+
+// left is told that a process is not looked at any more: what it frees from now on is
+// not seen, so that nothing is known of what it has in use.
+func (l *liveSet) left(id model.ProcessID) { l.over(id, math.MaxUint32) }
+
+// met is told that a process is looked at from now on. What it had in use when it was
+// left goes, if that has not gone with a report.
+func (l *liveSet) met(id model.ProcessID) error {
+	l.reading.Lock()
+	defer l.reading.Unlock()
+	l.mu.Lock()
+	_, left := l.ended[id]
+	delete(l.ended, id)
+	l.mu.Unlock()
+	if !left {
+		return nil
+	}
+	var all []bindings.MemoryMallocLiveKey
+	err := l.each(func(key bindings.MemoryMallocLiveKey, _ bindings.MemoryMallocLiveAllocation) {
+		if key.Pid == id.PID {
+			all = append(all, key)
+		}
+	})
+	return errors.Join(err, l.remove(all))
 }
 
 // sum is what is in use of one place, with the estimator's binary places.
@@ -157,6 +185,8 @@ func (l *liveSet) forget(sums map[placeKey]sum) {
 // read sums the kernel's map by place, and removes what programs left behind that
 // are over.
 func (l *liveSet) read() (map[placeKey]sum, error) {
+	l.reading.Lock()
+	defer l.reading.Unlock()
 	l.mu.Lock()
 	ended := l.ended
 	l.ended = map[model.ProcessID]uint32{}

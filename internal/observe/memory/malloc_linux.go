@@ -94,7 +94,7 @@ func StartMalloc(config MallocConfig, loader *kernel.Loader, shared map[string]*
 		return nil, err
 	}
 	m.live.open(m.coll.Maps[bindings.MemoryMallocMapLive], tracked)
-	m.attacher = startAttacher(config, probes, m.coll, session)
+	m.attacher = startAttacher(config, probes, m.coll, m.live, session)
 	return m, nil
 }
 

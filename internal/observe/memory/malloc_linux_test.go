@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
@@ -194,15 +195,26 @@ func TestManyLooks(t *testing.T) {
 	require.Eventually(t, func() bool { return s.space.Load().ReadSince().After(told) }, 10*time.Second, time.Millisecond)
 }
 
-// TestGone holds that a process that goes out of scope is detached from.
+// TestGone holds that a process that goes out of scope is detached from and told of no more, and seen anew when it comes back.
 func TestGone(t *testing.T) {
 	s := observeSteady(t, 1000)
+	s.exchange()
+	sums, _ := s.totals()
+	require.Equal(t, int64(100_000), sums["inuse_space"])
 	s.left.Store(true)
 	s.LookAll()
 	s.attached(false)
-	s.exchange()
-	sums, _ := s.totals()
-	require.Zero(t, sums["alloc_objects"])
+	for range 2 {
+		s.exchange()
+		sums, _ := s.totals()
+		require.Empty(t, sums, "nothing is seen, and of what is in use nobody knows any more")
+	}
+	s.left.Store(false)
+	s.Look(s.pid)
+	s.attached(true)
+	n, _ := s.exchange()
+	sums, _ = s.totals()
+	require.Equal(t, map[string]int64{"alloc_space": 1000 * n, "alloc_objects": n, "inuse_space": 100_000, "inuse_objects": 100}, sums)
 }
 
 // TestCost prints what a pair of malloc and free costs a program, by who observes it. Breakpoints are dear in virtual
@@ -229,4 +241,41 @@ func TestCost(t *testing.T) {
 		t.Logf("%s: %s for a pair of malloc and free, %s when nobody observes", c.name, observed, alone)
 		require.Less(t, alone, observed)
 	}
+}
+
+// TestBusyUnwinder holds that a program which runs into another one in the midst of a walk on its CPU leaves the walk alone,
+// though user space has turned the tables meanwhile, and counts what it has lost.
+func TestBusyUnwinder(t *testing.T) {
+	s := observeSteady(t, 1000)
+	walks := s.coll.Maps[bindings.MemoryMallocMapUnwindCpus]
+	occupy := func(programs uint32) {
+		var cpu bindings.MemoryMallocUnwindCpu
+		for i := range walks.MaxEntries() {
+			require.NoError(t, walks.Lookup(i, &cpu))
+			cpu.Busy = programs
+			require.NoError(t, walks.Put(i, cpu))
+		}
+	}
+	occupy(1)
+	for range 2 { // of each of the two tables
+		n, _ := s.exchange()
+		sums, _ := s.totals()
+		require.Zero(t, sums["alloc_objects"], "of %d", n)
+	}
+	require.NotZero(t, s.loss("busy"))
+	occupy(0)
+	n, _ := s.exchange()
+	sums, _ := s.totals()
+	require.Equal(t, n, sums["alloc_objects"])
+}
+
+func (s *steady) loss(reason string) uint64 {
+	s.t.Helper()
+	for _, l := range s.Losses() {
+		if l.Reason == reason {
+			return l.Count
+		}
+	}
+	require.Fail(s.t, "no such reason", reason)
+	return 0
 }

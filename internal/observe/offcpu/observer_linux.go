@@ -38,8 +38,8 @@ type Observer struct {
 
 	departures departures
 
-	overMax, lostThread, lostUntold, stackless atomic.Uint64
-	attached                                   atomic.Int64
+	overMax, lostThread, lostUntold, lostUnseen, stackless atomic.Uint64
+	attached                                               atomic.Int64
 }
 
 var _ observe.Observation = (*Observer)(nil)
@@ -112,16 +112,18 @@ func (o *Observer) count() error {
 	if err := o.coll.Maps[bindings.OffCPUMapOffcpuCpus].Lookup(uint32(0), &cpus); err != nil {
 		return fmt.Errorf("reading what the off-CPU programs count: %w", err)
 	}
-	var overMax, thread, untold, stackless uint64
+	var overMax, thread, untold, unseen, stackless uint64
 	for _, cpu := range cpus {
 		overMax += cpu.OverMax
 		thread += cpu.LostThread
 		untold += cpu.LostUntold
+		unseen += cpu.LostUnseen
 		stackless += cpu.Stackless
 	}
 	o.overMax.Store(overMax)
 	o.lostThread.Store(thread)
 	o.lostUntold.Store(untold)
+	o.lostUnseen.Store(unseen)
 	o.stackless.Store(stackless)
 	return nil
 }
@@ -169,6 +171,7 @@ func (o *Observer) Losses() []observe.Loss {
 		observe.Loss{Probe: probe, Reason: "over_max_block", Count: o.overMax.Load()},
 		observe.Loss{Probe: probe, Reason: "threads_full", Count: o.lostThread.Load()},
 		observe.Loss{Probe: probe, Reason: "untold", Count: o.lostUntold.Load()},
+		observe.Loss{Probe: probe, Reason: "ran_unseen", Count: o.lostUnseen.Load()},
 		observe.Loss{Probe: probe, Reason: "stack_untaken", Count: o.stackless.Load(), Told: true},
 	)
 }

@@ -300,3 +300,34 @@ func TestLevels(t *testing.T) {
 	w.look()
 	between(t, asleep, took, w.told(tid, model.BlockSleep))
 }
+
+// TestOutOfScopeMeanwhile holds that no wait is told of a thread that ran while its process was out of scope: how long it
+// waited is not known.
+func TestOutOfScopeMeanwhile(t *testing.T) {
+	const asleep, computes = 100 * time.Millisecond, 200 * time.Millisecond
+	variants(t, func(t *testing.T, change func(*features)) {
+		w := watch(t, config(), change)
+		pid := uint32(os.Getpid())
+		began, ended := make(chan struct{}), make(chan int)
+		go func() {
+			ended <- thread(func() {
+				close(began)
+				sleep(asleep)
+				for until := time.Now().Add(computes); time.Now().Before(until); {
+				}
+				sleep(3 * asleep)
+			})
+		}()
+		<-began
+		time.Sleep(asleep / 5)
+		require.NoError(t, w.tracker.Decide(pid, lifecycle.ScopeNone))
+		w.look()
+		time.Sleep(asleep + computes + asleep) // in the middle of its second sleep
+		require.NoError(t, w.tracker.Decide(pid, lifecycle.ScopeOffCPU))
+		w.look()
+		tid := <-ended
+		w.look()
+		require.Zero(t, w.told(tid, model.BlockSleep), "%v", w.seen[uint32(tid)])
+		require.NotZero(t, w.loss("ran_unseen"))
+	})
+}

@@ -17,7 +17,7 @@ const (
 	// EntryHeadBytes is the size of struct stack_entry without its frames.
 	EntryHeadBytes = 88
 	// tableHeadBytes is the size of struct stack_table without its arena.
-	tableHeadBytes = 72 + 2*1024
+	tableHeadBytes = 64 + 2*1024
 
 	// MinArenaBytes and MaxArenaBytes bound the memory for entries in one table.
 	MinArenaBytes = 32 << 10

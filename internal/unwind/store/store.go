@@ -13,10 +13,8 @@ import (
 )
 
 const (
-	// maxRules is UNWIND_RULES, ruleBytes the distance of two rules in the map.
-	maxRules, ruleBytes = 32768, 16
-	rowBytes            = 4
-	pageBytes           = 8
+	rowBytes  = 4
+	pageBytes = 8
 	// segmentPages is how many entries of a directory fit into a chunk.
 	segmentPages = chunkBytes / pageBytes
 	pageSize     = unwind.PageBytes
@@ -47,6 +45,8 @@ type Stats struct {
 	Built, Evicted, Full uint64
 	// RulesFull counts the rules that found no room; where they hold there is none.
 	RulesFull uint64
+	// RulesFill is what part of the room for rules is taken, from 0 to 1.
+	RulesFill float64
 }
 
 // Store holds the tables of binaries and the lists of mappings of processes. Its
@@ -55,7 +55,7 @@ type Store struct {
 	mu       sync.Mutex
 	memory   memory
 	heap     *heap
-	rules    map[unwind.Rule]uint16
+	rules    rules
 	binaries map[string]*Binary
 	idle     *list.List // of *Binary that no list leads to, the longest idle first
 	waiting  []extent   // unlinked, perhaps still read
@@ -70,6 +70,8 @@ type Binary struct {
 	key      string
 	segments []segment
 	rows     []extent
+	rules    []uint16 // places
+	unruled  int
 	users    int
 	idle     *list.Element
 }
@@ -80,10 +82,15 @@ type segment struct {
 	directory  extent
 }
 
+// Unruled is how many of the table's rules found no room beside those of other
+// tables: where they hold there is none.
+func (b *Binary) Unruled() int { return b.unruled }
+
 func newStore(m memory, maxChunks int) *Store {
-	s := &Store{memory: m, heap: newHeap(maxChunks, m.grow), binaries: map[string]*Binary{}, idle: list.New()}
-	s.rules = map[unwind.Rule]uint16{{}: 0} // the first rule is that there is none
-	return s
+	return &Store{
+		memory: m, heap: newHeap(maxChunks, m.grow), rules: newRules(m.rules),
+		binaries: map[string]*Binary{}, idle: list.New(),
+	}
 }
 
 // Acquire returns the binary of a key, which build makes the table of when it is
@@ -158,7 +165,8 @@ func (s *Store) free(b *Binary) {
 	for _, segment := range b.segments {
 		s.unlink(segment.directory)
 	}
-	b.rows, b.segments = nil, nil
+	s.rules.drop(b.rules)
+	b.rows, b.segments, b.rules = nil, nil, nil
 }
 
 // unlink gives up memory that programs may still read.
@@ -169,7 +177,7 @@ func (s *Store) unlink(e extent) {
 
 // reclaim makes what was unlinked free.
 func (s *Store) reclaim() error {
-	if len(s.waiting) == 0 {
+	if len(s.waiting) == 0 && len(s.rules.waiting) == 0 {
 		return nil
 	}
 	if err := s.memory.settle(); err != nil {
@@ -179,6 +187,7 @@ func (s *Store) reclaim() error {
 		s.heap.release(e)
 	}
 	s.waiting, s.waits = nil, 0
+	s.rules.settled()
 	return nil
 }
 
@@ -204,10 +213,10 @@ func (s *Store) alloc(bytes uint32) (extent, error) {
 }
 
 // evict gives up tables that nobody uses, the longest idle first, an eighth of
-// them at a time: each time costs a wait.
+// them at a time, since each time costs a wait. It tells whether that made room.
 func (s *Store) evict() bool {
 	evicted := false
-	for n := s.idle.Len()/8 + 1; n > 0 && s.idle.Len() > 0; n-- {
+	for n := s.idle.Len()/8 + 1; (n > 0 || !evicted) && s.idle.Len() > 0; n-- {
 		b := s.idle.Remove(s.idle.Front()).(*Binary) //nolint:forcetypeassert // nothing else is put there
 		evicted = evicted || len(b.segments) > 0
 		delete(s.binaries, b.key)
@@ -224,6 +233,7 @@ func (s *Store) Stats() Stats {
 	out := s.stats
 	out.Bytes = s.heap.bytes() + uint64(len(s.memory.rules))
 	out.TableBytes = s.heap.used
-	out.Binaries, out.Rules = len(s.binaries), len(s.rules)
+	out.Binaries, out.Rules = len(s.binaries), len(s.rules.index)
+	out.RulesFill = float64(len(s.rules.places)-len(s.rules.unused)) / maxRules
 	return out
 }

@@ -9,12 +9,14 @@ import (
 // write copies a table into chunks. What was copied when an error comes is b's to
 // free.
 func (s *Store) write(b *Binary, table *unwind.Table) error {
-	rules := s.translate(table.Rules)
+	rules, err := s.translate(b, table.Rules)
+	if err != nil {
+		return err
+	}
 	directory := make([]byte, 0, min(len(table.Pages), segmentPages)*pageBytes)
 	for first := 0; first < len(table.Pages); first += segmentPages {
 		pages := table.Pages[first:min(first+segmentPages, len(table.Pages))]
 		directory = directory[:0]
-		var err error
 		if directory, err = s.writeRows(b, directory, pages, table.Rows, rules); err != nil {
 			return err
 		}
@@ -59,30 +61,42 @@ func (s *Store) writeRows(b *Binary, directory []byte, pages []unwind.Page, rows
 	return directory, nil
 }
 
-// translate gives the place of each of a table's rules among those of all.
-func (s *Store) translate(rules []unwind.Rule) []uint16 {
+// translate gives the place of each of a table's rules among those of all. Those for
+// which there is no room have the place of the rule that there is none.
+func (s *Store) translate(b *Binary, rules []unwind.Rule) ([]uint16, error) {
 	out := make([]uint16, len(rules))
+	var fresh []int
 	for i, rule := range rules {
-		at, ok := s.rules[rule]
-		if !ok && len(s.rules) < maxRules {
-			at = uint16(len(s.rules))
-			s.rules[rule] = at
-			s.writeRule(at, rule)
-		} else if !ok {
-			s.stats.RulesFull++
+		at, ok := s.rules.use(rule)
+		if !ok {
+			fresh = append(fresh, i)
+			continue
 		}
 		out[i] = at
+		b.rules = append(b.rules, at)
 	}
-	return out
+	room, err := s.roomForRules(len(fresh))
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range fresh[:room] {
+		out[i] = s.rules.add(rules[i])
+		b.rules = append(b.rules, out[i])
+	}
+	b.unruled = len(fresh) - room
+	s.stats.RulesFull += uint64(b.unruled)
+	return out, nil
 }
 
-// writeRule writes struct unwind_rule.
-func (s *Store) writeRule(at uint16, r unwind.Rule) {
-	to := s.memory.rules[int(at)*ruleBytes:]
-	native.PutUint32(to, uint32(r.CFAOffset))
-	native.PutUint16(to[4:], uint16(r.FPOffset))
-	native.PutUint16(to[6:], uint16(r.RAOffset))
-	to[8], to[9], to[10], to[11] = byte(r.CFA), byte(r.FP), byte(r.RA), r.Addend
-	native.PutUint16(to[12:], uint16(r.BXOffset))
-	to[14] = byte(r.BX)
+// roomForRules makes room for new rules of one table, and tells for how many of them there is.
+func (s *Store) roomForRules(wanted int) (int, error) {
+	for s.rules.room() < wanted {
+		if len(s.rules.waiting) == 0 && !s.evict() {
+			return s.rules.room(), nil
+		}
+		if err := s.reclaim(); err != nil {
+			return 0, err
+		}
+	}
+	return wanted, nil
 }

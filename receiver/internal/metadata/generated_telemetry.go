@@ -471,7 +471,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.EbpfMapFill, err = builder.meter.Float64ObservableGauge(
 		"otelcol_ebpf_map_fill",
-		metric.WithDescription("How full a kernel map is, from 0 to 1. Of scope and unwind now; of the others the most of the last minute or two. [Development]"),
+		metric.WithDescription("How full a kernel map is, from 0 to 1. Of scope, unwind and unwind_rules now; of the others the most of the last minute or two. [Development]"),
 		metric.WithUnit("1"),
 	)
 	errs = errors.Join(errs, err)

@@ -164,7 +164,7 @@ func AssertEqualEbpfLimitLevel(t *testing.T, tt *componenttest.Telemetry, dps []
 func AssertEqualEbpfMapFill(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[float64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_ebpf_map_fill",
-		Description: "How full a kernel map is, from 0 to 1. Of scope and unwind now; of the others the most of the last minute or two. [Development]",
+		Description: "How full a kernel map is, from 0 to 1. Of scope, unwind and unwind_rules now; of the others the most of the last minute or two. [Development]",
 		Unit:        "1",
 		Data: metricdata.Gauge[float64]{
 			DataPoints: dps,
