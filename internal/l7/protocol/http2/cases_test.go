@@ -285,6 +285,24 @@ func TestAfterALoss(t *testing.T) {
 	require.Equal(t, l7.Side{Known: true, Cut: true, Ended: true, Last: p.now, Body: -1, Whole: -1}, p.told[1].Response, "its beginning was not seen")
 }
 
+// TestWhatIsPassedOverAfterALossIsMissing holds that trailers are not taken for the response whose head was in a piece without a known frame,
+// though its request came after the loss.
+func TestWhatIsPassedOverAfterALossIsMissing(t *testing.T) {
+	p := greet(t)
+	p.client.get(1, "/before")
+	p.server.headers(1, false, ":status", "200").headers(1, true, "x-sum", "1")
+	p.pass()
+	p.feedLost(l7.Write, l7.LostUnknown, []byte("the rest of a frame"))
+	p.client.get(3, "/a")
+	p.pass()
+	p.server.headers(3, false, ":status", "200")
+	p.feedMore(l7.Write, nil, int64(len(p.server.take())))
+	p.server.headers(3, true, "x-sum", "1")
+	p.pass()
+	p.requireBriefs(t, []any{"GET", "/before", 200, 0, 0, l7.Complete}, []any{"GET", "/a", 0, 0, -1, l7.Complete})
+	require.Zero(t, p.told[1].Response.First)
+}
+
 // TestBytesLostWithinAFrame holds that where the next one begins is known still.
 func TestBytesLostWithinAFrame(t *testing.T) {
 	p := greet(t)

@@ -173,10 +173,11 @@ func (p *parser) endFrame(r *reader, at int64) {
 	}
 }
 
-// passTrial goes on after the head that follows a frame on trial: it was one.
-func (p *parser) passTrial(r *reader) {
+// passTrial goes on after the head that follows a frame on trial, whose first byte was transferred at the given time: it was one.
+func (p *parser) passTrial(r *reader, at int64) {
 	r.trust = trusted
-	if r.trial.stream == 0 {
+	if r.trial.stream == 0 { // what it said was not read
+		p.doubt(r, at)
 		return
 	}
 	p.seeData(r, r.trial.stream, r.trial.last)

@@ -36,7 +36,7 @@ func (p *parser) Feed(piece *l7.Piece) bool {
 	}
 	r.stream.Begin(piece)
 	if r.state == stateSearch {
-		p.search(r)
+		p.search(r, piece)
 	}
 	for p.step(r, piece) {
 	}
@@ -123,6 +123,11 @@ func (p *parser) miss(r *reader, at int64) {
 	if !p.isResponse(r) {
 		p.missed, p.highest = true, 0 // which may have been read where no frame was
 	}
+	p.doubt(r, at)
+}
+
+// doubt marks what may have gone on or ended in bytes that nobody has, the last of which were transferred at the given time.
+func (p *parser) doubt(r *reader, at int64) {
 	for i := len(p.streams.active) - 1; i >= 0; i-- {
 		s := p.streams.active[i]
 		h := &s.halves[r.direction]

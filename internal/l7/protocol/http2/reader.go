@@ -95,14 +95,17 @@ func (p *parser) step(r *reader, piece *l7.Piece) bool {
 	return false
 }
 
-// search looks for a frame in a piece.
-func (p *parser) search(r *reader) {
+// search looks for a frame in a piece. What is before it is missing as if it were lost.
+func (p *parser) search(r *reader, piece *l7.Piece) {
 	data := r.stream.Peek()
 	if n := min(len(data), headSize); n > 0 && string(data[:n]) == preface[:n] {
 		r.state, r.trust = stateHead, onTrial // until the rest of it is there
 		return
 	}
 	at, sure := find(data, int64(len(data)) == r.stream.Left(), r.longest)
+	if at != 0 {
+		p.doubt(r, piece.Ended)
+	}
 	if at < 0 {
 		return
 	}
@@ -154,7 +157,7 @@ func (p *parser) expected(r *reader) bool {
 		if !r.frame.likely(r.longest) {
 			return false
 		}
-		p.passTrial(r)
+		p.passTrial(r, r.first)
 	case trusted:
 	}
 	if r.block.open {
