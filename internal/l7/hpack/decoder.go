@@ -2,11 +2,7 @@
 
 package hpack
 
-import (
-	"errors"
-
-	"golang.org/x/net/http2/hpack"
-)
+import "errors"
 
 // ErrInvalid says that a block breaks the rules of RFC 7541, so that nothing that follows in it can be read.
 var ErrInvalid = errors.New("reading a header block: it breaks the rules of RFC 7541")
@@ -34,8 +30,8 @@ type Decoder struct {
 
 	carry   []byte // the beginning of a field that goes on later
 	skip    uint64 // bytes of a long value that are still to come
-	decoded writer
-	told    Field // here it is not allocated each time
+	decoded []byte // the text that was decoded last
+	told    Field  // here it is not allocated each time
 }
 
 // NewDecoder makes a decoder that gives each field to the function.
@@ -254,19 +250,11 @@ func (d *Decoder) decode(t text) ([]byte, error) {
 	if !t.coded {
 		return t.bytes, nil
 	}
-	d.decoded = d.decoded[:0]
-	if _, err := hpack.HuffmanDecode(&d.decoded, t.bytes); err != nil {
+	var ok bool
+	if d.decoded, ok = appendDecoded(d.decoded[:0], t.bytes); !ok {
 		return nil, ErrInvalid
 	}
 	return d.decoded, nil
-}
-
-// writer is a buffer that is used again.
-type writer []byte
-
-func (w *writer) Write(p []byte) (int, error) {
-	*w = append(*w, p...)
-	return len(p), nil
 }
 
 // integer reads a number whose first bits are in the first byte: RFC 7541, section 5.1. It returns how many bytes it took: 0 where they

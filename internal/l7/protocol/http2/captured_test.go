@@ -23,7 +23,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	xhttp2 "golang.org/x/net/http2"
-	"golang.org/x/net/http2/h2c"
+	"golang.org/x/net/http2/h2c" //lint:ignore SA1019 net/http has no upgrade from HTTP/1.1
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 )
@@ -245,6 +245,7 @@ func startGo(t *testing.T) string {
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
+	//lint:ignore SA1019 net/http has no upgrade from HTTP/1.1
 	server := &http.Server{Handler: h2c.NewHandler(mux, &xhttp2.Server{})}
 	go func() { _ = server.Serve(l) }() // until it is closed
 	t.Cleanup(func() { require.NoError(t, server.Close()) })

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,17 +31,28 @@ type transfer struct {
 	data []byte
 }
 
+// transfers are what passed until now; clients may go on while they are looked at.
+type transfers struct {
+	mu   sync.Mutex
+	list []transfer
+}
+
+func (l *transfers) note(dir int, data []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, transfer{dir, bytes.Clone(data)})
+}
+
+func (l *transfers) untilNow() []transfer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.list)
+}
+
 // tap stands between the client and its connection and notes what passes.
 type tap struct {
 	net.Conn
-	mu  *sync.Mutex
-	log *[]transfer
-}
-
-func (c tap) note(dir int, data []byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	*c.log = append(*c.log, transfer{dir, bytes.Clone(data)})
+	*transfers
 }
 
 func (c tap) Write(p []byte) (int, error) {
@@ -65,6 +77,7 @@ type conversation struct {
 // converse makes requests with many bodies, fields and settings, some of them at the same time.
 func converse(t testing.TB, rnd *rand.Rand, requests, together int) *conversation {
 	c := &conversation{want: map[string]told{}}
+	var passed transfers
 	clientEnd, serverEnd := loopback(t)
 	served := make(chan struct{})
 	server := &xhttp2.Server{MaxReadFrameSize: uint32(1<<14 + rnd.IntN(1<<16)), MaxDecoderHeaderTableSize: uint32(1+rnd.IntN(3)) << 12}
@@ -73,7 +86,7 @@ func converse(t testing.TB, rnd *rand.Rand, requests, together int) *conversatio
 		server.ServeConn(serverEnd, &xhttp2.ServeConnOpts{Handler: http.HandlerFunc(handle)})
 	}()
 	transport := &xhttp2.Transport{AllowHTTP: true, MaxDecoderHeaderTableSize: uint32(1+rnd.IntN(3)) << 12, DisableCompression: true}
-	conn, err := transport.NewClientConn(tap{clientEnd, &sync.Mutex{}, &c.log})
+	conn, err := transport.NewClientConn(tap{clientEnd, &passed})
 	require.NoError(t, err)
 	var mu sync.Mutex
 	var running sync.WaitGroup
@@ -94,6 +107,7 @@ func converse(t testing.TB, rnd *rand.Rand, requests, together int) *conversatio
 	running.Wait()
 	require.NoError(t, conn.Close())
 	<-served
+	c.log = passed.untilNow()
 	return c
 }
 

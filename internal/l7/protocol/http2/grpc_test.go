@@ -68,12 +68,11 @@ func calls(t *testing.T, rnd *rand.Rand, n int) (*conversation, map[string]call)
 	server := grpc.NewServer(grpc.UnknownServiceHandler(serveCalls))
 	served := make(chan error)
 	go func() { served <- server.Serve(l) }()
-	c := &conversation{}
-	var mu sync.Mutex
+	var passed transfers
 	conn, err := grpc.NewClient("passthrough:///"+l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
 			plain, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
-			return tap{plain, &mu, &c.log}, err
+			return tap{plain, &passed}, err
 		}))
 	require.NoError(t, err)
 	did := map[string]call{}
@@ -98,7 +97,7 @@ func calls(t *testing.T, rnd *rand.Rand, n int) (*conversation, map[string]call)
 	require.NoError(t, conn.Close())
 	server.Stop()
 	require.NoError(t, <-served)
-	return c, did
+	return &conversation{log: passed.untilNow()}, did
 }
 
 // oneCall makes a call and counts what was sent and received.
