@@ -14,7 +14,7 @@ import (
 
 // NetworkConfig is the kind network: connections and what they carry. Of what is
 // about requests Protocols, Capture, Buffer, Requests without its samples and spans, and
-// Redact have an effect in this version, which tells of HTTP/1 in the clear; the rest is
+// Redact have an effect in this version, which tells of HTTP/1 and DNS in the clear; the rest is
 // checked.
 type NetworkConfig struct {
 	KindConfig `mapstructure:",squash"`
@@ -167,9 +167,15 @@ func eachOf(path string, values, allowed []string) []error {
 	return errs
 }
 
-// parses tells whether requests are looked at: in this version those of HTTP/1.
-func (c *NetworkConfig) parses() bool {
-	return c.Capture != captureNone && slices.Contains(c.Protocols, "http")
+// parsed are the protocols whose requests this version tells.
+var parsed = []string{"http", "dns"}
+
+// parses returns the protocols whose requests are looked for.
+func (c *NetworkConfig) parses() []string {
+	if c.Capture == captureNone {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(parsed), func(name string) bool { return !slices.Contains(c.Protocols, name) })
 }
 
 // heard tells whether a pipeline takes what the kind makes: metrics, and logs of requests.
@@ -184,8 +190,9 @@ func (c *NetworkConfig) engine(logs bool) *engine.Network {
 	role := map[string]engine.Role{"client": engine.ClientRole, "server": engine.ServerRole}[c.Role]
 	network := &engine.Network{
 		Targets: selectors(c.Targets), ReportInterval: c.ReportInterval, Role: role, ResolveNAT: c.Peers.ResolveNAT,
-		Requests: c.parses(), BufferBytes: uint32(c.Buffer),
+		Protocols: c.parses(), BufferBytes: uint32(c.Buffer),
 	}
+	network.Requests = len(network.Protocols) > 0
 	if logs {
 		network.Journal = c.journal()
 	}

@@ -5,6 +5,7 @@ package receiver
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +61,7 @@ const (
 // at.
 func (c *NetworkConfig) journal() requests.JournalConfig {
 	which := map[string]requests.Which{logNone: requests.NoRequests, logSlowOrError: requests.SlowOrError, logAll: requests.AllRequests}
-	if !c.parses() {
+	if !slices.Contains(c.parses(), "http") {
 		return requests.JournalConfig{}
 	}
 	return requests.JournalConfig{

@@ -363,7 +363,7 @@ func TestEngineConfig(t *testing.T) {
 		},
 		Memory: &engine.Memory{Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second, Distance: 64 << 20},
 		Network: &engine.Network{
-			Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second, Role: engine.ClientRole, BufferBytes: 64 << 10,
+			Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second, Role: engine.ClientRole, Requests: true, Protocols: []string{"dns"}, BufferBytes: 64 << 10,
 		},
 		Symbols:     engine.Symbols{DebugInfo: true, CacheDir: "/var/cache/ebpf", CacheBytes: 64 << 20, Debuginfod: []string{"https://debuginfod.example.com/x"}},
 		MemoryBytes: 32 << 20, CPUPercent: 0.5,
@@ -380,7 +380,7 @@ func TestEngineConfig(t *testing.T) {
 	require.Equal(t, &engine.Network{ReportInterval: 2 * time.Second, Role: engine.ServerRole, BufferBytes: 8 << 20}, engineConfig(l4, signals{metrics: true}).Network)
 	plain, err := load(t, "config.yaml", "ebpf/network")
 	require.NoError(t, err)
-	require.Equal(t, &engine.Network{ReportInterval: 2 * time.Second, ResolveNAT: true, Requests: true, BufferBytes: 8 << 20}, engineConfig(plain, signals{metrics: true}).Network)
+	require.Equal(t, &engine.Network{ReportInterval: 2 * time.Second, ResolveNAT: true, Requests: true, Protocols: []string{"http", "dns"}, BufferBytes: 8 << 20}, engineConfig(plain, signals{metrics: true}).Network)
 	require.Equal(t, requests.JournalConfig{
 		Which: requests.SlowOrError, Slow: 500 * time.Millisecond, Top: 10,
 		Redact: requests.Redaction{Headers: []string{"authorization", "cookie", "set-cookie", "proxy-authorization", "x-api-key"}, Query: true},

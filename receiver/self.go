@@ -46,6 +46,8 @@ func (r *ebpfReceiver) observeSelf() error {
 		t.RegisterEbpfSymbolLookupsCallback(count(symbolLookups)),
 		t.RegisterEbpfSymbolEvictionsCallback(count(symbolEvictions)),
 		t.RegisterEbpfSymbolErrorsCallback(count(symbolErrors)),
+		t.RegisterEbpfUnwindLookupsCallback(count(unwindLookups)),
+		t.RegisterEbpfUnwindEvictionsCallback(count(unwindEvictions)),
 		t.RegisterEbpfRuntimesCallback(count(runtimes)),
 		t.RegisterEbpfMemoryCallback(count(memory)),
 		t.RegisterEbpfMapFillCallback(number(mapFill)),
@@ -117,6 +119,13 @@ func symbolLookups(s engine.Stats, observe observeInt) {
 }
 
 func symbolEvictions(s engine.Stats, observe observeInt) { observe(int64(s.SymbolEvictions)) }
+
+func unwindLookups(s engine.Stats, observe observeInt) {
+	observe(int64(s.UnwindHits), attribute.String("outcome", "hit"))
+	observe(int64(s.UnwindMisses), attribute.String("outcome", "miss"))
+}
+
+func unwindEvictions(s engine.Stats, observe observeInt) { observe(int64(s.UnwindEvictions)) }
 
 func symbolErrors(s engine.Stats, observe observeInt) { byReason(s.SymbolErrors, observe) }
 

@@ -65,6 +65,7 @@ func TestSelfTelemetry(t *testing.T) {
 		Unnamed:      map[string]uint64{"no_symbol": 7},
 		SymbolHits:   90,
 		SymbolMisses: 10, SymbolEvictions: 4,
+		UnwindHits: 70, UnwindMisses: 8, UnwindEvictions: 5,
 		SymbolErrors: map[string]uint64{"not_elf": 2},
 		Runtimes:     map[engine.Runtime]int{{Language: "jvm", Names: "none"}: 3, {Language: "v8js", Names: "perf_map"}: 1},
 		MapBytes:     4096, SymbolBytes: 8192, SampleBytes: 2048, ProcessBytes: 1024,
@@ -97,6 +98,8 @@ func TestSelfTelemetry(t *testing.T) {
 	metadatatest.AssertEqualEbpfFramesUnnamed(t, tt, intPoints{ints(7, "reason", "no_symbol")}, plain)
 	metadatatest.AssertEqualEbpfSymbolLookups(t, tt, intPoints{ints(90, "outcome", "hit"), ints(10, "outcome", "miss")}, plain)
 	metadatatest.AssertEqualEbpfSymbolEvictions(t, tt, intPoints{ints(4)}, plain)
+	metadatatest.AssertEqualEbpfUnwindLookups(t, tt, intPoints{ints(70, "outcome", "hit"), ints(8, "outcome", "miss")}, plain)
+	metadatatest.AssertEqualEbpfUnwindEvictions(t, tt, intPoints{ints(5)}, plain)
 	metadatatest.AssertEqualEbpfSymbolErrors(t, tt, intPoints{ints(2, "reason", "not_elf")}, plain)
 	metadatatest.AssertEqualEbpfRuntimes(t, tt, intPoints{
 		ints(3, "runtime", "jvm", "names", "none"), ints(1, "runtime", "v8js", "names", "perf_map"),

@@ -47,7 +47,7 @@ func (r *ebpfReceiver) tellIdle(config engine.Config, taken signals) {
 		r.settings.Logger.Warn("The receiver observes nothing: no kind is listed under observe")
 	}
 	if config.Network != nil && config.Network.Requests {
-		r.settings.Logger.Info("network: of requests this version tells HTTP/1 in the clear, as metrics and logs: other protocols, TLS, " +
-			"messages, samples and spans have no effect yet")
+		r.settings.Logger.Info("network: of requests this version tells HTTP/1 in the clear, as metrics and logs, and DNS, as metrics: " +
+			"other protocols, TLS, messages, samples and spans have no effect yet")
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 // TestIdleIsTold holds that the log says what was asked for and does not run, and what it needs.
 func TestIdleIsTold(t *testing.T) {
-	const unparsed = "info: network: of requests this version tells HTTP/1 in the clear, as metrics and logs: other protocols, TLS, " +
-		"messages, samples and spans have no effect yet"
+	const unparsed = "info: network: of requests this version tells HTTP/1 in the clear, as metrics and logs, and DNS, as metrics: " +
+		"other protocols, TLS, messages, samples and spans have no effect yet"
 	everything := func(c *Config) {
 		c.Observe.OffCPU, c.Observe.Memory = configoptional.Some(defaultOffCPU()), configoptional.Some(defaultMemory())
 	}

@@ -133,6 +133,7 @@ type NetworkNetworkProtocol uint32
 const (
 	NetworkNetworkProtocolNETWORK_UNKNOWN NetworkNetworkProtocol = 0
 	NetworkNetworkProtocolNETWORK_HTTP1   NetworkNetworkProtocol = 1
+	NetworkNetworkProtocolNETWORK_DNS     NetworkNetworkProtocol = 2
 )
 
 type NetworkNetworkRecord struct {
@@ -294,6 +295,7 @@ const (
 	NetworkProgSpliceEnds            = "splice_ends"
 	NetworkProgStateChanges          = "state_changes"
 	NetworkVarCaptureBytes           = "capture_bytes"
+	NetworkVarCaptureProtocols       = "capture_protocols"
 	NetworkVarCaptureWake            = "capture_wake"
 	NetworkVarCaptureWoken           = "capture_woken"
 	NetworkVarClockSkew              = "clock_skew"
@@ -428,6 +430,7 @@ type NetworkMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type NetworkVariableSpecs struct {
 	CaptureBytes           *ebpf.VariableSpec `ebpf:"capture_bytes"`
+	CaptureProtocols       *ebpf.VariableSpec `ebpf:"capture_protocols"`
 	CaptureWake            *ebpf.VariableSpec `ebpf:"capture_wake"`
 	CaptureWoken           *ebpf.VariableSpec `ebpf:"capture_woken"`
 	ClockSkew              *ebpf.VariableSpec `ebpf:"clock_skew"`
@@ -530,6 +533,7 @@ func (m *NetworkMaps) Close() error {
 // It can be passed to LoadNetworkObjects or ebpf.CollectionSpec.LoadAndAssign.
 type NetworkVariables struct {
 	CaptureBytes           *ebpf.Variable `ebpf:"capture_bytes"`
+	CaptureProtocols       *ebpf.Variable `ebpf:"capture_protocols"`
 	CaptureWake            *ebpf.Variable `ebpf:"capture_wake"`
 	CaptureWoken           *ebpf.Variable `ebpf:"capture_woken"`
 	ClockSkew              *ebpf.Variable `ebpf:"clock_skew"`

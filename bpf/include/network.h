@@ -69,6 +69,7 @@ enum network_loss {
 enum network_protocol {
 	NETWORK_UNKNOWN = 0,
 	NETWORK_HTTP1 = 1,
+	NETWORK_DNS = 2,
 };
 
 enum network_piece_kind {

@@ -20,10 +20,15 @@
 /* Pieces of memory that one call may name and that are looked at. */
 #define CAPTURE_VECTORS 32
 
-#define SOCK_STREAM 1 /* include/linux/net.h */
+/* include/linux/net.h */
+#define SOCK_STREAM 1
+#define SOCK_DGRAM 2
 
 /* How much is taken of a transfer, less than CAPTURE_MOST; 0: requests are not looked at. */
 volatile const u32 capture_bytes;
+
+/* The protocols that are looked for: a bit for each of enum network_protocol. */
+volatile const u32 capture_protocols;
 
 /* User space is woken when so many bytes wait; it looks on its own now and then. */
 volatile const u32 capture_wake = ~0U;
@@ -197,6 +202,69 @@ static __always_inline bool capture_is_http1(const u8 *data)
 	return false;
 }
 
+/* Of DNS the header, the number and what does not tell it left out (RFC 1035, 4.1.1). */
+struct capture_dns {
+	u16 id;
+	u8 flags; /* response, operation, … */
+	u8 code;  /* …, reserved bits and response code */
+	__be16 questions, answers, authorities, others;
+};
+
+#define DNS_RESPONSE 0x80
+#define DNS_OPERATION 0x78
+#define DNS_RESERVED 0x40
+#define DNS_CODE 0x0f
+/* Its records in each section are fewer. */
+#define DNS_RECORDS 256
+/* A header and the shortest question. */
+#define DNS_SHORTEST 17
+
+/*
+ * A lookup, or the response to one: with one question, as all have. What begins with
+ * other bytes by chance looks so once in millions of times.
+ */
+static __always_inline bool capture_is_dns(const u8 *data)
+{
+	const struct capture_dns *header = (const struct capture_dns *)data;
+
+	if (header->flags & DNS_OPERATION || header->code & DNS_RESERVED || header->questions != bpf_htons(1))
+		return false;
+	if (!(header->flags & DNS_RESPONSE) && (header->code & DNS_CODE || header->answers || header->authorities))
+		return false;
+	return bpf_ntohs(header->answers) < DNS_RECORDS && bpf_ntohs(header->authorities) < DNS_RECORDS && bpf_ntohs(header->others) < DNS_RECORDS;
+}
+
+/* Of TCP the length of the message comes first. */
+static __always_inline bool capture_is_dns_over_tcp(const u8 *data)
+{
+	return bpf_ntohs(*(const __be16 *)data) >= DNS_SHORTEST && capture_is_dns(data + 2);
+}
+
+/* What begins with a transfer, of which taken bytes are known; all that are looked at can be read. */
+static __always_inline u32 capture_protocol_of(const u8 *data, u32 taken, bool stream)
+{
+	if (stream && capture_protocols & (1 << NETWORK_HTTP1) && taken >= 8 && capture_is_http1(data))
+		return NETWORK_HTTP1;
+	if (!(capture_protocols & (1 << NETWORK_DNS)) || taken < CAPTURE_FIRST)
+		return NETWORK_UNKNOWN;
+	if (stream ? capture_is_dns_over_tcp(data) : capture_is_dns(data))
+		return NETWORK_DNS;
+	return NETWORK_UNKNOWN;
+}
+
+/* The other end has said that it writes no more: bit of sock_common.skc_flags (enum sock_flags of include/net/sock.h). */
+#define SOCK_DONE_BIT 1
+
+/* What was read of TCP until now. The end of it has a place in the sequence, which is read with the last byte. */
+static __always_inline u32 capture_read_until(struct tcp_sock *tcp)
+{
+	u32 until = BPF_CORE_READ(tcp, copied_seq);
+
+	if (BPF_CORE_READ((struct sock *)tcp, __sk_common.skc_flags) & (1UL << SOCK_DONE_BIT) && until == BPF_CORE_READ(tcp, rcv_nxt))
+		until -= 1;
+	return until;
+}
+
 /*
  * Where TCP is behind the piece: what was lost before it is known by that, also what
  * no program has seen. The kernel leaves programs out that were preempted.
@@ -207,7 +275,7 @@ static __always_inline u32 capture_position(struct sock *sk, u32 kind)
 
 	if (BPF_CORE_READ(sk, __sk_common.skc_family) == AF_UNIX || BPF_CORE_READ(sk, sk_protocol) != IPPROTO_TCP)
 		return 0;
-	return kind == NETWORK_PIECE_READ ? BPF_CORE_READ(tcp, copied_seq) : BPF_CORE_READ(tcp, write_seq);
+	return kind == NETWORK_PIECE_READ ? capture_read_until(tcp) : BPF_CORE_READ(tcp, write_seq);
 }
 
 /* Programs differ by direction and, where they are at functions, by family. */
@@ -254,7 +322,8 @@ static __noinline int capture(struct capture_transfer *transfer)
 	const struct network_thread *thread = transfer->thread;
 	struct network_socket *socket = transfer->socket;
 	struct capture_scratch *scratch;
-	u32 slot = capture_slot(transfer->sk, transfer->kind), want, taken;
+	struct sock *sk = transfer->sk;
+	u32 slot = capture_slot(sk, transfer->kind), want, taken, protocol;
 	bool begins;
 
 	scratch = bpf_map_lookup_elem(&network_scratch, &slot);
@@ -263,11 +332,11 @@ static __noinline int capture(struct capture_transfer *transfer)
 	want = socket->protocol ? CAPTURE_NEXT : CAPTURE_FIRST;
 	if (want > transfer->length)
 		want = transfer->length;
-	*(u64 *)scratch->data = 0;
 	taken = capture_take(scratch, &thread->source, want);
-	begins = taken >= 8 && capture_is_http1(scratch->data);
+	protocol = capture_protocol_of(scratch->data, taken, BPF_CORE_READ(sk, sk_type) == SOCK_STREAM);
+	begins = protocol && (!socket->protocol || socket->protocol == protocol);
 	if (begins && !socket->protocol) {
-		socket->protocol = NETWORK_HTTP1;
+		socket->protocol = protocol;
 		socket->stream = bpf_get_prandom_u32();
 	}
 	if (!socket->protocol)
@@ -287,8 +356,16 @@ static __noinline int capture(struct capture_transfer *transfer)
 	scratch->piece.length = transfer->length;
 	scratch->piece.kind = transfer->kind;
 	taken &= CAPTURE_MOST - 1;
-	capture_tell(&scratch->piece, sizeof(scratch->piece) + taken, transfer->sk, socket);
+	capture_tell(&scratch->piece, sizeof(scratch->piece) + taken, sk, socket);
 	return 0;
+}
+
+/* Sockets on which something that is known may be spoken: streams, and UDP with a peer. */
+static __always_inline bool capture_may_carry(struct sock *sk)
+{
+	u32 type = BPF_CORE_READ(sk, sk_type);
+
+	return type == SOCK_STREAM || (type == SOCK_DGRAM && BPF_CORE_READ(sk, sk_protocol) == IPPROTO_UDP && sk->__sk_common.skc_dport);
 }
 
 /* A transfer was counted and timed: now its connection is looked at, and what it carried. */
@@ -297,7 +374,7 @@ static __always_inline void capture_transfer(struct network_record *record, stru
 	struct sock *sk = transfer->sk;
 
 	network_look_at_rtt(record, sk, transfer->socket, transfer->ended);
-	if (!capture_bytes || result < 0 || flags & MSG_PEEK || BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
+	if (!capture_bytes || result <= 0 || flags & MSG_PEEK || !capture_may_carry(sk))
 		return;
 	if (!transfer->socket)
 		transfer->socket = network_socket_of(sk); /* it was met just now */

@@ -196,6 +196,7 @@ struct sock_common {
 	u16 skc_num;
 	unsigned short skc_family;
 	volatile unsigned char skc_state;
+	unsigned long skc_flags; /* bits of enum sock_flags */
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
 	possible_net_t skc_net;
@@ -233,6 +234,7 @@ struct inet_sock {
 
 struct tcp_sock {
 	u32 srtt_us; /* eight times the smoothed round-trip time, µs */
+	u32 rcv_nxt;    /* of the next byte that is expected */
 	u32 copied_seq; /* of the first byte that was not read yet */
 	u32 write_seq;  /* of the next byte that is written */
 	u8 fastopen_connect : 1;

@@ -32,9 +32,6 @@ func newData(o *object, limit int64, space *Workspace) (*Data, error) {
 	if limit <= 0 {
 		limit = defaultMemory
 	}
-	if space == nil {
-		space = new(Workspace)
-	}
 	d := &Data{main: o, space: space, limit: limit, tables: make(map[uint32]*table), split: &splitter{}}
 	var err error
 	d.index, err = makeIndex(o)
@@ -147,6 +144,14 @@ func (d *Data) Bytes() int64 {
 // Others reports whether files are open beside the one that it was opened with.
 func (d *Data) Others() bool {
 	return len(d.closers) > 1 || len(d.split.objects) > 0 || d.split.pack != nil
+}
+
+// InFiles is how many bytes of it were inflated into files.
+func (d *Data) InFiles() uint64 {
+	if d.inflated == nil {
+		return 0
+	}
+	return d.inflated.inFiles
 }
 
 // Built is the number of units whose tables were made.

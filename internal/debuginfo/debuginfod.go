@@ -89,7 +89,7 @@ func (s *Servers) fetchFrom(ctx context.Context, url, id string) (_ File, err er
 	case answer.ContentLength > s.limit:
 		return File{}, fmt.Errorf("%s: %d bytes: %w", url, answer.ContentLength, ErrTooLarge)
 	}
-	file, err := unnamedFile(s.dir)
+	file, err := unnamedFile(s.dir, uint64(max(answer.ContentLength, 0)))
 	if err != nil {
 		return File{}, fmt.Errorf("making a file for %s: %w", url, err)
 	}

@@ -22,7 +22,7 @@ func sectionsOf(t testing.TB, name, suffix string) map[string][]byte {
 	require.NoError(t, err)
 	f, sections, err := parse(imageOfBytes(b))
 	require.NoError(t, err)
-	o, err := readObject(f, sections, &inflater{}, suffix)
+	o, err := readObject(f, sections, &inflater{space: new(Workspace), limit: maxInflated}, suffix)
 	require.NoError(t, err)
 	out := map[string][]byte{}
 	for _, s := range []*section{&o.info, &o.abbrev, &o.line, &o.lineStr, &o.str, &o.strOffsets, &o.addr, &o.ranges, &o.rnglists, &o.aranges} {
@@ -50,7 +50,7 @@ const fuzzMemory = 1 << 20
 
 // exercise looks addresses up all over what an object claims to have, and holds the bounds.
 func exercise(t *testing.T, o *object) {
-	d, err := newData(o, fuzzMemory, nil)
+	d, err := newData(o, fuzzMemory, new(Workspace))
 	if d == nil {
 		require.Error(t, err)
 		return

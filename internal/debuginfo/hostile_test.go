@@ -71,7 +71,7 @@ func TestHostile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := objectOf(map[string][]byte{".debug_info": c.info, ".debug_abbrev": hostileAbbrevs, ".debug_line": c.line})
-			d, err := newData(o, fuzzMemory, nil)
+			d, err := newData(o, fuzzMemory, new(Workspace))
 			var lines []Line
 			if d != nil {
 				var errLookup error

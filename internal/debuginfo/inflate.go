@@ -16,20 +16,45 @@ import (
 )
 
 const (
-	// maxInflated bounds what one section is inflated to, and all sections of a binary together.
+	// maxInflated bounds what all sections of a binary claim to hold, and what the files of all binaries that share a
+	// Workspace hold together.
 	maxInflated = 2 << 30
+	// maxBeside bounds what the sections of a file beside the one that was opened claim: those are inflated at once, when they
+	// are first read.
+	maxBeside = 128 << 20
+	// maxRatio is the most that a byte is inflated to. Deflate cannot do more, and no debug information comes near it.
+	maxRatio = 1032
 	// maxInMemory is the largest section that is inflated into memory. Larger ones go to a file that has no name.
 	maxInMemory = 1 << 20
 	// maxWithoutFile is the largest that goes into memory where no file can be made.
 	maxWithoutFile = 16 << 20
 )
 
-// inflater inflates the sections of one binary when they are first read.
+// inflater inflates the sections of one file: when they are first read, or before, in slices.
 type inflater struct {
-	dir     string // for files, the system's own when empty
-	claimed uint64 // what the sections claim to hold
-	memory  int64  // bytes held in memory
-	files   []*os.File
+	dir      string     // for files, the system's own when empty
+	space    *Workspace // counts what all files hold
+	limit    uint64     // of what the sections claim
+	claimed  uint64     // what the sections claim to hold
+	memory   int64      // bytes held in memory
+	files    []*os.File
+	inFiles  uint64 // bytes for which there are files
+	sections []*lazySection
+}
+
+// slice inflates up to n bytes more of the large sections, and tells whether there is more to inflate. What goes wrong is told by who
+// reads the section.
+func (x *inflater) slice(n uint64) (more bool) {
+	for _, l := range x.sections {
+		if l.size <= maxInMemory || l.done() {
+			continue
+		}
+		n -= l.advance(n)
+		if n == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // close frees the files.
@@ -38,27 +63,28 @@ func (x *inflater) close() error {
 	for _, f := range x.files {
 		errs = append(errs, f.Close())
 	}
-	x.files = nil
+	x.space.inFiles -= x.inFiles
+	x.files, x.inFiles = nil, 0
 	return errors.Join(errs...)
 }
 
-// lazySection is a compressed section that is inflated by the first read.
+// lazySection is a compressed section.
 type lazySection struct {
 	x    *inflater
 	name string
 	size uint64
 	open func() (io.Reader, error)
+	in   io.Reader // what is left to inflate; nil before the first byte
+	to   io.Writer
+	got  uint64 // bytes
 	src  io.ReaderAt
 	err  error
 }
 
 // ReadAt implements io.ReaderAt.
 func (l *lazySection) ReadAt(b []byte, off int64) (int, error) {
-	if l.src == nil && l.err == nil {
-		if l.src, l.err = l.inflate(); l.err != nil {
-			l.err = fmt.Errorf("inflating %s to %d bytes: %w", l.name, l.size, l.err)
-		}
-		l.open = nil
+	if !l.done() {
+		l.advance(l.size)
 	}
 	if l.err != nil {
 		return 0, l.err
@@ -66,30 +92,82 @@ func (l *lazySection) ReadAt(b []byte, off int64) (int, error) {
 	return l.src.ReadAt(b, off)
 }
 
-func (l *lazySection) inflate() (io.ReaderAt, error) {
-	in, err := l.open()
-	if err != nil {
-		return nil, err
+// done tells whether there is nothing left to inflate, or it went wrong.
+func (l *lazySection) done() bool { return l.src != nil || l.err != nil }
+
+// advance inflates up to n bytes more, and returns how many those were. All has been inflated at the end, or there is an error.
+func (l *lazySection) advance(n uint64) uint64 {
+	var copied uint64
+	err := l.begin()
+	if err == nil {
+		copied = min(n, l.size-l.got)
+		err = copyExactly(l.to, l.in, copied)
+		l.got += copied
 	}
+	if err == nil && l.got < l.size {
+		return copied
+	}
+	if err != nil {
+		l.err = fmt.Errorf("inflating %s to %d bytes: %w", l.name, l.size, err)
+	} else {
+		l.src = l.written()
+	}
+	l.open, l.in, l.to = nil, nil, nil
+	return copied
+}
+
+// begin finds a place for what is inflated.
+func (l *lazySection) begin() (err error) {
+	if l.in != nil {
+		return nil
+	}
+	if l.to, err = l.x.place(l.size); err != nil {
+		return err
+	}
+	l.in, err = l.open()
+	return err
+}
+
+// written is what has been inflated.
+func (l *lazySection) written() io.ReaderAt {
+	if file, ok := l.to.(*os.File); ok {
+		return file
+	}
+	out := l.to.(*bytes.Buffer) //nolint:forcetypeassert // place makes nothing else
+	l.x.memory += int64(out.Cap())
+	return bytes.NewReader(out.Bytes())
+}
+
+// place makes room for a section: a file, or memory.
+func (x *inflater) place(size uint64) (io.Writer, error) {
 	var noFile error
-	if l.size > maxInMemory {
-		file, err := unnamedFile(l.x.dir)
+	if size > maxInMemory {
+		file, err := x.file(size)
 		if err == nil {
-			l.x.files = append(l.x.files, file)
-			return file, copyExactly(file, in, l.size)
+			return file, nil
 		}
 		noFile = fmt.Errorf("making a file for it: %w", err)
 	}
-	if l.size > maxWithoutFile {
+	if size > maxWithoutFile {
 		return nil, noFile
 	}
 	// A buffer that has not MinRead to spare at the end doubles itself to see that there is no more.
-	out := bytes.NewBuffer(make([]byte, 0, min(l.size, maxInMemory)+bytes.MinRead))
-	if err := copyExactly(out, in, l.size); err != nil {
+	return bytes.NewBuffer(make([]byte, 0, min(size, maxInMemory)+bytes.MinRead)), nil
+}
+
+// file makes a file for so many bytes, within the bound of all.
+func (x *inflater) file(size uint64) (*os.File, error) {
+	if x.space.inFiles+size > maxInflated {
+		return nil, fmt.Errorf("%d bytes are in such files: %w of %d for all binaries", x.space.inFiles, ErrTooLarge, uint64(maxInflated))
+	}
+	file, err := unnamedFile(x.dir, size)
+	if err != nil {
 		return nil, err
 	}
-	l.x.memory += int64(out.Cap())
-	return bytes.NewReader(out.Bytes()), nil
+	x.files = append(x.files, file)
+	x.inFiles += size
+	x.space.inFiles += size
+	return file, nil
 }
 
 // copyExactly copies size bytes; less is an error, more is left.
@@ -131,9 +209,13 @@ func (x *inflater) section(f *elfimage.File, s *elfimage.Section, name string) (
 	default:
 		return elfimage.Image{Src: io.NewSectionReader(f.Src, int64(s.Off), int64(s.Size)), Size: s.Size}, nil //nolint:gosec // within the file
 	}
-	if lazy.size > maxInflated || x.claimed+lazy.size > maxInflated {
-		return elfimage.Image{}, fmt.Errorf("%s: inflating %d bytes: %w of %d", name, lazy.size, ErrTooLarge, uint64(maxInflated))
+	switch {
+	case lazy.size/maxRatio > s.Size:
+		return elfimage.Image{}, fmt.Errorf("%s: inflating %d bytes to %d: %w of %d times as many", name, s.Size, lazy.size, ErrTooLarge, maxRatio)
+	case lazy.size > x.limit || x.claimed+lazy.size > x.limit:
+		return elfimage.Image{}, fmt.Errorf("%s: inflating %d bytes: %w of %d", name, lazy.size, ErrTooLarge, x.limit)
 	}
 	x.claimed += lazy.size
+	x.sections = append(x.sections, lazy)
 	return elfimage.Image{Src: lazy, Size: lazy.size}, nil
 }

@@ -34,18 +34,53 @@ type File struct {
 	Close func() error
 }
 
+// Opening is debug information that is about to be opened. What of it is compressed can be inflated before, in slices: that may take
+// seconds. It is not safe for concurrent use.
+type Opening struct {
+	file     *elfimage.File
+	sections []elfimage.Section
+	object   *object
+	options  Options
+	x        *inflater
+	err      error
+}
+
 // Open reads the head of each unit of a binary, or of its separate debug file. An error beside Data says what is missing; it wraps
 // [ErrNone] where there is nothing to read.
 func Open(m elfimage.Image, opt Options) (*Data, error) {
+	o, err := Begin(m, opt)
+	if err != nil {
+		return nil, err
+	}
+	return o.Finish()
+}
+
+// Begin looks where the debug information is. The error wraps [ErrNone] where there is none.
+func Begin(m elfimage.Image, opt Options) (*Opening, error) {
+	if opt.Workspace == nil {
+		opt.Workspace = new(Workspace)
+	}
 	f, sections, err := parse(m)
 	if err != nil {
 		return nil, err
 	}
-	x := &inflater{dir: opt.TempDir}
+	x := &inflater{dir: opt.TempDir, space: opt.Workspace, limit: maxInflated}
 	o, err := readObject(f, sections, x, "")
 	if o == nil || o.info.Size == 0 {
 		return nil, cmp.Or(err, ErrNone)
 	}
+	return &Opening{file: f, sections: sections, object: o, options: opt, x: x, err: err}, nil
+}
+
+// Inflate inflates up to n bytes, and tells whether there is more to inflate. What goes wrong is told by Finish, or by who needs it.
+func (p *Opening) Inflate(n uint64) (more bool) { return p.x.slice(n) }
+
+// Close gives up what was begun and is not to be finished.
+func (p *Opening) Close() error { return p.x.close() }
+
+// Finish is Open of what was begun.
+func (p *Opening) Finish() (*Data, error) {
+	f, sections, o, opt, x, err := p.file, p.sections, p.object, p.options, p.x, p.err
 	o.text = opt.Text
 	if o.text == (elfimage.Span{}) {
 		o.text = textOf(f, sections)
@@ -56,7 +91,8 @@ func Open(m elfimage.Image, opt Options) (*Data, error) {
 		return nil, errors.Join(err, x.close())
 	}
 	d.inflated = x
-	d.split = &splitter{open: opt.Open, paths: []string{opt.Path}, dir: opt.TempDir}
+	x.limit = x.claimed + maxBeside // an alternate file's, too, are inflated at once
+	d.split = &splitter{open: opt.Open, paths: []string{opt.Path}, dir: opt.TempDir, space: opt.Workspace}
 	if opt.Binary != "" {
 		d.split.paths = append(d.split.paths, opt.Binary)
 	}

@@ -43,7 +43,7 @@ func (s *splitter) openPackage(name string) (*packageFile, error) {
 	if found == nil {
 		return nil, errors.Join(ErrNone, p.close())
 	}
-	x := &inflater{dir: s.dir}
+	x := s.inflater()
 	closeFile := p.close
 	p.close = func() error { return errors.Join(x.close(), closeFile()) }
 	p.index.Image, err = x.section(file, found, p.index.name)

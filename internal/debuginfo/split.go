@@ -24,7 +24,8 @@ type splitter struct {
 	open    func(path string) (File, error)
 	paths   []string // of the file, and of the binary when that is another
 	dir     string   // for inflated sections
-	tried   bool     // to open the package
+	space   *Workspace
+	tried   bool // to open the package
 	pack    *packageFile
 	objects []*splitFile // .dwo files, the one that was opened first in front
 }
@@ -171,7 +172,7 @@ func (s *splitter) openELF(p string) (*splitFile, *elfimage.File, []elfimage.Sec
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	x := &inflater{dir: s.dir}
+	x := s.inflater()
 	out := &splitFile{close: func() error { return errors.Join(x.close(), file.Close()) }}
 	f, sections, err := parse(file.Image)
 	if err == nil {
@@ -184,6 +185,11 @@ func (s *splitter) openELF(p string) (*splitFile, *elfimage.File, []elfimage.Sec
 		return nil, nil, nil, errors.Join(fmt.Errorf("%s: %w", p, err), out.close())
 	}
 	return out, f, sections, nil
+}
+
+// inflater makes the one of a file with split units.
+func (s *splitter) inflater() *inflater {
+	return &inflater{dir: s.dir, space: s.space, limit: maxBeside}
 }
 
 // part gives a piece of a section.

@@ -53,12 +53,17 @@ func (t *table) bytes() int64 {
 		8*int64(len(t.functions)) + t.textBytes
 }
 
-// Workspace is the memory that tables are made in, some 1.5 MiB. Data that is never used at the same time can share one.
+// Workspace is what Data shares: the memory that tables are made in, some 1.5 MiB, and the room for inflated sections. Data that is never used at the same time can share one.
 type Workspace struct {
 	window [streamWindow]byte
 	rows   []row
 	walker walker
+	// inFiles is how many bytes of compressed sections all Data has, or is to have, in files.
+	inFiles uint64
 }
+
+// InFiles is how many bytes of compressed sections the Data that shares it has inflated into files.
+func (m *Workspace) InFiles() uint64 { return m.inFiles }
 
 // maxKept is the most that a workspace keeps for the next unit, in entries of each sort.
 const maxKept = 1 << 15

@@ -4,15 +4,26 @@ package debuginfo
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// unnamedFile makes a file that has no name and ends with its descriptor.
-func unnamedFile(dir string) (*os.File, error) {
+// fileShare is the part of what a file system has free that one file may take: it may be memory.
+const fileShare = 4
+
+// unnamedFile makes a file that has no name and ends with its descriptor, for so many bytes.
+func unnamedFile(dir string, size uint64) (*os.File, error) {
 	if dir == "" {
 		dir = os.TempDir()
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return nil, fmt.Errorf("how much %s has free: %w", dir, err)
+	}
+	if most := fs.Bavail * uint64(fs.Bsize) / fileShare; size > most { //nolint:gosec // the kernel tells no negative size
+		return nil, fmt.Errorf("%s: %w of %d bytes, a quarter of what is free", dir, ErrTooLarge, most)
 	}
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err == nil {

@@ -10,7 +10,7 @@ import (
 	"os"
 )
 
-func unnamedFile(string) (*os.File, error) { return nil, errors.ErrUnsupported }
+func unnamedFile(string, uint64) (*os.File, error) { return nil, errors.ErrUnsupported }
 
 func openPlain(string) (*os.File, error) { return nil, errors.ErrUnsupported }
 

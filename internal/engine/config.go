@@ -115,9 +115,10 @@ type Network struct {
 	Role Role
 	// ResolveNAT asks the kernel's connection tracking who is behind an address.
 	ResolveNAT bool
-	// Requests has requests told, BufferBytes is the size of the ring buffer for what is
+	// Requests has requests told, those of Protocols; none: of all. BufferBytes is the size of the ring buffer for what is
 	// read of them, a power of two.
 	Requests    bool
+	Protocols   []string
 	BufferBytes uint32
 	// Journal says which requests are told one by one; of its memory the engine decides.
 	Journal requests.JournalConfig

@@ -29,9 +29,8 @@ import (
 )
 
 const (
-	// trackedProcesses bounds the map of scopes; 80 bytes each in the kernel.
+	// trackedProcesses bounds the map of scopes; some 90 bytes each in the kernel.
 	trackedProcesses = 32768
-	scopeEntryBytes  = 80
 	// symbolShare is the part of the memory limit that symbols may take, unwindShare
 	// that of unwind tables, mapShare that of the kernel's tables of samples and
 	// sampleShare that of an interval's samples, of all kinds together.

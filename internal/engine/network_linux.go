@@ -26,12 +26,16 @@ func (e *Engine) startNetwork(loader *kernel.Loader, host host) (*running, []pro
 	if c == nil {
 		return nil, nil, nil
 	}
+	protocols := make([]network.Protocol, len(c.Protocols))
+	for i, name := range c.Protocols {
+		protocols[i] = network.Protocol(name)
+	}
 	journal := c.Journal
 	journal.Bytes = e.config.MemoryBytes / journalShare
 	observer, err := network.Start(network.Config{
 		Only:     sides[c.Role],
 		MapBytes: e.tableShare(), SocketBytes: e.config.MemoryBytes / socketShare,
-		ResolveNAT: c.ResolveNAT, Requests: c.Requests, BufferBytes: c.BufferBytes, Journal: journal,
+		ResolveNAT: c.ResolveNAT, Requests: c.Requests, Protocols: protocols, BufferBytes: c.BufferBytes, Journal: journal,
 		SysRoot: e.sysRoot(), ProcRoot: e.procRoot(), Logger: e.logger,
 	}, loader, e.sharedMaps(), host)
 	if err != nil {

@@ -235,7 +235,7 @@ func (e *Engine) sampleBytes() uint64 {
 }
 
 func (e *Engine) mapBytes() uint64 {
-	bytes := uint64(trackedProcesses*scopeEntryBytes) + e.tracker.RingBytes()
+	bytes := e.tracker.MapBytes()
 	if e.unwinding != nil {
 		bytes += e.unwinding.store.Stats().Bytes
 	}

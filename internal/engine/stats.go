@@ -20,7 +20,11 @@ type Stats struct {
 	// SymbolHits and SymbolMisses count look-ups of addresses.
 	SymbolHits, SymbolMisses uint64
 	SymbolEvictions          uint64
-	SymbolErrors             map[string]uint64
+	// UnwindHits counts unwind tables that were there when a process was found to map
+	// their binary, UnwindMisses those that were made, and UnwindEvictions those that
+	// made room for others.
+	UnwindHits, UnwindMisses, UnwindEvictions uint64
+	SymbolErrors                              map[string]uint64
 	// Runtimes counts the programs that run a language runtime.
 	Runtimes map[Runtime]int
 	// MapBytes, SymbolBytes, SampleBytes and ProcessBytes are what is held.

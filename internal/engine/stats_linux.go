@@ -52,6 +52,10 @@ func (e *Engine) Stats() Stats {
 	stats.ProcessBytes = e.table.Bytes()
 	e.processStats(&stats)
 	e.symbolStats(&stats)
+	if e.unwinding != nil {
+		tables := e.unwinding.store.Stats()
+		stats.UnwindHits, stats.UnwindMisses, stats.UnwindEvictions = tables.Found, tables.Built+tables.Full, tables.Evicted
+	}
 	return stats
 }
 

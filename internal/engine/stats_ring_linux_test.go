@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 )
 
 func TestRingFill(t *testing.T) {
@@ -48,7 +50,7 @@ func TestMapFill(t *testing.T) {
 		require.NoError(t, exec.Command("/bin/true").Run())
 	}
 	// Of a fork, an exec and an exit each, at least a third waits for the same drain.
-	least := float64(processes*eventBytes) / float64(e.tracker.RingBytes())
+	least := float64(processes*eventBytes) / float64(e.tracker.SharedMaps()[bindings.ProcessMapProcessEvents].MaxEntries())
 	if emulated {
 		least /= processes // they take so long there that each drain sees a few of them
 	}

@@ -136,6 +136,12 @@ func (r *lineReader) work() {
 		r.account(j, nil)
 		return
 	}
+	if r.tables.prepare(j) {
+		r.tables.rest(j)
+		r.account(j, nil)
+		r.jobs = append(r.jobs, j)
+		return
+	}
 	found := make([][]namedLine, min(len(j.wanted), linesAtOnce))
 	for i := range found {
 		found[i] = r.tables.find(j, j.wanted[i])

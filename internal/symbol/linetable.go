@@ -14,15 +14,18 @@ import (
 
 // lineTable is what is held of one binary.
 type lineTable struct {
-	bin     *binary // what never changes of it
-	main    currentFile
-	asker   model.ProcessID // below whose root other files are looked for
-	used    uint64
-	serial  uint64 // in the cache of pages
-	read    bool   // debug information was looked for
-	data    *debuginfo.Data
-	known   *debuginfo.Known // of the cache on disk
-	noLines bool
+	bin    *binary // what never changes of it
+	main   currentFile
+	asker  model.ProcessID // below whose root other files are looked for
+	used   uint64
+	serial uint64 // in the cache of pages
+	read   bool   // debug information was looked for
+	// opening is what is being opened, separate says that it is the debug file.
+	opening  *debuginfo.Opening
+	separate bool
+	data     *debuginfo.Data
+	known    *debuginfo.Known // of the cache on disk
+	noLines  bool
 
 	// The debug file, or the small one in .gnu_debugdata.
 	searched bool
@@ -48,20 +51,47 @@ func (c *currentFile) ReadAt(buf []byte, off int64) (int, error) {
 
 func (t *lineTable) image() elfimage.Image { return elfimage.Image{Src: &t.main, Size: t.bin.size} }
 
-// debugData gives the debug information of a binary; nil when it has none.
-func (m *lineTables) debugData(t *lineTable) *debuginfo.Data {
+// inflateAtOnce is how much of a compressed file is inflated in one piece of work: some 20 ms.
+const inflateAtOnce = 8 << 20
+
+// open opens the debug information of a binary, a piece of work at a time; true when there is more of it to do.
+func (m *lineTables) open(t *lineTable) (more bool) {
 	if t.read {
-		return t.data
+		return false
 	}
-	t.read = true
-	options := debuginfo.Options{Memory: m.limit, Workspace: &m.workspace, Open: m.beside(t), Path: t.bin.path}
-	data, err := debuginfo.Open(t.image(), options)
-	if data == nil {
-		if m.search(t); t.file.Size > 0 {
-			options.Path, options.Binary = t.path, t.bin.path
-			data, err = debuginfo.Open(t.file.Image, options)
+	var data *debuginfo.Data
+	var err error
+	if t.opening == nil && !t.separate {
+		t.opening, err = debuginfo.Begin(t.image(), m.options(t, t.bin.path, ""))
+	}
+	for {
+		if t.opening != nil {
+			if t.opening.Inflate(inflateAtOnce) {
+				return true
+			}
+			data, err = t.opening.Finish()
+			t.opening = nil
 		}
+		if data != nil || t.separate {
+			break
+		}
+		t.separate = true
+		if m.search(t); t.file.Size == 0 {
+			break
+		}
+		t.opening, err = debuginfo.Begin(t.file.Image, m.options(t, t.path, t.bin.path))
 	}
+	m.opened(t, data, err)
+	return false
+}
+
+func (m *lineTables) options(t *lineTable, path, binary string) debuginfo.Options {
+	return debuginfo.Options{Memory: m.limit, Workspace: &m.workspace, Open: m.beside(t), Path: path, Binary: binary}
+}
+
+// opened keeps the debug information of a binary; nil when it has none.
+func (m *lineTables) opened(t *lineTable, data *debuginfo.Data, err error) {
+	t.read = true
 	if data != nil && data.Bytes() > m.limit {
 		err = errors.Join(fmt.Errorf("index of %d bytes: %w of %d", data.Bytes(), errTooLarge, m.limit), data.Close())
 		data = nil
@@ -75,11 +105,20 @@ func (m *lineTables) debugData(t *lineTable) *debuginfo.Data {
 	defer s.mu.Unlock()
 	if data != nil {
 		s.count.tablesBuilt++
-		return data
+		return
 	}
-	t.read = s.fetch(t.bin)
+	if t.read = s.fetch(t.bin); !t.read {
+		t.separate = false
+	}
 	t.noLines = t.read && (t.known == nil || t.known.Bytes() == 0)
-	return nil
+}
+
+// inFiles is how many bytes of a binary's compressed sections are in files.
+func (t *lineTable) inFiles() uint64 {
+	if t.data == nil {
+		return 0
+	}
+	return t.data.InFiles()
 }
 
 // beside makes a function that opens other files of a binary.
@@ -190,6 +229,9 @@ func (t *lineTable) others() bool {
 
 func (t *lineTable) close() error {
 	var errs []error
+	if t.opening != nil {
+		errs = append(errs, t.opening.Close())
+	}
 	if t.data != nil {
 		errs = append(errs, t.data.Close())
 	}

@@ -5,6 +5,7 @@ package symbol
 import (
 	"errors"
 	"io/fs"
+	"slices"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/debuginfo"
 )
@@ -15,6 +16,8 @@ const (
 	storeEvery = 4096
 	// maxBesideFiles bounds the binaries of which other files are held open.
 	maxBesideFiles = 16
+	// maxInFiles is from how many bytes of compressed sections in files on that only one binary has such.
+	maxInFiles = 1 << 30
 )
 
 // lineTables is what the reader of lines holds of binaries. It belongs to one goroutine.
@@ -84,7 +87,9 @@ func (m *lineTables) lookup(t *lineTable, addr uint64, symbol string, start uint
 			return lines
 		}
 	}
-	data := m.debugData(t)
+	for m.open(t) {
+	}
+	data := t.data
 	if data == nil {
 		return nil
 	}
@@ -105,6 +110,21 @@ func (m *lineTables) lookup(t *lineTable, addr uint64, symbol string, start uint
 		m.store(t, storeEvery)
 	}
 	return lines
+}
+
+// prepare does a piece of the work that comes before lines of a job can be found; true when there is more of it.
+func (m *lineTables) prepare(j *lineJob) (more bool) {
+	t := m.table(j)
+	if t.read || !m.s.debugInfo {
+		return false
+	}
+	if known := m.remembered(t); known != nil && !slices.ContainsFunc(j.wanted, func(w wantedLines) bool {
+		_, ok := known.Lines(w.e.frame.Address)
+		return !ok
+	}) {
+		return false
+	}
+	return m.open(t)
 }
 
 // remembered gives what the cache on disk knows of a binary; nil when there is no cache or the binary has no place in it.
@@ -194,16 +214,21 @@ func (m *lineTables) bytes() (n int64) {
 
 // trim drops what was not used for longest until all is within the bounds.
 func (m *lineTables) trim() {
-	files := 0
+	files, inflated := 0, 0
 	for _, t := range m.of {
 		if t.others() {
 			files++
 		}
+		if t.inFiles() > 0 {
+			inflated++
+		}
 	}
-	for held := m.bytes(); held > m.limit || files > maxBesideFiles; {
+	tooMuch := func() bool { return inflated > 1 && m.workspace.InFiles() > maxInFiles }
+	for held := m.bytes(); held > m.limit || files > maxBesideFiles || tooMuch(); {
 		var oldest *lineTable
 		for _, t := range m.of {
-			if (held > m.limit || t.others()) && (oldest == nil || t.used < oldest.used) {
+			fits := held > m.limit || files > maxBesideFiles && t.others() || tooMuch() && t.inFiles() > 0
+			if fits && (oldest == nil || t.used < oldest.used) {
 				oldest = t
 			}
 		}
@@ -213,6 +238,9 @@ func (m *lineTables) trim() {
 		held -= oldest.bytes()
 		if oldest.others() {
 			files--
+		}
+		if oldest.inFiles() > 0 {
+			inflated--
 		}
 		m.drop(oldest)
 		m.s.mu.Lock()

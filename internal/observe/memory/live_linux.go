@@ -43,9 +43,8 @@ func liveEntries(bytes uint64) uint32 { return uint32(min(max(bytes/liveBytes, m
 // liveSet knows which sampled allocations were not freed. The kernel keeps them by
 // address; where each was made is remembered here, by the hash of its stack.
 type liveSet struct {
-	host    observe.Host
-	kernel  *ebpf.Map
-	entries uint32
+	host   observe.Host
+	kernel *ebpf.Map
 	// places is used by the goroutine that drains and reports alone.
 	places   map[placeKey]*place
 	maxBytes uint64
@@ -75,9 +74,7 @@ func newLiveSet(host observe.Host, maxBytes uint64) *liveSet {
 	return &liveSet{host: host, maxBytes: maxBytes, places: map[placeKey]*place{}, ended: map[model.ProcessID]uint32{}}
 }
 
-func (l *liveSet) open(kernel *ebpf.Map, entries uint32) { l.kernel, l.entries = kernel, entries }
-
-func (l *liveSet) mapBytes() uint64 { return uint64(l.entries) * liveBytes }
+func (l *liveSet) open(kernel *ebpf.Map) { l.kernel = kernel }
 
 // remember keeps the place of a sample that was drained.
 func (l *liveSet) remember(e *stacks.Entry, sample *model.Sample) {

@@ -93,7 +93,7 @@ func StartMalloc(config MallocConfig, loader *kernel.Loader, shared map[string]*
 	if m.coll, m.Record, err = object(tables, "the allocator programs", spec, m.shape()).Load(loader, shared, host); err != nil {
 		return nil, err
 	}
-	m.live.open(m.coll.Maps[bindings.MemoryMallocMapLive], tracked)
+	m.live.open(m.coll.Maps[bindings.MemoryMallocMapLive])
 	m.attacher = startAttacher(config, probes, m.coll, m.live, session)
 	return m, nil
 }
@@ -221,9 +221,6 @@ func (m *Malloc) count(what bindings.MemoryMallocAllocationCount) uint64 {
 // Costs reads the kernel's run-time statistics of the programs. What a breakpoint
 // costs a program is not in them.
 func (m *Malloc) Costs() ([]observe.ProgramCost, error) { return observe.Costs(m.coll) }
-
-// MapBytes is the memory of the tables and of the map of what is in use.
-func (m *Malloc) MapBytes() uint64 { return m.Tables.MapBytes() + m.live.mapBytes() }
 
 // HeldBytes is the memory of the interval's samples and of the stacks of what is in
 // use.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/dns"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/http1"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
@@ -32,6 +33,9 @@ const (
 	// quietFor is how long a connection may be quiet until it is forgotten: the end of one
 	// may have been lost.
 	quietFor = 5 * time.Minute
+	// datagramsQuietFor is the same of sockets for datagrams, whose end nobody tells; by
+	// then who asked has given up.
+	datagramsQuietFor = 10 * time.Second
 	// maxStreams bounds the connections that are followed.
 	maxStreams = 65536
 )
@@ -62,7 +66,9 @@ type capture struct {
 	crowded uint64 // pieces of connections that were too many
 	// told is what was counted until the last look, held the memory of connections as of
 	// the last sweep.
-	told    []atomic.Uint64
+	told []atomic.Uint64
+	// looks is how often what was written was handed over.
+	looks   atomic.Uint64
 	held    atomic.Uint64
 	closing chan struct{}
 	ended   sync.WaitGroup
@@ -115,6 +121,12 @@ type stream struct {
 	generation uint32
 	whom       requests.Whom
 	last       uint64 // CLOCK_MONOTONIC, ns
+	// quietFor is how long it may be quiet until it is forgotten.
+	quietFor time.Duration
+	// datagrams says that it is no stream in truth, unanswered how many more of them were
+	// sent than received.
+	datagrams  bool
+	unanswered int
 	// next is where TCP is before the next piece of each direction, once that is known.
 	next  [2]uint32
 	known [2]bool
@@ -142,7 +154,12 @@ func newCapture(config Config, ring *ring, places *shared[place]) *capture {
 		c.journal = requests.NewJournal(config.Journal)
 		fields = requests.Fields()
 	}
-	c.protocols = []l7.Protocol{http1.New(fields, nil)}
+	if config.looksFor(HTTP) {
+		c.protocols = append(c.protocols, http1.New(fields, nil))
+	}
+	if config.looksFor(DNS) {
+		c.protocols = append(c.protocols, dns.Protocol{})
+	}
 	c.sink = l7.Sink{Limits: l7.DefaultLimits(), Stats: &c.stats, Exchange: c.exchange}
 	return c
 }
@@ -177,6 +194,7 @@ func (c *capture) run() {
 			c.swept = now
 			c.sweep()
 		}
+		c.looks.Add(1)
 	}
 }
 
@@ -210,7 +228,10 @@ func (c *capture) record(p *piece, data []byte) {
 			c.crowded++
 			return
 		}
-		s = &stream{conn: l7.NewConn(c.protocols, l7.TCP, &c.sink)}
+		s = &stream{conn: l7.NewConn(c.protocols, c.transport(p), &c.sink), quietFor: quietFor}
+		if c.transport(p) == l7.UDP {
+			s.datagrams, s.quietFor = true, datagramsQuietFor
+		}
 		c.streams[id] = s
 	}
 	s.last = p.Ended
@@ -226,6 +247,20 @@ func (c *capture) record(p *piece, data []byte) {
 		Direction: l7.Direction(p.Kind), Began: int64(p.Began), Ended: int64(p.Ended),
 		Length: int64(p.Length), Data: data, Lost: s.lost(p),
 	})
+	if s.datagrams && s.settled(p) {
+		c.forget(id, s)
+	}
+}
+
+// settled tells whether all that was asked by datagrams is answered: nothing is waited for
+// then, and most sockets are used for one question.
+func (s *stream) settled(p *piece) bool {
+	if l7.Direction(p.Kind) == l7.Write {
+		s.unanswered++
+	} else {
+		s.unanswered--
+	}
+	return s.unanswered <= 0
 }
 
 // lost says what is known of bytes that are missing before a piece: by the sequence
@@ -248,14 +283,33 @@ func (s *stream) lost(p *piece) int64 {
 	return int64(missing)
 }
 
-// whom says who took part, as the kernel's series tells it.
-func (c *capture) whom(p *piece) requests.Whom {
+// place is the kernel's series that a piece belongs to, nil where it is another's by now.
+func (c *capture) place(p *piece) *place {
 	if int(p.Series) >= len(c.places.items) {
-		return requests.Whom{}
+		return nil
 	}
 	at := &c.places.items[p.Series]
 	if at.Generation != p.Generation {
-		return requests.Whom{} // it is another's by now
+		return nil
+	}
+	return at
+}
+
+// transport is what carries a piece: where that is not known any more a stream, as most
+// are.
+func (c *capture) transport(p *piece) l7.Transport {
+	at := c.place(p)
+	if at != nil && bindings.NetworkNetworkTransport(at.Key.Transport) == bindings.NetworkNetworkTransportNETWORK_UDP {
+		return l7.UDP
+	}
+	return l7.TCP
+}
+
+// whom says who took part, as the kernel's series tells it.
+func (c *capture) whom(p *piece) requests.Whom {
+	at := c.place(p)
+	if at == nil {
+		return requests.Whom{}
 	}
 	return requests.Whom{
 		Subject: observe.SubjectKey{PID: at.Key.Pid, StartBoottime: at.Key.StartBoottime, ExecID: at.Key.ExecId},
@@ -270,7 +324,7 @@ func (c *capture) exchange(e *l7.Exchange) {
 	if whom.Subject == (observe.SubjectKey{}) {
 		return
 	}
-	if route, counted := c.totals.Add(whom, e); counted && c.journal != nil {
+	if route, counted := c.totals.Add(whom, e); counted && c.journal != nil && e.HTTP != nil {
 		c.journal.Add(whom, e, route, c.wall)
 	}
 }
@@ -307,7 +361,7 @@ func (c *capture) sweep() {
 		newest = max(newest, s.last)
 	}
 	for id, s := range c.streams {
-		if newest-s.last > uint64(quietFor) {
+		if newest-s.last > uint64(s.quietFor) {
 			c.forget(id, s)
 			continue
 		}

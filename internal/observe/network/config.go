@@ -3,8 +3,12 @@
 package network
 
 import (
+	"slices"
+
 	"go.uber.org/zap"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/dns"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/http1"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 )
 
@@ -28,7 +32,9 @@ type Config struct {
 	// ResolveNAT asks the kernel's connection tracking who is behind an address.
 	ResolveNAT bool
 	// Requests has requests told: the first bytes of what connections carry are read.
-	Requests bool
+	// Protocols are those that are looked for; none: all.
+	Requests  bool
+	Protocols []Protocol
 	// BufferBytes is the size of the ring buffer for them, a power of two.
 	BufferBytes uint32
 	// Journal says which requests are told one by one.
@@ -37,4 +43,18 @@ type Config struct {
 	SysRoot, ProcRoot string
 	// Logger is warned of peers whose addresses could not be resolved.
 	Logger *zap.Logger
+}
+
+// Protocol is one whose requests can be told, by the conventions' network.protocol.name.
+type Protocol string
+
+// Protocols whose requests can be told.
+const (
+	HTTP Protocol = http1.Name // HTTP/1.0 and 1.1
+	DNS  Protocol = dns.Name
+)
+
+// looksFor tells whether the requests of a protocol are told.
+func (c *Config) looksFor(p Protocol) bool {
+	return len(c.Protocols) == 0 || slices.Contains(c.Protocols, p)
 }

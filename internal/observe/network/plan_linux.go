@@ -70,6 +70,21 @@ type plan struct {
 	ends    uint32 // of connections, by which processes find each other
 	// capture is how much is read of a transfer, buffer the bytes of the ring buffer for it.
 	capture, buffer uint32
+	// protocols are those that are looked for, a bit for each.
+	protocols uint32
+}
+
+// protocolBits are the protocols that the programs look for.
+func (c *Config) protocolBits() uint32 {
+	var bits uint32
+	for protocol, number := range map[Protocol]bindings.NetworkNetworkProtocol{
+		HTTP: bindings.NetworkNetworkProtocolNETWORK_HTTP1, DNS: bindings.NetworkNetworkProtocolNETWORK_DNS,
+	} {
+		if c.looksFor(protocol) {
+			bits |= 1 << number
+		}
+	}
+	return bits
 }
 
 // newPlan prefers series to shards until there are enough of them.
@@ -78,7 +93,7 @@ func newPlan(config Config, cpus int) plan {
 	p := plan{shards: 1, sockets: uint32(max(config.SocketBytes*socketsPerEnd/(socketBytes*socketsPerEnd+endBytes), minSockets))}
 	p.ends = max(p.sockets/socketsPerEnd, minEnds)
 	if config.Requests {
-		p.capture, p.buffer = captureBytes, config.BufferBytes
+		p.capture, p.buffer, p.protocols = captureBytes, config.BufferBytes, config.protocolBits()
 	}
 	for p.shards < maxShards && int(p.shards) < cpus && fitting(mapBytes, p.shards*2) >= enough {
 		p.shards *= 2
@@ -138,13 +153,14 @@ func (p plan) size(spec *ebpf.CollectionSpec, has features) error {
 		}
 	}
 	for name, value := range map[string]any{
-		bindings.NetworkVarShards:        p.shards,
-		bindings.NetworkVarShardMask:     p.shards - 1,
-		bindings.NetworkVarMaxSockets:    p.sockets,
-		bindings.NetworkVarSocketStorage: has.socketStorage,
-		bindings.NetworkVarTaskStorage:   has.taskStorage,
-		bindings.NetworkVarCaptureBytes:  p.capture,
-		bindings.NetworkVarCaptureWake:   p.buffer / wakeShare,
+		bindings.NetworkVarShards:           p.shards,
+		bindings.NetworkVarShardMask:        p.shards - 1,
+		bindings.NetworkVarMaxSockets:       p.sockets,
+		bindings.NetworkVarSocketStorage:    has.socketStorage,
+		bindings.NetworkVarTaskStorage:      has.taskStorage,
+		bindings.NetworkVarCaptureBytes:     p.capture,
+		bindings.NetworkVarCaptureProtocols: p.protocols,
+		bindings.NetworkVarCaptureWake:      p.buffer / wakeShare,
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return fmt.Errorf("setting %s: %w", name, err)

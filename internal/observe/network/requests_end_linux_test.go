@@ -53,14 +53,8 @@ func TestResponsesThatTheConnectionEnds(t *testing.T) {
 // waited for the last byte.
 func endWith(t *testing.T, pause time.Duration, head, body string) (took time.Duration) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer listener.Close()
-	client, err := net.Dial("tcp", listener.Addr().String())
-	require.NoError(t, err)
+	client, server := connected(t)
 	defer client.Close()
-	server, err := listener.Accept()
-	require.NoError(t, err)
 	began := time.Now()
 	exchangeBytes(t, client, server, []byte("GET /end HTTP/1.1\r\nHost: a\r\n\r\n"))
 	exchangeBytes(t, server, client, []byte(head))
@@ -82,4 +76,52 @@ func counts(points map[string]*model.Histogram) map[string]uint64 {
 		all[key] = h.Count
 	}
 	return all
+}
+
+// TestResponsesReadWithTheEnd holds that a response whose last bytes are read together with the end of the connection, which
+// TCP counts as a byte, is told whole.
+func TestResponsesReadWithTheEnd(t *testing.T) {
+	runEachWay(t, func(t *testing.T, by *way) {
+		w := watch(t, requestConfig(), by.change)
+		for head, body := range map[string]string{
+			"HTTP/1.0 200 OK\r\nServer: old\r\n\r\n":                                 "until the end",
+			"HTTP/1.1 201 Created\r\nContent-Length: 3\r\nConnection: close\r\n\r\n": "all",
+		} {
+			client, server := connected(t)
+			exchangeBytes(t, client, server, []byte("GET /end HTTP/1.1\r\nHost: a\r\n\r\n"))
+			exchangeBytes(t, server, client, []byte(head))
+			_, err := io.WriteString(server, body)
+			require.NoError(t, err)
+			require.NoError(t, server.Close())
+			rest, err := io.ReadAll(client)
+			require.NoError(t, err)
+			require.Equal(t, body, string(rest))
+			require.NoError(t, client.Close())
+		}
+		w.settle()
+		if w.missed() > 0 {
+			return // some of the pieces were not seen
+		}
+		for _, side := range []string{"server", "client"} {
+			require.Equal(t, map[string]uint64{"GET 200": 1, "GET 201": 1}, counts(w.requestPoints("http."+side+".request.duration")), side)
+			bodies := w.requestPoints("http." + side + ".response.body.size")
+			require.EqualValues(t, len("until the end"), bodies["GET 200"].Sum, side)
+			require.EqualValues(t, len("all"), bodies["GET 201"].Sum, side)
+		}
+		require.Zero(t, w.loss("request_cut"))
+		require.Zero(t, w.loss("request_invalid"))
+	})
+}
+
+// connected are the ends of a connection.
+func connected(t *testing.T) (client, server net.Conn) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	client, err = net.Dial("tcp", listener.Addr().String())
+	require.NoError(t, err)
+	server, err = listener.Accept()
+	require.NoError(t, err)
+	return client, server
 }

@@ -60,11 +60,20 @@ func (w *watching) requestPoints(name string) map[string]*model.Histogram {
 	return points
 }
 
-// settle waits until what was written to the ring buffer was read, reads what was lost, and reports.
+// settle waits until what was written to the ring buffer was handed over, reads what was lost, and reports.
 func (w *watching) settle() {
 	w.t.Helper()
-	time.Sleep(6 * lookInterval)
+	w.handed()
 	w.report()
+}
+
+// handed waits until what was written to the ring buffer was handed over: a look may have begun before, what is read by the
+// next one may wait for another, and there it is in order.
+func (w *watching) handed() {
+	w.t.Helper()
+	const looks = 4
+	enough := w.capture.looks.Load() + looks
+	require.Eventually(w.t, func() bool { return w.capture.looks.Load() >= enough }, time.Minute, lookInterval/5, "the ring is read")
 }
 
 // asked is what a client asked for, and what it saw itself.

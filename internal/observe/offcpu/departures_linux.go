@@ -40,5 +40,3 @@ func (d departures) apply(spec *ebpf.CollectionSpec) {
 	kept, making := spec.Maps[bindings.OffCPUMapDepartures], spec.Maps[bindings.OffCPUMapDeparting]
 	kept.MaxEntries, kept.ValueSize, making.ValueSize = d.most, d.bytes, d.bytes
 }
-
-func (d departures) mapBytes() uint64 { return uint64(d.most) * uint64(d.bytes+hashBytes) }

@@ -35,8 +35,13 @@ type features struct {
 }
 
 // errAlone says what is less where no hook sees a thread run again.
-var errAlone = errors.New("the kernel has neither the tracepoint sched_exit_tp nor kprobes (CONFIG_KPROBES): " +
-	"each wait's stack is taken before it is known to be long, at most 2,560 times a second on each CPU; what is beyond is told without a stack")
+var errAlone = fmt.Errorf("the kernel has neither the tracepoint sched_exit_tp nor kprobes (CONFIG_KPROBES): %w", errTaken)
+
+var errTaken = errors.New("each wait's stack is taken before it is known to be long, at most 2,560 times a second on each CPU; " +
+	"what is beyond is told without a stack")
+
+// errAttach is the cause when the kernel has a hook and refuses it.
+var errAttach = errors.New("the kernel refuses the hook")
 
 // alone says that no hook sees a thread run again.
 func (f features) alone() bool { return !f.exitTracepoint && f.finish == "" }
@@ -99,7 +104,7 @@ func (f features) attach(coll *ebpf.Collection) ([]link.Link, error) {
 	for _, name := range f.programs() {
 		attached, err := f.attachOne(name, coll.Programs[name])
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("attaching the program %s to the scheduler: %w", name, err), closeLinks(links))
+			return nil, errors.Join(fmt.Errorf("attaching the program %s to the scheduler: %w: %w", name, errAttach, err), closeLinks(links))
 		}
 		links = append(links, attached)
 	}

@@ -19,12 +19,9 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
 )
 
-const (
-	// threadsByID bounds the threads of which it is known when they left the CPU,
-	// where task storage cannot be used; threadBytes is what each takes.
-	threadsByID = 32768
-	threadBytes = 96
-)
+// threadsByID bounds the threads of which it is known when they left the CPU, where
+// task storage cannot be used.
+const threadsByID = 32768
 
 // Observer is the running off-CPU observation.
 type Observer struct {
@@ -37,6 +34,7 @@ type Observer struct {
 	epoch    uint32 // scopes are looked at again in each
 
 	departures departures
+	refused    error // why no hook sees threads run again, though the kernel has one
 
 	overMax, lostThread, lostUntold, lostUnseen, stackless atomic.Uint64
 	attached                                               atomic.Int64
@@ -51,7 +49,23 @@ func Start(config Config, loader *kernel.Loader, shared map[string]*ebpf.Map, ho
 	if err != nil {
 		return nil, err
 	}
-	return start(config, has, loader, shared, host)
+	return startOrLess(config, has, loader, shared, host)
+}
+
+// startOrLess starts with what the kernel has; where it refuses the hook in which threads run again, without that.
+func startOrLess(config Config, has features, loader *kernel.Loader, shared map[string]*ebpf.Map, host observe.Host) (*Observer, error) {
+	o, err := start(config, has, loader, shared, host)
+	if has.finish == "" || !errors.Is(err, errAttach) {
+		return o, err
+	}
+	// The kernel has kprobes and lets nobody use them, such as in lockdown or where they are switched off.
+	has.finish = ""
+	refused := err
+	if o, err = start(config, has, loader, shared, host); err != nil {
+		return nil, errors.Join(refused, err)
+	}
+	o.refused = refused
+	return o, nil
 }
 
 func start(config Config, has features, loader *kernel.Loader, shared map[string]*ebpf.Map, host observe.Host) (_ *Observer, err error) {
@@ -155,7 +169,10 @@ func (o *Observer) set(name string, value time.Duration) error {
 
 // Degraded says why the observation is less than it could be, or nil.
 func (o *Observer) Degraded() error {
-	if o.features.alone() {
+	switch {
+	case o.refused != nil:
+		return fmt.Errorf("%w; %w", errTaken, o.refused)
+	case o.features.alone():
 		return errAlone
 	}
 	return nil
@@ -178,16 +195,6 @@ func (o *Observer) Losses() []observe.Loss {
 
 // Costs reads the kernel's run-time statistics of the programs.
 func (o *Observer) Costs() ([]observe.ProgramCost, error) { return observe.Costs(o.coll) }
-
-// MapBytes is the memory of the tables, and of what is kept of threads where their
-// number is bounded; task storage comes and goes with the threads.
-func (o *Observer) MapBytes() uint64 {
-	bytes := o.Tables.MapBytes()
-	if !o.features.taskStorage {
-		bytes += threadsByID * threadBytes
-	}
-	return bytes + o.departures.mapBytes()
-}
 
 // Close stops observing and frees everything.
 func (o *Observer) Close() error {

@@ -29,15 +29,14 @@ type Tables struct {
 	byCPU      map[int][2]*table
 	fullest    float64 // at the last drain
 
-	bytes                                                          atomic.Uint64 // of all tables, and of what the unwinder remembers
+	bytes                                                          atomic.Uint64 // of all tables, and of the object's own maps
 	seen, full, busy, noTable, unmerged, faults, unreadable, first atomic.Uint64
 }
 
 // NewTables returns the tables of a loaded object, none yet. spec is what it was
 // loaded from, with its [Plan]; probe names the kind in losses.
 func NewTables(probe observe.Kind, coll *ebpf.Collection, spec *ebpf.CollectionSpec) *Tables {
-	unwinders := spec.Maps[bindings.OnCPUMapUnwindCpus]
-	t := &Tables{
+	return &Tables{
 		probe:      string(probe),
 		outer:      coll.Maps[bindings.OnCPUMapStackTables],
 		offering:   kernel.NewOffering(),
@@ -46,8 +45,6 @@ func NewTables(probe observe.Kind, coll *ebpf.Collection, spec *ebpf.CollectionS
 		spec:       spec.Maps[bindings.OnCPUMapStackTables].InnerMap,
 		byCPU:      map[int][2]*table{},
 	}
-	t.bytes.Store(uint64(unwinders.MaxEntries) * uint64(unwinders.ValueSize))
-	return t
 }
 
 // AddCPUs creates the tables of those CPUs that have none yet.
@@ -155,7 +152,7 @@ func (t *Tables) Unmerged() uint64 { return t.unmerged.Load() }
 // Fill is how full the fullest table was at the last Drain.
 func (t *Tables) Fill() float64 { return t.fullest }
 
-// MapBytes is the memory of the tables.
+// MapBytes is the memory of the tables and of all other maps of the object that are its own.
 func (t *Tables) MapBytes() uint64 { return t.bytes.Load() }
 
 // Losses counts what the kernel could not keep, or not whole.

@@ -68,6 +68,7 @@ type Tracker struct {
 	links  []link.Link
 	reader *ringbuf.Reader
 	record ringbuf.Record
+	bytes  uint64 // of the maps
 }
 
 // Start loads and attaches. processes bounds the map of scopes.
@@ -87,6 +88,9 @@ func Start(loader *kernel.Loader, processes uint32) (_ *Tracker, err error) {
 			err = errors.Join(err, t.Close())
 		}
 	}()
+	if t.bytes, err = kernel.MapBytes(coll.Maps, nil); err != nil {
+		return nil, err
+	}
 	// The reader is there before the first event, so that none is missed.
 	if t.reader, err = ringbuf.NewReader(coll.Maps[bindings.ProcessMapProcessEvents]); err != nil {
 		return nil, fmt.Errorf("reading process events: %w", err)
@@ -276,10 +280,8 @@ func (t *Tracker) loss(reason bindings.ProcessProcessLoss) (uint64, error) {
 	return sum, nil
 }
 
-// RingBytes is the memory of the ring buffer.
-func (t *Tracker) RingBytes() uint64 {
-	return uint64(t.coll.Maps[bindings.ProcessMapProcessEvents].MaxEntries())
-}
+// MapBytes is the memory of the maps, in bytes.
+func (t *Tracker) MapBytes() uint64 { return t.bytes }
 
 // StopReading makes Read return os.ErrClosed, now and from then on.
 func (t *Tracker) StopReading() error {

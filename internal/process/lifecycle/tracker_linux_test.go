@@ -306,7 +306,7 @@ func TestReadEndsAtClose(t *testing.T) {
 func TestPrograms(t *testing.T) {
 	tracker := start(t, 64)
 	require.Len(t, tracker.Programs(), 3)
-	require.Equal(t, uint64(256<<10), tracker.RingBytes())
+	require.Equal(t, uint32(256<<10), tracker.SharedMaps()[bindings.ProcessMapProcessEvents].MaxEntries())
 	require.Len(t, tracker.SharedMaps(), 3)
 }
 
@@ -317,7 +317,7 @@ func TestRingFull(t *testing.T) {
 	}
 	tracker := start(t, 64)
 	events := uint64(0)
-	capacity := tracker.RingBytes() / (eventSize + 8) // and 8 bytes of head
+	capacity := uint64(tracker.SharedMaps()[bindings.ProcessMapProcessEvents].MaxEntries()) / (eventSize + 8) // and 8 bytes of head
 	for losses := (Losses{}); losses.RingFull == 0; events += 3 {
 		require.Less(t, events, 2*capacity, "the ring must be full by now")
 		require.NoError(t, exec.Command("true").Run())

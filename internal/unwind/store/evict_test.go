@@ -166,4 +166,6 @@ func TestBuildThatFails(t *testing.T) {
 	again, err := s.Acquire("b", func() (*unwind.Table, error) { return nil, broken })
 	require.NoError(t, err)
 	require.Same(t, b, again, "nothing again for the second process")
+	require.Equal(t, uint64(1), s.Stats().Found)
+	require.Equal(t, uint64(1), s.Stats().Built)
 }

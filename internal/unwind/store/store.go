@@ -41,8 +41,9 @@ type Stats struct {
 	Bytes, TableBytes uint64
 	// Binaries have a table, Rules are shared by all of them.
 	Binaries, Rules int
-	// Built and Evicted count tables, Full those for which there was no room.
-	Built, Evicted, Full uint64
+	// Built and Evicted count tables, Full those for which there was no room, and
+	// Found those that were there when they were asked for.
+	Built, Evicted, Full, Found uint64
 	// RulesFull counts the rules that found no room; where they hold there is none.
 	RulesFull uint64
 	// RulesFill is what part of the room for rules is taken, from 0 to 1.
@@ -129,6 +130,7 @@ func (s *Store) Known(key string) *Binary {
 	defer s.mu.Unlock()
 	b := s.binaries[key]
 	if b != nil {
+		s.stats.Found++
 		s.use(b)
 	}
 	return b

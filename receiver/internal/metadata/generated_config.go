@@ -6,6 +6,26 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 )
 
+// DNSLookupDurationMetricConfig provides config for the dns.lookup.duration metric.
+type DNSLookupDurationMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *DNSLookupDurationMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
 // EbpfHTTPClientRequestSizeMetricConfig provides config for the ebpf.http.client.request.size metric.
 type EbpfHTTPClientRequestSizeMetricConfig struct {
 	Enabled          bool `mapstructure:"enabled"`
@@ -388,6 +408,7 @@ func (ms *HTTPServerResponseBodySizeMetricConfig) Unmarshal(parser *confmap.Conf
 
 // MetricsConfig provides config for ebpf metrics.
 type MetricsConfig struct {
+	DNSLookupDuration            DNSLookupDurationMetricConfig            `mapstructure:"dns.lookup.duration"`
 	EbpfHTTPClientRequestSize    EbpfHTTPClientRequestSizeMetricConfig    `mapstructure:"ebpf.http.client.request.size"`
 	EbpfHTTPClientResponseSize   EbpfHTTPClientResponseSizeMetricConfig   `mapstructure:"ebpf.http.client.response.size"`
 	EbpfHTTPServerRequestSize    EbpfHTTPServerRequestSizeMetricConfig    `mapstructure:"ebpf.http.server.request.size"`
@@ -411,6 +432,9 @@ type MetricsConfig struct {
 
 func DefaultMetricsConfig() MetricsConfig {
 	return MetricsConfig{
+		DNSLookupDuration: DNSLookupDurationMetricConfig{
+			Enabled: true,
+		},
 		EbpfHTTPClientRequestSize: EbpfHTTPClientRequestSizeMetricConfig{
 			Enabled: true,
 		},

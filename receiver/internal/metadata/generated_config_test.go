@@ -26,6 +26,9 @@ func TestMetricsBuilderConfig(t *testing.T) {
 			name: "all_set",
 			want: MetricsBuilderConfig{
 				Metrics: MetricsConfig{
+					DNSLookupDuration: DNSLookupDurationMetricConfig{
+						Enabled: true,
+					},
 					EbpfHTTPClientRequestSize: EbpfHTTPClientRequestSizeMetricConfig{
 						Enabled: true,
 					},
@@ -90,6 +93,9 @@ func TestMetricsBuilderConfig(t *testing.T) {
 			name: "none_set",
 			want: MetricsBuilderConfig{
 				Metrics: MetricsConfig{
+					DNSLookupDuration: DNSLookupDurationMetricConfig{
+						Enabled: false,
+					},
 					EbpfHTTPClientRequestSize: EbpfHTTPClientRequestSizeMetricConfig{
 						Enabled: false,
 					},
@@ -154,7 +160,7 @@ func TestMetricsBuilderConfig(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg := loadMetricsBuilderConfig(t, tt.name)
-			diff := cmp.Diff(tt.want, cfg, cmpopts.IgnoreUnexported(EbpfHTTPClientRequestSizeMetricConfig{}, EbpfHTTPClientResponseSizeMetricConfig{}, EbpfHTTPServerRequestSizeMetricConfig{}, EbpfHTTPServerResponseSizeMetricConfig{}, EbpfNetworkConnectionsMetricConfig{}, EbpfNetworkDropsMetricConfig{}, EbpfNetworkIoMetricConfig{}, EbpfNetworkOperationDurationMetricConfig{}, EbpfNetworkWaitDurationMetricConfig{}, EbpfTCPConnectionFailuresMetricConfig{}, EbpfTCPResetsMetricConfig{}, EbpfTCPRetransmitsMetricConfig{}, EbpfTCPRttMetricConfig{}, HTTPClientRequestBodySizeMetricConfig{}, HTTPClientRequestDurationMetricConfig{}, HTTPClientResponseBodySizeMetricConfig{}, HTTPServerRequestBodySizeMetricConfig{}, HTTPServerRequestDurationMetricConfig{}, HTTPServerResponseBodySizeMetricConfig{}))
+			diff := cmp.Diff(tt.want, cfg, cmpopts.IgnoreUnexported(DNSLookupDurationMetricConfig{}, EbpfHTTPClientRequestSizeMetricConfig{}, EbpfHTTPClientResponseSizeMetricConfig{}, EbpfHTTPServerRequestSizeMetricConfig{}, EbpfHTTPServerResponseSizeMetricConfig{}, EbpfNetworkConnectionsMetricConfig{}, EbpfNetworkDropsMetricConfig{}, EbpfNetworkIoMetricConfig{}, EbpfNetworkOperationDurationMetricConfig{}, EbpfNetworkWaitDurationMetricConfig{}, EbpfTCPConnectionFailuresMetricConfig{}, EbpfTCPResetsMetricConfig{}, EbpfTCPRetransmitsMetricConfig{}, EbpfTCPRttMetricConfig{}, HTTPClientRequestBodySizeMetricConfig{}, HTTPClientRequestDurationMetricConfig{}, HTTPClientResponseBodySizeMetricConfig{}, HTTPServerRequestBodySizeMetricConfig{}, HTTPServerRequestDurationMetricConfig{}, HTTPServerResponseBodySizeMetricConfig{}))
 			require.Emptyf(t, diff, "Config mismatch (-expected +actual):\n%s", diff)
 		})
 	}

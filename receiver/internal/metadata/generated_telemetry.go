@@ -49,6 +49,8 @@ type TelemetryBuilder struct {
 	EbpfSymbolErrors       metric.Int64ObservableCounter
 	EbpfSymbolEvictions    metric.Int64ObservableCounter
 	EbpfSymbolLookups      metric.Int64ObservableCounter
+	EbpfUnwindEvictions    metric.Int64ObservableCounter
+	EbpfUnwindLookups      metric.Int64ObservableCounter
 }
 
 // TelemetryBuilderOption applies changes to default builder.
@@ -377,6 +379,36 @@ func (builder *TelemetryBuilder) RegisterEbpfSymbolLookupsCallback(cb metric.Int
 	return nil
 }
 
+// RegisterEbpfUnwindEvictionsCallback sets callback for observable EbpfUnwindEvictions metric.
+func (builder *TelemetryBuilder) RegisterEbpfUnwindEvictionsCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.EbpfUnwindEvictions, obs: o})
+		return nil
+	}, builder.EbpfUnwindEvictions)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterEbpfUnwindLookupsCallback sets callback for observable EbpfUnwindLookups metric.
+func (builder *TelemetryBuilder) RegisterEbpfUnwindLookupsCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.EbpfUnwindLookups, obs: o})
+		return nil
+	}, builder.EbpfUnwindLookups)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
 type observerInt64 struct {
 	embedded.Int64Observer
 	inst metric.Int64Observable
@@ -538,6 +570,18 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	builder.EbpfSymbolLookups, err = builder.meter.Int64ObservableCounter(
 		"otelcol_ebpf_symbol_lookups",
 		metric.WithDescription("Look-ups of an address in the symbolizer's cache. [Development]"),
+		metric.WithUnit("{lookup}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.EbpfUnwindEvictions, err = builder.meter.Int64ObservableCounter(
+		"otelcol_ebpf_unwind_evictions",
+		metric.WithDescription("Unwind tables that no process used and that made room for others. [Development]"),
+		metric.WithUnit("{eviction}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.EbpfUnwindLookups, err = builder.meter.Int64ObservableCounter(
+		"otelcol_ebpf_unwind_lookups",
+		metric.WithDescription("Look-ups of a binary's unwind table, when a process was found to map it; a miss makes the table. [Development]"),
 		metric.WithUnit("{lookup}"),
 	)
 	errs = errors.Join(errs, err)

@@ -30,6 +30,8 @@ func values(list []model.Attribute) map[string]any {
 			value = a.Value.Int
 		case model.FloatAttribute:
 			value = a.Value.Float()
+		case model.BoolAttribute:
+			value = a.Value.Int != 0
 		}
 		all[a.Key] = value
 	}

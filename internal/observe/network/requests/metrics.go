@@ -31,6 +31,12 @@ type metricsOf struct {
 // metrics by role.
 var metrics = map[l7.Role]metricsOf{l7.RoleServer: newMetrics("server"), l7.RoleClient: newMetrics("client")}
 
+// lookups is the metric of DNS.
+var lookups = &model.Descriptor{
+	Name: "dns.lookup.duration", Unit: "s", Instrument: model.Distribution, Bounds: durationBounds,
+	Description: "Time that DNS lookups took.",
+}
+
 // newMetrics are those of one side. The duration and the sizes of bodies are those of the conventions, the sizes of whole messages our own.
 func newMetrics(side string) metricsOf {
 	size := func(name, of string) *model.Descriptor {
@@ -55,6 +61,9 @@ func (k *key) attributes() []model.Attribute {
 	if k.overflow {
 		return []model.Attribute{model.Bool("otel.metric.overflow", true)}
 	}
+	if k.kind == lookup {
+		return k.lookupAttributes()
+	}
 	list := []model.Attribute{model.Text("http.request.method", k.method), model.Text("url.scheme", scheme)}
 	if k.route != "" {
 		list = append(list, model.Text("http.route", k.route))
@@ -74,11 +83,23 @@ func (k *key) attributes() []model.Attribute {
 	return list
 }
 
+func (k *key) lookupAttributes() []model.Attribute {
+	list := []model.Attribute{model.Text("dns.question.name", k.name)}
+	if k.errorType != "" {
+		list = append(list, model.Text("error.type", k.errorType))
+	}
+	return list
+}
+
 // metrics returns what the process is told of.
 func (p *process) metrics(only l7.Role) []model.Metric {
 	points := map[*model.Descriptor][]model.Point{}
 	for k, s := range p.series {
 		if only != l7.RoleUnknown && only != k.role {
+			continue
+		}
+		if k.kind == lookup {
+			s.duration.point(points, lookups, s)
 			continue
 		}
 		of := metrics[k.role]
@@ -144,7 +165,7 @@ func (d *distribution) point(points map[*model.Descriptor][]model.Point, descrip
 
 // Descriptors are those of all metrics of requests.
 func Descriptors() []*model.Descriptor {
-	var list []*model.Descriptor
+	list := []*model.Descriptor{lookups}
 	for _, of := range metrics {
 		list = append(append(list, of.duration), of.sizes[:]...)
 	}

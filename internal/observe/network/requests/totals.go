@@ -3,6 +3,7 @@
 package requests
 
 import (
+	"bytes"
 	"net/netip"
 	"sync"
 	"time"
@@ -16,6 +17,9 @@ import (
 const (
 	// maxRoutes is how many routes a process has; what is more has one of its own.
 	maxRoutes = 200
+	// maxNames is how many names a process looks up that are told; what is more goes to
+	// one of overflow.
+	maxNames = 200
 	// maxSeries is how many series there are of all processes; what is more goes to one
 	// of overflow for each process.
 	maxSeries = 8192
@@ -61,11 +65,13 @@ type process struct {
 	known    *model.Process // nil until it was asked for
 	series   map[key]*series
 	routes   *route.Table
+	names    map[string]string
 	subjects int
 }
 
 // key is what tells series of a process apart.
 type key struct {
+	kind      kind
 	role      l7.Role
 	method    string
 	route     string // "" where the request was not seen
@@ -73,8 +79,17 @@ type key struct {
 	status    int
 	errorType string
 	server    netip.AddrPort // of a client
+	name      string         // of a lookup
 	overflow  bool
 }
+
+// kind is what an exchange is counted as.
+type kind uint8
+
+const (
+	httpRequest kind = iota
+	lookup
+)
 
 // series is what was counted of one key.
 type series struct {
@@ -90,21 +105,19 @@ func NewTotals() *Totals {
 	return &Totals{subjects: map[observe.SubjectKey]*subject{}, told: map[model.Resource]*process{}, now: time.Now}
 }
 
-// Add counts an exchange of HTTP, and returns the route of its request if that is known.
+// Add counts an exchange, and returns the route of a request of HTTP if that is known.
 // Requests that ended without a response count with what is known of them. What is out
-// of scope does not count, as far as that is known: false then.
+// of scope does not count, as far as that is known: false then. Nor does what there is no
+// metric for.
 func (t *Totals) Add(whom Whom, e *l7.Exchange) (route string, counted bool) {
-	if e.HTTP == nil || e.Role == l7.RoleUnknown || !e.Request.Known && !e.Response.Known {
+	if !e.Request.Known && !e.Response.Known {
 		return "", false
 	}
-	k := key{
-		role: e.Role, method: e.HTTP.Method, version: e.HTTP.Version, status: e.HTTP.Status, errorType: e.ErrorType,
-	}
-	if k.method == "" {
-		k.method = l7.OtherMethod // its request was not seen
-	}
-	if e.Role == l7.RoleClient && whom.Peer.Port() != 0 {
-		k.server = whom.Peer
+	switch {
+	case e.HTTP != nil && e.Role != l7.RoleUnknown:
+	case e.DNS != nil && e.Role == l7.RoleClient && len(e.DNS.Questions) > 0:
+	default:
+		return "", false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,17 +126,57 @@ func (t *Totals) Add(whom Whom, e *l7.Exchange) (route string, counted bool) {
 		return "", false
 	}
 	t.exchanges++
-	if e.Request.Known {
-		k.route = p.routes.Of(e.HTTP.Path)
+	k := key{role: e.Role, errorType: e.ErrorType}
+	if e.HTTP != nil {
+		p.request(&k, whom, e)
+	} else {
+		p.lookup(&k, e.DNS)
 	}
 	t.find(p, k).add(e)
 	return k.route, true
+}
+
+// request completes the key of a request of HTTP.
+func (p *process) request(k *key, whom Whom, e *l7.Exchange) {
+	k.method, k.version, k.status = e.HTTP.Method, e.HTTP.Version, e.HTTP.Status
+	if k.method == "" {
+		k.method = l7.OtherMethod // its request was not seen
+	}
+	if e.Role == l7.RoleClient && whom.Peer.Port() != 0 {
+		k.server = whom.Peer
+	}
+	if e.Request.Known {
+		k.route = p.routes.Of(e.HTTP.Path)
+	}
+}
+
+// lookup completes the key of a lookup. Names are told without their final dot, but for
+// the root's.
+func (p *process) lookup(k *key, d *l7.DNS) {
+	name := d.Questions[0].Name
+	if len(name) > 1 {
+		name = bytes.TrimSuffix(name, []byte("."))
+	}
+	k.kind = lookup
+	known, ok := p.names[string(name)]
+	if !ok && len(p.names) >= maxNames {
+		*k = key{kind: lookup, role: k.role, overflow: true}
+		return
+	}
+	if !ok {
+		known = string(name)
+		p.names[known] = known
+	}
+	k.name = known
 }
 
 // add counts an exchange.
 func (s *series) add(e *l7.Exchange) {
 	if took, ok := Duration(e); ok {
 		s.duration.add(durationBounds, float64(took)/1e9)
+	}
+	if e.HTTP == nil {
+		return
 	}
 	for i, size := range sizes(e) {
 		if size != l7.Unknown {
@@ -149,7 +202,7 @@ func Duration(e *l7.Exchange) (ns int64, ok bool) {
 func (t *Totals) process(of observe.SubjectKey) *process {
 	s := t.subjects[of]
 	if s == nil {
-		s = &subject{process: &process{series: map[key]*series{}, routes: route.NewTable(maxRoutes), subjects: 1}}
+		s = &subject{process: &process{series: map[key]*series{}, routes: route.NewTable(maxRoutes), names: map[string]string{}, subjects: 1}}
 		t.subjects[of] = s
 	}
 	s.idle = 0
@@ -163,7 +216,7 @@ func (t *Totals) find(p *process, k key) *series {
 	}
 	if t.series >= maxSeries {
 		t.overflown++
-		k = key{role: k.role, overflow: true}
+		k = key{kind: k.kind, role: k.role, overflow: true}
 		if s := p.series[k]; s != nil {
 			return s
 		}

@@ -47,7 +47,7 @@ func TestTotals(t *testing.T) {
 	unanswered := exchange(l7.RoleServer, "/lost", 0, 0)
 	unanswered.Response, unanswered.Outcome, unanswered.ErrorType = l7.Side{}, l7.Unanswered, l7.ErrorNoResponse
 	totals.Add(Whom{Subject: one}, unanswered)
-	totals.Add(Whom{Subject: one}, &l7.Exchange{Role: l7.RoleServer, DNS: &l7.DNS{}}) // not HTTP
+	totals.Add(Whom{Subject: one}, lookupOf(l7.RoleServer, "served.example.", "")) // there is no metric for it
 	counted, overflown := totals.Exchanges()
 	require.EqualValues(t, 6, counted)
 	require.Zero(t, overflown)
@@ -227,6 +227,46 @@ func TestTotalsAreBounded(t *testing.T) {
 	require.Zero(t, totals.series)
 	require.Empty(t, totals.subjects)
 	require.Empty(t, totals.told)
+}
+
+// lookupOf is a lookup that was answered after 5 ms.
+func lookupOf(role l7.Role, name, errorType string) *l7.Exchange {
+	return &l7.Exchange{
+		Protocol: "dns", Role: role, ErrorType: errorType,
+		Request: l7.Side{Known: true, Ended: true}, Response: l7.Side{Known: true, Ended: true, Last: 5e6},
+		DNS: &l7.DNS{Questions: []l7.DNSQuestion{{Name: []byte(name)}}},
+	}
+}
+
+// TestLookups holds that lookups of clients are told by name and error, and that names have a bound.
+func TestLookups(t *testing.T) {
+	totals, subject := NewTotals(), observe.SubjectKey{PID: 1}
+	for _, e := range []*l7.Exchange{
+		lookupOf(l7.RoleClient, "a.example.", ""), lookupOf(l7.RoleClient, "a.example.", ""), lookupOf(l7.RoleClient, "a.example.", "SERVFAIL"),
+		lookupOf(l7.RoleClient, ".", ""), lookupOf(l7.RoleServer, "served.example.", ""), {Role: l7.RoleClient, Request: l7.Side{Known: true}, DNS: &l7.DNS{}},
+	} {
+		totals.Add(Whom{Subject: subject}, e)
+	}
+	for i := range maxNames {
+		totals.Add(Whom{Subject: subject}, lookupOf(l7.RoleClient, fmt.Sprintf("n%d.example.", i), ""))
+	}
+	named(totals, map[observe.SubjectKey]*model.Process{subject: {}})
+	told := totals.Metrics(time.Now(), l7.RoleUnknown)
+	require.Len(t, told, 1)
+	require.Len(t, told[0].Metrics, 1)
+	require.Equal(t, "dns.lookup.duration", told[0].Metrics[0].Name)
+	got := map[string]uint64{}
+	for _, p := range told[0].Metrics[0].Points {
+		got[fmt.Sprint(values(p.Attributes))] = p.Histogram.Count
+	}
+	require.Len(t, got, maxNames+2)
+	for key, n := range map[string]uint64{
+		"map[dns.question.name:a.example]": 2, "map[dns.question.name:a.example error.type:SERVFAIL]": 1, "map[dns.question.name:.]": 1,
+		"map[otel.metric.overflow:true]": 2,
+	} {
+		require.Equal(t, n, got[key], key)
+	}
+	require.Empty(t, totals.Metrics(time.Now(), l7.RoleServer))
 }
 
 func BenchmarkAdd(b *testing.B) {
