@@ -135,7 +135,7 @@ func (c *Conn) classifyJoined(waiting *beginning, piece *Piece) {
 	n += copy(joined[n:], piece.Data)
 	protocol, guess := c.guess(joined[:n], int64(n) >= int64(len(waiting.data))+piece.Length)
 	switch {
-	case guess == Request || guess == Response:
+	case guess.sure():
 		c.open(protocol, guess, piece.Direction)
 		c.replay(waiting)
 		c.feed(piece)
@@ -173,12 +173,11 @@ func (b *beginning) begin(piece *Piece) {
 func (c *Conn) guess(first []byte, all bool) (Protocol, Guess) {
 	guess := No
 	for _, protocol := range c.protocols {
-		switch g := protocol.Classify(first, all, c.transport); g {
-		case Request, Response:
+		switch g := protocol.Classify(first, all, c.transport); {
+		case g.sure():
 			return protocol, g
-		case Perhaps:
+		case g == Perhaps:
 			guess = Perhaps
-		case No:
 		}
 	}
 	return nil, guess
@@ -195,12 +194,20 @@ func (c *Conn) unknown() {
 	c.sink.Stats.GivenUp++
 }
 
-// open begins to parse: who sends a request in this direction is its client.
-func (c *Conn) open(protocol Protocol, guess Guess, direction Direction) {
-	role := RoleServer
-	if (guess == Request) == (direction == Write) {
-		role = RoleClient
+// roleOf is the role of a process on whose connection a message was seen: who sends a request is its client.
+func roleOf(guess Guess, direction Direction) Role {
+	switch {
+	case guess == Either:
+		return RoleUnknown
+	case (guess == Request) == (direction == Write):
+		return RoleClient
 	}
+	return RoleServer
+}
+
+// open begins to parse.
+func (c *Conn) open(protocol Protocol, guess Guess, direction Direction) {
+	role := roleOf(guess, direction)
 	c.parser, c.spoken, c.state = protocol.Open(role, c.transport, c.sink), protocol, Decided
 	c.replay(&c.waiting[direction.Other()])
 }

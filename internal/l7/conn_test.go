@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// greeting is a protocol whose requests begin with HELLO and whose responses begin with WORLD.
+// greeting is a protocol whose requests begin with HELLO, whose responses begin with WORLD, and of which both ends say THERE.
 type greeting struct{ heard *[]string }
 
 func (greeting) Name() string { return "greeting" }
 
 func (greeting) Classify(first []byte, all bool, _ Transport) Guess {
-	for word, guess := range map[string]Guess{"HELLO": Request, "WORLD": Response} {
+	for word, guess := range map[string]Guess{"HELLO": Request, "WORLD": Response, "THERE": Either} {
 		switch {
 		case bytes.HasPrefix(first, []byte(word)):
 			return guess
@@ -55,6 +55,7 @@ func TestConnFindsTheProtocol(t *testing.T) {
 		"a server":              {[]Piece{{Direction: Read, Data: []byte("HELLO you")}}, []string{"server", "HELLO you"}, Decided},
 		"a client":              {[]Piece{{Direction: Write, Data: []byte("HELLO")}}, []string{"client", "HELLO"}, Decided},
 		"a client met later":    {[]Piece{{Direction: Write, Data: []byte("...")}, {Direction: Read, Data: []byte("WORLD")}}, []string{"client", "WORLD"}, Decided},
+		"nobody knows whose":    {[]Piece{{Direction: Write, Data: []byte("THERE")}}, []string{"unknown", "THERE"}, Decided},
 		"single bytes":          {[]Piece{{Data: []byte("H")}, {Data: []byte("EL")}, {Data: []byte("LO!")}}, []string{"server", "HEL", "LO!"}, Decided},
 		"what was none":         {[]Piece{{Data: []byte("HE")}, {Data: []byte("HELLO")}}, []string{"server", "HELLO"}, Decided},
 		"lost between":          {[]Piece{{Data: []byte("HE")}, {Data: []byte("LLO"), Lost: LostUnknown}}, nil, Undecided},

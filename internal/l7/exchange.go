@@ -57,14 +57,14 @@ const Unknown int64 = -1
 // Side is the request's or the response's part of an exchange.
 type Side struct {
 	Known bool // it was seen; otherwise all else is zero
-	// Cut says that bytes of it are missing: values may be missing or short.
+	// Cut says that bytes of it are missing, or refer to what nobody saw: values may be missing or short.
 	Cut bool
 	// Ended says that its end was seen, so that Last and Whole are right.
 	Ended bool
 
-	First, Last int64 // monotonic time of its first and last byte, in ns
+	First, Last int64 // monotonic time of its first and last byte, in ns; First is 0 where its beginning was not seen
 	Body        int64 // bytes of the body as transferred, without its framing, or Unknown
-	Whole       int64 // bytes of the whole message
+	Whole       int64 // bytes of the whole message, or Unknown
 }
 
 // Exchange is a request and its response. It is valid, with all that it refers to, until the function that was given it returns.
@@ -77,6 +77,7 @@ type Exchange struct {
 	ErrorType string
 
 	HTTP *HTTP // of HTTP in any version, else nil
+	GRPC *GRPC // of gRPC, which has HTTP as well, else nil
 	DNS  *DNS  // of DNS, else nil
 }
 
@@ -90,14 +91,15 @@ func (e *Exchange) Duration() (ns int64, ok bool) {
 
 // HTTP is what HTTP adds to an exchange.
 type HTTP struct {
-	Method         string // one that the conventions know, OtherMethod, or "" where the request is not known
+	Method         string // one that the conventions know, OtherMethod, UnknownText, or "" where the request is not known
 	OriginalMethod []byte // the method as it was sent, where Method is OtherMethod
-	Target         []byte // the request's target as it was sent
+	Target         []byte // the request's target as it was sent, or UnknownText
 	Scheme         []byte // where the target has one
 	Host           []byte // of the target, else of the Host field
-	Path, Query    []byte // of the target, neither decoded nor with the question mark
-	Version        string // "1.0", "1.1"
-	Status         int    // 0 where the response is not known
+	Path, Query    []byte // of the target, neither decoded nor with the question mark; Path may be UnknownText
+	Version        string // "1.0", "1.1", "2"
+	Status         int    // 0 where it is not known
+	Pushed         bool   // the server sent the response without having been asked; the request is what it says it answers
 	Upgrade        []byte // the protocol that follows on a status of 101
 
 	// Values of the fields that were asked for, in the order in which they were asked for. A field that comes more than once has its
@@ -105,8 +107,21 @@ type HTTP struct {
 	RequestFields, ResponseFields [][]byte
 }
 
+// UnknownText stands for a method or path that was sent, but in a way that only those understand who have seen what was sent before:
+// HTTP/2 refers to fields of earlier messages.
+const UnknownText = "*"
+
 // OtherMethod is the method of requests whose own the conventions do not know.
 const OtherMethod = "_OTHER"
+
+// GRPC is what gRPC adds to an exchange.
+type GRPC struct {
+	Service, Method []byte // of the path, both UnknownText where that is not known
+	// Status is the conventions' rpc.response.status_code, such as "OK" or "DEADLINE_EXCEEDED", or "" where it is not known.
+	Status string
+	// RequestMessages and ResponseMessages are how many messages were sent to their ends, or Unknown.
+	RequestMessages, ResponseMessages int64
+}
 
 // DNS is what DNS adds to an exchange.
 type DNS struct {

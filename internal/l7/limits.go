@@ -8,13 +8,16 @@ type Limits struct {
 	Values    int   // bytes of values kept of one message; longer ones are cut
 	Head      int64 // bytes of a message's head; what is longer is no head
 	Pipelined int   // requests that wait for a response; what is more is counted, not kept
+	Streams   int   // the same where requests are told apart by a number, and may be answered in any order
+	Table     int   // size of what is kept of the fields that one direction of HTTP/2 refers to
 	Quiet     int64 // ns without bytes, after which no response of before is on its way
 	Undecided int   // pieces without a known beginning, after which a connection is given up
 }
 
-// DefaultLimits hold for connections unless told otherwise: some 1 KiB for a usual connection, 600 KiB for a hostile one.
+// DefaultLimits hold for connections unless told otherwise: some KiB for a usual connection, 600 KiB for a hostile one of HTTP/1 and 2 MiB
+// of HTTP/2.
 func DefaultLimits() Limits {
-	return Limits{Line: 8 << 10, Values: 8 << 10, Head: 1 << 20, Pipelined: 64, Quiet: 1e9, Undecided: 64}
+	return Limits{Line: 8 << 10, Values: 8 << 10, Head: 1 << 20, Pipelined: 64, Streams: 256, Table: 16 << 10, Quiet: 1e9, Undecided: 64}
 }
 
 // Stats count what could not be told as it was. They are counted up by all connections that share them.
@@ -23,7 +26,7 @@ type Stats struct {
 	Invalid   uint64 // messages that are none by their protocol's rules
 	Losses    uint64 // pieces before which bytes were missing
 	Cut       uint64 // messages whose head or framing was cut
-	Unkept    uint64 // requests over Limits.Pipelined
+	Unkept    uint64 // requests over Limits.Pipelined or Limits.Streams
 	Unpaired  uint64 // responses without a known request
 	GivenUp   uint64 // connections whose protocol stayed unknown
 }

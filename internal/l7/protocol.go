@@ -23,7 +23,12 @@ const (
 	Request
 	// Response says that a response begins here.
 	Response
+	// Either says that the protocol is spoken and that nothing here tells by which end.
+	Either
 )
+
+// sure tells whether the protocol is known.
+func (g Guess) sure() bool { return g == Request || g == Response || g == Either }
 
 // Protocol knows one protocol's messages. It is shared by all connections.
 type Protocol interface {
@@ -31,7 +36,7 @@ type Protocol interface {
 	Name() string
 	// Classify tells what begins with the first bytes of a piece; all says that they are the whole piece.
 	Classify(first []byte, all bool, transport Transport) Guess
-	// Open makes a parser for one connection.
+	// Open makes a parser for one connection. The role is RoleUnknown where the guess was Either.
 	Open(role Role, transport Transport, sink *Sink) Parser
 }
 

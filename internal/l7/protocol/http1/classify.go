@@ -6,23 +6,10 @@ import (
 	"bytes"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/rfc9110"
 )
 
-// knownMethods are methods that begin a request where nothing else tells that one begins here, with the names that the semantic
-// conventions have for them.
-var knownMethods = map[string]string{
-	"CONNECT": "CONNECT", "DELETE": "DELETE", "GET": "GET", "HEAD": "HEAD", "OPTIONS": "OPTIONS", "PATCH": "PATCH", "POST": "POST", "PUT": "PUT",
-	"TRACE": "TRACE", "QUERY": "QUERY",
-	"ACL": other, "BIND": other, "CHECKIN": other, "CHECKOUT": other, "COPY": other, "LINK": other, "LOCK": other, "MERGE": other, "MKACTIVITY": other,
-	"MKCALENDAR": other, "MKCOL": other, "MOVE": other, "NOTIFY": other, "PROPFIND": other, "PROPPATCH": other, "PURGE": other, "REBIND": other,
-	"REPORT": other, "SEARCH": other, "SOURCE": other, "SUBSCRIBE": other, "UNBIND": other, "UNLINK": other, "UNLOCK": other, "UNSUBSCRIBE": other,
-}
-
-const (
-	other         = l7.OtherMethod
-	longestMethod = len("UNSUBSCRIBE")
-	versionPrefix = "HTTP/1."
-)
+const versionPrefix = "HTTP/1."
 
 // classify tells what begins with the first bytes of a piece; all says that they are the whole piece.
 func classify(first []byte, all bool) l7.Guess {
@@ -51,11 +38,11 @@ func classifyResponse(first []byte, all bool) l7.Guess {
 }
 
 func classifyRequest(first []byte, all bool) l7.Guess {
-	blank := bytes.IndexByte(first[:min(len(first), longestMethod+1)], ' ')
+	blank := bytes.IndexByte(first[:min(len(first), rfc9110.LongestMethod+1)], ' ')
 	if blank < 0 {
-		return unfinished(beginsMethod(first), all)
+		return unfinished(rfc9110.BeginsMethod(first), all)
 	}
-	if _, known := knownMethods[string(first[:blank])]; !known {
+	if !rfc9110.IsMethod(first[:blank]) {
 		return l7.No
 	}
 	end := bytes.IndexByte(first, '\n')
@@ -82,16 +69,6 @@ func unfinished(may, all bool) l7.Guess {
 		return l7.Perhaps
 	}
 	return l7.No
-}
-
-// beginsMethod tells whether a known method begins so.
-func beginsMethod(first []byte) bool {
-	for method := range knownMethods {
-		if len(first) <= len(method) && method[:len(first)] == string(first) {
-			return true
-		}
-	}
-	return false
 }
 
 // isTargetStart tells whether a target may begin with c: a path, *, or a scheme or host.

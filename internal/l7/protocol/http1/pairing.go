@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/rfc9110"
 )
 
 // requestSize is what a place of the queue takes beside its values.
@@ -23,18 +24,16 @@ func (p *parser) beginRequest(line []byte, got l7.Got) bool {
 	if !ok {
 		return false
 	}
-	name := conventional(method)
-	if p.requests.unsure {
-		if _, known := knownMethods[string(method)]; !known {
-			return false
-		}
+	name := rfc9110.Method(method)
+	if p.requests.unsure && !rfc9110.IsMethod(method) {
+		return false
 	}
 	q := p.pushRequest()
 	limit := p.sink.Limits.Values
 	q.method, q.version, q.side.Cut = name, version, cut
 	q.target = q.keep(target, limit)
 	q.original = span{}
-	if name == other {
+	if name == l7.OtherMethod {
 		q.original = q.keep(method, limit)
 	}
 	p.adopt(q)

@@ -5,6 +5,8 @@ package http1
 import (
 	"bytes"
 	"strings"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/rfc9110"
 )
 
 // requestLine takes a request line apart; version is "" if it is none.
@@ -29,7 +31,7 @@ func requestLine(line []byte) (method, target []byte, version string) {
 // cutRequestLine takes the beginning of a request line apart; ok says that it may be one.
 func cutRequestLine(line []byte) (method, target []byte, ok bool) {
 	method, target, found := bytes.Cut(line, []byte(" "))
-	if _, known := knownMethods[string(method)]; !found || !known {
+	if !found || !rfc9110.IsMethod(method) {
 		return nil, nil, false
 	}
 	return method, target, len(target) > 0 && isTargetStart(target[0])
@@ -68,20 +70,6 @@ func versionOf(name []byte) string {
 	return ""
 }
 
-// conventional is the method as the conventions name it.
-func conventional(method []byte) string {
-	switch string(method) { // the frequent ones, without a look-up in the map
-	case "GET":
-		return "GET"
-	case "POST":
-		return "POST"
-	}
-	if known, ok := knownMethods[string(method)]; ok {
-		return known
-	}
-	return other
-}
-
 // isToken tells whether the bytes may be a method or a field's name.
 func isToken(name []byte) bool {
 	for _, c := range name {
@@ -115,9 +103,7 @@ func splitTarget(method string, raw []byte) (t target) {
 			t.host, t.path = splitAuthority(rest)
 		}
 	}
-	if mark := bytes.IndexByte(t.path, '?'); mark >= 0 {
-		t.path, t.query = t.path[:mark], t.path[mark+1:]
-	}
+	t.path, t.query = rfc9110.SplitPath(t.path)
 	return t
 }
 

@@ -3,21 +3,9 @@
 package http1
 
 import (
-	"net/http"
-	"strconv"
-
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/rfc9110"
 )
-
-const statuses = 1000
-
-// statusTexts are the statuses as error.type has them.
-var statusTexts = func() (texts [statuses]string) {
-	for i := range texts {
-		texts[i] = strconv.Itoa(i)
-	}
-	return texts
-}()
 
 // tell hands over an exchange, one side of which may be unknown.
 func (p *parser) tell(q *request, resp *response, outcome l7.Outcome) {
@@ -36,7 +24,7 @@ func (p *parser) tell(q *request, resp *response, outcome l7.Outcome) {
 			p.http.Version = resp.version
 		}
 	}
-	p.exchange.ErrorType = p.errorType(outcome)
+	p.exchange.ErrorType = rfc9110.ErrorType(p.role, outcome, p.http.Status)
 	p.sink.Tell(&p.exchange)
 }
 
@@ -50,21 +38,4 @@ func (p *parser) describeRequest(q *request) {
 		h.Host = q.at(q.host)
 	}
 	h.RequestFields = q.appendAsked(h.RequestFields)
-}
-
-// errorType is the conventions' error.type: a server's own failures, and for clients all that is refused.
-func (p *parser) errorType(outcome l7.Outcome) string {
-	least := http.StatusBadRequest
-	if p.role == l7.RoleServer {
-		least = http.StatusInternalServerError
-	}
-	switch {
-	case outcome == l7.Aborted:
-		return l7.ErrorAborted
-	case outcome == l7.Unanswered:
-		return l7.ErrorNoResponse
-	case p.http.Status >= least:
-		return statusTexts[p.http.Status]
-	}
-	return ""
 }

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rfc9110
+
+import "github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+
+const other = l7.OtherMethod
+
+// methods are those that are in use, with the names that the conventions have for them.
+var methods = map[string]string{
+	"CONNECT": "CONNECT", "DELETE": "DELETE", "GET": "GET", "HEAD": "HEAD", "OPTIONS": "OPTIONS", "PATCH": "PATCH", "POST": "POST", "PUT": "PUT",
+	"TRACE": "TRACE", "QUERY": "QUERY",
+	"ACL": other, "BIND": other, "CHECKIN": other, "CHECKOUT": other, "COPY": other, "LINK": other, "LOCK": other, "MERGE": other, "MKACTIVITY": other,
+	"MKCALENDAR": other, "MKCOL": other, "MOVE": other, "NOTIFY": other, "PROPFIND": other, "PROPPATCH": other, "PURGE": other, "REBIND": other,
+	"REPORT": other, "SEARCH": other, "SOURCE": other, "SUBSCRIBE": other, "UNBIND": other, "UNLINK": other, "UNLOCK": other, "UNSUBSCRIBE": other,
+}
+
+// LongestMethod is the length of the longest method that is in use.
+const LongestMethod = len("UNSUBSCRIBE")
+
+// Method is the method as the conventions name it.
+func Method(method []byte) string {
+	switch string(method) { // the frequent ones, without a look-up in the map
+	case "GET":
+		return "GET"
+	case "POST":
+		return "POST"
+	}
+	if known, ok := methods[string(method)]; ok {
+		return known
+	}
+	return other
+}
+
+// IsMethod tells whether the method is in use.
+func IsMethod(method []byte) bool {
+	_, known := methods[string(method)]
+	return known
+}
+
+// BeginsMethod tells whether a method that is in use begins so.
+func BeginsMethod(first []byte) bool {
+	for method := range methods {
+		if len(first) <= len(method) && method[:len(first)] == string(first) {
+			return true
+		}
+	}
+	return false
+}
