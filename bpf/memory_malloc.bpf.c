@@ -128,12 +128,15 @@ ENTRY(reallocate_product)
 	asked.outer = true;
 END
 
-/* runtime.mallocgc(size, type, zero): Go frees by its collector. */
-ENTRY(allocate_go)
-	asked.size = GO_ARGUMENT_1(ctx);
-	asked.outer = true;
-	asked.untracked = true;
-END
+/* runtime.mallocgc(size, type, zero): Go frees by its collector. Never in a session: no return may be touched. */
+SEC("uprobe")
+int allocate_go(struct bpf_user_pt_regs *ctx)
+{
+	struct request asked = { .size = GO_ARGUMENT_1(ctx), .outer = true, .untracked = true };
+
+	allocation(ctx, &asked);
+	return 0;
+}
 
 /* free(address), operator delete(address, …) */
 SEC("uprobe")

@@ -95,6 +95,22 @@ func TestGoHoard(t *testing.T) {
 	}
 }
 
+// TestGoHoardTwice holds that two processes of one program of Go live on while both are attached to: a return address on a
+// goroutine's stack that is changed ends the program.
+func TestGoHoardTwice(t *testing.T) {
+	needRoot(t)
+	path := testbin.Go(t, "testdata/gohoard")
+	e := remembering(t, distance, false, process.Selector{Exe: path})
+	one, other := steps(t, path), steps(t, path)
+	require.Eventually(t, func() bool { return e.Stats().Attached["memory"] == 2 }, 10*time.Second, 10*time.Millisecond, "runtime.mallocgc")
+	for _, step := range []string{"warm", "done"} {
+		one.step(step)
+		other.step(step)
+	}
+	e.end()
+	require.NotEmpty(t, e.of(runs(path)))
+}
+
 // TestNestedSampled holds that a function that is built on another counts once also when not every call is sampled.
 func TestNestedSampled(t *testing.T) {
 	needRoot(t)

@@ -106,9 +106,13 @@ func (a *attacher) attachCall(made *attachment, call allocator.Call, path string
 	return errors.Join(errs...)
 }
 
+// inSession says that a function's return is awaited by the program that is run at its entry. No return address of Go's may be
+// changed, and a session of one process changes those of all processes that run the same program.
+func inSession(call allocator.Call) bool { return call != allocator.Go }
+
 func (a *attacher) attachAt(made *attachment, call allocator.Call, path string, offsets []uint64, pid uint32) error {
 	kind := kernel.UprobeEntry
-	if a.session {
+	if a.session && inSession(call) {
 		kind = kernel.UprobeSession
 	}
 	probe, err := a.probes.Attach(kind, a.coll.Programs[entryPrograms[call]], path, offsets, pid)

@@ -82,8 +82,10 @@ func StartMalloc(config MallocConfig, loader *kernel.Loader, shared map[string]*
 		return nil, err
 	}
 	if session {
-		for _, name := range entryPrograms {
-			spec.Programs[name].AttachType = kernel.AttachUprobeSession
+		for call, name := range entryPrograms {
+			if inSession(allocator.Call(call)) {
+				spec.Programs[name].AttachType = kernel.AttachUprobeSession
+			}
 		}
 	}
 	m := &Malloc{config: config, distance: config.Distance, since: time.Now()}
