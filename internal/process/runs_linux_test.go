@@ -23,15 +23,13 @@ func TestRuns(t *testing.T) {
 	require.False(t, Runs("/proc", model.ProcessID{PID: self.PID, StartTicks: self.StartTicks + 1}))
 	require.False(t, Runs(t.TempDir(), self))
 
-	child := exec.Command("cat")
-	held, err := child.StdinPipe()
-	require.NoError(t, err)
+	child := exec.Command("sleep", "60") // which guests have, too
 	require.NoError(t, child.Start())
 	id := idOf(t, uint32(child.Process.Pid))
 	require.True(t, Runs("/proc", id))
-	require.NoError(t, held.Close())
+	require.NoError(t, child.Process.Kill())
 	require.Eventually(t, func() bool { return !Runs("/proc", id) }, 5*time.Second, time.Millisecond, "it has ended")
-	require.NoError(t, child.Wait())
+	require.Error(t, child.Wait(), "it was killed")
 	require.False(t, Runs("/proc", id))
 }
 
