@@ -5,6 +5,7 @@
 package engine
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -33,6 +34,9 @@ void _start(void)
 // not have, are not told as whole.
 func TestStacksOf32Bits(t *testing.T) {
 	needRoot(t)
+	if runtime.GOARCH != "amd64" {
+		t.Skip("the program is of i386")
+	}
 	path := compileText(t, "bits32", bits32C, "-m32", "-nostdlib", "-static", "-fno-pic", "-no-pie")
 	e := begin(t, configuration(time.Millisecond, process.Selector{Exe: path}))
 	p := launch(t, path)
