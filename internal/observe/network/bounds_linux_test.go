@@ -171,6 +171,7 @@ func TestMoreSocketsThanAreRemembered(t *testing.T) {
 // TestClosedSocketsLeaveRoom holds that few sockets at a time are all remembered, however many there were before since the
 // last report, and that those which are open then and connects that fail are told.
 func TestClosedSocketsLeaveRoom(t *testing.T) {
+	guest.SameOnEveryKernel(t)
 	const refused, few = 10, minSockets / 8
 	runEachWay(t, func(t *testing.T, by *way) {
 		small := config()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 )
@@ -54,6 +55,7 @@ func traceOf(n int) string { return fmt.Sprintf("4bf92f3577b34da6a3ce929d0e0e%04
 // status, duration and who was at the other end; that values of its query are not; and that those which took longest come
 // again with the report.
 func TestRequestsAreLogged(t *testing.T) {
+	guest.SameOnEveryKernel(t)
 	const (
 		slow = 150 * time.Millisecond
 		span = "00f067aa0ba902b7"

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
@@ -216,6 +217,7 @@ func TestLookupsAreTold(t *testing.T) {
 
 // TestOtherProtocolsAreLeftOut holds that only the protocols that are asked for are told.
 func TestOtherProtocolsAreLeftOut(t *testing.T) {
+	guest.SameOnEveryKernel(t)
 	runEachWay(t, func(t *testing.T, by *way) {
 		config := requestConfig()
 		config.Protocols = []Protocol{HTTP}

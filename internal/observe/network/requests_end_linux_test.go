@@ -12,12 +12,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
 // TestResponsesThatTheConnectionEnds holds that a response without a length ends with its connection, at the time of its last
 // byte, and that one which is cut off is told as aborted, with the time until then.
 func TestResponsesThatTheConnectionEnds(t *testing.T) {
+	guest.TakesLong(t)
 	const (
 		pause = 60 * time.Millisecond // between the head and the body, and between the body and the end
 		cut   = "GET 206 aborted"
@@ -81,6 +83,7 @@ func counts(points map[string]*model.Histogram) map[string]uint64 {
 // TestResponsesReadWithTheEnd holds that a response whose last bytes are read together with the end of the connection, which
 // TCP counts as a byte, is told whole.
 func TestResponsesReadWithTheEnd(t *testing.T) {
+	guest.TakesLong(t)
 	runEachWay(t, func(t *testing.T, by *way) {
 		w := watch(t, requestConfig(), by.change)
 		for head, body := range map[string]string{

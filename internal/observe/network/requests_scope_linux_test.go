@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/observetest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
@@ -21,6 +22,7 @@ import (
 // TestRequestsLeaveTheScope holds that requests of a process are told no more once it has left the scope, that nobody asks
 // about it again and again meanwhile, and that they begin anew when it comes back.
 func TestRequestsLeaveTheScope(t *testing.T) {
+	guest.SameOnEveryKernel(t)
 	const served = "http.server.request.duration"
 	runEachWay(t, func(t *testing.T, by *way) {
 		server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

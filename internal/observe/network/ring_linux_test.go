@@ -15,6 +15,8 @@ import (
 
 	"github.com/cilium/ebpf/ringbuf"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 )
 
 // scripted are records that end as a test says, one way after the other.
@@ -65,6 +67,7 @@ func TestUnreadRingIsTold(t *testing.T) {
 // most of a buffer, ten in an interval, most is told. That it is all of them a busy host keeps from being sure; woken once
 // in each interval the reader sees a quarter.
 func TestSmallBuffer(t *testing.T) {
+	guest.SameOnEveryKernel(t)
 	const (
 		buffer  = 64 << 10
 		bursts  = 100
