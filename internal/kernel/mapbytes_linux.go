@@ -2,30 +2,30 @@
 
 package kernel
 
-import (
-	"errors"
-	"fmt"
+import "github.com/cilium/ebpf"
 
-	"github.com/cilium/ebpf"
-)
-
-var errUntold = errors.New("the kernel does not tell it")
-
-// MapBytes sums the memory of maps by the kernel's own account, in bytes, without those that others have, by name.
-func MapBytes(maps, others map[string]*ebpf.Map) (sum uint64, err error) {
+// MapBytes sums the memory of maps by the kernel's own account, in bytes, without those that others have, by name. Where the
+// kernel does not tell it, as of ring buffers from 5.11 to 6.2, it is what the entries hold.
+func MapBytes(maps, others map[string]*ebpf.Map) (sum uint64) {
 	for name, m := range maps {
 		if _, ok := others[name]; ok {
 			continue
 		}
-		info, err := m.Info()
-		if err != nil {
-			return 0, fmt.Errorf("the memory of the map %s: %w", name, err)
+		if info, err := m.Info(); err == nil {
+			if bytes, ok := info.Memlock(); ok && bytes > 0 {
+				sum += bytes
+				continue
+			}
 		}
-		bytes, ok := info.Memlock()
-		if !ok {
-			return 0, fmt.Errorf("the memory of the map %s: %w (memlock of /proc/self/fdinfo)", name, errUntold)
-		}
-		sum += bytes
+		sum += entryBytes(m.Type(), uint64(m.MaxEntries()), uint64(m.KeySize())+uint64(m.ValueSize()))
 	}
-	return sum, nil
+	return sum
+}
+
+// entryBytes is what the entries of a map hold; those of a ring buffer are bytes.
+func entryBytes(kind ebpf.MapType, entries, size uint64) uint64 {
+	if kind == ebpf.RingBuf {
+		return entries
+	}
+	return entries * size
 }

@@ -56,9 +56,8 @@ func (o Object) Load(loader *kernel.Loader, shared map[string]*ebpf.Map, host ob
 		Collector: NewCollector(host, o.Shape, depth, o.SampleBytes),
 		sysRoot:   o.SysRoot,
 	}
-	own, err := kernel.MapBytes(coll.Maps, shared)
-	r.Tables.bytes.Store(own)
-	if err := errors.Join(err, r.AddCPUs(online)); err != nil {
+	r.Tables.bytes.Store(kernel.MapBytes(coll.Maps, shared))
+	if err := r.AddCPUs(online); err != nil {
 		err = errors.Join(err, r.Tables.Close())
 		coll.Close()
 		return nil, Record{}, err

@@ -88,9 +88,7 @@ func Start(loader *kernel.Loader, processes uint32) (_ *Tracker, err error) {
 			err = errors.Join(err, t.Close())
 		}
 	}()
-	if t.bytes, err = kernel.MapBytes(coll.Maps, nil); err != nil {
-		return nil, err
-	}
+	t.bytes = kernel.MapBytes(coll.Maps, nil)
 	// The reader is there before the first event, so that none is missed.
 	if t.reader, err = ringbuf.NewReader(coll.Maps[bindings.ProcessMapProcessEvents]); err != nil {
 		return nil, fmt.Errorf("reading process events: %w", err)
