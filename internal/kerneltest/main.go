@@ -6,7 +6,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -190,16 +189,14 @@ func fetch(ctx context.Context, o options) ([]aptkernel.Image, error) {
 
 // longestFirst puts kernels that are not tested in short first, so that none of them runs alone at the end.
 func (o options) longestFirst(images []aptkernel.Image) []aptkernel.Image {
-	return slices.SortedStableFunc(slices.Values(images), func(a, b aptkernel.Image) int {
-		return cmp.Compare(number(o.inShort(a.Kernel)), number(o.inShort(b.Kernel)))
-	})
-}
-
-func number(yes bool) int {
-	if yes {
-		return 1
+	inShort := func(img aptkernel.Image) bool { return o.inShort(img.Kernel) }
+	whole := slices.DeleteFunc(slices.Clone(images), inShort)
+	for _, img := range images {
+		if inShort(img) {
+			whole = append(whole, img)
+		}
 	}
-	return 0
+	return whole
 }
 
 // bootAll boots the kernels, some at a time, prints each report as a whole, and returns the names of those that failed.
