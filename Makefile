@@ -78,7 +78,8 @@ ALONE       := ./bpf/... ./internal/bench/... ./internal/conntrack ./internal/e2
 test-unit: ## all Go tests under the race detector; as root the privileged ones too
 	@$(ENSURE) "the race detector and the programs that the tests watch are C, C++ and Rust, with several allocators and all kinds of debug information" \
 	  gcc:gcc g++:g++ libc6-dev:/usr/include/stdio.h rustc:rustc clang-19:clang-19 llvm-19:llvm-dwp-19 dwz:dwz xz-utils:xz \
-	  python3:python3 curl:curl musl-tools:musl-gcc libjemalloc2:/usr/lib/$$(uname -m)-linux-gnu/libjemalloc.so.2 \
+	  python3:python3 python3-grpcio:/usr/lib/python3/dist-packages/grpc nginx-light:nginx curl:curl nodejs:node nghttp2-client:h2load \
+	  musl-tools:musl-gcc libjemalloc2:/usr/lib/$$(uname -m)-linux-gnu/libjemalloc.so.2 \
 	  libtcmalloc-minimal4:/usr/lib/$$(uname -m)-linux-gnu/libtcmalloc_minimal.so.4
 	@if [ "$$(id -u)" != 0 ]; then echo "make: not root: tests that load BPF programs will be skipped"; fi
 	@internal/tools/progress.sh "compiling all tests for the race detector" $(GO) test -race -run '^$$' ./... >/dev/null
@@ -102,7 +103,7 @@ test-kernels: build bin/demo-load ## boot Debian's kernels 5.10, 6.1, 6.12 and 7
 	@$(GO) run ./internal/kerneltest $(KERNELTEST_FLAGS)
 
 .PHONY: test-kernels-long
-test-kernels-long: ## the same with tests that take long on all of them, not on the oldest and the newest alone
+test-kernels-long: ## the same with tests that take long on emulated CPUs: two thirds of an hour
 	@$(MAKE) test-kernels KERNELTEST_FLAGS="-long -timeout 60m $(KERNELTEST_FLAGS)"
 
 .PHONY: e2e

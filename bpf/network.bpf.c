@@ -15,6 +15,7 @@
 #include "include/network_function.h"
 #include "include/network_life.h"
 #include "include/network_message.h"
+#include "include/network_tls_call.h"
 
 #include <bpf/bpf_tracing.h>
 
@@ -31,9 +32,12 @@ const enum network_operation *unused_network_operation __attribute__((unused));
 const enum network_wait *unused_network_wait __attribute__((unused));
 const enum network_count_kind *unused_network_count_kind __attribute__((unused));
 const enum network_drop *unused_network_drop __attribute__((unused));
+const enum network_walk *unused_network_walk __attribute__((unused));
 const enum network_loss *unused_network_loss __attribute__((unused));
 const struct network_piece *unused_network_piece __attribute__((unused));
 const enum network_protocol *unused_network_protocol __attribute__((unused));
+const enum network_piece_loss *unused_network_piece_loss __attribute__((unused));
+const enum network_tls_function *unused_network_tls_function __attribute__((unused));
 const enum network_piece_kind *unused_network_piece_kind __attribute__((unused));
 
 /* What programs at the tracepoints of system calls are given. */
@@ -102,6 +106,13 @@ SEC("fexit/inet_recvmsg")
 int BPF_PROG(function_received, struct socket *socket, struct msghdr *message, u64 size, int flags, int result)
 {
 	return moved(socket, message, result, NETWORK_READ, flags);
+}
+
+/* Of sockets of packets in sequence there is a function of its own, of which this one may be a part or not. */
+SEC("fexit/unix_dgram_recvmsg")
+int BPF_PROG(datagram_received, struct socket *socket, struct msghdr *message, u64 size, int flags, int result)
+{
+	return socket->sk->sk_type == SOCK_SEQPACKET ? 0 : moved(socket, message, result, NETWORK_READ, flags);
 }
 
 /* Up to 6.4 files are sent by their pages. */
@@ -225,10 +236,12 @@ int close_begins(struct call_begins *ctx)
 	if (!thread)
 		return 0;
 	id = network_find(sk, NETWORK_NO_ROLE);
-	if (id == NETWORK_NONE)
+	if (id == NETWORK_NONE) {
 		thread->since = 0;
-	else
+	} else {
 		thread->series = id;
+		thread->sock = (u64)sk;
+	}
 	return 0;
 }
 
@@ -246,6 +259,7 @@ int close_ends(struct call_ends *ctx)
 	if (record)
 		network_observe(&record->operations[NETWORK_CLOSE], bpf_ktime_get_ns() - thread->since);
 	thread->since = 0;
+	thread->sock = 0;
 	return 0;
 }
 
@@ -272,6 +286,8 @@ int BPF_PROG(state_changes, struct sock *sk, int before, int after)
 		return 0;
 	}
 	socket = network_socket_of(sk);
+	if (socket && (after == TCP_FIN_WAIT1 || after == TCP_LAST_ACK || after == TCP_CLOSE))
+		closing(sk, socket);
 	if (socket && after == TCP_CLOSE)
 		closed(socket);
 	if (socket && socket->protocol && after == TCP_CLOSE)
@@ -423,5 +439,51 @@ int adopt_socket(struct bpf_iter__task_file *ctx)
 		adopt(task, file);
 	return 0;
 }
+
+/*
+ * Functions of TLS libraries, in the processes that are observed alone: those of
+ * OpenSSL's shape, (object, buffer, length), those that store how much they have
+ * moved, and those that shake hands.
+ */
+SEC("uprobe")
+int tls_begins(struct bpf_user_pt_regs *ctx) { return network_tls_function_begins(ctx, ARGUMENT_2(ctx), 0); }
+
+SEC("uprobe")
+int tls_counted_begins(struct bpf_user_pt_regs *ctx) { return network_tls_function_begins(ctx, ARGUMENT_2(ctx), ARGUMENT_4(ctx)); }
+
+SEC("uprobe")
+int tls_handshake_begins(struct bpf_user_pt_regs *ctx) { return network_tls_function_begins(ctx, 0, 0); }
+
+SEC("uretprobe")
+int tls_read_ends(struct bpf_user_pt_regs *ctx) { return network_tls_function_ends(ctx, NETWORK_READ); }
+
+SEC("uretprobe")
+int tls_write_ends(struct bpf_user_pt_regs *ctx) { return network_tls_function_ends(ctx, NETWORK_WRITE); }
+
+SEC("uprobe")
+int tls_freed(struct bpf_user_pt_regs *ctx) { return network_tls_freed(ARGUMENT_1(ctx)); }
+
+/* Methods of tls.Conn of Go; they end where an instruction returns. */
+SEC("uprobe")
+int tls_go_begins(struct bpf_user_pt_regs *ctx) { return network_tls_method_begins(ctx, GO_ARGUMENT_2(ctx)); }
+
+SEC("uprobe")
+int tls_go_handshake_begins(struct bpf_user_pt_regs *ctx) { return network_tls_method_begins(ctx, 0); }
+
+SEC("uprobe")
+int tls_go_read_ends(struct bpf_user_pt_regs *ctx) { return network_tls_method_ends(ctx, NETWORK_READ, false); }
+
+SEC("uprobe")
+int tls_go_write_ends(struct bpf_user_pt_regs *ctx) { return network_tls_method_ends(ctx, NETWORK_WRITE, false); }
+
+SEC("uprobe")
+int tls_go_handshake_ends(struct bpf_user_pt_regs *ctx) { return network_tls_method_ends(ctx, NETWORK_READ, true); }
+
+/* The same with one program for all of C and one for all of Go, where the kernel has sessions (Linux 6.13). */
+SEC("uprobe")
+int tls_session(struct bpf_user_pt_regs *ctx) { return network_tls_in_session(ctx); }
+
+SEC("uprobe")
+int tls_methods(struct bpf_user_pt_regs *ctx) { return network_tls_at_method(ctx); }
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -38,7 +38,7 @@ var imports = map[string][]string{
 	"process":    {"bpf", "kernel", "model"}, // its life is followed by a BPF program, which kernel loads
 	"conntrack":  {"kernel"},
 	"unwind":     {"bpf", "kernel", "symbol", "debuginfo", "elfimage", "model"},
-	"tls":        {"bpf", "kernel", "symbol", "model"},
+	"tls":        {"symbol", "elfimage"},
 	"kernel":     {"bpf", "model"},
 	"symbol":     {"debuginfo", "elfimage", "warn", "model"},
 	"debuginfo":  {"elfimage"},

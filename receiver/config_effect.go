@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// withoutEffect names what was asked of requests and is not done in this version, by its
-// path: what is as by default nobody has asked for.
-func (c *NetworkConfig) withoutEffect(path string) []string {
+// withoutEffect names what was asked of requests and is not done in this version, or that
+// no pipeline takes, by its path: what is as by default nobody has asked for.
+func (c *NetworkConfig) withoutEffect(path string, taken signals) []string {
 	if c.Capture == captureNone {
 		return nil
 	}
@@ -21,13 +21,11 @@ func (c *NetworkConfig) withoutEffect(path string) []string {
 		ignored bool
 	}{
 		{ignoredProtocols(c.Protocols), !slices.Equal(c.Protocols, asked.Protocols) && ignoredProtocols(c.Protocols) != ""},
-		{"tls", len(c.TLS) > 0 && !slices.Equal(c.TLS, asked.TLS)},
-		{"capture (messages works as headers)", c.Capture == captureMessages},
-		{"capture_limit", c.CaptureLimit != asked.CaptureLimit},
+		{"capture_limit (capture is not messages)", c.CaptureLimit != asked.CaptureLimit && c.Capture != captureMessages},
 		{"queue_size", c.QueueSize != asked.QueueSize},
 		{"analyzers", c.Analyzers != asked.Analyzers},
-		{"requests::samples", len(c.Requests.Samples) > 0},
-		{"requests::spans", c.Requests.Spans},
+		{"requests::samples (they need a logs pipeline)", len(c.Requests.Samples) > 0 && !taken.logs},
+		{"requests::spans (they need a traces pipeline)", c.Requests.Spans && !taken.traces},
 	} {
 		if key.ignored {
 			list = append(list, path+"::"+key.name)

@@ -13,9 +13,8 @@ import (
 )
 
 // NetworkConfig is the kind network: connections and what they carry. Of what is
-// about requests Protocols, Capture, Buffer, Requests without its samples and spans, and
-// Redact have an effect in this version, which tells of HTTP/1 and DNS in the clear; the rest is
-// checked.
+// about requests all but QueueSize and Analyzers has an effect in this version, which tells
+// of HTTP, gRPC and DNS; the rest is checked.
 type NetworkConfig struct {
 	KindConfig `mapstructure:",squash"`
 	// Role is client, server or both: whose side of connections is told.
@@ -57,7 +56,7 @@ type RedactConfig struct {
 var (
 	roles     = []string{"client", "server", "both"}
 	protocols = []string{"http", "http2", "mysql", "postgresql", "redis", "mongodb", "cassandra", "kafka", "rocketmq", "dns"}
-	libraries = []string{"openssl", "boringssl", "go", "node", "java"}
+	libraries = []string{"openssl", "boringssl", "gnutls", "go", "node", "java"}
 	captures  = []string{captureNone, captureHeaders, captureMessages}
 )
 
@@ -94,7 +93,7 @@ func defaultNetwork() NetworkConfig {
 		Buffer:       8 << 20,
 		QueueSize:    5000,
 		Analyzers:    min(runtime.NumCPU(), defaultAnalyzers),
-		Requests:     RequestsConfig{Log: logSlowOrError, Slow: 500 * time.Millisecond, Top: 10},
+		Requests:     RequestsConfig{Log: logSlowOrError, Slow: 500 * time.Millisecond, Top: 10, SamplesPerSecond: defaultSamplesPerSecond},
 		Redact: RedactConfig{
 			Headers:     []string{"authorization", "cookie", "set-cookie", "proxy-authorization", "x-api-key"},
 			QueryValues: true,
@@ -168,7 +167,7 @@ func eachOf(path string, values, allowed []string) []error {
 }
 
 // parsed are the protocols whose requests this version tells.
-var parsed = []string{"http", "dns"}
+var parsed = []string{"http", "http2", "dns"}
 
 // parses returns the protocols whose requests are looked for.
 func (c *NetworkConfig) parses() []string {
@@ -178,23 +177,21 @@ func (c *NetworkConfig) parses() []string {
 	return slices.DeleteFunc(slices.Clone(parsed), func(name string) bool { return !slices.Contains(c.Protocols, name) })
 }
 
-// heard tells whether a pipeline takes what the kind makes: metrics, and logs of requests.
+// heard tells whether a pipeline takes what the kind makes: metrics, and logs and spans of
+// requests.
 func (c *NetworkConfig) heard(taken signals) bool {
-	journal := c.journal()
-	return taken.metrics || taken.logs && journal.Tells()
+	journal := c.journal(taken)
+	return taken.metrics || journal.Tells()
 }
 
-// engine says what the engine must do; logs says whether anybody takes requests one by
-// one.
-func (c *NetworkConfig) engine(logs bool) *engine.Network {
+// engine says what the engine must do for those who take what it makes.
+func (c *NetworkConfig) engine(taken signals) *engine.Network {
 	role := map[string]engine.Role{"client": engine.ClientRole, "server": engine.ServerRole}[c.Role]
 	network := &engine.Network{
 		Targets: selectors(c.Targets), ReportInterval: c.ReportInterval, Role: role, ResolveNAT: c.Peers.ResolveNAT,
-		Protocols: c.parses(), BufferBytes: uint32(c.Buffer),
+		Protocols: c.parses(), BufferBytes: uint32(c.Buffer), TLS: c.TLS,
 	}
 	network.Requests = len(network.Protocols) > 0
-	if logs {
-		network.Journal = c.journal()
-	}
+	network.Journal = c.journal(taken)
 	return network
 }

@@ -3,10 +3,10 @@
 package receiver
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
@@ -22,6 +22,8 @@ type RequestsConfig struct {
 	Top int `mapstructure:"top"`
 	// Samples are rules for requests that are told with their bodies.
 	Samples []SampleConfig `mapstructure:"samples"`
+	// SamplesPerSecond is how many requests are told so in a second at most.
+	SamplesPerSecond int `mapstructure:"samples_per_second"`
 	// Spans has requests told as spans, too.
 	Spans bool `mapstructure:"spans"`
 }
@@ -57,24 +59,59 @@ const (
 	logAll         = "all"
 )
 
-// journal says which requests are told one by one; it tells none where none are looked
-// at.
-func (c *NetworkConfig) journal() requests.JournalConfig {
-	which := map[string]requests.Which{logNone: requests.NoRequests, logSlowOrError: requests.SlowOrError, logAll: requests.AllRequests}
-	if !slices.Contains(c.parses(), "http") {
+// whichRequests are the choices of RequestsConfig.Log.
+var whichRequests = map[string]requests.Which{logNone: requests.NoRequests, logSlowOrError: requests.SlowOrError, logAll: requests.AllRequests}
+
+// journal says which requests are told one by one to those who take logs and spans; it
+// tells none where none are looked at.
+func (c *NetworkConfig) journal(taken signals) requests.JournalConfig {
+	if parses := c.parses(); !slices.Contains(parses, "http") && !slices.Contains(parses, "http2") {
 		return requests.JournalConfig{}
 	}
-	return requests.JournalConfig{
-		Which: which[c.Requests.Log], Slow: c.Requests.Slow, Top: c.Requests.Top,
+	journal := requests.JournalConfig{
+		Slow: c.Requests.Slow, Spans: c.Requests.Spans && taken.traces,
 		Redact: requests.Redaction{Headers: c.Redact.Headers, Query: c.Redact.QueryValues},
 	}
+	if taken.logs {
+		journal.Which, journal.Top, journal.Samples = whichRequests[c.Requests.Log], c.Requests.Top, c.samples()
+	}
+	if !journal.Tells() {
+		return requests.JournalConfig{}
+	}
+	return journal
+}
+
+// samples are the rules for requests that are told with their content.
+func (c *NetworkConfig) samples() requests.SamplesConfig {
+	if len(c.Requests.Samples) == 0 {
+		return requests.SamplesConfig{}
+	}
+	samples := requests.SamplesConfig{PerSecond: c.Requests.SamplesPerSecond, Limit: int(c.CaptureLimit)}
+	for _, rule := range c.Requests.Samples {
+		r := requests.Rule{
+			MinDuration: rule.MinDuration, On4xx: rule.On4xx, On5xx: rule.On5xx,
+			Request: rule.Request.body(c.CaptureLimit), Response: rule.Response.body(c.CaptureLimit),
+		}
+		if rule.URIRegex != "" {
+			r.URI = regexp.MustCompile(rule.URIRegex) // it was validated
+		}
+		samples.Rules = append(samples.Rules, r)
+	}
+	return samples
+}
+
+func (c *BodyConfig) body(limit ByteSize) requests.BodyRule {
+	return requests.BodyRule{MaxBytes: int(cmp.Or(c.MaxSize, limit)), Charset: c.Encoding}
 }
 
 const (
 	minSlow    = time.Millisecond
 	maxSlow    = time.Hour
 	maxTop     = 1000
-	maxSamples = 64
+	maxSamples = requests.MaxRules
+	// defaultSamplesPerSecond of bodies of some KiB take some ms of CPU time.
+	defaultSamplesPerSecond = 20
+	maxSamplesPerSecond     = 1000
 )
 
 // validate checks every value against what network captures.
@@ -83,6 +120,7 @@ func (c *RequestsConfig) validate(path string, network *NetworkConfig) []error {
 		oneOf(path+"::log", c.Log, logs),
 		between(path+"::slow", c.Slow, minSlow, maxSlow),
 		between(path+"::top", c.Top, 0, maxTop),
+		between(path+"::samples_per_second", c.SamplesPerSecond, 1, maxSamplesPerSecond),
 	}
 	if len(c.Samples) > 0 && network.Capture != captureMessages {
 		errs = append(errs, fmt.Errorf("%s::samples: not allowed where capture is %s: bodies are read under capture messages alone", path, network.Capture))
@@ -110,8 +148,8 @@ func (c *SampleConfig) validate(path string, limit ByteSize) []error {
 
 func (c *BodyConfig) validate(path string, limit ByteSize) []error {
 	errs := []error{between(path+"::max_size", c.MaxSize, 0, limit)}
-	if len(c.Encoding) > 40 || strings.ContainsFunc(c.Encoding, notToken) {
-		errs = append(errs, fmt.Errorf("%s::encoding: %q is not allowed: it must be the name of a character encoding, such as utf-8", path, c.Encoding))
+	if c.Encoding != "" && !requests.KnowsCharset(c.Encoding) {
+		errs = append(errs, fmt.Errorf("%s::encoding: %q is not allowed: it must be the name of a character encoding by the Encoding Standard, such as utf-8", path, c.Encoding))
 	}
 	return errs
 }

@@ -97,7 +97,7 @@ func TestConfig(t *testing.T) {
 				KindConfig: KindConfig{Targets: []SelectorConfig{{Comm: "redis"}}, ReportInterval: time.Second},
 				Role:       "client", Protocols: []string{"redis", "dns"}, TLS: []string{},
 				Capture: "messages", CaptureLimit: 128 << 10, Buffer: 64 << 10, QueueSize: 1, Analyzers: 64,
-				Requests: RequestsConfig{Log: "all", Slow: time.Millisecond, Spans: true, Samples: []SampleConfig{{
+				Requests: RequestsConfig{Log: "all", Slow: time.Millisecond, Spans: true, SamplesPerSecond: 5, Samples: []SampleConfig{{
 					URIRegex: "^/pay", MinDuration: 2 * time.Second, On4xx: true, On5xx: true,
 					Request:  BodyConfig{MaxSize: 1 << 10, Encoding: "utf-8"},
 					Response: BodyConfig{MaxSize: 2 << 10, Encoding: "iso-8859-1"},
@@ -137,9 +137,9 @@ func TestDefaults(t *testing.T) {
 		KindConfig: KindConfig{ReportInterval: 2 * time.Second},
 		Role:       "both", Peers: PeersConfig{ResolveNAT: true},
 		Protocols: []string{"http", "http2", "mysql", "postgresql", "redis", "mongodb", "cassandra", "kafka", "rocketmq", "dns"},
-		TLS:       []string{"openssl", "boringssl", "go", "node", "java"},
+		TLS:       []string{"openssl", "boringssl", "gnutls", "go", "node", "java"},
 		Capture:   "headers", CaptureLimit: 16 << 10, Buffer: 8 << 20, QueueSize: 5000,
-		Requests: RequestsConfig{Log: "slow_or_error", Slow: 500 * time.Millisecond, Top: 10},
+		Requests: RequestsConfig{Log: "slow_or_error", Slow: 500 * time.Millisecond, Top: 10, SamplesPerSecond: 20},
 		Redact: RedactConfig{
 			Headers: []string{"authorization", "cookie", "set-cookie", "proxy-authorization", "x-api-key"}, QueryValues: true,
 		},
@@ -238,12 +238,12 @@ func TestInvalid(t *testing.T) {
 			"ebpf.http.server.request.size, ebpf.http.server.response.size, ebpf.network.connections, ebpf.network.drops, ebpf.network.io, " +
 			"ebpf.network.operation.duration, ebpf.network.wait.duration, ebpf.tcp.connection.failures, ebpf.tcp.resets, ebpf.tcp.retransmits, ebpf.tcp.rtt, " +
 			"http.client.request.body.size, http.client.request.duration, http.client.response.body.size, http.server.request.body.size, " +
-			"http.server.request.duration, http.server.response.body.size",
+			"http.server.request.duration, http.server.response.body.size, rpc.client.call.duration, rpc.server.call.duration",
 		"metrics_type": "metrics::ebpf.network.io: false is not allowed: it must be a map",
 
 		"network_role":         `observe::network::role: "proxy" is not allowed: it must be one of client, server, both`,
 		"network_protocol":     `observe::network::protocols[1]: "gopher" is not allowed: it must be one of http, http2, mysql, postgresql, redis, mongodb, cassandra, kafka, rocketmq, dns`,
-		"network_tls":          `observe::network::tls[0]: "gnutls" is not allowed: it must be one of openssl, boringssl, go, node, java`,
+		"network_tls":          `observe::network::tls[0]: "schannel" is not allowed: it must be one of openssl, boringssl, gnutls, go, node, java`,
 		"network_capture":      `observe::network::capture: "packets" is not allowed: it must be one of none, headers, messages`,
 		"network_buffer_power": "observe::network::buffer: 3MiB is not allowed: it must be a power of two",
 		"network_buffer_share": "observe::network::buffer: 16MiB is not allowed: it may be a quarter of limits::memory_mib at most, which is 16128KiB",
@@ -255,7 +255,7 @@ func TestInvalid(t *testing.T) {
 			`observe::network::requests::log: "errors" is not allowed: it must be one of none, slow_or_error, all` + "\n" +
 			"observe::network::requests::slow: 0s is not allowed: it must lie between 1ms and 1h0m0s\n" +
 			"observe::network::requests::top: 1001 is not allowed: it must lie between 0 and 1000",
-		"network_key":             "observe::network::requests::sample: no such key; allowed here are log, samples, slow, spans, top",
+		"network_key":             "observe::network::requests::sample: no such key; allowed here are log, samples, samples_per_second, slow, spans, top",
 		"network_key_in_rule":     "observe::network::requests::samples[0]::uri: no such key; allowed here are min_duration, on_4xx, on_5xx, request, response, uri_regex",
 		"network_targets":         "observe::network::targets[0]::set: only selectors of targets::include set attributes",
 		"network_samples_capture": "observe::network::requests::samples: not allowed where capture is headers: bodies are read under capture messages alone",
@@ -263,7 +263,7 @@ func TestInvalid(t *testing.T) {
 			"observe::network::requests::samples[1]::request::max_size: 5KiB is not allowed: it must lie between 0 and 4KiB\n" +
 			"observe::network::requests::samples[2]::min_duration: -1s is not allowed: it must lie between 0s and 1h0m0s\n" +
 			"observe::network::requests::samples[2]::uri_regex: compiling the RE2 pattern: error parsing regexp: missing closing ): `(`\n" +
-			`observe::network::requests::samples[2]::response::encoding: "utf 8" is not allowed: it must be the name of a character encoding, such as utf-8`,
+			`observe::network::requests::samples[2]::response::encoding: "utf 8" is not allowed: it must be the name of a character encoding by the Encoding Standard, such as utf-8`,
 		"network_redact": `observe::network::redact::headers[1]: "x api key" is not allowed: it must be the name of a header, such as authorization` + "\n" +
 			`observe::network::redact::headers[2]: "" is not allowed: it must be the name of a header, such as authorization`,
 		"network_type":     `observe::network::protocols: "http" is not allowed: it must be a list`,
@@ -363,7 +363,7 @@ func TestEngineConfig(t *testing.T) {
 		},
 		Memory: &engine.Memory{Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second, Distance: 64 << 20},
 		Network: &engine.Network{
-			Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second, Role: engine.ClientRole, Requests: true, Protocols: []string{"dns"}, BufferBytes: 64 << 10,
+			Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second, Role: engine.ClientRole, Requests: true, Protocols: []string{"dns"}, BufferBytes: 64 << 10, TLS: []string{},
 		},
 		Symbols:     engine.Symbols{DebugInfo: true, CacheDir: "/var/cache/ebpf", CacheBytes: 64 << 20, Debuginfod: []string{"https://debuginfod.example.com/x"}},
 		MemoryBytes: 32 << 20, CPUPercent: 0.5,
@@ -377,10 +377,10 @@ func TestEngineConfig(t *testing.T) {
 	require.Nil(t, engineConfig(c, signals{profiles: true}).Network, "nobody takes metrics")
 	l4, err := load(t, "config.yaml", "ebpf/l4")
 	require.NoError(t, err)
-	require.Equal(t, &engine.Network{ReportInterval: 2 * time.Second, Role: engine.ServerRole, BufferBytes: 8 << 20}, engineConfig(l4, signals{metrics: true}).Network)
+	require.Equal(t, &engine.Network{ReportInterval: 2 * time.Second, Role: engine.ServerRole, BufferBytes: 8 << 20, TLS: libraries}, engineConfig(l4, signals{metrics: true}).Network)
 	plain, err := load(t, "config.yaml", "ebpf/network")
 	require.NoError(t, err)
-	require.Equal(t, &engine.Network{ReportInterval: 2 * time.Second, ResolveNAT: true, Requests: true, Protocols: []string{"http", "dns"}, BufferBytes: 8 << 20}, engineConfig(plain, signals{metrics: true}).Network)
+	require.Equal(t, &engine.Network{ReportInterval: 2 * time.Second, ResolveNAT: true, Requests: true, Protocols: []string{"http", "http2", "dns"}, BufferBytes: 8 << 20, TLS: libraries}, engineConfig(plain, signals{metrics: true}).Network)
 	require.Equal(t, requests.JournalConfig{
 		Which: requests.SlowOrError, Slow: 500 * time.Millisecond, Top: 10,
 		Redact: requests.Redaction{Headers: []string{"authorization", "cookie", "set-cookie", "proxy-authorization", "x-api-key"}, Query: true},

@@ -44,7 +44,7 @@ func engineConfig(c *Config, taken signals) engine.Config {
 		config.Memory = memory.engine()
 	}
 	if network := c.Observe.Network.Get(); network != nil && network.heard(taken) {
-		config.Network = network.engine(taken.logs)
+		config.Network = network.engine(taken)
 	}
 	return config
 }

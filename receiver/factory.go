@@ -43,6 +43,8 @@ func (r *registry) createLogs(_ context.Context, set receiver.Settings, cfg comp
 	return shared, nil
 }
 
-func (r *registry) createTraces(_ context.Context, set receiver.Settings, cfg component.Config, _ consumer.Traces) (receiver.Traces, error) {
-	return r.of(set, cfg.(*Config)), nil
+func (r *registry) createTraces(_ context.Context, set receiver.Settings, cfg component.Config, next consumer.Traces) (receiver.Traces, error) {
+	shared := r.of(set, cfg.(*Config))
+	shared.traces = next
+	return shared, nil
 }

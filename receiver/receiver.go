@@ -55,6 +55,7 @@ type ebpfReceiver struct {
 	profiles xconsumer.Profiles // nil when no profiles pipeline lists the receiver
 	metrics  consumer.Metrics   // likewise
 	logs     consumer.Logs      // likewise
+	traces   consumer.Traces    // likewise
 	forget   func()
 
 	started, stopped sync.Once
@@ -86,7 +87,7 @@ func (r *ebpfReceiver) start() error {
 	if r.telemetry, err = metadata.NewTelemetryBuilder(r.settings.TelemetrySettings); err != nil {
 		return fmt.Errorf("creating the receiver's own metrics: %w", err)
 	}
-	taken := signals{profiles: r.profiles != nil, metrics: r.metrics != nil, logs: r.logs != nil}
+	taken := signals{profiles: r.profiles != nil, metrics: r.metrics != nil, logs: r.logs != nil, traces: r.traces != nil}
 	config := engineConfig(r.config, taken)
 	r.tellIdle(config, taken)
 	hooks := r.makeSinks(config.MemoryBytes)
@@ -109,7 +110,7 @@ func (r *ebpfReceiver) makeSinks(memoryBytes uint64) engine.Hooks {
 	hooks := engine.Hooks{Level: r.levelChanged, Held: r.held}
 	logger, version := r.settings.Logger, r.settings.BuildInfo.Version
 	maxBytes := memoryBytes / pendingShare
-	if n := count(r.profiles != nil, r.metrics != nil, r.logs != nil); n > 1 {
+	if n := count(r.profiles != nil, r.metrics != nil, r.logs != nil, r.traces != nil); n > 1 {
 		maxBytes /= n
 	}
 	if r.profiles != nil {
@@ -123,6 +124,10 @@ func (r *ebpfReceiver) makeSinks(memoryBytes uint64) engine.Hooks {
 	if r.logs != nil {
 		s := newLogSink(r.logs, turnedOff(r.config.Events), logger, version, maxBytes)
 		hooks.Logs, r.sinks = s.put, append(r.sinks, s.sink)
+	}
+	if r.traces != nil {
+		s := newTraceSink(r.traces, logger, version, maxBytes)
+		hooks.Spans, r.sinks = s.put, append(r.sinks, s.sink)
 	}
 	return hooks
 }

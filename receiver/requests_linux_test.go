@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/pdata/plog"
@@ -48,26 +49,13 @@ func allLogs(sink *consumertest.LogsSink) (all []told) {
 // TestRequestsOfOthersAreLogged holds that a logs pipeline alone is told each request of curl to Python's http.server by
 // both, with the trace that curl sends, the status and size that it has received and a duration within that which it has measured.
 func TestRequestsOfOthersAreLogged(t *testing.T) {
-	const (
-		trace = "4bf92f3577b34da6a3ce929d0e0e4736"
-		span  = "00f067aa0ba902b7"
-	)
-	if os.Geteuid() != 0 {
-		t.Skip("loading BPF programs needs root")
-	}
-	if guest.Running() {
-		t.Skip("the guests have neither curl nor python3")
-	}
+	needOthers(t)
 	config, sink := createDefaultConfig().(*Config), &consumertest.LogsSink{}
 	network := config.Observe.Network.Get()
 	network.ReportInterval, network.Requests.Log = 500*time.Millisecond, logAll
 	r, err := NewFactory().CreateLogs(t.Context(), receivertest.NewNopSettings(metadata.Type), config, sink)
 	require.NoError(t, err)
-	host := &statusHost{}
-	require.NoError(t, r.Start(t.Context(), host))
-	for _, e := range host.events {
-		require.NotEqual(t, componentstatus.StatusPermanentError, e.Status(), "%v", e.Err())
-	}
+	startWhole(t, r)
 	stats := r.(*ebpfReceiver).engine.Stats()
 	require.Positive(t, stats.Attached["network"])
 	require.NotContains(t, stats.Attached, "on_cpu")
@@ -139,6 +127,13 @@ func servePython(t *testing.T, files map[string]string) (pid, port int) {
 	for name, content := range files {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
+	return startPython(t, "/", "-m", "http.server", "--bind", "127.0.0.1", "--directory", dir)
+}
+
+// startPython starts a server that is a program of Python's, whose last argument is a port that is free, and waits until it
+// answers for a path.
+func startPython(t *testing.T, ready string, arguments ...string) (pid, port int) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	port = l.Addr().(*net.TCPAddr).Port
@@ -146,11 +141,11 @@ func servePython(t *testing.T, files map[string]string) (pid, port int) {
 	// The interpreter itself: what python3 names may be a script that leads to it.
 	python, err := exec.Command("python3", "-c", "import sys; print(sys.executable, end='')").Output()
 	require.NoError(t, err)
-	cmd := exec.Command(string(python), "-m", "http.server", "--bind", "127.0.0.1", "--directory", dir, fmt.Sprint(port))
+	cmd := exec.Command(string(python), append(arguments, fmt.Sprint(port))...)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
 	require.Eventually(t, func() bool {
-		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/", port))
+		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", port, ready))
 		if err != nil {
 			return false
 		}
@@ -158,6 +153,33 @@ func servePython(t *testing.T, files map[string]string) (pid, port int) {
 		return err == nil && response.Body.Close() == nil
 	}, 20*time.Second, 50*time.Millisecond, "it listens")
 	return cmd.Process.Pid, port
+}
+
+// The trace and the span that clients name.
+const (
+	trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+	span  = "00f067aa0ba902b7"
+)
+
+// needOthers skips where there is no root, or no programs of others.
+func needOthers(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("loading BPF programs needs root")
+	}
+	if guest.Running() {
+		t.Skip("the guests have neither curl nor python3")
+	}
+}
+
+// startWhole starts a receiver, of which nothing may be missing.
+func startWhole(t *testing.T, r component.Component) {
+	t.Helper()
+	host := &statusHost{}
+	require.NoError(t, r.Start(t.Context(), host))
+	for _, e := range host.events {
+		require.NotEqual(t, componentstatus.StatusPermanentError, e.Status(), "%v", e.Err())
+	}
 }
 
 // curled is what curl says of a request.

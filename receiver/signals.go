@@ -9,7 +9,7 @@ import (
 )
 
 // signals says which kinds of pipelines take what the receiver makes.
-type signals struct{ profiles, metrics, logs bool }
+type signals struct{ profiles, metrics, logs, traces bool }
 
 // unheard says of each kind that is listed and whose results no pipeline takes
 // which pipeline it needs.
@@ -24,7 +24,7 @@ func (c *ObserveConfig) unheard(taken signals) []string {
 		{"on_cpu", c.OnCPU.HasValue(), taken.profiles, "profiles"},
 		{"off_cpu", c.OffCPU.HasValue(), taken.profiles, "profiles"},
 		{"memory", c.Memory.HasValue(), taken.profiles, "profiles"},
-		{"network", network != nil, network != nil && network.heard(taken), "metrics or logs"},
+		{"network", network != nil, network != nil && network.heard(taken), "metrics, logs or, with requests::spans, traces"},
 	} {
 		if k.listed && !k.taken {
 			needs = append(needs, k.kind+" needs a "+k.neededPipeline+" pipeline")
@@ -46,14 +46,17 @@ func (r *ebpfReceiver) tellIdle(config engine.Config, taken signals) {
 	default:
 		r.settings.Logger.Warn("The receiver observes nothing: no kind is listed under observe")
 	}
+	if taken.traces && (config.Network == nil || !config.Network.Journal.Spans) {
+		r.settings.Logger.Warn("The traces pipeline gets nothing: spans are made where observe::network::requests::spans is true alone")
+	}
 	if config.Network != nil && config.Network.Requests {
-		r.settings.Logger.Info("network: of requests this version tells HTTP/1 in the clear, as metrics and logs, and DNS, as metrics: " +
-			"other protocols, TLS, messages, samples and spans have no effect yet")
+		r.settings.Logger.Info("network: of requests this version tells those of HTTP and gRPC, as metrics, logs and spans, and of DNS, as metrics: " +
+			"other protocols have no effect yet")
 	}
 	if config.Network == nil {
 		return
 	}
-	if ignored := r.config.Observe.Network.Get().withoutEffect("observe::network"); len(ignored) > 0 {
-		r.settings.Logger.Warn("What is configured of requests has no effect in this version: " + strings.Join(ignored, ", "))
+	if ignored := r.config.Observe.Network.Get().withoutEffect("observe::network", taken); len(ignored) > 0 {
+		r.settings.Logger.Warn("What is configured of requests has no effect: " + strings.Join(ignored, ", "))
 	}
 }

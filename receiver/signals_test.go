@@ -13,8 +13,8 @@ import (
 
 // TestIdleIsTold holds that the log says what was asked for and does not run, and what it needs.
 func TestIdleIsTold(t *testing.T) {
-	const unparsed = "info: network: of requests this version tells HTTP/1 in the clear, as metrics and logs, and DNS, as metrics: " +
-		"other protocols, TLS, messages, samples and spans have no effect yet"
+	const unparsed = "info: network: of requests this version tells those of HTTP and gRPC, as metrics, logs and spans, and of DNS, as metrics: " +
+		"other protocols have no effect yet"
 	everything := func(c *Config) {
 		c.Observe.OffCPU, c.Observe.Memory = configoptional.Some(defaultOffCPU()), configoptional.Some(defaultMemory())
 	}
@@ -25,7 +25,7 @@ func TestIdleIsTold(t *testing.T) {
 	}{
 		"both": {func(*Config) {}, signals{profiles: true, metrics: true}, []string{unparsed}},
 		"other protocols": {func(c *Config) { c.Observe.Network.Get().Protocols = []string{"mysql", "redis"} }, signals{profiles: true, metrics: true}, []string{
-			"warn: What is configured of requests has no effect in this version: observe::network::protocols (mysql, redis)",
+			"warn: What is configured of requests has no effect: observe::network::protocols (mysql, redis)",
 		}},
 		"http alone": {func(c *Config) { c.Observe.Network.Get().Protocols = []string{"http"} }, signals{profiles: true, metrics: true}, []string{unparsed}},
 		"all that has no effect": {func(c *Config) {
@@ -33,16 +33,28 @@ func TestIdleIsTold(t *testing.T) {
 			n.Protocols, n.TLS, n.Capture, n.CaptureLimit = []string{"http", "mysql"}, []string{"go"}, captureMessages, 1<<10
 			n.QueueSize, n.Analyzers, n.Requests.Samples, n.Requests.Spans = 1, maxAnalyzers, []SampleConfig{{On5xx: true}}, true
 		}, signals{profiles: true, metrics: true}, []string{
-			unparsed, "warn: What is configured of requests has no effect in this version: observe::network::protocols (mysql), observe::network::tls, " +
-				"observe::network::capture (messages works as headers), observe::network::capture_limit, observe::network::queue_size, " +
-				"observe::network::analyzers, observe::network::requests::samples, observe::network::requests::spans",
+			unparsed, "warn: What is configured of requests has no effect: observe::network::protocols (mysql), observe::network::queue_size, " +
+				"observe::network::analyzers, observe::network::requests::samples (they need a logs pipeline), observe::network::requests::spans (they need a traces pipeline)",
 		}},
+		"all is taken": {func(c *Config) {
+			n := c.Observe.Network.Get()
+			n.Capture, n.Requests.Samples, n.Requests.Spans = captureMessages, []SampleConfig{{On5xx: true}}, true
+		}, signals{profiles: true, logs: true, traces: true}, []string{unparsed}},
+		"a limit of messages for heads": {func(c *Config) { c.Observe.Network.Get().CaptureLimit = 1 << 10 }, signals{profiles: true, metrics: true}, []string{
+			unparsed, "warn: What is configured of requests has no effect: observe::network::capture_limit (capture is not messages)",
+		}},
+		"traces without spans": {func(c *Config) { c.Observe.OnCPU = nothingListed().OnCPU }, signals{metrics: true, traces: true}, []string{
+			"warn: The traces pipeline gets nothing: spans are made where observe::network::requests::spans is true alone", unparsed,
+		}},
+		"spans alone": {func(c *Config) {
+			c.Observe.OnCPU, c.Observe.Network.Get().Requests.Spans = nothingListed().OnCPU, true
+		}, signals{traces: true}, []string{unparsed}},
 		"no effect, and nothing read": {func(c *Config) {
 			c.Observe.Network.Get().Capture, c.Observe.Network.Get().Requests.Spans = captureNone, true
 		}, signals{profiles: true, metrics: true}, nil},
 		"capture none": {func(c *Config) { c.Observe.Network.Get().Capture = captureNone }, signals{profiles: true, metrics: true}, nil},
 		"profiles alone": {everything, signals{profiles: true}, []string{
-			"info: A kind of observation does not run, because no pipeline takes what it makes: network needs a metrics or logs pipeline",
+			"info: A kind of observation does not run, because no pipeline takes what it makes: network needs a metrics, logs or, with requests::spans, traces pipeline",
 		}},
 		"metrics alone": {func(*Config) {}, signals{metrics: true}, []string{
 			"info: A kind of observation does not run, because no pipeline takes what it makes: on_cpu needs a profiles pipeline", unparsed,
@@ -53,11 +65,11 @@ func TestIdleIsTold(t *testing.T) {
 		"logs of nothing": {func(c *Config) {
 			c.Observe.OnCPU, c.Observe.Network.Get().Requests = nothingListed().OnCPU, RequestsConfig{Log: logNone}
 		}, signals{logs: true}, []string{
-			"warn: The receiver observes nothing, because no pipeline takes what the kinds listed under observe make: network needs a metrics or logs pipeline",
+			"warn: The receiver observes nothing, because no pipeline takes what the kinds listed under observe make: network needs a metrics, logs or, with requests::spans, traces pipeline",
 		}},
 		"neither": {everything, signals{}, []string{
 			"warn: The receiver observes nothing, because no pipeline takes what the kinds listed under observe make: on_cpu needs a profiles pipeline, " +
-				"off_cpu needs a profiles pipeline, memory needs a profiles pipeline, network needs a metrics or logs pipeline",
+				"off_cpu needs a profiles pipeline, memory needs a profiles pipeline, network needs a metrics, logs or, with requests::spans, traces pipeline",
 		}},
 		"nothing listed": {func(c *Config) { c.Observe = nothingListed() }, signals{profiles: true, metrics: true}, []string{
 			"warn: The receiver observes nothing: no kind is listed under observe",

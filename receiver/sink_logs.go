@@ -14,8 +14,9 @@ import (
 )
 
 // maxPendingLogs is how many deliveries are kept for a consumer that refuses them for now:
-// those of some 40 seconds, one each second and one with each report.
-const maxPendingLogs = 60
+// those of some 40 seconds, four each second where all requests are told, and one with each
+// report.
+const maxPendingLogs = 180
 
 // logSink delivers logs.
 type logSink struct {
@@ -49,17 +50,23 @@ func (s *logSink) put(logs []*model.Logs) {
 	}})
 }
 
-// logBytes estimates the memory of logs. Keys of attributes are constants.
+// logBytes estimates the memory of logs.
 func logBytes(logs []*model.Logs) uint64 {
-	const log, attribute = uint64(unsafe.Sizeof(model.Log{})), uint64(unsafe.Sizeof(model.Attribute{}))
+	const log = uint64(unsafe.Sizeof(model.Log{}))
 	var bytes uint64
 	for _, of := range logs {
 		for i := range of.Logs {
-			bytes += log + attribute*uint64(cap(of.Logs[i].Attributes))
-			for _, a := range of.Logs[i].Attributes {
-				bytes += uint64(len(a.Value.Text))
-			}
+			bytes += log + attributeBytes(of.Logs[i].Attributes)
 		}
+	}
+	return bytes
+}
+
+// attributeBytes estimates the memory of attributes, most keys of which are constants.
+func attributeBytes(attributes []model.Attribute) uint64 {
+	bytes := uint64(unsafe.Sizeof(model.Attribute{})) * uint64(cap(attributes))
+	for i := range attributes {
+		bytes += uint64(len(attributes[i].Value.Text))
 	}
 	return bytes
 }

@@ -41,7 +41,7 @@ var shared = []struct {
 	{"network", "network_record", 1792, NetworkNetworkRecord{}},
 	{"network", "network_histogram", 216, NetworkNetworkHistogram{}},
 	{"network", "network_listener", 24, NetworkNetworkListener{}},
-	{"network", "network_socket", 32, NetworkNetworkSocket{}},
+	{"network", "network_socket", 40, NetworkNetworkSocket{}},
 	{"network", "network_piece", 48, NetworkNetworkPiece{}},
 	{"network", "network_count_key", 8, NetworkNetworkCountKey{}},
 	{"memorymalloc", "live_key", 16, MemoryMallocLiveKey{}},

@@ -14,7 +14,45 @@ import (
 )
 
 type NetworkCaptureScratch struct {
-	_     structs.HostLayout
+	_      structs.HostLayout
+	Users  uint64
+	Cursor struct {
+		_      structs.HostLayout
+		Vector uint32
+		At     uint32
+		Failed uint32
+		Unused uint32
+	}
+	Kept struct {
+		_        structs.HostLayout
+		Sk       uint64
+		Began    uint64
+		Ended    uint64
+		Length   uint32
+		Kind     uint32
+		Position uint32
+		Tls      uint32
+		Want     uint32
+		At       uint32
+		From     struct {
+			_      structs.HostLayout
+			Base   uint64
+			Count  uint32
+			Kernel uint32
+		}
+		Socket NetworkNetworkSocket
+	}
+	Walk struct {
+		_       structs.HostLayout
+		At      uint32
+		Have    uint32
+		Next    uint32
+		Keep    uint32
+		Windows uint32
+		Unused  uint32
+		Joined  [4]uint64
+		Frames  NetworkNetworkFrames
+	}
 	Piece NetworkNetworkPiece
 	Data  [8192]uint8
 }
@@ -38,6 +76,25 @@ type NetworkNetworkDrop uint32
 const (
 	NetworkNetworkDropNETWORK_DROP_ELSEWHERE NetworkNetworkDrop = 65535
 )
+
+type NetworkNetworkFrames struct {
+	_        structs.HostLayout
+	Left     uint32
+	Position uint32
+	Followed uint8
+	Data     uint8
+	Head     uint8
+	Astray   uint8
+	Unused   uint32
+	Begun    [2]uint64
+}
+
+type NetworkNetworkFramesKey struct {
+	_      structs.HostLayout
+	Sock   uint64
+	Stream uint32
+	Kind   uint32
+}
 
 type NetworkNetworkHistogram struct {
 	_       structs.HostLayout
@@ -83,7 +140,8 @@ const (
 	NetworkNetworkLossNETWORK_LOST_PEERS     NetworkNetworkLoss = 4
 	NetworkNetworkLossNETWORK_LOST_LISTENERS NetworkNetworkLoss = 5
 	NetworkNetworkLossNETWORK_LOST_PIECES    NetworkNetworkLoss = 6
-	NetworkNetworkLossNETWORK_LOSS_REASONS   NetworkNetworkLoss = 7
+	NetworkNetworkLossNETWORK_LOST_TLS       NetworkNetworkLoss = 7
+	NetworkNetworkLossNETWORK_LOSS_REASONS   NetworkNetworkLoss = 8
 )
 
 type NetworkNetworkOperation uint32
@@ -121,6 +179,14 @@ const (
 	NetworkNetworkPieceKindNETWORK_PIECE_CLOSED NetworkNetworkPieceKind = 2
 )
 
+type NetworkNetworkPieceLoss uint32
+
+const (
+	NetworkNetworkPieceLossNETWORK_PIECE_NONE_LOST NetworkNetworkPieceLoss = 0
+	NetworkNetworkPieceLossNETWORK_PIECE_LOST      NetworkNetworkPieceLoss = 1
+	NetworkNetworkPieceLossNETWORK_PIECE_UNKNOWN   NetworkNetworkPieceLoss = 2
+)
+
 type NetworkNetworkProcess struct {
 	_             structs.HostLayout
 	StartBoottime uint64
@@ -131,9 +197,12 @@ type NetworkNetworkProcess struct {
 type NetworkNetworkProtocol uint32
 
 const (
-	NetworkNetworkProtocolNETWORK_UNKNOWN NetworkNetworkProtocol = 0
-	NetworkNetworkProtocolNETWORK_HTTP1   NetworkNetworkProtocol = 1
-	NetworkNetworkProtocolNETWORK_DNS     NetworkNetworkProtocol = 2
+	NetworkNetworkProtocolNETWORK_UNKNOWN  NetworkNetworkProtocol = 0
+	NetworkNetworkProtocolNETWORK_HTTP1    NetworkNetworkProtocol = 1
+	NetworkNetworkProtocolNETWORK_DNS      NetworkNetworkProtocol = 2
+	NetworkNetworkProtocolNETWORK_HTTP2    NetworkNetworkProtocol = 3
+	NetworkNetworkProtocolNETWORK_TLS_OPEN NetworkNetworkProtocol = 64
+	NetworkNetworkProtocolNETWORK_TLS      NetworkNetworkProtocol = 128
 )
 
 type NetworkNetworkRecord struct {
@@ -166,7 +235,8 @@ type NetworkNetworkSeries struct {
 	Samples    [3]NetworkNetworkTuple
 	Newest     uint32
 	Open       [16]uint32
-	Unused     [10]uint32
+	Tls        uint32
+	Unused     [9]uint32
 }
 
 type NetworkNetworkSocket struct {
@@ -183,6 +253,7 @@ type NetworkNetworkSocket struct {
 	Lost       uint8
 	Tiny       uint8
 	Closed     uint8
+	Left       [2]uint32
 }
 
 type NetworkNetworkThread struct {
@@ -205,6 +276,53 @@ type NetworkNetworkThread struct {
 		Count  uint32
 		Kernel uint32
 	}
+}
+
+type NetworkNetworkTlsConnection struct {
+	_         structs.HostLayout
+	Sock      uint64
+	Socket    NetworkNetworkSocket
+	Positions [2]uint32
+}
+
+type NetworkNetworkTlsFunction uint32
+
+const (
+	NetworkNetworkTlsFunctionNETWORK_TLS_READ              NetworkNetworkTlsFunction = 0
+	NetworkNetworkTlsFunctionNETWORK_TLS_WRITE             NetworkNetworkTlsFunction = 1
+	NetworkNetworkTlsFunctionNETWORK_TLS_READ_COUNTED      NetworkNetworkTlsFunction = 2
+	NetworkNetworkTlsFunctionNETWORK_TLS_WRITE_COUNTED     NetworkNetworkTlsFunction = 3
+	NetworkNetworkTlsFunctionNETWORK_TLS_HANDSHAKE         NetworkNetworkTlsFunction = 4
+	NetworkNetworkTlsFunctionNETWORK_TLS_FREED             NetworkNetworkTlsFunction = 5
+	NetworkNetworkTlsFunctionNETWORK_TLS_GO_TRANSFER       NetworkNetworkTlsFunction = 6
+	NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE      NetworkNetworkTlsFunction = 7
+	NetworkNetworkTlsFunctionNETWORK_TLS_GO_READ_ENDS      NetworkNetworkTlsFunction = 8
+	NetworkNetworkTlsFunctionNETWORK_TLS_GO_WRITE_ENDS     NetworkNetworkTlsFunction = 9
+	NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE_ENDS NetworkNetworkTlsFunction = 10
+)
+
+type NetworkNetworkTlsKey struct {
+	_             structs.HostLayout
+	Object        uint64
+	StartBoottime uint64
+	Pid           uint32
+	ExecId        uint32
+}
+
+type NetworkNetworkTlsThread struct {
+	_    structs.HostLayout
+	Call struct {
+		_       structs.HostLayout
+		Object  uint64
+		Buffer  uint64
+		CountAt uint64
+		Sp      uint64
+		Began   uint64
+	}
+	Sock   uint64
+	Socket NetworkNetworkSocket
+	Use    uint32
+	Missed uint32
 }
 
 type NetworkNetworkTransport uint32
@@ -235,6 +353,14 @@ const (
 	NetworkNetworkWaitNETWORK_WAITS       NetworkNetworkWait = 2
 )
 
+type NetworkNetworkWalk uint32
+
+const (
+	NetworkNetworkWalkNETWORK_WALK_NOTES   NetworkNetworkWalk = 0
+	NetworkNetworkWalkNETWORK_WALK_DECIDED NetworkNetworkWalk = 1
+	NetworkNetworkWalkNETWORK_WALK_ALL     NetworkNetworkWalk = 2
+)
+
 type NetworkScopeEntry struct {
 	_         structs.HostLayout
 	Bits      uint32
@@ -248,85 +374,110 @@ type NetworkScopeEntry struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	NetworkMapNetworkCounts          = "network_counts"
-	NetworkMapNetworkEnds            = "network_ends"
-	NetworkMapNetworkFree            = "network_free"
-	NetworkMapNetworkIds             = "network_ids"
-	NetworkMapNetworkListeners       = "network_listeners"
-	NetworkMapNetworkLosses          = "network_losses"
-	NetworkMapNetworkPieces          = "network_pieces"
-	NetworkMapNetworkPlaces          = "network_places"
-	NetworkMapNetworkReceivers       = "network_receivers"
-	NetworkMapNetworkRecords         = "network_records"
-	NetworkMapNetworkScratch         = "network_scratch"
-	NetworkMapNetworkSocketAddresses = "network_socket_addresses"
-	NetworkMapNetworkSockets         = "network_sockets"
-	NetworkMapNetworkSpare           = "network_spare"
-	NetworkMapNetworkThreadIds       = "network_thread_ids"
-	NetworkMapNetworkThreads         = "network_threads"
-	NetworkMapProcessEvents          = "process_events"
-	NetworkMapProcessLosses          = "process_losses"
-	NetworkMapScope                  = "scope"
-	NetworkProgAcceptEnds            = "accept_ends"
-	NetworkProgAdoptSocket           = "adopt_socket"
-	NetworkProgCallBegins            = "call_begins"
-	NetworkProgCloseBegins           = "close_begins"
-	NetworkProgCloseEnds             = "close_ends"
-	NetworkProgConnectEnds           = "connect_ends"
-	NetworkProgCountFile             = "count_file"
-	NetworkProgCountSocket           = "count_socket"
-	NetworkProgDropped               = "dropped"
-	NetworkProgDroppedOfSocket       = "dropped_of_socket"
-	NetworkProgDroppedSomehow        = "dropped_somehow"
-	NetworkProgFunctionBegins        = "function_begins"
-	NetworkProgFunctionReceived      = "function_received"
-	NetworkProgFunctionSent          = "function_sent"
-	NetworkProgFunctionSentPage      = "function_sent_page"
-	NetworkProgFunctionSpliced       = "function_spliced"
-	NetworkProgMessageBegins         = "message_begins"
-	NetworkProgOpenBegins            = "open_begins"
-	NetworkProgReceiveEnds           = "receive_ends"
-	NetworkProgReceived              = "received"
-	NetworkProgResetReceived         = "reset_received"
-	NetworkProgResetSent             = "reset_sent"
-	NetworkProgRetransmitTried       = "retransmit_tried"
-	NetworkProgRetransmitted         = "retransmitted"
-	NetworkProgRetransmittedSynack   = "retransmitted_synack"
-	NetworkProgSent                  = "sent"
-	NetworkProgSpliceEnds            = "splice_ends"
-	NetworkProgStateChanges          = "state_changes"
-	NetworkVarCaptureBytes           = "capture_bytes"
-	NetworkVarCaptureProtocols       = "capture_protocols"
-	NetworkVarCaptureWake            = "capture_wake"
-	NetworkVarCaptureWoken           = "capture_woken"
-	NetworkVarClockSkew              = "clock_skew"
-	NetworkVarCountingRound          = "counting_round"
-	NetworkVarDatagramsUntold        = "datagrams_untold"
-	NetworkVarEpoch                  = "epoch"
-	NetworkVarMaxSockets             = "max_sockets"
-	NetworkVarShardMask              = "shard_mask"
-	NetworkVarShards                 = "shards"
-	NetworkVarSocketStorage          = "socket_storage"
-	NetworkVarSocketsKnown           = "sockets_known"
-	NetworkVarSocketsSeen            = "sockets_seen"
-	NetworkVarSocketsUndecided       = "sockets_undecided"
-	NetworkVarTaskStorage            = "task_storage"
-	NetworkVarUnusedNetworkCountKey  = "unused_network_count_key"
-	NetworkVarUnusedNetworkCountKind = "unused_network_count_kind"
-	NetworkVarUnusedNetworkDrop      = "unused_network_drop"
-	NetworkVarUnusedNetworkHistogram = "unused_network_histogram"
-	NetworkVarUnusedNetworkListener  = "unused_network_listener"
-	NetworkVarUnusedNetworkLoss      = "unused_network_loss"
-	NetworkVarUnusedNetworkOperation = "unused_network_operation"
-	NetworkVarUnusedNetworkPiece     = "unused_network_piece"
-	NetworkVarUnusedNetworkPieceKind = "unused_network_piece_kind"
-	NetworkVarUnusedNetworkProtocol  = "unused_network_protocol"
-	NetworkVarUnusedNetworkRecord    = "unused_network_record"
-	NetworkVarUnusedNetworkRole      = "unused_network_role"
-	NetworkVarUnusedNetworkSeries    = "unused_network_series"
-	NetworkVarUnusedNetworkSocket    = "unused_network_socket"
-	NetworkVarUnusedNetworkTransport = "unused_network_transport"
-	NetworkVarUnusedNetworkWait      = "unused_network_wait"
+	NetworkMapNetworkCounts            = "network_counts"
+	NetworkMapNetworkEnds              = "network_ends"
+	NetworkMapNetworkFrames            = "network_frames"
+	NetworkMapNetworkFree              = "network_free"
+	NetworkMapNetworkIds               = "network_ids"
+	NetworkMapNetworkListeners         = "network_listeners"
+	NetworkMapNetworkLosses            = "network_losses"
+	NetworkMapNetworkPieces            = "network_pieces"
+	NetworkMapNetworkPlaces            = "network_places"
+	NetworkMapNetworkReceivers         = "network_receivers"
+	NetworkMapNetworkRecords           = "network_records"
+	NetworkMapNetworkScratch           = "network_scratch"
+	NetworkMapNetworkSocketAddresses   = "network_socket_addresses"
+	NetworkMapNetworkSockets           = "network_sockets"
+	NetworkMapNetworkSpare             = "network_spare"
+	NetworkMapNetworkThreadIds         = "network_thread_ids"
+	NetworkMapNetworkThreads           = "network_threads"
+	NetworkMapNetworkTlsConnections    = "network_tls_connections"
+	NetworkMapNetworkTlsGoroutines     = "network_tls_goroutines"
+	NetworkMapNetworkTlsThreadIds      = "network_tls_thread_ids"
+	NetworkMapNetworkTlsThreads        = "network_tls_threads"
+	NetworkMapProcessEvents            = "process_events"
+	NetworkMapProcessLosses            = "process_losses"
+	NetworkMapScope                    = "scope"
+	NetworkProgAcceptEnds              = "accept_ends"
+	NetworkProgAdoptSocket             = "adopt_socket"
+	NetworkProgCallBegins              = "call_begins"
+	NetworkProgCloseBegins             = "close_begins"
+	NetworkProgCloseEnds               = "close_ends"
+	NetworkProgConnectEnds             = "connect_ends"
+	NetworkProgCountFile               = "count_file"
+	NetworkProgCountSocket             = "count_socket"
+	NetworkProgDatagramReceived        = "datagram_received"
+	NetworkProgDropped                 = "dropped"
+	NetworkProgDroppedOfSocket         = "dropped_of_socket"
+	NetworkProgDroppedSomehow          = "dropped_somehow"
+	NetworkProgFunctionBegins          = "function_begins"
+	NetworkProgFunctionReceived        = "function_received"
+	NetworkProgFunctionSent            = "function_sent"
+	NetworkProgFunctionSentPage        = "function_sent_page"
+	NetworkProgFunctionSpliced         = "function_spliced"
+	NetworkProgMessageBegins           = "message_begins"
+	NetworkProgOpenBegins              = "open_begins"
+	NetworkProgReceiveEnds             = "receive_ends"
+	NetworkProgReceived                = "received"
+	NetworkProgResetReceived           = "reset_received"
+	NetworkProgResetSent               = "reset_sent"
+	NetworkProgRetransmitTried         = "retransmit_tried"
+	NetworkProgRetransmitted           = "retransmitted"
+	NetworkProgRetransmittedSynack     = "retransmitted_synack"
+	NetworkProgSent                    = "sent"
+	NetworkProgSpliceEnds              = "splice_ends"
+	NetworkProgStateChanges            = "state_changes"
+	NetworkProgTlsBegins               = "tls_begins"
+	NetworkProgTlsCountedBegins        = "tls_counted_begins"
+	NetworkProgTlsFreed                = "tls_freed"
+	NetworkProgTlsGoBegins             = "tls_go_begins"
+	NetworkProgTlsGoHandshakeBegins    = "tls_go_handshake_begins"
+	NetworkProgTlsGoHandshakeEnds      = "tls_go_handshake_ends"
+	NetworkProgTlsGoReadEnds           = "tls_go_read_ends"
+	NetworkProgTlsGoWriteEnds          = "tls_go_write_ends"
+	NetworkProgTlsHandshakeBegins      = "tls_handshake_begins"
+	NetworkProgTlsMethods              = "tls_methods"
+	NetworkProgTlsReadEnds             = "tls_read_ends"
+	NetworkProgTlsSession              = "tls_session"
+	NetworkProgTlsWriteEnds            = "tls_write_ends"
+	NetworkVarCaptureBytes             = "capture_bytes"
+	NetworkVarCaptureLimit             = "capture_limit"
+	NetworkVarCaptureProtocols         = "capture_protocols"
+	NetworkVarCaptureWake              = "capture_wake"
+	NetworkVarCaptureWoken             = "capture_woken"
+	NetworkVarClockSkew                = "clock_skew"
+	NetworkVarCountingRound            = "counting_round"
+	NetworkVarDatagramsUntold          = "datagrams_untold"
+	NetworkVarEpoch                    = "epoch"
+	NetworkVarMaxSockets               = "max_sockets"
+	NetworkVarNetworkTlsGo             = "network_tls_go"
+	NetworkVarShardMask                = "shard_mask"
+	NetworkVarShards                   = "shards"
+	NetworkVarSocketStorage            = "socket_storage"
+	NetworkVarSocketsKnown             = "sockets_known"
+	NetworkVarSocketsSeen              = "sockets_seen"
+	NetworkVarSocketsUndecided         = "sockets_undecided"
+	NetworkVarTaskStorage              = "task_storage"
+	NetworkVarUnusedNetworkCountKey    = "unused_network_count_key"
+	NetworkVarUnusedNetworkCountKind   = "unused_network_count_kind"
+	NetworkVarUnusedNetworkDrop        = "unused_network_drop"
+	NetworkVarUnusedNetworkHistogram   = "unused_network_histogram"
+	NetworkVarUnusedNetworkListener    = "unused_network_listener"
+	NetworkVarUnusedNetworkLoss        = "unused_network_loss"
+	NetworkVarUnusedNetworkOperation   = "unused_network_operation"
+	NetworkVarUnusedNetworkPiece       = "unused_network_piece"
+	NetworkVarUnusedNetworkPieceKind   = "unused_network_piece_kind"
+	NetworkVarUnusedNetworkPieceLoss   = "unused_network_piece_loss"
+	NetworkVarUnusedNetworkProtocol    = "unused_network_protocol"
+	NetworkVarUnusedNetworkRecord      = "unused_network_record"
+	NetworkVarUnusedNetworkRole        = "unused_network_role"
+	NetworkVarUnusedNetworkSeries      = "unused_network_series"
+	NetworkVarUnusedNetworkSocket      = "unused_network_socket"
+	NetworkVarUnusedNetworkTlsFunction = "unused_network_tls_function"
+	NetworkVarUnusedNetworkTransport   = "unused_network_transport"
+	NetworkVarUnusedNetworkWait        = "unused_network_wait"
+	NetworkVarUnusedNetworkWalk        = "unused_network_walk"
+	NetworkVarWalk                     = "walk"
 )
 
 // LoadNetwork returns the embedded CollectionSpec for Network.
@@ -371,34 +522,48 @@ type NetworkSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type NetworkProgramSpecs struct {
-	AcceptEnds          *ebpf.ProgramSpec `ebpf:"accept_ends"`
-	AdoptSocket         *ebpf.ProgramSpec `ebpf:"adopt_socket"`
-	CallBegins          *ebpf.ProgramSpec `ebpf:"call_begins"`
-	CloseBegins         *ebpf.ProgramSpec `ebpf:"close_begins"`
-	CloseEnds           *ebpf.ProgramSpec `ebpf:"close_ends"`
-	ConnectEnds         *ebpf.ProgramSpec `ebpf:"connect_ends"`
-	CountFile           *ebpf.ProgramSpec `ebpf:"count_file"`
-	CountSocket         *ebpf.ProgramSpec `ebpf:"count_socket"`
-	Dropped             *ebpf.ProgramSpec `ebpf:"dropped"`
-	DroppedOfSocket     *ebpf.ProgramSpec `ebpf:"dropped_of_socket"`
-	DroppedSomehow      *ebpf.ProgramSpec `ebpf:"dropped_somehow"`
-	FunctionBegins      *ebpf.ProgramSpec `ebpf:"function_begins"`
-	FunctionReceived    *ebpf.ProgramSpec `ebpf:"function_received"`
-	FunctionSent        *ebpf.ProgramSpec `ebpf:"function_sent"`
-	FunctionSentPage    *ebpf.ProgramSpec `ebpf:"function_sent_page"`
-	FunctionSpliced     *ebpf.ProgramSpec `ebpf:"function_spliced"`
-	MessageBegins       *ebpf.ProgramSpec `ebpf:"message_begins"`
-	OpenBegins          *ebpf.ProgramSpec `ebpf:"open_begins"`
-	ReceiveEnds         *ebpf.ProgramSpec `ebpf:"receive_ends"`
-	Received            *ebpf.ProgramSpec `ebpf:"received"`
-	ResetReceived       *ebpf.ProgramSpec `ebpf:"reset_received"`
-	ResetSent           *ebpf.ProgramSpec `ebpf:"reset_sent"`
-	RetransmitTried     *ebpf.ProgramSpec `ebpf:"retransmit_tried"`
-	Retransmitted       *ebpf.ProgramSpec `ebpf:"retransmitted"`
-	RetransmittedSynack *ebpf.ProgramSpec `ebpf:"retransmitted_synack"`
-	Sent                *ebpf.ProgramSpec `ebpf:"sent"`
-	SpliceEnds          *ebpf.ProgramSpec `ebpf:"splice_ends"`
-	StateChanges        *ebpf.ProgramSpec `ebpf:"state_changes"`
+	AcceptEnds           *ebpf.ProgramSpec `ebpf:"accept_ends"`
+	AdoptSocket          *ebpf.ProgramSpec `ebpf:"adopt_socket"`
+	CallBegins           *ebpf.ProgramSpec `ebpf:"call_begins"`
+	CloseBegins          *ebpf.ProgramSpec `ebpf:"close_begins"`
+	CloseEnds            *ebpf.ProgramSpec `ebpf:"close_ends"`
+	ConnectEnds          *ebpf.ProgramSpec `ebpf:"connect_ends"`
+	CountFile            *ebpf.ProgramSpec `ebpf:"count_file"`
+	CountSocket          *ebpf.ProgramSpec `ebpf:"count_socket"`
+	DatagramReceived     *ebpf.ProgramSpec `ebpf:"datagram_received"`
+	Dropped              *ebpf.ProgramSpec `ebpf:"dropped"`
+	DroppedOfSocket      *ebpf.ProgramSpec `ebpf:"dropped_of_socket"`
+	DroppedSomehow       *ebpf.ProgramSpec `ebpf:"dropped_somehow"`
+	FunctionBegins       *ebpf.ProgramSpec `ebpf:"function_begins"`
+	FunctionReceived     *ebpf.ProgramSpec `ebpf:"function_received"`
+	FunctionSent         *ebpf.ProgramSpec `ebpf:"function_sent"`
+	FunctionSentPage     *ebpf.ProgramSpec `ebpf:"function_sent_page"`
+	FunctionSpliced      *ebpf.ProgramSpec `ebpf:"function_spliced"`
+	MessageBegins        *ebpf.ProgramSpec `ebpf:"message_begins"`
+	OpenBegins           *ebpf.ProgramSpec `ebpf:"open_begins"`
+	ReceiveEnds          *ebpf.ProgramSpec `ebpf:"receive_ends"`
+	Received             *ebpf.ProgramSpec `ebpf:"received"`
+	ResetReceived        *ebpf.ProgramSpec `ebpf:"reset_received"`
+	ResetSent            *ebpf.ProgramSpec `ebpf:"reset_sent"`
+	RetransmitTried      *ebpf.ProgramSpec `ebpf:"retransmit_tried"`
+	Retransmitted        *ebpf.ProgramSpec `ebpf:"retransmitted"`
+	RetransmittedSynack  *ebpf.ProgramSpec `ebpf:"retransmitted_synack"`
+	Sent                 *ebpf.ProgramSpec `ebpf:"sent"`
+	SpliceEnds           *ebpf.ProgramSpec `ebpf:"splice_ends"`
+	StateChanges         *ebpf.ProgramSpec `ebpf:"state_changes"`
+	TlsBegins            *ebpf.ProgramSpec `ebpf:"tls_begins"`
+	TlsCountedBegins     *ebpf.ProgramSpec `ebpf:"tls_counted_begins"`
+	TlsFreed             *ebpf.ProgramSpec `ebpf:"tls_freed"`
+	TlsGoBegins          *ebpf.ProgramSpec `ebpf:"tls_go_begins"`
+	TlsGoHandshakeBegins *ebpf.ProgramSpec `ebpf:"tls_go_handshake_begins"`
+	TlsGoHandshakeEnds   *ebpf.ProgramSpec `ebpf:"tls_go_handshake_ends"`
+	TlsGoReadEnds        *ebpf.ProgramSpec `ebpf:"tls_go_read_ends"`
+	TlsGoWriteEnds       *ebpf.ProgramSpec `ebpf:"tls_go_write_ends"`
+	TlsHandshakeBegins   *ebpf.ProgramSpec `ebpf:"tls_handshake_begins"`
+	TlsMethods           *ebpf.ProgramSpec `ebpf:"tls_methods"`
+	TlsReadEnds          *ebpf.ProgramSpec `ebpf:"tls_read_ends"`
+	TlsSession           *ebpf.ProgramSpec `ebpf:"tls_session"`
+	TlsWriteEnds         *ebpf.ProgramSpec `ebpf:"tls_write_ends"`
 }
 
 // NetworkMapSpecs contains maps before they are loaded into the kernel.
@@ -407,6 +572,7 @@ type NetworkProgramSpecs struct {
 type NetworkMapSpecs struct {
 	NetworkCounts          *ebpf.MapSpec `ebpf:"network_counts"`
 	NetworkEnds            *ebpf.MapSpec `ebpf:"network_ends"`
+	NetworkFrames          *ebpf.MapSpec `ebpf:"network_frames"`
 	NetworkFree            *ebpf.MapSpec `ebpf:"network_free"`
 	NetworkIds             *ebpf.MapSpec `ebpf:"network_ids"`
 	NetworkListeners       *ebpf.MapSpec `ebpf:"network_listeners"`
@@ -421,6 +587,10 @@ type NetworkMapSpecs struct {
 	NetworkSpare           *ebpf.MapSpec `ebpf:"network_spare"`
 	NetworkThreadIds       *ebpf.MapSpec `ebpf:"network_thread_ids"`
 	NetworkThreads         *ebpf.MapSpec `ebpf:"network_threads"`
+	NetworkTlsConnections  *ebpf.MapSpec `ebpf:"network_tls_connections"`
+	NetworkTlsGoroutines   *ebpf.MapSpec `ebpf:"network_tls_goroutines"`
+	NetworkTlsThreadIds    *ebpf.MapSpec `ebpf:"network_tls_thread_ids"`
+	NetworkTlsThreads      *ebpf.MapSpec `ebpf:"network_tls_threads"`
 	ProcessEvents          *ebpf.MapSpec `ebpf:"process_events"`
 	ProcessLosses          *ebpf.MapSpec `ebpf:"process_losses"`
 	Scope                  *ebpf.MapSpec `ebpf:"scope"`
@@ -430,38 +600,44 @@ type NetworkMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type NetworkVariableSpecs struct {
-	CaptureBytes           *ebpf.VariableSpec `ebpf:"capture_bytes"`
-	CaptureProtocols       *ebpf.VariableSpec `ebpf:"capture_protocols"`
-	CaptureWake            *ebpf.VariableSpec `ebpf:"capture_wake"`
-	CaptureWoken           *ebpf.VariableSpec `ebpf:"capture_woken"`
-	ClockSkew              *ebpf.VariableSpec `ebpf:"clock_skew"`
-	CountingRound          *ebpf.VariableSpec `ebpf:"counting_round"`
-	DatagramsUntold        *ebpf.VariableSpec `ebpf:"datagrams_untold"`
-	Epoch                  *ebpf.VariableSpec `ebpf:"epoch"`
-	MaxSockets             *ebpf.VariableSpec `ebpf:"max_sockets"`
-	ShardMask              *ebpf.VariableSpec `ebpf:"shard_mask"`
-	Shards                 *ebpf.VariableSpec `ebpf:"shards"`
-	SocketStorage          *ebpf.VariableSpec `ebpf:"socket_storage"`
-	SocketsKnown           *ebpf.VariableSpec `ebpf:"sockets_known"`
-	SocketsSeen            *ebpf.VariableSpec `ebpf:"sockets_seen"`
-	SocketsUndecided       *ebpf.VariableSpec `ebpf:"sockets_undecided"`
-	TaskStorage            *ebpf.VariableSpec `ebpf:"task_storage"`
-	UnusedNetworkCountKey  *ebpf.VariableSpec `ebpf:"unused_network_count_key"`
-	UnusedNetworkCountKind *ebpf.VariableSpec `ebpf:"unused_network_count_kind"`
-	UnusedNetworkDrop      *ebpf.VariableSpec `ebpf:"unused_network_drop"`
-	UnusedNetworkHistogram *ebpf.VariableSpec `ebpf:"unused_network_histogram"`
-	UnusedNetworkListener  *ebpf.VariableSpec `ebpf:"unused_network_listener"`
-	UnusedNetworkLoss      *ebpf.VariableSpec `ebpf:"unused_network_loss"`
-	UnusedNetworkOperation *ebpf.VariableSpec `ebpf:"unused_network_operation"`
-	UnusedNetworkPiece     *ebpf.VariableSpec `ebpf:"unused_network_piece"`
-	UnusedNetworkPieceKind *ebpf.VariableSpec `ebpf:"unused_network_piece_kind"`
-	UnusedNetworkProtocol  *ebpf.VariableSpec `ebpf:"unused_network_protocol"`
-	UnusedNetworkRecord    *ebpf.VariableSpec `ebpf:"unused_network_record"`
-	UnusedNetworkRole      *ebpf.VariableSpec `ebpf:"unused_network_role"`
-	UnusedNetworkSeries    *ebpf.VariableSpec `ebpf:"unused_network_series"`
-	UnusedNetworkSocket    *ebpf.VariableSpec `ebpf:"unused_network_socket"`
-	UnusedNetworkTransport *ebpf.VariableSpec `ebpf:"unused_network_transport"`
-	UnusedNetworkWait      *ebpf.VariableSpec `ebpf:"unused_network_wait"`
+	CaptureBytes             *ebpf.VariableSpec `ebpf:"capture_bytes"`
+	CaptureLimit             *ebpf.VariableSpec `ebpf:"capture_limit"`
+	CaptureProtocols         *ebpf.VariableSpec `ebpf:"capture_protocols"`
+	CaptureWake              *ebpf.VariableSpec `ebpf:"capture_wake"`
+	CaptureWoken             *ebpf.VariableSpec `ebpf:"capture_woken"`
+	ClockSkew                *ebpf.VariableSpec `ebpf:"clock_skew"`
+	CountingRound            *ebpf.VariableSpec `ebpf:"counting_round"`
+	DatagramsUntold          *ebpf.VariableSpec `ebpf:"datagrams_untold"`
+	Epoch                    *ebpf.VariableSpec `ebpf:"epoch"`
+	MaxSockets               *ebpf.VariableSpec `ebpf:"max_sockets"`
+	NetworkTlsGo             *ebpf.VariableSpec `ebpf:"network_tls_go"`
+	ShardMask                *ebpf.VariableSpec `ebpf:"shard_mask"`
+	Shards                   *ebpf.VariableSpec `ebpf:"shards"`
+	SocketStorage            *ebpf.VariableSpec `ebpf:"socket_storage"`
+	SocketsKnown             *ebpf.VariableSpec `ebpf:"sockets_known"`
+	SocketsSeen              *ebpf.VariableSpec `ebpf:"sockets_seen"`
+	SocketsUndecided         *ebpf.VariableSpec `ebpf:"sockets_undecided"`
+	TaskStorage              *ebpf.VariableSpec `ebpf:"task_storage"`
+	UnusedNetworkCountKey    *ebpf.VariableSpec `ebpf:"unused_network_count_key"`
+	UnusedNetworkCountKind   *ebpf.VariableSpec `ebpf:"unused_network_count_kind"`
+	UnusedNetworkDrop        *ebpf.VariableSpec `ebpf:"unused_network_drop"`
+	UnusedNetworkHistogram   *ebpf.VariableSpec `ebpf:"unused_network_histogram"`
+	UnusedNetworkListener    *ebpf.VariableSpec `ebpf:"unused_network_listener"`
+	UnusedNetworkLoss        *ebpf.VariableSpec `ebpf:"unused_network_loss"`
+	UnusedNetworkOperation   *ebpf.VariableSpec `ebpf:"unused_network_operation"`
+	UnusedNetworkPiece       *ebpf.VariableSpec `ebpf:"unused_network_piece"`
+	UnusedNetworkPieceKind   *ebpf.VariableSpec `ebpf:"unused_network_piece_kind"`
+	UnusedNetworkPieceLoss   *ebpf.VariableSpec `ebpf:"unused_network_piece_loss"`
+	UnusedNetworkProtocol    *ebpf.VariableSpec `ebpf:"unused_network_protocol"`
+	UnusedNetworkRecord      *ebpf.VariableSpec `ebpf:"unused_network_record"`
+	UnusedNetworkRole        *ebpf.VariableSpec `ebpf:"unused_network_role"`
+	UnusedNetworkSeries      *ebpf.VariableSpec `ebpf:"unused_network_series"`
+	UnusedNetworkSocket      *ebpf.VariableSpec `ebpf:"unused_network_socket"`
+	UnusedNetworkTlsFunction *ebpf.VariableSpec `ebpf:"unused_network_tls_function"`
+	UnusedNetworkTransport   *ebpf.VariableSpec `ebpf:"unused_network_transport"`
+	UnusedNetworkWait        *ebpf.VariableSpec `ebpf:"unused_network_wait"`
+	UnusedNetworkWalk        *ebpf.VariableSpec `ebpf:"unused_network_walk"`
+	Walk                     *ebpf.VariableSpec `ebpf:"walk"`
 }
 
 // NetworkObjects contains all objects after they have been loaded into the kernel.
@@ -486,6 +662,7 @@ func (o *NetworkObjects) Close() error {
 type NetworkMaps struct {
 	NetworkCounts          *ebpf.Map `ebpf:"network_counts"`
 	NetworkEnds            *ebpf.Map `ebpf:"network_ends"`
+	NetworkFrames          *ebpf.Map `ebpf:"network_frames"`
 	NetworkFree            *ebpf.Map `ebpf:"network_free"`
 	NetworkIds             *ebpf.Map `ebpf:"network_ids"`
 	NetworkListeners       *ebpf.Map `ebpf:"network_listeners"`
@@ -500,6 +677,10 @@ type NetworkMaps struct {
 	NetworkSpare           *ebpf.Map `ebpf:"network_spare"`
 	NetworkThreadIds       *ebpf.Map `ebpf:"network_thread_ids"`
 	NetworkThreads         *ebpf.Map `ebpf:"network_threads"`
+	NetworkTlsConnections  *ebpf.Map `ebpf:"network_tls_connections"`
+	NetworkTlsGoroutines   *ebpf.Map `ebpf:"network_tls_goroutines"`
+	NetworkTlsThreadIds    *ebpf.Map `ebpf:"network_tls_thread_ids"`
+	NetworkTlsThreads      *ebpf.Map `ebpf:"network_tls_threads"`
 	ProcessEvents          *ebpf.Map `ebpf:"process_events"`
 	ProcessLosses          *ebpf.Map `ebpf:"process_losses"`
 	Scope                  *ebpf.Map `ebpf:"scope"`
@@ -509,6 +690,7 @@ func (m *NetworkMaps) Close() error {
 	return _NetworkClose(
 		m.NetworkCounts,
 		m.NetworkEnds,
+		m.NetworkFrames,
 		m.NetworkFree,
 		m.NetworkIds,
 		m.NetworkListeners,
@@ -523,6 +705,10 @@ func (m *NetworkMaps) Close() error {
 		m.NetworkSpare,
 		m.NetworkThreadIds,
 		m.NetworkThreads,
+		m.NetworkTlsConnections,
+		m.NetworkTlsGoroutines,
+		m.NetworkTlsThreadIds,
+		m.NetworkTlsThreads,
 		m.ProcessEvents,
 		m.ProcessLosses,
 		m.Scope,
@@ -533,72 +719,92 @@ func (m *NetworkMaps) Close() error {
 //
 // It can be passed to LoadNetworkObjects or ebpf.CollectionSpec.LoadAndAssign.
 type NetworkVariables struct {
-	CaptureBytes           *ebpf.Variable `ebpf:"capture_bytes"`
-	CaptureProtocols       *ebpf.Variable `ebpf:"capture_protocols"`
-	CaptureWake            *ebpf.Variable `ebpf:"capture_wake"`
-	CaptureWoken           *ebpf.Variable `ebpf:"capture_woken"`
-	ClockSkew              *ebpf.Variable `ebpf:"clock_skew"`
-	CountingRound          *ebpf.Variable `ebpf:"counting_round"`
-	DatagramsUntold        *ebpf.Variable `ebpf:"datagrams_untold"`
-	Epoch                  *ebpf.Variable `ebpf:"epoch"`
-	MaxSockets             *ebpf.Variable `ebpf:"max_sockets"`
-	ShardMask              *ebpf.Variable `ebpf:"shard_mask"`
-	Shards                 *ebpf.Variable `ebpf:"shards"`
-	SocketStorage          *ebpf.Variable `ebpf:"socket_storage"`
-	SocketsKnown           *ebpf.Variable `ebpf:"sockets_known"`
-	SocketsSeen            *ebpf.Variable `ebpf:"sockets_seen"`
-	SocketsUndecided       *ebpf.Variable `ebpf:"sockets_undecided"`
-	TaskStorage            *ebpf.Variable `ebpf:"task_storage"`
-	UnusedNetworkCountKey  *ebpf.Variable `ebpf:"unused_network_count_key"`
-	UnusedNetworkCountKind *ebpf.Variable `ebpf:"unused_network_count_kind"`
-	UnusedNetworkDrop      *ebpf.Variable `ebpf:"unused_network_drop"`
-	UnusedNetworkHistogram *ebpf.Variable `ebpf:"unused_network_histogram"`
-	UnusedNetworkListener  *ebpf.Variable `ebpf:"unused_network_listener"`
-	UnusedNetworkLoss      *ebpf.Variable `ebpf:"unused_network_loss"`
-	UnusedNetworkOperation *ebpf.Variable `ebpf:"unused_network_operation"`
-	UnusedNetworkPiece     *ebpf.Variable `ebpf:"unused_network_piece"`
-	UnusedNetworkPieceKind *ebpf.Variable `ebpf:"unused_network_piece_kind"`
-	UnusedNetworkProtocol  *ebpf.Variable `ebpf:"unused_network_protocol"`
-	UnusedNetworkRecord    *ebpf.Variable `ebpf:"unused_network_record"`
-	UnusedNetworkRole      *ebpf.Variable `ebpf:"unused_network_role"`
-	UnusedNetworkSeries    *ebpf.Variable `ebpf:"unused_network_series"`
-	UnusedNetworkSocket    *ebpf.Variable `ebpf:"unused_network_socket"`
-	UnusedNetworkTransport *ebpf.Variable `ebpf:"unused_network_transport"`
-	UnusedNetworkWait      *ebpf.Variable `ebpf:"unused_network_wait"`
+	CaptureBytes             *ebpf.Variable `ebpf:"capture_bytes"`
+	CaptureLimit             *ebpf.Variable `ebpf:"capture_limit"`
+	CaptureProtocols         *ebpf.Variable `ebpf:"capture_protocols"`
+	CaptureWake              *ebpf.Variable `ebpf:"capture_wake"`
+	CaptureWoken             *ebpf.Variable `ebpf:"capture_woken"`
+	ClockSkew                *ebpf.Variable `ebpf:"clock_skew"`
+	CountingRound            *ebpf.Variable `ebpf:"counting_round"`
+	DatagramsUntold          *ebpf.Variable `ebpf:"datagrams_untold"`
+	Epoch                    *ebpf.Variable `ebpf:"epoch"`
+	MaxSockets               *ebpf.Variable `ebpf:"max_sockets"`
+	NetworkTlsGo             *ebpf.Variable `ebpf:"network_tls_go"`
+	ShardMask                *ebpf.Variable `ebpf:"shard_mask"`
+	Shards                   *ebpf.Variable `ebpf:"shards"`
+	SocketStorage            *ebpf.Variable `ebpf:"socket_storage"`
+	SocketsKnown             *ebpf.Variable `ebpf:"sockets_known"`
+	SocketsSeen              *ebpf.Variable `ebpf:"sockets_seen"`
+	SocketsUndecided         *ebpf.Variable `ebpf:"sockets_undecided"`
+	TaskStorage              *ebpf.Variable `ebpf:"task_storage"`
+	UnusedNetworkCountKey    *ebpf.Variable `ebpf:"unused_network_count_key"`
+	UnusedNetworkCountKind   *ebpf.Variable `ebpf:"unused_network_count_kind"`
+	UnusedNetworkDrop        *ebpf.Variable `ebpf:"unused_network_drop"`
+	UnusedNetworkHistogram   *ebpf.Variable `ebpf:"unused_network_histogram"`
+	UnusedNetworkListener    *ebpf.Variable `ebpf:"unused_network_listener"`
+	UnusedNetworkLoss        *ebpf.Variable `ebpf:"unused_network_loss"`
+	UnusedNetworkOperation   *ebpf.Variable `ebpf:"unused_network_operation"`
+	UnusedNetworkPiece       *ebpf.Variable `ebpf:"unused_network_piece"`
+	UnusedNetworkPieceKind   *ebpf.Variable `ebpf:"unused_network_piece_kind"`
+	UnusedNetworkPieceLoss   *ebpf.Variable `ebpf:"unused_network_piece_loss"`
+	UnusedNetworkProtocol    *ebpf.Variable `ebpf:"unused_network_protocol"`
+	UnusedNetworkRecord      *ebpf.Variable `ebpf:"unused_network_record"`
+	UnusedNetworkRole        *ebpf.Variable `ebpf:"unused_network_role"`
+	UnusedNetworkSeries      *ebpf.Variable `ebpf:"unused_network_series"`
+	UnusedNetworkSocket      *ebpf.Variable `ebpf:"unused_network_socket"`
+	UnusedNetworkTlsFunction *ebpf.Variable `ebpf:"unused_network_tls_function"`
+	UnusedNetworkTransport   *ebpf.Variable `ebpf:"unused_network_transport"`
+	UnusedNetworkWait        *ebpf.Variable `ebpf:"unused_network_wait"`
+	UnusedNetworkWalk        *ebpf.Variable `ebpf:"unused_network_walk"`
+	Walk                     *ebpf.Variable `ebpf:"walk"`
 }
 
 // NetworkPrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to LoadNetworkObjects or ebpf.CollectionSpec.LoadAndAssign.
 type NetworkPrograms struct {
-	AcceptEnds          *ebpf.Program `ebpf:"accept_ends"`
-	AdoptSocket         *ebpf.Program `ebpf:"adopt_socket"`
-	CallBegins          *ebpf.Program `ebpf:"call_begins"`
-	CloseBegins         *ebpf.Program `ebpf:"close_begins"`
-	CloseEnds           *ebpf.Program `ebpf:"close_ends"`
-	ConnectEnds         *ebpf.Program `ebpf:"connect_ends"`
-	CountFile           *ebpf.Program `ebpf:"count_file"`
-	CountSocket         *ebpf.Program `ebpf:"count_socket"`
-	Dropped             *ebpf.Program `ebpf:"dropped"`
-	DroppedOfSocket     *ebpf.Program `ebpf:"dropped_of_socket"`
-	DroppedSomehow      *ebpf.Program `ebpf:"dropped_somehow"`
-	FunctionBegins      *ebpf.Program `ebpf:"function_begins"`
-	FunctionReceived    *ebpf.Program `ebpf:"function_received"`
-	FunctionSent        *ebpf.Program `ebpf:"function_sent"`
-	FunctionSentPage    *ebpf.Program `ebpf:"function_sent_page"`
-	FunctionSpliced     *ebpf.Program `ebpf:"function_spliced"`
-	MessageBegins       *ebpf.Program `ebpf:"message_begins"`
-	OpenBegins          *ebpf.Program `ebpf:"open_begins"`
-	ReceiveEnds         *ebpf.Program `ebpf:"receive_ends"`
-	Received            *ebpf.Program `ebpf:"received"`
-	ResetReceived       *ebpf.Program `ebpf:"reset_received"`
-	ResetSent           *ebpf.Program `ebpf:"reset_sent"`
-	RetransmitTried     *ebpf.Program `ebpf:"retransmit_tried"`
-	Retransmitted       *ebpf.Program `ebpf:"retransmitted"`
-	RetransmittedSynack *ebpf.Program `ebpf:"retransmitted_synack"`
-	Sent                *ebpf.Program `ebpf:"sent"`
-	SpliceEnds          *ebpf.Program `ebpf:"splice_ends"`
-	StateChanges        *ebpf.Program `ebpf:"state_changes"`
+	AcceptEnds           *ebpf.Program `ebpf:"accept_ends"`
+	AdoptSocket          *ebpf.Program `ebpf:"adopt_socket"`
+	CallBegins           *ebpf.Program `ebpf:"call_begins"`
+	CloseBegins          *ebpf.Program `ebpf:"close_begins"`
+	CloseEnds            *ebpf.Program `ebpf:"close_ends"`
+	ConnectEnds          *ebpf.Program `ebpf:"connect_ends"`
+	CountFile            *ebpf.Program `ebpf:"count_file"`
+	CountSocket          *ebpf.Program `ebpf:"count_socket"`
+	DatagramReceived     *ebpf.Program `ebpf:"datagram_received"`
+	Dropped              *ebpf.Program `ebpf:"dropped"`
+	DroppedOfSocket      *ebpf.Program `ebpf:"dropped_of_socket"`
+	DroppedSomehow       *ebpf.Program `ebpf:"dropped_somehow"`
+	FunctionBegins       *ebpf.Program `ebpf:"function_begins"`
+	FunctionReceived     *ebpf.Program `ebpf:"function_received"`
+	FunctionSent         *ebpf.Program `ebpf:"function_sent"`
+	FunctionSentPage     *ebpf.Program `ebpf:"function_sent_page"`
+	FunctionSpliced      *ebpf.Program `ebpf:"function_spliced"`
+	MessageBegins        *ebpf.Program `ebpf:"message_begins"`
+	OpenBegins           *ebpf.Program `ebpf:"open_begins"`
+	ReceiveEnds          *ebpf.Program `ebpf:"receive_ends"`
+	Received             *ebpf.Program `ebpf:"received"`
+	ResetReceived        *ebpf.Program `ebpf:"reset_received"`
+	ResetSent            *ebpf.Program `ebpf:"reset_sent"`
+	RetransmitTried      *ebpf.Program `ebpf:"retransmit_tried"`
+	Retransmitted        *ebpf.Program `ebpf:"retransmitted"`
+	RetransmittedSynack  *ebpf.Program `ebpf:"retransmitted_synack"`
+	Sent                 *ebpf.Program `ebpf:"sent"`
+	SpliceEnds           *ebpf.Program `ebpf:"splice_ends"`
+	StateChanges         *ebpf.Program `ebpf:"state_changes"`
+	TlsBegins            *ebpf.Program `ebpf:"tls_begins"`
+	TlsCountedBegins     *ebpf.Program `ebpf:"tls_counted_begins"`
+	TlsFreed             *ebpf.Program `ebpf:"tls_freed"`
+	TlsGoBegins          *ebpf.Program `ebpf:"tls_go_begins"`
+	TlsGoHandshakeBegins *ebpf.Program `ebpf:"tls_go_handshake_begins"`
+	TlsGoHandshakeEnds   *ebpf.Program `ebpf:"tls_go_handshake_ends"`
+	TlsGoReadEnds        *ebpf.Program `ebpf:"tls_go_read_ends"`
+	TlsGoWriteEnds       *ebpf.Program `ebpf:"tls_go_write_ends"`
+	TlsHandshakeBegins   *ebpf.Program `ebpf:"tls_handshake_begins"`
+	TlsMethods           *ebpf.Program `ebpf:"tls_methods"`
+	TlsReadEnds          *ebpf.Program `ebpf:"tls_read_ends"`
+	TlsSession           *ebpf.Program `ebpf:"tls_session"`
+	TlsWriteEnds         *ebpf.Program `ebpf:"tls_write_ends"`
 }
 
 func (p *NetworkPrograms) Close() error {
@@ -611,6 +817,7 @@ func (p *NetworkPrograms) Close() error {
 		p.ConnectEnds,
 		p.CountFile,
 		p.CountSocket,
+		p.DatagramReceived,
 		p.Dropped,
 		p.DroppedOfSocket,
 		p.DroppedSomehow,
@@ -631,6 +838,19 @@ func (p *NetworkPrograms) Close() error {
 		p.Sent,
 		p.SpliceEnds,
 		p.StateChanges,
+		p.TlsBegins,
+		p.TlsCountedBegins,
+		p.TlsFreed,
+		p.TlsGoBegins,
+		p.TlsGoHandshakeBegins,
+		p.TlsGoHandshakeEnds,
+		p.TlsGoReadEnds,
+		p.TlsGoWriteEnds,
+		p.TlsHandshakeBegins,
+		p.TlsMethods,
+		p.TlsReadEnds,
+		p.TlsSession,
+		p.TlsWriteEnds,
 	)
 }
 

@@ -7,6 +7,7 @@
 #ifndef EBPFRECEIVER_BLOCK_REASON_H
 #define EBPFRECEIVER_BLOCK_REASON_H
 
+#include "entry_registers.h"
 #include "user_stack.h"
 
 /* The tag of an entry: why the thread waited. */
@@ -149,17 +150,12 @@ struct block_call {
 /*
  * Reads the system call from the registers that the thread saved on its way into
  * the kernel; false where it runs 32-bit code, whose numbers are others, or where
- * they cannot be found. Before 5.15 they are looked for where the kernel puts them,
- * at the end of its stack (task_pt_regs).
+ * they cannot be found.
  */
 static __always_inline bool block_call_of(struct task_struct *task, struct block_call *call)
 {
-	struct pt_regs *saved;
+	struct pt_regs *saved = entry_registers(task);
 
-	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
-		saved = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
-	else
-		saved = BPF_CORE_READ(task, stack) + KERNEL_STACK_BYTES - bpf_core_type_size(struct pt_regs);
 	if (!saved)
 		return false;
 #if defined(__TARGET_ARCH_x86)

@@ -62,7 +62,8 @@ enum network_loss {
 	NETWORK_LOST_PEERS = 4,   /* datagrams whose peer could not be read: counted without one */
 	NETWORK_LOST_LISTENERS = 5, /* listening sockets that found no place: their connections may count as clients' */
 	NETWORK_LOST_PIECES = 6, /* of connections whose requests are told: the ring buffer was full */
-	NETWORK_LOSS_REASONS = 7,
+	NETWORK_LOST_TLS = 7, /* calls of TLS libraries whose connection, or what they moved, is not known */
+	NETWORK_LOSS_REASONS = 8,
 };
 
 /* What a connection was found to carry. */
@@ -70,12 +71,22 @@ enum network_protocol {
 	NETWORK_UNKNOWN = 0,
 	NETWORK_HTTP1 = 1,
 	NETWORK_DNS = 2,
+	NETWORK_HTTP2 = 3,
+	NETWORK_TLS_OPEN = 64, /* beside NETWORK_TLS: by a thread that calls a TLS library which is attached to */
+	NETWORK_TLS = 128, /* by itself: what is within is not told; beside another one: that is within TLS */
 };
 
 enum network_piece_kind {
 	NETWORK_PIECE_READ = 0,
 	NETWORK_PIECE_WRITE = 1,
 	NETWORK_PIECE_CLOSED = 2, /* the connection is over; no transfer */
+};
+
+/* What is known of pieces before one that were lost. */
+enum network_piece_loss {
+	NETWORK_PIECE_NONE_LOST = 0,
+	NETWORK_PIECE_LOST = 1,    /* positions tell how many bytes, where there are any */
+	NETWORK_PIECE_UNKNOWN = 2, /* perhaps some were, and nothing tells how many bytes */
 };
 
 /* Head of a record of the ring buffer network_pieces: a transfer; its first bytes follow. */
@@ -90,7 +101,7 @@ struct network_piece {
 	u8 kind;        /* enum network_piece_kind */
 	u8 protocol;    /* enum network_protocol */
 	u8 role;        /* enum network_role */
-	u8 lost;        /* 1: pieces before this one were lost */
+	u8 lost;        /* enum network_piece_loss */
 	u32 position;   /* of TCP: the sequence number behind the piece */
 };
 
@@ -162,7 +173,8 @@ struct network_series {
 	struct network_tuple samples[NETWORK_SAMPLES]; /* connections of it; their netns is always set */
 	u32 newest;     /* of the samples: the last that was written */
 	u32 open[NETWORK_STATES]; /* sockets by state; counted anew for each report */
-	u32 unused[10]; /* up to a whole cache line */
+	u32 tls;        /* 1: of its connections one at least carried TLS */
+	u32 unused[9]; /* up to a whole cache line */
 };
 
 struct network_histogram {
@@ -191,7 +203,7 @@ struct network_count_key {
 };
 
 /*
- * What is remembered of a socket: so little that the kernel takes 96 bytes for it,
+ * What is remembered of a socket: so little that the kernel takes 128 bytes for it,
  * beside 192 for each socket that something is remembered of. Whose it is its series
  * tells.
  */
@@ -205,9 +217,10 @@ struct network_socket {
 	u32 round;     /* in which it was counted last, where sockets are found by their files */
 	u32 stream;    /* by chance: tells the socket from a later one at its address */
 	u8 protocol;   /* enum network_protocol */
-	u8 lost;       /* 1: a piece was lost since the last one that was told */
+	u8 lost;       /* enum network_piece_loss, since the last piece that was told */
 	u8 tiny;       /* a bit for each direction whose last piece was too short to tell what it begins */
 	u8 closed;     /* 1: it is none of sockets_known any more */
+	u32 left[2];   /* by direction: bytes that may leave the kernel of the message under way */
 };
 
 /* Where a transfer has its bytes: count pieces of memory in a list, or where count is 0 one at base. */

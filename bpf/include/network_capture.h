@@ -4,173 +4,24 @@
  * those that are known the beginning of each transfer for user space to parse. A
  * transfer that begins a message, or follows one of a few bytes, leaves the kernel up
  * to capture_bytes, one that goes on with a message up to CAPTURE_NEXT: its length is
- * what counts then.
+ * what counts then. HTTP/2 has a way of its own.
  */
 #ifndef EBPFRECEIVER_NETWORK_CAPTURE_H
 #define EBPFRECEIVER_NETWORK_CAPTURE_H
 
-#include "network_call.h"
+#include "network_body.h"
+#include "network_http2.h"
+#include "network_tls.h"
 
-/* The most that is taken of one transfer, and one more: a power of two tells the verifier. */
-#define CAPTURE_MOST 4096
-/* Of one that begins no message. */
-#define CAPTURE_NEXT 512
 /* What a protocol is known by. */
 #define CAPTURE_FIRST 16
-/* Pieces of memory that one call may name and that are looked at. */
-#define CAPTURE_VECTORS 32
 
 /* include/linux/net.h */
 #define SOCK_STREAM 1
 #define SOCK_DGRAM 2
 
-/* How much is taken of a transfer, less than CAPTURE_MOST; 0: requests are not looked at. */
-volatile const u32 capture_bytes;
-
 /* The protocols that are looked for: a bit for each of enum network_protocol. */
 volatile const u32 capture_protocols;
-
-/* User space is woken when so many bytes wait; it looks on its own now and then. */
-volatile const u32 capture_wake = ~0U;
-
-/* 1 while it was woken and has not read all yet: it clears this when nothing is left, before it sleeps. */
-u32 capture_woken;
-
-struct capture_scratch {
-	struct network_piece piece;
-	u8 data[2 * CAPTURE_MOST];
-};
-
-/*
- * One for each program that may use it: from 6.19 on another one may run while this
- * one is preempted, but not the same on the same CPU. See capture_slot().
- */
-#define CAPTURE_SLOTS 6
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, CAPTURE_SLOTS);
-	__type(key, u32);
-	__type(value, struct capture_scratch);
-} network_scratch SEC(".maps");
-
-/* struct iovec */
-struct capture_vector {
-	u64 base;
-	u64 length;
-};
-
-/* What a transfer was; its call and where the bytes are the thread knows. */
-struct capture_transfer {
-	struct sock *sk;
-	struct network_socket *socket;
-	const struct network_thread *thread;
-	u64 ended;
-	u32 length;
-	u32 kind;
-};
-
-/* user_msghdr.msg_iov and msg_iovlen */
-#define MSG_IOV_OFFSET 16
-#define MSG_IOVLEN_OFFSET 24
-
-/* What a function of the kernel was given, whose message names the memory. */
-static __always_inline void capture_source_of_message(struct network_source *from, struct msghdr *message)
-{
-	struct iov_iter *iter = &message->msg_iter;
-	u64 kind;
-
-	from->base = 0;
-	from->count = 0;
-	from->kernel = 1;
-	if (!bpf_core_field_exists(iter->iter_type)) {
-		/* ITER_IOVEC is a bit of its own, and the direction another (include/linux/uio.h of 5.10). */
-		if (!(BPF_CORE_READ(iter, type) & 4))
-			return;
-	} else {
-		kind = BPF_CORE_READ(iter, iter_type);
-		if (bpf_core_enum_value_exists(enum iter_type, ITER_UBUF) && kind == bpf_core_enum_value(enum iter_type, ITER_UBUF)) {
-			from->base = (u64)BPF_CORE_READ(iter, ubuf) + BPF_CORE_READ(iter, iov_offset);
-			return;
-		}
-		if (kind != bpf_core_enum_value(enum iter_type, ITER_IOVEC))
-			return;
-	}
-	if (BPF_CORE_READ(iter, iov_offset))
-		return; /* of io_uring, when it goes on with a buffer */
-	if (bpf_core_field_exists(iter->__iov))
-		from->base = (u64)BPF_CORE_READ(iter, __iov);
-	else
-		from->base = (u64)BPF_CORE_READ(iter, iov);
-	from->count = BPF_CORE_READ(iter, nr_segs);
-}
-
-/* What the n-th message of a call was given; nothing where it has no memory of its own. */
-static __always_inline void capture_source_of(struct network_source *from, struct pt_regs *saved, u32 call, u32 n)
-{
-	u64 at = network_argument_1(saved), count = 0;
-
-	*from = (struct network_source){};
-	switch (call) {
-	case CALL_READ:
-	case CALL_WRITE:
-	case CALL_SENDTO:
-	case CALL_RECVFROM:
-		from->base = at;
-		return;
-	case CALL_READV:
-	case CALL_WRITEV:
-		from->base = at;
-		from->count = network_argument_2(saved);
-		return;
-	case CALL_SENDMMSG:
-	case CALL_RECVMMSG:
-		at += (u64)n * MMSG_BYTES;
-		break;
-	case CALL_SENDMSG:
-	case CALL_RECVMSG:
-		break;
-	default:
-		return;
-	}
-	bpf_probe_read_user(&from->base, sizeof(from->base), (void *)(at + MSG_IOV_OFFSET));
-	bpf_probe_read_user(&count, sizeof(count), (void *)(at + MSG_IOVLEN_OFFSET));
-	from->count = count;
-}
-
-/* Takes up to want bytes, less than CAPTURE_MOST; returns how many could be read. */
-static __noinline u32 capture_take(struct capture_scratch *scratch, const struct network_source *from, u32 want)
-{
-	struct capture_vector vector = {};
-	u32 have = 0, n, i;
-	long err;
-
-	if (!from->base)
-		return 0;
-	if (!from->count) {
-		want &= CAPTURE_MOST - 1;
-		return bpf_probe_read_user(scratch->data, want, (void *)from->base) ? 0 : want;
-	}
-	for (i = 0; i < CAPTURE_VECTORS; i++) {
-		if (i >= from->count || have >= want)
-			break;
-		if (from->kernel)
-			err = bpf_probe_read_kernel(&vector, sizeof(vector), (void *)(from->base + i * sizeof(vector)));
-		else
-			err = bpf_probe_read_user(&vector, sizeof(vector), (void *)(from->base + i * sizeof(vector)));
-		if (err)
-			break;
-		n = want - have;
-		if (n > vector.length)
-			n = vector.length;
-		n &= CAPTURE_MOST - 1;
-		have &= CAPTURE_MOST - 1;
-		if (bpf_probe_read_user(scratch->data + have, n, (void *)vector.base))
-			break;
-		have += n;
-	}
-	return have;
-}
 
 #define WORD(a, b, c, d) ((u32)(a) | (u32)(b) << 8 | (u32)(c) << 16 | (u32)(d) << 24)
 
@@ -241,10 +92,13 @@ static __always_inline bool capture_is_dns_over_tcp(const u8 *data)
 }
 
 /* What begins with a transfer, of which taken bytes are known; all that are looked at can be read. */
-static __always_inline u32 capture_protocol_of(const u8 *data, u32 taken, bool stream)
+static __always_inline u32 capture_protocol_of(const u8 *data, u32 taken, u32 length, bool stream)
 {
 	if (stream && capture_protocols & (1 << NETWORK_HTTP1) && taken >= 8 && capture_is_http1(data))
 		return NETWORK_HTTP1;
+	if (stream && capture_protocols & (1 << NETWORK_HTTP2) && taken >= FRAME_HEAD &&
+	    (capture_is_preface(data) || capture_is_http2_headers(data, length)))
+		return NETWORK_HTTP2;
 	if (!(capture_protocols & (1 << NETWORK_DNS)) || taken < CAPTURE_FIRST)
 		return NETWORK_UNKNOWN;
 	if (stream ? capture_is_dns_over_tcp(data) : capture_is_dns(data))
@@ -278,85 +132,131 @@ static __always_inline u32 capture_position(struct sock *sk, u32 kind)
 	return kind == NETWORK_PIECE_READ ? capture_read_until(tcp) : BPF_CORE_READ(tcp, write_seq);
 }
 
-/* Programs differ by direction and, where they are at functions, by family. */
-static __always_inline u32 capture_slot(const struct sock *sk, u32 kind)
+/* A record of TLS begins (RFC 8446, 5.1). */
+static __always_inline bool capture_is_tls(const u8 *data)
 {
-	switch (BPF_CORE_READ(sk, __sk_common.skc_family)) {
-	case AF_INET:
-		return kind & 1;
-	case AF_INET6:
-		return 2 + (kind & 1);
-	}
-	return 4 + (kind & 1);
+	u32 length = (u32)data[3] << 8 | data[4];
+
+	return data[0] >= 20 && data[0] <= 23 && data[1] == 3 && data[2] <= 4 && length && length <= (1 << 14) + 2048;
 }
 
-/* Tells user space of a piece, size bytes with its head. */
-static __always_inline void capture_tell(struct network_piece *piece, u32 size, struct sock *sk, struct network_socket *socket)
+/* A transfer is a ClientHello and nothing else (RFC 8446, 4): what is asked for by CONNECT begins with it. */
+static __always_inline bool capture_is_hello(const u8 *data, u32 length)
 {
-	u64 flags = BPF_RB_NO_WAKEUP;
+	u32 hello = (u32)data[6] << 16 | (u32)data[7] << 8 | data[8];
 
-	if (!capture_woken && bpf_ringbuf_query(&network_pieces, BPF_RB_AVAIL_DATA) >= capture_wake) {
-		capture_woken = 1;
-		flags = BPF_RB_FORCE_WAKEUP;
-	}
-	piece->sock = (u64)sk;
-	piece->stream = socket->stream;
-	piece->series = socket->series;
-	piece->generation = socket->generation;
-	piece->protocol = socket->protocol;
-	piece->role = socket->role;
-	piece->lost = socket->lost;
-	piece->position = capture_position(sk, piece->kind);
-	if (bpf_ringbuf_output(&network_pieces, piece, size, flags)) {
-		socket->lost = 1;
-		network_lost(NETWORK_LOST_PIECES);
-		if (flags == BPF_RB_FORCE_WAKEUP)
-			capture_woken = 0; /* nobody was */
-	} else {
-		socket->lost = 0;
-	}
+	return capture_is_tls(data) && data[0] == 22 && data[5] == 1 && hello + 9 == length;
 }
 
-static __noinline int capture(struct capture_transfer *transfer)
+/* Finds out what a connection carries, as far as it can be told by the first bytes of a transfer, which begin protocol. */
+static __always_inline void capture_classify(struct network_socket *socket, const struct capture_transfer *transfer, const u8 *data, u32 taken, u32 protocol,
+					     bool stream)
 {
-	const struct network_thread *thread = transfer->thread;
-	struct network_socket *socket = transfer->socket;
-	struct capture_scratch *scratch;
-	struct sock *sk = transfer->sk;
-	u32 slot = capture_slot(sk, transfer->kind), want, taken, protocol;
-	bool begins;
+	struct network_series *series;
 
-	scratch = bpf_map_lookup_elem(&network_scratch, &slot);
-	if (!scratch)
-		return 0;
-	want = socket->protocol ? CAPTURE_NEXT : CAPTURE_FIRST;
-	if (want > transfer->length)
-		want = transfer->length;
-	taken = capture_take(scratch, &thread->source, want);
-	protocol = capture_protocol_of(scratch->data, taken, BPF_CORE_READ(sk, sk_type) == SOCK_STREAM);
-	begins = protocol && (!socket->protocol || socket->protocol == protocol);
-	if (begins && !socket->protocol) {
+	if (protocol == NETWORK_HTTP2 && socket->protocol == NETWORK_HTTP1 && capture_is_preface(data)) {
+		socket->protocol = protocol; /* as was agreed on by an upgrade: the connection goes on */
+		return;
+	}
+	if (protocol) {
+		if (socket->protocol)
+			return;
 		socket->protocol = protocol;
-		socket->stream = bpf_get_prandom_u32();
+	} else if (stream && !transfer->tls && taken >= 5 && (socket->protocol ? capture_is_hello(data, transfer->length) : capture_is_tls(data))) {
+		socket->protocol = NETWORK_TLS;
+		series = network_remembered(socket);
+		if (series)
+			series->tls = 1;
+	} else {
+		return;
 	}
-	if (!socket->protocol)
+	if (!transfer->tls)
+		socket->stream = bpf_get_prandom_u32();
+}
+
+static __always_inline int capture_into(struct capture_scratch *scratch, struct capture_transfer *transfer, u32 slot)
+{
+	struct network_socket *socket = transfer->socket;
+	struct sock *sk = transfer->sk;
+	/* A socket whose plaintext this is may be gone: it is not asked. */
+	bool stream = transfer->tls || BPF_CORE_READ(sk, sk_type) == SOCK_STREAM;
+	u32 want, taken = 0, protocol;
+	bool begins = false;
+
+	if (socket->protocol != NETWORK_HTTP2) {
+		want = socket->protocol ? CAPTURE_NEXT : CAPTURE_FIRST;
+		if (want > transfer->length)
+			want = transfer->length;
+		*(u64 *)scratch->data = 0;
+		scratch->data[8] = 0;
+		taken = capture_take(scratch, transfer->from, want);
+		protocol = capture_protocol_of(scratch->data, taken, transfer->length, stream);
+		begins = protocol && (!socket->protocol || socket->protocol == protocol);
+		capture_classify(socket, transfer, scratch->data, taken, protocol, stream);
+		if (!socket->protocol || socket->protocol & NETWORK_TLS)
+			return 0;
+	}
+	if (socket->protocol == NETWORK_HTTP2) {
+		capture_put(scratch, transfer);
+		capture_frames(slot);
+		capture_put_back(scratch, socket);
 		return 0;
-	want = capture_bytes;
-	if (want > transfer->length)
-		want = transfer->length;
+	}
 	/* Go's server reads the first byte of a request by itself, to see whether the client has gone. */
-	if ((begins || socket->tiny & (1 << transfer->kind)) && taken < want)
-		taken = capture_take(scratch, &thread->source, want);
+	begins = begins || socket->tiny & (1 << transfer->kind);
 	if (transfer->length < CAPTURE_FIRST)
 		socket->tiny |= 1 << transfer->kind;
 	else
 		socket->tiny &= ~(1 << transfer->kind);
-	scratch->piece.began = thread->since;
-	scratch->piece.ended = transfer->ended;
-	scratch->piece.length = transfer->length;
-	scratch->piece.kind = transfer->kind;
-	taken &= CAPTURE_MOST - 1;
-	capture_tell(&scratch->piece, sizeof(scratch->piece) + taken, sk, socket);
+	want = capture_limit ? capture_body_left(transfer, begins) : 0;
+	if (want > taken) {
+		capture_put(scratch, transfer);
+		scratch->kept.want = want;
+		capture_body(scratch, slot);
+		capture_put_back(scratch, socket);
+		return 0;
+	}
+	want = capture_bytes;
+	if (want > transfer->length)
+		want = transfer->length;
+	if (begins && taken < want)
+		taken = capture_take(scratch, transfer->from, want);
+	return capture_tell_window(scratch, transfer, 0, taken, transfer->length);
+}
+
+static __noinline int capture(struct capture_transfer *transfer)
+{
+	u32 slot = capture_slot(transfer->sk, transfer->kind);
+	struct capture_scratch *scratch = bpf_map_lookup_elem(&network_scratch, &slot);
+
+	if (!scratch)
+		return 0;
+	transfer->position = capture_position(transfer->sk, transfer->kind);
+	return capture_into(scratch, transfer, slot);
+}
+
+/* The same of what a TLS library has encrypted or decrypted. */
+static __noinline int capture_plain(struct capture_transfer *transfer)
+{
+	struct capture_scratch *scratch;
+	u32 i;
+
+	for (i = 0; i < CAPTURE_PLAIN_SLOTS; i++) {
+		u32 slot = CAPTURE_SLOTS + i;
+
+		scratch = bpf_map_lookup_elem(&network_scratch, &slot);
+		if (!scratch)
+			return 0;
+		__sync_fetch_and_add(&scratch->users, 1);
+		if (*(volatile u64 *)&scratch->users == 1) {
+			capture_into(scratch, transfer, slot);
+			__sync_fetch_and_add(&scratch->users, -1);
+			return 0;
+		}
+		__sync_fetch_and_add(&scratch->users, -1);
+	}
+	transfer->socket->lost |= NETWORK_PIECE_LOST;
+	network_lost(NETWORK_LOST_PIECES);
 	return 0;
 }
 
@@ -378,9 +278,13 @@ static __always_inline void capture_transfer(struct network_record *record, stru
 		return;
 	if (!transfer->socket)
 		transfer->socket = network_socket_of(sk); /* it was met just now */
+	if (!transfer->socket)
+		return;
 	transfer->length = result;
-	if (transfer->socket && (transfer->thread->source.base || transfer->socket->protocol))
+	if (!(transfer->socket->protocol & NETWORK_TLS) && (transfer->from->base || transfer->socket->protocol))
 		capture(transfer);
+	if (transfer->socket->protocol & NETWORK_TLS)
+		network_tls_moved(sk, transfer->socket, transfer->kind);
 }
 
 /* The connection is over: nothing more comes. */
@@ -391,6 +295,8 @@ static __noinline int capture_ends(struct sock *sk, struct network_socket *socke
 	piece.began = bpf_ktime_get_ns();
 	piece.ended = piece.began;
 	capture_tell(&piece, sizeof(piece), sk, socket);
+	if (socket->protocol == NETWORK_HTTP2)
+		capture_forget_frames(sk, socket);
 	socket->protocol = NETWORK_UNKNOWN;
 	return 0;
 }

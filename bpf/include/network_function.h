@@ -43,7 +43,8 @@ static __always_inline int moved(struct socket *socket, struct msghdr *message, 
 	thread = network_thread_of(task);
 	if (!thread || !thread->since)
 		return 0;
-	transfer.thread = thread;
+	transfer.from = &thread->source;
+	transfer.began = thread->since;
 	transfer.ended = bpf_ktime_get_ns();
 	network_time(record, task, thread, transfer.ended, operation);
 	capture_transfer(record, &transfer, result, flags);

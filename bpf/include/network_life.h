@@ -5,7 +5,7 @@
 #ifndef EBPFRECEIVER_NETWORK_LIFE_H
 #define EBPFRECEIVER_NETWORK_LIFE_H
 
-#include "network_transfer.h"
+#include "network_call.h"
 
 /* Functions of their own, for their stacks: the handshake begins, in the thread that connects. */
 static __noinline int connecting(struct sock *sk)
@@ -115,6 +115,26 @@ static __noinline int arrived(struct sock *sk)
 	return 0;
 }
 
+/*
+ * A connection ends in the close() of the running thread: that is counted where its
+ * transfers are, of which the call itself cannot ask the socket. Its peer may have been
+ * found out since, or another process have used the other end. Before 6.6 it ends when
+ * the call has returned, and has been counted.
+ */
+static __noinline int closing(const struct sock *sk, const struct network_socket *socket)
+{
+	struct task_struct *task = network_task();
+	struct network_thread *thread = network_calling(task);
+	struct network_series *series;
+
+	if (!thread || thread->call != CALL_CLOSE || thread->sock != (u64)sk)
+		return 0;
+	series = network_remembered(socket);
+	if (series && network_is_owner(task, series))
+		thread->series = socket->series;
+	return 0;
+}
+
 /* A connection is over: another socket may be remembered in place of its. */
 static __always_inline void closed(struct network_socket *socket)
 {
@@ -133,6 +153,8 @@ static __noinline int listening(struct sock *sk)
 	network_listens(&tuple, &who); /* in scope or not: it says whose side the others are on */
 	if (!network_is_outside(network_task()))
 		network_bind(sk, NETWORK_SERVER);
+	if (!network_socket_of(sk))
+		network_mark(sk); /* or a walk over all files counts it once more */
 	return 0;
 }
 

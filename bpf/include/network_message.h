@@ -67,7 +67,8 @@ static __always_inline int transferred(struct sock *sk, s64 result, u32 operatio
 		return 0;
 	if (capture_bytes)
 		capture_source_of(&thread->source, saved, thread->call, thread->messages);
-	transfer.thread = thread;
+	transfer.from = &thread->source;
+	transfer.began = thread->since;
 	transfer.ended = bpf_ktime_get_ns();
 	network_time(record, task, thread, transfer.ended, operation);
 	capture_transfer(record, &transfer, result, flags);

@@ -173,7 +173,9 @@ static __always_inline void network_sample(u32 id, const struct network_tuple *t
 	struct network_series *series = bpf_map_lookup_elem(&network_places, &id);
 	u32 at = series ? series->newest : NETWORK_SAMPLES;
 
-	if (at >= NETWORK_SAMPLES || series->samples[at].local_port == tuple->local_port)
+	if (at >= NETWORK_SAMPLES)
+		return;
+	if (series->samples[at].local_port == tuple->local_port && series->samples[at].remote_port == tuple->remote_port)
 		return;
 	if (series->samples[at].local_port)
 		at = at + 1 < NETWORK_SAMPLES ? at + 1 : 0;
@@ -189,7 +191,7 @@ static __noinline u32 network_connection(const struct network_process *who, cons
 {
 	struct network_tuple end = {};
 	struct network_key key = {};
-	u32 id;
+	u32 id, peer;
 
 	network_name(&key, who, tuple, role);
 	network_forget(&key, sizeof(key));
@@ -207,8 +209,9 @@ static __noinline u32 network_connection(const struct network_process *who, cons
 	if (tuple->transport == NETWORK_UDP && role == NETWORK_CLIENT)
 		network_note_port(&end, tuple, who);
 	network_forget(&key, sizeof(key));
+	peer = key.peer_pid;
 	id = network_series_of(&key, tuple);
-	if (role == NETWORK_CLIENT && tuple->local_port)
+	if (!peer && tuple->remote_port && tuple->local_port)
 		network_sample(id, tuple);
 	return id;
 }
@@ -258,6 +261,16 @@ static __always_inline struct network_socket *network_create_socket(struct sock 
 		return 0;
 	__sync_fetch_and_add(&sockets_known, 1);
 	return bpf_sk_storage_get(&network_sockets, sk, &fresh, BPF_LOCAL_STORAGE_GET_F_CREATE);
+}
+
+/* Remembers that a socket was met, and no series of it; false where there is no room. */
+static __always_inline bool network_mark(struct sock *sk)
+{
+	struct network_socket *socket = network_create_socket(sk);
+
+	if (socket)
+		socket->generation = NETWORK_NONE;
+	return socket;
 }
 
 /* The series that the socket remembers, while it is still that. */

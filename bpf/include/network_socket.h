@@ -15,6 +15,7 @@
 #define AF_INET6 10
 #define SOCK_DGRAM 2
 #define SOCK_RAW 3
+#define SOCK_SEQPACKET 5
 #define IPPROTO_TCP 6
 #define IPPROTO_UDP 17
 #define IPPROTO_MPTCP 262

@@ -15,7 +15,10 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/report"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/pdata"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
+	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/pprofile"
 )
 
@@ -139,4 +142,69 @@ func TestSumOf(t *testing.T) {
 	require.EqualValues(t, 5, sumOf(found, "ebpf.network.connections", func(p model.Point) (int64, bool) {
 		return p.Int, hasText(p, "network.connection.state", "established")
 	}))
+}
+
+func TestTold(t *testing.T) {
+	line := func(counts map[toldKey]uint64) []byte {
+		metrics := pmetric.NewMetrics()
+		for key, count := range counts {
+			of := metrics.ResourceMetrics().AppendEmpty()
+			of.Resource().Attributes().PutInt("process.pid", int64(key.pid))
+			all := of.ScopeMetrics().AppendEmpty().Metrics()
+			other := all.AppendEmpty()
+			other.SetName("http.server.response.body.size")
+			other.SetEmptyHistogram().DataPoints().AppendEmpty().SetCount(77)
+			metric := all.AppendEmpty()
+			metric.SetName(serverDurations)
+			points := metric.SetEmptyHistogram().DataPoints()
+			for range 2 { // of two routes
+				point := points.AppendEmpty()
+				point.Attributes().PutStr("url.scheme", key.scheme)
+				point.SetCount(count)
+			}
+		}
+		text, err := (&pmetric.JSONMarshaler{}).MarshalMetrics(metrics)
+		require.NoError(t, err)
+		return append(text, '\n')
+	}
+	plain, secure, other := toldKey{7, "http"}, toldKey{7, "https"}, toldKey{8, "https"}
+	path := filepath.Join(t.TempDir(), "metrics.json")
+	text := append(line(map[toldKey]uint64{plain: 1, other: 5}), line(map[toldKey]uint64{plain: 10, secure: 3})...)
+	require.NoError(t, os.WriteFile(path, text, 0o600))
+	counts, err := told(path)
+	require.NoError(t, err)
+	require.Equal(t, map[toldKey]uint64{plain: 20, secure: 6, other: 10}, counts, "of each the last line that has it")
+
+	require.NoError(t, os.WriteFile(path, []byte("{}\n{\"resourceMetrics\": 1}\n"), 0o600))
+	_, err = told(path)
+	require.ErrorContains(t, err, "line 2")
+	_, err = told(path + ".gone")
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestDurationsOfOneProcess(t *testing.T) {
+	of := func(pid uint32, seconds ...float64) *model.Logs {
+		logs := &model.Logs{Process: &model.Process{ID: model.ProcessID{PID: pid}}}
+		for _, s := range seconds {
+			logs.Logs = append(logs.Logs, model.Log{Attributes: []model.Attribute{model.Text("url.path", "/"), model.Float("ebpf.request.duration", s)}})
+		}
+		return logs
+	}
+	got := appendDurations(nil, []*model.Logs{of(7, 0.5, 0.001), of(8, 9), of(7, 2)}, 7)
+	require.Equal(t, []time.Duration{500 * time.Millisecond, time.Millisecond, 2 * time.Second}, got)
+}
+
+// What the parts measure needs no privileges to compile and all of them to start: they must not be found broken when somebody measures.
+func TestNetworkIsWatched(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("loading BPF programs needs root")
+	}
+	for _, config := range []network.Config{networkConfig(), requestConfig(requestBuffer, requests.AllRequests)} {
+		w, err := startNetwork(config, map[int]lifecycle.Scope{os.Getpid(): lifecycle.ScopeNetwork})
+		require.NoError(t, err)
+		require.NoError(t, w.observer.Drain())
+		w.observer.Logs()
+		w.observer.Report(time.Now())
+		require.NoError(t, w.end())
+	}
 }

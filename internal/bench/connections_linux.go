@@ -74,7 +74,7 @@ func observeOpen(c *report.Connections, pids []int) (err error) {
 	if err != nil {
 		return err
 	}
-	w, err := startNetwork(processes)
+	w, err := startNetwork(networkConfig(), processes)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (b *bench) shortConnections(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	w, err := watchNetwork(processes)
+	w, err := watchNetwork(networkConfig(), processes)
 	if err != nil {
 		return err
 	}

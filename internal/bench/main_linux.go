@@ -70,10 +70,11 @@ func run(ctx context.Context, args []string) (err error) {
 	if o.pprof != "" {
 		return b.profile(ctx)
 	}
-	if err := b.measure(ctx); err != nil {
+	err = b.measure(ctx)
+	if ctx.Err() != nil {
 		return err
 	}
-	return b.finish()
+	return errors.Join(err, b.finish())
 }
 
 // digest names a build: the file may be replaced later.
@@ -97,7 +98,10 @@ type bench struct {
 	report report.Report
 }
 
+// measure runs the parts that are asked for, also after one that failed: what the others
+// tell holds.
 func (b *bench) measure(ctx context.Context) error {
+	var errs []error
 	for _, part := range []struct {
 		name string
 		run  func(context.Context) error
@@ -108,15 +112,19 @@ func (b *bench) measure(ctx context.Context) error {
 		{partSwitch, b.switches},
 		{partNetwork, b.network},
 		{partConnections, b.connections},
+		{partRequests, b.requests},
 	} {
 		if !slices.Contains(b.parts, part.name) {
 			continue
 		}
 		if err := part.run(ctx); err != nil {
-			return fmt.Errorf("measuring %s: %w", part.name, err)
+			errs = append(errs, fmt.Errorf("measuring %s: %w", part.name, err))
+		}
+		if ctx.Err() != nil {
+			break
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // finish prints and writes the report.

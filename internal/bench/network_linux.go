@@ -54,19 +54,28 @@ func (b *bench) network(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
 	same := network.Tracepoints()
-	states := []struct {
-		name  string
-		begin func() (*watcher, error)
-	}{
+	states := []networkState{
 		{report.NetworkBare, func() (*watcher, error) { return &watcher{}, nil }},
 		{report.NetworkEmptySame, func() (*watcher, error) { return emptyTracepoints(same) }},
-		{report.NetworkOutside, func() (*watcher, error) { return watchNginx(server.PID(), lifecycle.ScopeNone) }},
+		{report.NetworkOutside, func() (*watcher, error) { return watchNginx(networkConfig(), server.PID(), lifecycle.ScopeNone) }},
 		// Beside both that are judged by it.
 		{report.NetworkEmpty, func() (*watcher, error) { return emptyTracepoints(bothEnds(same)) }},
-		{report.NetworkInside, func() (*watcher, error) { return watchNginx(server.PID(), lifecycle.ScopeNetwork) }},
+		{report.NetworkInside, func() (*watcher, error) { return watchNginx(networkConfig(), server.PID(), lifecycle.ScopeNetwork) }},
 	}
-	b.report.Network = make([]report.Network, len(states))
-	for n := range networkTurns {
+	b.report.Network, err = b.inTurns(ctx, server, networkTurns, states)
+	return err
+}
+
+// networkState is what is attached while nginx's CPU time is measured.
+type networkState struct {
+	name  string
+	begin func() (*watcher, error)
+}
+
+// inTurns measures nginx's CPU time in all states in turns.
+func (b *bench) inTurns(ctx context.Context, server *workload.Web, turns int, states []networkState) ([]report.Network, error) {
+	measured := make([]report.Network, len(states))
+	for n := range turns {
 		for i := range states {
 			if n%2 == 1 { // none is always the one after another
 				i = len(states) - 1 - i
@@ -74,13 +83,13 @@ func (b *bench) network(ctx context.Context) (err error) {
 			state := states[i]
 			turn, err := b.undisturbedTurn(ctx, server, state.begin)
 			if err != nil {
-				return fmt.Errorf("%s: %w", state.name, err)
+				return nil, fmt.Errorf("%s: %w", state.name, err)
 			}
-			b.report.Network[i].State = state.name
-			b.report.Network[i].Turns = append(b.report.Network[i].Turns, turn)
+			measured[i].State = state.name
+			measured[i].Turns = append(measured[i].Turns, turn)
 		}
 	}
-	return nil
+	return measured, nil
 }
 
 // undisturbedTurn takes a turn again while another program has the kernel's statistics of programs on.
@@ -163,6 +172,7 @@ func bothEnds(used []network.Tracepoint) []network.Tracepoint {
 // watcher is what is attached in a state.
 type watcher struct {
 	inside   bool // nginx is in scope
+	requests bool // and its requests are told
 	tracker  *lifecycle.Tracker
 	observer *network.Observer
 	closers  []io.Closer
@@ -189,7 +199,11 @@ func (w *watcher) plausible(requests uint64) error {
 	if err := w.stopDraining(); err != nil {
 		return err
 	}
-	w.observer.Report(time.Now()) // counts
+	found := w.observer.Report(time.Now()) // counts
+	// Some may be lost at full speed.
+	if told := toldOf(found, serverDurations, 0); w.requests && told < requests/2 {
+		return fmt.Errorf("the observation told of %d of %d requests", told, requests)
+	}
 	switch seen := w.observer.Samples(); {
 	case w.inside && seen < 2*requests:
 		return fmt.Errorf("the observation counted %d operations of the %d that %d requests are", seen, 2*requests, requests)
@@ -208,10 +222,15 @@ func (w *watcher) end() error {
 	return errors.Join(errs...)
 }
 
+// networkConfig is network with its defaults, without requests.
+func networkConfig() network.Config {
+	return network.Config{MapBytes: networkBytes, SocketBytes: networkSockets, SysRoot: "/sys", ProcRoot: string(proc), Logger: zap.NewNop()}
+}
+
 // startNetwork starts the observation of some processes and of no other that runs, without draining it. As in the
 // engine, they are decided upon when the observation has asked about them.
-func startNetwork(processes map[int]lifecycle.Scope) (_ *watcher, err error) {
-	w := &watcher{}
+func startNetwork(config network.Config, processes map[int]lifecycle.Scope) (_ *watcher, err error) {
+	w := &watcher{requests: config.Requests}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.end())
@@ -224,8 +243,7 @@ func startNetwork(processes map[int]lifecycle.Scope) (_ *watcher, err error) {
 	w.closers = append(w.closers, w.tracker)
 	host := observetest.NewHost()
 	host.Everybody = true
-	w.observer, err = network.Start(network.Config{MapBytes: networkBytes, SocketBytes: networkSockets, SysRoot: "/sys", Logger: zap.NewNop()},
-		loader, w.tracker.SharedMaps(), host)
+	w.observer, err = network.Start(config, loader, w.tracker.SharedMaps(), host)
 	if err != nil {
 		return nil, err
 	}
@@ -251,8 +269,8 @@ func (w *watcher) decide(processes map[int]lifecycle.Scope) error {
 	return nil
 }
 
-func watchNginx(pid int, scope lifecycle.Scope) (*watcher, error) {
-	w, err := watchNetwork(map[int]lifecycle.Scope{pid: scope})
+func watchNginx(config network.Config, pid int, scope lifecycle.Scope) (*watcher, error) {
+	w, err := watchNetwork(config, map[int]lifecycle.Scope{pid: scope})
 	if err == nil {
 		w.inside = scope == lifecycle.ScopeNetwork
 	}
@@ -260,8 +278,8 @@ func watchNginx(pid int, scope lifecycle.Scope) (*watcher, error) {
 }
 
 // watchNetwork observes processes as the engine does.
-func watchNetwork(processes map[int]lifecycle.Scope) (*watcher, error) {
-	w, err := startNetwork(processes)
+func watchNetwork(config network.Config, processes map[int]lifecycle.Scope) (*watcher, error) {
+	w, err := startNetwork(config, processes)
 	if err != nil {
 		return nil, err
 	}
@@ -283,6 +301,7 @@ func (w *watcher) drain() error {
 			if err := w.observer.Drain(); err != nil && len(errs) == 0 {
 				errs = append(errs, err)
 			}
+			w.observer.Logs()
 		case at := <-reports.C:
 			w.observer.Report(at)
 		}

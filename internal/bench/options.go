@@ -21,9 +21,10 @@ const (
 	partSwitch      = "switch"
 	partNetwork     = "network"
 	partConnections = "connections"
+	partRequests    = "requests"
 )
 
-var allParts = []string{partExact, partBusy, partWeb, partSwitch, partNetwork, partConnections}
+var allParts = []string{partExact, partBusy, partWeb, partSwitch, partNetwork, partConnections, partRequests}
 
 // options are the command line.
 type options struct {
@@ -49,7 +50,7 @@ func parseOptions(args []string) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 2, "rounds of web, 1 to 20")
 	flags.IntVar(&o.nice, "nice", 0, "nice level of the loads, the Collector and the benchmark itself, -20 to 19; below 0 keeps other work on the host out of the figures")
 	flags.StringVar(&o.json, "json", "", "write the figures to this file")
-	flags.StringVar(&o.pprof, "pprof", "", "instead of measuring, write Go CPU and heap profiles of the Collector under the fixed load to this folder")
+	flags.StringVar(&o.pprof, "pprof", "", "instead of measuring, write Go CPU and heap profiles of the Collector under the fixed load to this folder, or with -parts requests while nginx is asked at a constant rate")
 	flags.BoolVar(&o.check, "check", false, "exit with status 1 when a target is missed or was not measured")
 	if err := flags.Parse(args); err != nil {
 		return o, err

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,6 +23,9 @@ import (
 func (b *bench) profile(ctx context.Context) (err error) {
 	if err := os.MkdirAll(b.pprof, 0o755); err != nil {
 		return fmt.Errorf("creating the folder of the profiles: %w", err)
+	}
+	if slices.Equal(b.parts, []string{partRequests}) {
+		return b.profileRequests(ctx)
 	}
 	load, err := b.load(ctx)
 	if err != nil {
@@ -41,19 +45,24 @@ func (b *bench) profile(ctx context.Context) (err error) {
 		return err
 	}
 	config := collector.Config{Receiver: &collector.Receiver{Period: period, KernelStacks: true}, PprofPort: port}
-	return b.with(ctx, config, func(*collector.Collector) error { return b.fetchProfiles(ctx, port) })
+	return b.with(ctx, config, func(*collector.Collector) error {
+		return b.fetchProfiles(ctx, port, []goProfile{
+			{"cpu-startup.pb.gz", "profile?seconds=", startUp},
+			{"cpu-steady.pb.gz", "profile?seconds=", b.seconds},
+			{"heap.pb.gz", "heap?gc=", time.Second},
+		})
+	})
 }
 
-func (b *bench) fetchProfiles(ctx context.Context, port int) error {
+// goProfile is a profile of the Collector: its file, and how it is asked for.
+type goProfile struct {
+	name, query string
+	length      time.Duration
+}
+
+func (b *bench) fetchProfiles(ctx context.Context, port int, profiles []goProfile) error {
 	base := "http://127.0.0.1:" + strconv.Itoa(port) + "/debug/pprof/"
-	for _, p := range []struct {
-		name, query string
-		length      time.Duration
-	}{
-		{"cpu-startup.pb.gz", "profile?seconds=", startUp},
-		{"cpu-steady.pb.gz", "profile?seconds=", b.seconds},
-		{"heap.pb.gz", "heap?gc=", time.Second},
-	} {
+	for _, p := range profiles {
 		progress("pprof: %s", p.name)
 		url := base + p.query + strconv.Itoa(int(p.length.Seconds()))
 		if err := fetch(ctx, url, filepath.Join(b.pprof, p.name)); err != nil {

@@ -52,11 +52,6 @@ func count(asked ...bool) int {
 // Observes tells whether any kind of observation is asked for.
 func (c *Config) Observes() bool { return c.kinds() > 0 }
 
-// userStacks tells whether any kind takes user stacks.
-func (c *Config) userStacks() bool {
-	return c.OnCPU != nil && c.OnCPU.UserStacks || c.OffCPU != nil && c.OffCPU.UserStacks || c.Memory != nil
-}
-
 // Symbols configures where names and lines come from, beside the binaries themselves.
 type Symbols struct {
 	// DebugInfo has debug information read for lines, inlined functions and names.
@@ -120,6 +115,9 @@ type Network struct {
 	Requests    bool
 	Protocols   []string
 	BufferBytes uint32
+	// TLS are the libraries that requests are read from before they are encrypted, by the
+	// names of internal/tls.
+	TLS []string
 	// Journal says which requests are told one by one; of its memory the engine decides.
 	Journal requests.JournalConfig
 }
@@ -137,11 +135,12 @@ const (
 // Hooks are what the engine calls. Each must return soon.
 type Hooks struct {
 	// Profiles takes what was seen in an interval, Metrics what was counted until
-	// its end, and Logs what has happened. They own what they get, which is never empty;
+	// its end, Logs what has happened, and Spans the requests that have ended. They own what they get, which is never empty;
 	// nil: nobody takes any.
 	Profiles func([]*model.Profile)
 	Metrics  func([]*model.Metrics)
 	Logs     func([]*model.Logs)
+	Spans    func([]*model.Spans)
 	// Held says how much memory the receivers of these hold; nil: none.
 	Held func() uint64
 	// Level is told when sampling is reduced or restored to keep to a limit: 0 is

@@ -51,7 +51,8 @@ type Engine struct {
 	hotPlug  *kernel.HotPlug
 	table    *process.Table
 	symbols  *symbol.Symbolizer
-	// unwinding and mappings are nil where no observation takes user stacks.
+	// unwinding is nil where no observation takes user stacks, mappings where none asks
+	// who maps code.
 	unwinding *unwinding
 	foresight foresight
 	mappings  *kernel.MappingWatch
@@ -217,8 +218,13 @@ func (e *Engine) prepare() error {
 	if err := e.prepareProcesses(); err != nil {
 		return err
 	}
-	if e.config.userStacks() {
+	if e.config.stackScopes() != lifecycle.ScopeNone {
 		if err := e.startUnwinding(); err != nil {
+			return err
+		}
+	}
+	if e.config.followsMappings() {
+		if err := e.startMappings(); err != nil {
 			return err
 		}
 	}
@@ -375,7 +381,7 @@ func (e *Engine) handle(event lifecycle.Event) {
 	case lifecycle.Exec:
 		e.table.Exec(id, event.Comm)
 		e.subjects.ended(id, func(key observe.SubjectKey) bool { return key.ExecID == event.ExecID })
-		if e.mappings != nil {
+		if e.unwinding != nil && e.mappings != nil {
 			e.foresight.execed(e.subjects, subjectOf(event), event.Comm)
 		}
 		e.over(id, event.ExecID)

@@ -36,7 +36,7 @@ func (e *Engine) startMemory(loader *kernel.Loader, host host) (*running, []proc
 	}
 	malloc, err := memory.StartMalloc(memory.MallocConfig{
 		Config: config, Distance: c.Distance, Live: c.Live,
-		Decide: e.decideMemory, Open: e.symbols.Open, Charge: e.work.run, Logger: e.logger,
+		Decide: e.deciding(lifecycle.ScopeMemory), Open: e.symbols.Open, Charge: e.work.run, Logger: e.logger,
 	}, loader, e.sharedMaps(), host)
 	if err != nil {
 		return nil, nil, err
@@ -48,16 +48,18 @@ func (e *Engine) startMemory(loader *kernel.Loader, host host) (*running, []proc
 	}, c.Targets, nil
 }
 
-// decideMemory says who has a pid now and whether its allocations are observed.
-func (e *Engine) decideMemory(pid uint32) (model.ProcessID, bool) {
-	p, inScope, err := e.table.LookupPID(pid)
-	if err != nil || !inScope || p == nil {
-		if err != nil && !errors.Is(err, process.ErrGone) {
-			e.logger.Debug("Looking up a process", zap.Uint32("pid", pid), zap.Error(err))
+// deciding says who has a pid now and whether it is in scope of a kind.
+func (e *Engine) deciding(kind lifecycle.Scope) func(pid uint32) (model.ProcessID, bool) {
+	return func(pid uint32) (model.ProcessID, bool) {
+		p, inScope, err := e.table.LookupPID(pid)
+		if err != nil || !inScope || p == nil {
+			if err != nil && !errors.Is(err, process.ErrGone) {
+				e.logger.Debug("Looking up a process", zap.Uint32("pid", pid), zap.Error(err))
+			}
+			return model.ProcessID{}, false
 		}
-		return model.ProcessID{}, false
+		return p.ID, e.subjects.scopeOf(p)&kind != 0
 	}
-	return p.ID, e.subjects.scopeOf(p)&lifecycle.ScopeMemory != 0
 }
 
 // follow calls tell with every observation that attaches to processes.
@@ -86,11 +88,13 @@ func (e *Engine) over(id model.ProcessID, now uint32) {
 // followed.
 func (e *Engine) mapped(pid uint32) bool {
 	e.follow(func(f observe.Follower) { f.Look(pid) })
-	return e.unwinding.mapped(pid)
+	return e.unwinding == nil || e.unwinding.mapped(pid)
 }
 
 // mappedAll is told that processes have mapped code, and not which.
 func (e *Engine) mappedAll() {
-	e.unwinding.mappedAll()
+	if e.unwinding != nil {
+		e.unwinding.mappedAll()
+	}
 	e.follow(observe.Follower.LookAll)
 }

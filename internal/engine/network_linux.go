@@ -8,6 +8,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/tls"
 )
 
 // sides are what the network's observation calls the roles of the configuration.
@@ -21,10 +23,18 @@ const socketShare = 4
 // be told one by one.
 const journalShare = 16
 
+// contentShare is the part of it that may be taken by what is kept of messages for samples,
+// until their exchanges have ended.
+const contentShare = 16
+
 func (e *Engine) startNetwork(loader *kernel.Loader, host host) (*running, []process.Selector, error) {
 	c := e.config.Network
 	if c == nil {
 		return nil, nil, nil
+	}
+	libraries := make([]tls.Library, 0, len(c.TLS))
+	for _, name := range c.TLS {
+		libraries = append(libraries, tls.Library(name))
 	}
 	protocols := make([]network.Protocol, len(c.Protocols))
 	for i, name := range c.Protocols {
@@ -32,11 +42,15 @@ func (e *Engine) startNetwork(loader *kernel.Loader, host host) (*running, []pro
 	}
 	journal := c.Journal
 	journal.Bytes = e.config.MemoryBytes / journalShare
+	journal.Samples.Bytes = e.config.MemoryBytes / contentShare
 	observer, err := network.Start(network.Config{
 		Only:     sides[c.Role],
 		MapBytes: e.tableShare(), SocketBytes: e.config.MemoryBytes / socketShare,
 		ResolveNAT: c.ResolveNAT, Requests: c.Requests, Protocols: protocols, BufferBytes: c.BufferBytes, Journal: journal,
-		SysRoot: e.sysRoot(), ProcRoot: e.procRoot(), Logger: e.logger,
+		TLS: network.TLSConfig{
+			Libraries: libraries, Decide: e.deciding(lifecycle.ScopeNetwork), Open: e.symbols.Open, Charge: e.work.run,
+		},
+		Charge: e.work.run, SysRoot: e.sysRoot(), ProcRoot: e.procRoot(), Logger: e.logger,
 	}, loader, e.sharedMaps(), host)
 	if err != nil {
 		return nil, nil, err

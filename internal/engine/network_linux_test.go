@@ -86,3 +86,38 @@ func TestNetwork(t *testing.T) {
 	require.Zero(t, o.lastSum(stranger.PID(), "ebpf.network.io"))
 	require.Zero(t, o.lastSum(server.PID(), "ebpf.network.io", model.Int("ebpf.peer.pid", int64(stranger.PID()))), "it is out of scope")
 }
+
+// TestWithoutStacksNothingIsOpened holds that binaries are opened for the names of functions only of those processes whose
+// user stacks are taken.
+func TestWithoutStacksNothingIsOpened(t *testing.T) {
+	needRoot(t)
+	p := nettest.Start(t, nettest.New(t))
+	for _, stacks := range []bool{false, true} {
+		config := configuration(10*time.Millisecond, process.Selector{PID: uint32(p.PID())})
+		config.Network = &Network{ReportInterval: 200 * time.Millisecond}
+		if !stacks {
+			config.OnCPU = nil
+		}
+		o := begin(t, config)
+		a, b := p.SocketPair()
+		a.Write(nettest.Transfer{How: "write", Bytes: 100})
+		b.Read(nettest.Transfer{How: "read", Bytes: 100})
+		require.Eventually(t, func() bool {
+			return o.lastSum(p.PID(), "ebpf.network.io", model.Text("network.io.direction", "transmit")) == 100
+		}, 5*time.Second, 10*time.Millisecond)
+		require.Equal(t, stacks, o.opened(p.PID()))
+		o.end()
+	}
+}
+
+// opened tells whether the mappings of a process were read.
+func (o *observed) opened(pid int) bool {
+	o.subjects.mu.Lock()
+	defer o.subjects.mu.Unlock()
+	for key, known := range o.subjects.known {
+		if key.PID == uint32(pid) && known.space.Load() != nil {
+			return true
+		}
+	}
+	return false
+}

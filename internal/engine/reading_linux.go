@@ -91,8 +91,12 @@ func (s *subjects) subject() *subject {
 	return &subject{unnamed: &s.unnamed, unread: &s.unread, notCode: &s.notCode, tables: tables{of: s.unwinding}}
 }
 
-// open reads the mappings of the program that the process runs now.
+// open reads the mappings of the program that the process runs now, if its user stacks
+// are taken.
 func (s *subjects) open(met *subject, id model.ProcessID) error {
+	if met.scope&s.stacks == lifecycle.ScopeNone {
+		return nil
+	}
 	space, err := s.symbols.Open(id)
 	met.lost.Store(errors.Is(err, symbol.ErrProcessExited))
 	if err == nil {

@@ -114,6 +114,9 @@ func (e *Engine) drain(now time.Time) {
 func (e *Engine) narrate(o *running) {
 	if narrator, ok := o.Observation.(observe.Narrator); ok {
 		e.tell(narrator.Logs())
+		if spans := narrator.Spans(); e.hooks.Spans != nil && len(spans) > 0 {
+			e.hooks.Spans(spans)
+		}
 	}
 }
 

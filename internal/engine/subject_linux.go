@@ -40,6 +40,13 @@ var _ observe.Subject = (*subject)(nil)
 // Process implements observe.Subject.
 func (s *subject) Process() *model.Process { return s.process.Load() }
 
+// knowsMore tells whether another one, of the same program, was read when less of it was
+// there: it was over by then, or in the middle of its exec. The caller holds the lock of
+// subjects.
+func (s *subject) knowsMore(than *subject) bool {
+	return s.space.Load() != nil && than.space.Load() == nil || s.program != 0 && than.lost.Load()
+}
+
 // Gone implements observe.Subject.
 func (s *subject) Gone() bool {
 	return s.lost.Load() && s.space.Load() == nil && !s.process.Load().KernelThread

@@ -34,8 +34,10 @@ type subjects struct {
 	table   *process.Table
 	tracker *lifecycle.Tracker
 	symbols *symbol.Symbolizer
-	// unwinding is nil where no observation takes user stacks.
+	// unwinding is nil where no observation takes user stacks; stacks are the scopes of
+	// those that do.
 	unwinding *unwinding
+	stacks    lifecycle.Scope
 	kinds     []kindTargets
 	boot      func() (time.Time, error)
 	logger    *zap.Logger
@@ -186,7 +188,7 @@ func (s *subjects) remember(key observe.SubjectKey, met *subject) (kept *subject
 	s.supersede(key, met)
 	old, ok := s.known[key]
 	switch {
-	case ok && old.space.Load() != nil && met.space.Load() == nil:
+	case ok && old.knowsMore(met):
 		return old, old.ended == 0
 	case ok && old.scope == met.scope && met.process.Load() != nil:
 		// Observations hold on to the old one until they report: it is renewed.

@@ -14,6 +14,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
 func TestStranger(t *testing.T) {
@@ -79,6 +80,28 @@ func TestEnds(t *testing.T) {
 	s.close()
 	require.Empty(t, s.known)
 	require.Empty(t, s.processes())
+}
+
+// TestWhatWasReadStays holds that a program which was read while it ran is not forgotten for what is known of it when it is
+// met once more after its end, though its mappings were not read: it is in scope still, and has its name.
+func TestWhatWasReadStays(t *testing.T) {
+	key := observe.SubjectKey{PID: 7, StartBoottime: 10_000_000, ExecID: 1}
+	for _, matchesAll := range []bool{true, false} {
+		s := &subjects{known: map[observe.SubjectKey]*subject{}, byProcess: map[model.ProcessID][]observe.SubjectKey{}}
+		read := &subject{program: 1, scope: lifecycle.ScopeNetwork}
+		read.process.Store(&model.Process{ServiceName: "checkout"})
+		s.remember(key, read)
+		departed := &subject{ended: drainsAfterEnd}
+		departed.lost.Store(true)
+		if matchesAll {
+			departed.scope = lifecycle.ScopeNetwork
+			departed.process.Store(&model.Process{ServiceName: "unknown_service"})
+		}
+		kept, _ := s.remember(key, departed)
+		require.Same(t, read, kept)
+		require.NotNil(t, kept.Process())
+		require.Equal(t, "checkout", kept.Process().ServiceName)
+	}
 }
 
 // TestSubjectsAreBounded holds that programs beyond the bound are counted and not kept.

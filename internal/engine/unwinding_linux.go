@@ -16,6 +16,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/unwind/store"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
@@ -82,15 +83,40 @@ type retired struct {
 	at     time.Time
 }
 
-// startUnwinding makes the maps of unwind tables and follows who maps code.
+// stackScopes are the scopes of processes whose user stacks are taken.
+func (c *Config) stackScopes() lifecycle.Scope {
+	scopes := lifecycle.ScopeNone
+	if c.OnCPU != nil && c.OnCPU.UserStacks {
+		scopes |= lifecycle.ScopeOnCPU
+	}
+	if c.OffCPU != nil && c.OffCPU.UserStacks {
+		scopes |= lifecycle.ScopeOffCPU
+	}
+	if c.Memory != nil {
+		scopes |= lifecycle.ScopeMemory
+	}
+	return scopes
+}
+
+// followsMappings tells whether any kind asks who maps code.
+func (c *Config) followsMappings() bool {
+	return c.stackScopes() != lifecycle.ScopeNone || c.Network != nil && c.Network.Requests && len(c.Network.TLS) > 0
+}
+
+// startUnwinding makes the maps of unwind tables.
 func (e *Engine) startUnwinding() error {
 	var err error
 	if e.unwinding, err = newUnwinding(e.config.MemoryBytes/unwindShare, e.logger); err != nil {
 		return fmt.Errorf("preparing unwind tables: %w", err)
 	}
 	e.unwinding.refresh, e.unwinding.publish = e.subjects.refresh, e.subjects.publish
-	e.subjects.unwinding = e.unwinding
+	e.subjects.unwinding, e.subjects.stacks = e.unwinding, e.config.stackScopes()
 	e.foresight.flush, e.foresight.logger = e.tracker.Flush, e.logger
+	return nil
+}
+
+// startMappings begins to follow who maps code.
+func (e *Engine) startMappings() error {
 	online, err := kernel.OnlineCPUs(e.sysRoot())
 	if err != nil {
 		return err

@@ -22,8 +22,13 @@ import (
 // returns.
 type UprobeKind int
 
-// AttachUprobeSession is what programs for [UprobeSession] are loaded as:
-// BPF_TRACE_UPROBE_SESSION, which cilium/ebpf has no name for.
+// AttachUprobeSession is BPF_TRACE_UPROBE_SESSION, which cilium/ebpf has no name for: a
+// program runs when a function is entered, and again when it returns if the first run
+// returned 0. See [Loader.HasUprobeSession].
+//
+// Where several processes run one program, the kernel takes what a link does not return in
+// the other processes for 0, and changes return addresses there all the same. Programs of Go
+// do not survive that: they get [ebpf.AttachTraceUprobeMulti].
 const AttachUprobeSession = ebpf.AttachType(57)
 
 // Kinds of uprobes.
@@ -33,10 +38,6 @@ const (
 	// UprobeReturn runs a program when a function returns. The kernel changes the
 	// return address on the stack of every call for it.
 	UprobeReturn
-	// UprobeSession runs a program when a function is entered, and again when it
-	// returns if the first run returned 0: only then does the kernel change the
-	// return address. See [Loader.HasUprobeSession].
-	UprobeSession
 )
 
 // Uprobes attaches programs to functions of the code that one process has mapped.
@@ -81,7 +82,7 @@ type Uprobe struct {
 }
 
 // Attach runs program at the given offsets of the file at path, in process pid
-// alone. For [UprobeSession] the program must have been loaded as such.
+// alone.
 func (u *Uprobes) Attach(kind UprobeKind, program *ebpf.Program, path string, offsets []uint64, pid uint32) (*Uprobe, error) {
 	if len(offsets) == 0 {
 		return &Uprobe{}, nil
@@ -89,13 +90,6 @@ func (u *Uprobes) Attach(kind UprobeKind, program *ebpf.Program, path string, of
 	name, err := unix.BytePtrFromString(path)
 	if err != nil {
 		return nil, fmt.Errorf("attaching to %q: %w", path, err)
-	}
-	if kind == UprobeSession {
-		fd, err := attachSession(program, name, offsets, pid)
-		if err != nil {
-			return nil, fmt.Errorf("attaching %s to %d functions of %s in process %d: %w", program, len(offsets), path, pid, err)
-		}
-		return &Uprobe{fds: []int{fd}}, nil
 	}
 	attached := &Uprobe{}
 	for _, offset := range offsets {
@@ -109,25 +103,48 @@ func (u *Uprobes) Attach(kind UprobeKind, program *ebpf.Program, path string, of
 	return attached, nil
 }
 
-// sessionAttr is union bpf_attr of BPF_LINK_CREATE for uprobes
+// AttachMulti runs program by one link, with a cookie for each offset which the program reads
+// by bpf_get_attach_cookie; none where cookies is nil. The program must have been loaded as
+// what it is attached as: [AttachUprobeSession], or [ebpf.AttachTraceUprobeMulti], which kernels
+// with sessions have and which changes no return.
+func (u *Uprobes) AttachMulti(as ebpf.AttachType, program *ebpf.Program, path string, offsets, cookies []uint64, pid uint32) (*Uprobe, error) {
+	if len(offsets) == 0 {
+		return &Uprobe{}, nil
+	}
+	name, err := unix.BytePtrFromString(path)
+	if err != nil {
+		return nil, fmt.Errorf("attaching to %q: %w", path, err)
+	}
+	fd, err := attachMulti(as, program, name, offsets, cookies, pid)
+	if err != nil {
+		return nil, fmt.Errorf("attaching %s to %d functions of %s in process %d: %w", program, len(offsets), path, pid, err)
+	}
+	return &Uprobe{fds: []int{fd}}, nil
+}
+
+// multiAttr is union bpf_attr of BPF_LINK_CREATE for uprobes
 // (include/uapi/linux/bpf.h, link_create.uprobe_multi).
-type sessionAttr struct {
+type multiAttr struct {
 	program, target, attachType, flags      uint32
 	path, offsets, referenceCounts, cookies uint64
 	count, multiFlags, pid                  uint32
 	_                                       uint32
 }
 
-// attachSession makes a BPF link, which cilium/ebpf has no call for.
-func attachSession(program *ebpf.Program, path *byte, offsets []uint64, pid uint32) (int, error) {
-	attr := sessionAttr{
-		program: uint32(program.FD()), attachType: uint32(AttachUprobeSession),
+// attachMulti makes a BPF link, which cilium/ebpf has no call for that tells the process and the type.
+func attachMulti(as ebpf.AttachType, program *ebpf.Program, path *byte, offsets, cookies []uint64, pid uint32) (int, error) {
+	attr := multiAttr{
+		program: uint32(program.FD()), attachType: uint32(as),
 		path: uint64(uintptr(unsafe.Pointer(path))), offsets: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(offsets)))),
-		count: uint32(len(offsets)), pid: pid,
+		cookies: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(cookies)))),
+		count:   uint32(len(offsets)), pid: pid,
 	}
 	var pinned runtime.Pinner
 	pinned.Pin(path)
 	pinned.Pin(unsafe.SliceData(offsets))
+	if cookies != nil {
+		pinned.Pin(unsafe.SliceData(cookies))
+	}
 	defer pinned.Unpin()
 	fd, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_LINK_CREATE, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
 	if errno != 0 {

@@ -77,28 +77,43 @@ func TestAttachUprobe(t *testing.T) {
 	require.NoError(t, err)
 	has, err := NewLoader().HasUprobeSession()
 	require.NoError(t, err)
-	kinds := map[UprobeKind]ebpf.AttachType{UprobeEntry: ebpf.AttachNone, UprobeReturn: ebpf.AttachNone}
-	if has {
-		kinds[UprobeSession] = AttachUprobeSession
+	type attach func(p *ebpf.Program, path string, offsets []uint64, pid uint32) (*Uprobe, error)
+	by := func(kind UprobeKind) attach {
+		return func(p *ebpf.Program, path string, offsets []uint64, pid uint32) (*Uprobe, error) {
+			return u.Attach(kind, p, path, offsets, pid)
+		}
 	}
-	for kind, as := range kinds {
+	together := func(as ebpf.AttachType) attach {
+		return func(p *ebpf.Program, path string, offsets []uint64, pid uint32) (*Uprobe, error) {
+			return u.AttachMulti(as, p, path, offsets, offsets, pid) // any cookies
+		}
+	}
+	ways := map[ebpf.AttachType][]attach{ebpf.AttachNone: {by(UprobeEntry), by(UprobeReturn)}}
+	if has {
+		for _, as := range []ebpf.AttachType{AttachUprobeSession, ebpf.AttachTraceUprobeMulti} {
+			ways[as] = []attach{together(as)}
+		}
+	}
+	for as, list := range ways {
 		program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 			Name: "nothing", Type: ebpf.Kprobe, AttachType: as, License: "MIT",
 			Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 1), asm.Return()},
 		})
 		require.NoError(t, err)
 		self, offsets := uint32(os.Getpid()), []uint64{offsetOf(t, neverOne), offsetOf(t, neverTwo)}
-		attached, err := u.Attach(kind, program, "/proc/self/exe", nil, self)
-		require.NoError(t, err)
-		require.Empty(t, attached.fds, "nothing to attach to")
-		attached, err = u.Attach(kind, program, "/proc/self/exe", offsets, self)
-		require.NoError(t, err)
-		require.NotEmpty(t, attached.fds)
-		require.NoError(t, attached.Close())
-		require.NoError(t, attached.Close(), "a second time there is nothing to do")
-		_, err = u.Attach(kind, program, "/no/such/file", offsets, self)
-		require.ErrorIs(t, err, unix.ENOENT)
-		require.ErrorContains(t, err, "/no/such/file")
+		for _, attach := range list {
+			attached, err := attach(program, "/proc/self/exe", nil, self)
+			require.NoError(t, err)
+			require.Empty(t, attached.fds, "nothing to attach to")
+			attached, err = attach(program, "/proc/self/exe", offsets, self)
+			require.NoError(t, err)
+			require.NotEmpty(t, attached.fds)
+			require.NoError(t, attached.Close())
+			require.NoError(t, attached.Close(), "a second time there is nothing to do")
+			_, err = attach(program, "/no/such/file", offsets, self)
+			require.ErrorIs(t, err, unix.ENOENT)
+			require.ErrorContains(t, err, "/no/such/file")
+		}
 		require.NoError(t, program.Close())
 	}
 }

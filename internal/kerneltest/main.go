@@ -59,7 +59,7 @@ type options struct {
 	count    int           // how often each test runs
 	jobs     int           // kernels at a time
 	timeout  time.Duration // of one boot
-	long     bool          // all tests on all kernels
+	long     bool          // also tests that take long
 	verbose  bool
 }
 
@@ -85,8 +85,8 @@ func parseOptions(args []string) (options, error) {
 	run := fs.String("run", "", "tests to run, as for go test -run")
 	count := fs.Int("count", 1, "how often each test runs, as for go test -count")
 	jobs := fs.Int("jobs", 2, "kernels at a time")
-	timeout := fs.Duration("timeout", 25*time.Minute, "of one boot; twelve minutes are usual where two boot at a time on two CPUs")
-	long := fs.Bool("long", false, "run all tests on the kernels between the oldest and the newest, too, not in short")
+	timeout := fs.Duration("timeout", 25*time.Minute, "of one boot; five minutes are usual where two boot at a time on two CPUs, 20 with -long")
+	long := fs.Bool("long", false, "run tests that take long, too")
 	verbose := fs.Bool("v", false, "name every test")
 	if err := fs.Parse(args); err != nil {
 		return options{}, err
@@ -118,11 +118,6 @@ func existing(packages []string) []string {
 		tests, err := filepath.Glob(filepath.Join(p, "*_test.go"))
 		return err != nil || len(tests) == 0
 	})
-}
-
-// inShort says that a kernel has tests that take long left to the oldest and the newest: it is between them.
-func (o options) inShort(k aptkernel.Kernel) bool {
-	return !o.long && k != aptkernel.Kernels[0] && k != aptkernel.Kernels[len(aptkernel.Kernels)-1]
 }
 
 // pick returns the kernels of these names.
@@ -187,18 +182,6 @@ func fetch(ctx context.Context, o options) ([]aptkernel.Image, error) {
 	return images, nil
 }
 
-// longestFirst puts kernels that are not tested in short first, so that none of them runs alone at the end.
-func (o options) longestFirst(images []aptkernel.Image) []aptkernel.Image {
-	inShort := func(img aptkernel.Image) bool { return o.inShort(img.Kernel) }
-	whole := slices.DeleteFunc(slices.Clone(images), inShort)
-	for _, img := range images {
-		if inShort(img) {
-			whole = append(whole, img)
-		}
-	}
-	return whole
-}
-
 // bootAll boots the kernels, some at a time, prints each report as a whole, and returns the names of those that failed.
 func bootAll(ctx context.Context, o options, images []aptkernel.Image, initrd string) []string {
 	var (
@@ -207,7 +190,7 @@ func bootAll(ctx context.Context, o options, images []aptkernel.Image, initrd st
 		bad   []string
 		slots = make(chan struct{}, o.jobs)
 	)
-	for _, img := range o.longestFirst(images) {
+	for _, img := range images {
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()

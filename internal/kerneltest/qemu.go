@@ -64,7 +64,7 @@ func bootOnce(ctx context.Context, o options, img aptkernel.Image, initrd string
 	}
 	defer console.Close()
 
-	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", qemuArgs(img.Path, initrd, o.inShort(img.Kernel))...)
+	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", qemuArgs(img.Path, initrd, !o.long)...)
 	cmd.WaitDelay = 5 * time.Second
 	var stderr strings.Builder
 	cmd.Stderr = &stderr

@@ -65,6 +65,8 @@ type Side struct {
 	First, Last int64 // monotonic time of its first and last byte, in ns; First is 0 where its beginning was not seen
 	Body        int64 // bytes of the body as transferred, without its framing, or Unknown
 	Whole       int64 // bytes of the whole message, or Unknown
+
+	Content *Content // nil where it was not kept
 }
 
 // Exchange is a request and its response. It is valid, with all that it refers to, until the function that was given it returns.

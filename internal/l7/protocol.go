@@ -45,6 +45,8 @@ type Sink struct {
 	Limits   Limits
 	Stats    *Stats
 	Exchange func(*Exchange)
+	// Contents has the content of messages kept; nil: no protocol keeps any.
+	Contents *Contents
 }
 
 // Tell hands over an exchange and counts it.

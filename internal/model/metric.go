@@ -4,6 +4,7 @@ package model
 
 import (
 	"math"
+	"strings"
 	"time"
 )
 
@@ -12,6 +13,7 @@ type Findings struct {
 	Profiles []*Profile
 	Metrics  []*Metrics
 	Logs     []*Logs
+	Spans    []*Spans
 }
 
 // Instrument says how the points of a metric are to be read.
@@ -94,18 +96,36 @@ func (v AttributeValue) Float() float64 { return math.Float64frombits(uint64(v.I
 // AttributeType says which field of an [AttributeValue] counts.
 type AttributeType uint8
 
-// Types of attributes. A boolean is Int, 0 or 1.
+// Types of attributes. A boolean is Int, 0 or 1; texts and lists of them are Text.
 const (
 	TextAttribute AttributeType = iota
 	IntAttribute
 	BoolAttribute
 	FloatAttribute
+	LinesAttribute // a text that keeps its line feeds and tabs
+	ListAttribute  // texts with a NUL between them
 )
 
 // Text returns a string attribute.
 func Text(key, value string) Attribute {
 	return Attribute{Key: key, Value: AttributeValue{Text: value}}
 }
+
+// Lines returns a string attribute that may have several lines.
+func Lines(key, value string) Attribute {
+	return Attribute{Key: key, Value: AttributeValue{Text: value, Type: LinesAttribute}}
+}
+
+// listSeparator is in no text that is told.
+const listSeparator = "\x00"
+
+// List returns an attribute that is a list of strings, none of which has a NUL.
+func List(key string, values ...string) Attribute {
+	return Attribute{Key: key, Value: AttributeValue{Text: strings.Join(values, listSeparator), Type: ListAttribute}}
+}
+
+// List is the value of a list of strings, which has one element at least.
+func (v AttributeValue) List() []string { return strings.Split(v.Text, listSeparator) }
 
 // Int returns an integer attribute.
 func Int(key string, value int64) Attribute {

@@ -73,6 +73,10 @@ var deeds = map[string]func(order) (Outcome, error){
 		fd, err := unix.Dup(o.Socket)
 		return Outcome{Socket: fd}, err
 	},
+	"replace": func(o order) (Outcome, error) { return Outcome{}, unix.Dup3(o.Value, o.Socket, unix.O_CLOEXEC) },
+	"closerange": func(o order) (Outcome, error) {
+		return Outcome{}, unix.CloseRange(uint(o.Socket), uint(o.Socket), 0)
+	},
 	"pass": pass, "receive": receive, "exec": execute, "fork": fork, "storm": storm, "absorb": absorb, "hoard": hoard,
 	"sendbuffer": func(o order) (Outcome, error) {
 		return Outcome{}, unix.SetsockoptInt(o.Socket, unix.SOL_SOCKET, unix.SO_SNDBUF, o.Value)
@@ -290,8 +294,8 @@ func drain(o order) (Outcome, error) {
 }
 
 // socketpair makes two Unix sockets of which the second has the next descriptor.
-func socketpair(order) (Outcome, error) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+func socketpair(o order) (Outcome, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, o.Value|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return Outcome{}, err
 	}

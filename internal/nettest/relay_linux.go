@@ -135,14 +135,37 @@ func LoseSegments(n int) func([]byte) bool {
 	}
 }
 
+// LoseAnswers loses the first n answers to a SYN of TCP over IPv4.
+func LoseAnswers(n int) func([]byte) bool {
+	const answer = 0x12 // SYN and ACK
+	seen := 0
+	return func(packet []byte) bool {
+		head := tcpHead(packet)
+		if head == nil || head[13] != answer {
+			return false
+		}
+		seen++
+		return seen <= n
+	}
+}
+
 // tcpPayload is the length of the data of a TCP segment over IPv4, 0 for all else.
 func tcpPayload(packet []byte) int {
-	if len(packet) < 40 || packet[0]>>4 != 4 || packet[9] != unix.IPPROTO_TCP {
+	head := tcpHead(packet)
+	if head == nil {
 		return 0
+	}
+	return max(0, len(head)-int(head[12]>>4)*4)
+}
+
+// tcpHead is a TCP segment over IPv4 from its head on, nil for all else.
+func tcpHead(packet []byte) []byte {
+	if len(packet) < 40 || packet[0]>>4 != 4 || packet[9] != unix.IPPROTO_TCP {
+		return nil
 	}
 	head := int(packet[0]&15) * 4
 	if len(packet) < head+20 {
-		return 0
+		return nil
 	}
-	return max(0, len(packet)-head-int(packet[head+12]>>4)*4)
+	return packet[head:]
 }

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Socket is a socket of a program.
@@ -118,9 +120,12 @@ func (s *Socket) Drain(times int) Outcome {
 }
 
 // SocketPair makes two Unix sockets that are connected to each other.
-func (p *Program) SocketPair() (*Socket, *Socket) {
+func (p *Program) SocketPair() (*Socket, *Socket) { return p.SocketPairOf(unix.SOCK_STREAM) }
+
+// SocketPairOf is the same with sockets of a type: SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET.
+func (p *Program) SocketPairOf(kind int) (*Socket, *Socket) {
 	p.t.Helper()
-	out := p.must(order{Do: "socketpair"})
+	out := p.must(order{Do: "socketpair", Value: kind})
 	return &Socket{program: p, fd: out.Socket}, &Socket{program: p, fd: out.Socket + 1}
 }
 
@@ -166,6 +171,18 @@ func (s *Socket) Dup() *Socket {
 	s.program.t.Helper()
 	out := s.program.must(order{Do: "dup", Socket: s.fd})
 	return &Socket{program: s.program, fd: out.Socket, Local: s.Local, Remote: s.Remote}
+}
+
+// ReplaceBy makes the descriptor one of another socket (dup3), which closes what it was.
+func (s *Socket) ReplaceBy(other *Socket) {
+	s.program.t.Helper()
+	s.program.must(order{Do: "replace", Socket: s.fd, Value: other.fd})
+}
+
+// CloseAsRange closes the descriptor as one of a range (close_range).
+func (s *Socket) CloseAsRange() {
+	s.program.t.Helper()
+	s.program.must(order{Do: "closerange", Socket: s.fd})
 }
 
 // Pass gives another program a descriptor of the socket (SCM_RIGHTS), which both have from then on.

@@ -80,9 +80,10 @@ type Follower interface {
 // Narrator is an observation that tells events as they happen, not with its reports
 // alone.
 type Narrator interface {
-	// Logs returns what has happened since the last call. It is called after each Drain,
-	// from the same goroutine.
+	// Logs returns what has happened since the last call, Spans the requests that have
+	// ended since. They are called after each Drain, from the same goroutine.
 	Logs() []*model.Logs
+	Spans() []*model.Spans
 }
 
 // Partial is an observation that may start on some of the CPUs alone.

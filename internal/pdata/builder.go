@@ -30,8 +30,8 @@ const (
 // to interval and not safe for concurrent use. It keeps no model value after a
 // method has returned; the memory of its index maps follows the load.
 type Builder struct {
-	scopeName, scopeVersion string
-	newID                   func() pprofile.ProfileID
+	from  instrumentation
+	newID func() pprofile.ProfileID
 
 	dict    dictionary
 	samples samples
@@ -46,12 +46,11 @@ type Builder struct {
 // instrumentation scope.
 func NewBuilder(scopeName, scopeVersion string) *Builder {
 	return &Builder{
-		scopeName:    scopeName,
-		scopeVersion: scopeVersion,
-		newID:        randomID,
-		dict:         makeDictionary(),
-		samples:      makeSamples(),
-		msg:          message{scopes: map[*model.Process]pprofile.ScopeProfiles{}},
+		from:    instrumentation{scopeName, scopeVersion},
+		newID:   randomID,
+		dict:    makeDictionary(),
+		samples: makeSamples(),
+		msg:     message{scopes: map[*model.Process]pprofile.ScopeProfiles{}},
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // LogsBuilder turns model logs into OTLP logs. It is reused from interval to interval
 // and not safe for concurrent use. It keeps no model value after a method has returned.
 type LogsBuilder struct {
-	scopeName, scopeVersion string
+	from instrumentation
 
 	out plog.Logs
 	// size is an upper bound of the message's bytes in protobuf.
@@ -20,10 +20,12 @@ type LogsBuilder struct {
 	scopes map[*model.Process]plog.ScopeLogs
 }
 
+var _ eventBuilder[model.Log, plog.Logs] = (*LogsBuilder)(nil)
+
 // NewLogsBuilder returns a builder whose logs come from the named instrumentation
 // scope.
 func NewLogsBuilder(scopeName, scopeVersion string) *LogsBuilder {
-	return &LogsBuilder{scopeName: scopeName, scopeVersion: scopeVersion, scopes: map[*model.Process]plog.ScopeLogs{}}
+	return &LogsBuilder{from: instrumentation{scopeName, scopeVersion}, scopes: map[*model.Process]plog.ScopeLogs{}}
 }
 
 // Batches puts the logs into as many messages as it takes to have about
@@ -32,24 +34,12 @@ func NewLogsBuilder(scopeName, scopeVersion string) *LogsBuilder {
 func (b *LogsBuilder) Batches(in []*model.Logs) []plog.Logs { return b.batches(in, MaxBatchBytes) }
 
 func (b *LogsBuilder) batches(in []*model.Logs, maxBytes int) []plog.Logs {
-	var out []plog.Logs
-	b.begin()
-	for _, of := range in {
-		for i := range of.Logs {
-			if b.size >= maxBytes {
-				out = append(out, b.end())
-				b.begin()
-			}
-			b.add(of.Process, &of.Logs[i])
-		}
-	}
-	if last := b.end(); last.ResourceLogs().Len() > 0 {
-		out = append(out, last)
-	}
-	return out
+	return batch(b, in, func(of *model.Logs) events[model.Log] { return events[model.Log]{of.Process, of.Logs} }, maxBytes)
 }
 
 func (b *LogsBuilder) begin() { b.out, b.size = plog.NewLogs(), 0 }
+
+func (b *LogsBuilder) bytes() int { return b.size }
 
 // end returns the message and forgets it.
 func (b *LogsBuilder) end() plog.Logs {
@@ -93,15 +83,9 @@ func (b *LogsBuilder) scope(process *model.Process) plog.ScopeLogs {
 	if scope, ok := b.scopes[process]; ok {
 		return scope
 	}
-	rl := b.out.ResourceLogs().AppendEmpty()
-	rl.SetSchemaUrl(SchemaURL)
-	PutProcess(rl.Resource().Attributes(), process)
-	scope := rl.ScopeLogs().AppendEmpty()
-	scope.SetSchemaUrl(SchemaURL)
-	scope.Scope().SetName(b.scopeName)
-	scope.Scope().SetVersion(b.scopeVersion)
+	resource := b.out.ResourceLogs().AppendEmpty()
+	scope := resource.ScopeLogs().AppendEmpty()
 	b.scopes[process] = scope
-	b.size += 4*sizeHeader + 2*sizeString(len(SchemaURL)) + sizeString(len(b.scopeName)) +
-		sizeString(len(b.scopeVersion)) + sizeAttributes(rl.Resource().Attributes())
+	b.size += b.from.put(resource, scope, process)
 	return scope
 }

@@ -98,16 +98,10 @@ func (b *Builder) scope(process *model.Process) pprofile.ScopeProfiles {
 	if scope, ok := b.msg.scopes[process]; ok {
 		return scope
 	}
-	rp := b.msg.out.ResourceProfiles().AppendEmpty()
-	rp.SetSchemaUrl(SchemaURL)
-	PutProcess(rp.Resource().Attributes(), process)
-	scope := rp.ScopeProfiles().AppendEmpty()
-	scope.SetSchemaUrl(SchemaURL)
-	scope.Scope().SetName(b.scopeName)
-	scope.Scope().SetVersion(b.scopeVersion)
+	resource := b.msg.out.ResourceProfiles().AppendEmpty()
+	scope := resource.ScopeProfiles().AppendEmpty()
 	b.msg.scopes[process] = scope
-	b.msg.size += 4*sizeHeader + 2*sizeString(len(SchemaURL)) + sizeString(len(b.scopeName)) +
-		sizeString(len(b.scopeVersion)) + sizeAttributes(rp.Resource().Attributes())
+	b.msg.size += b.from.put(resource, scope, process)
 	return scope
 }
 

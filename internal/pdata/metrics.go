@@ -12,7 +12,7 @@ import (
 // interval to interval and not safe for concurrent use. It keeps no model value
 // after a method has returned.
 type MetricsBuilder struct {
-	scopeName, scopeVersion string
+	from instrumentation
 
 	out pmetric.Metrics
 	// size is an upper bound of the message's bytes in protobuf.
@@ -33,7 +33,7 @@ type metricKey struct {
 // instrumentation scope.
 func NewMetricsBuilder(scopeName, scopeVersion string) *MetricsBuilder {
 	return &MetricsBuilder{
-		scopeName: scopeName, scopeVersion: scopeVersion,
+		from:    instrumentation{scopeName, scopeVersion},
 		scopes:  map[*model.Process]pmetric.ScopeMetrics{},
 		metrics: map[metricKey]pmetric.Metric{},
 	}
@@ -132,15 +132,9 @@ func (b *MetricsBuilder) scope(process *model.Process) pmetric.ScopeMetrics {
 	if scope, ok := b.scopes[process]; ok {
 		return scope
 	}
-	rm := b.out.ResourceMetrics().AppendEmpty()
-	rm.SetSchemaUrl(SchemaURL)
-	PutProcess(rm.Resource().Attributes(), process)
-	scope := rm.ScopeMetrics().AppendEmpty()
-	scope.SetSchemaUrl(SchemaURL)
-	scope.Scope().SetName(b.scopeName)
-	scope.Scope().SetVersion(b.scopeVersion)
+	resource := b.out.ResourceMetrics().AppendEmpty()
+	scope := resource.ScopeMetrics().AppendEmpty()
 	b.scopes[process] = scope
-	b.size += 4*sizeHeader + 2*sizeString(len(SchemaURL)) + sizeString(len(b.scopeName)) +
-		sizeString(len(b.scopeVersion)) + sizeAttributes(rm.Resource().Attributes())
+	b.size += b.from.put(resource, scope, process)
 	return scope
 }

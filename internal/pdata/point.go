@@ -94,7 +94,25 @@ func putAttributes(out pcommon.Map, attributes []model.Attribute) int {
 			out.PutBool(a.Key, a.Value.Int != 0)
 		case model.FloatAttribute:
 			out.PutDouble(a.Key, a.Value.Float())
+		case model.LinesAttribute:
+			text := validLines(a.Value.Text)
+			out.PutStr(a.Key, text)
+			size += sizeString(len(text))
+		case model.ListAttribute:
+			size += putList(out.PutEmptySlice(a.Key), a.Value.List())
 		}
+	}
+	return size
+}
+
+// putList writes the elements of a list and returns an upper bound of their size.
+func putList(out pcommon.Slice, values []string) int {
+	out.EnsureCapacity(len(values))
+	size := sizeHeader
+	for _, value := range values {
+		text := validText(value)
+		out.AppendEmpty().SetStr(text)
+		size += sizeHeader + sizeString(len(text))
 	}
 	return size
 }

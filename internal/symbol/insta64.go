@@ -24,6 +24,8 @@ func decodeA64(code []byte, at uint64) inst {
 		in.flow, in.frame = callIndirect, true
 	case w&0xfefff800 == 0xd61f0000, w&0xfefff800 == 0xd61f0800: // br, braa and the like
 		in.flow = jumpIndirect
+	case w&0xfffffc1f == 0xd65f0000: // ret
+		in.returns = true
 	case w>>26 == 0b000101: // b
 		in.flow, in.target = jump, relative(0, 26)
 	case w>>24 == 0x54, w>>25&0x3f == 0x1a: // b.cond, cbz, cbnz

@@ -23,6 +23,8 @@ type inst struct {
 	// frame is set when the return address is not, from here on, where it was at
 	// the function's start: at the top of the stack, in the link register of arm64.
 	frame bool
+	// returns is set where the function returns.
+	returns bool
 }
 
 // decoder decodes the instruction at the start of code, which is at address at.

@@ -78,7 +78,7 @@ func TestDecodeA64(t *testing.T) {
 		0x35ffffc1: {flow: jump, target: 0x0ff8},              // cbnz w1
 		0xb60fffa1: {flow: jump, target: 0x0ff4},              // tbz x1, #33
 		0x371fff9e: {flow: jump, target: 0x0ff0},              // tbnz w30, #3
-		0xd65f03c0: {},                                        // ret
+		0xd65f03c0: {returns: true},                           // ret
 		0xa9be7bfd: {frame: true},                             // stp x29, x30, [sp, #-32]!
 		0xa8c27bfd: {frame: true},                             // ldp x29, x30, [sp], #32
 		0xf81f0ffe: {frame: true},                             // str x30, [sp, #-16]!

@@ -185,8 +185,11 @@ func (x *x86) oneByte(op byte, in *inst) {
 		}
 		return
 	case op == 0xc2 || op == 0xca: // return and release
+		in.returns = true
 		x.skip(2)
 		return
+	case op == 0xc3:
+		in.returns = true
 	case op == 0xc8: // enter
 		in.frame = true
 		x.skip(3)

@@ -94,6 +94,26 @@ func (p *Place) run(ctx context.Context, path string, args ...string) error {
 	return nil
 }
 
+// until runs a command again until it succeeds.
+func (p *Place) until(ctx context.Context, path string, args ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, setUpTimeout)
+	defer cancel()
+	for {
+		err := p.run(ctx, path, args...)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(untilPause):
+		}
+	}
+}
+
+// untilPause is between two runs of a command that shall succeed.
+const untilPause = 50 * time.Millisecond
+
 // runFor runs clients for a time; that they do not end by themselves is no error, that they do is.
 func (p *Place) runFor(ctx context.Context, d time.Duration, commands ...[]string) error {
 	var clients []*workload.Process

@@ -28,6 +28,9 @@ func startPostgres(ctx context.Context, p *Place) (*Running, error) {
 	}
 	r := &Running{Exe: postgres, main: server}
 	queries, err := p.write("queries.sql")
+	if err == nil { // it listens before it answers
+		err = p.until(ctx, filepath.Join(dir, "pg_isready"), "-h", p.Dir, "-U", "judge")
+	}
 	if err == nil {
 		err = p.run(ctx, pgbench, "-h", p.Dir, "-U", "judge", "-i", "-q", "-s", "2", "postgres")
 	}

@@ -71,7 +71,7 @@ func Start(ctx context.Context, binary, dir string, config Config, nice int) (*C
 	if err != nil {
 		return nil, errors.Join(err, c.log.Close())
 	}
-	c.watch = startWatch(c.process, probe, config.Receiver != nil)
+	c.watch = startWatch(c.process, probe, config.Receiver != nil && !config.OfNetwork())
 	if err := c.ready(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("waiting for the Collector (its log is %s): %w", c.log.Name(), err), c.Stop())
 	}
@@ -121,6 +121,24 @@ func (c *Collector) Metrics() (prom.Metrics, error) {
 		return nil, fmt.Errorf("scraping the Collector: HTTP status %s", response.Status)
 	}
 	return prom.Parse(response.Body, "otelcol_ebpf_")
+}
+
+// Attached waits until the programs of a kind of observation are attached.
+func (c *Collector) Attached(ctx context.Context, kind string) error {
+	deadline := time.Now().Add(readyTimeout)
+	for time.Now().Before(deadline) {
+		metrics, err := c.Metrics()
+		if err != nil {
+			return err
+		}
+		if metrics.Sum("otelcol_ebpf_probes_attached", "probe", kind) > 0 {
+			return nil
+		}
+		if err := c.Sleep(ctx, drainPoll); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("waiting for the Collector: no program of %s is attached after %s, see %s", kind, readyTimeout, c.log.Name())
 }
 
 // AtDrain waits for the moment at which the receiver drains the kernel's tables, calls look at once and returns the

@@ -12,7 +12,8 @@ import (
 type Config struct {
 	// Receiver is nil for the bare Collector, in which an OTLP receiver without senders takes its place.
 	Receiver *Receiver
-	// File is where the file exporter writes profiles as OTLP JSON lines; empty: the nop exporter.
+	// File is where the file exporter writes profiles, or with [Receiver.Network] metrics, as OTLP JSON lines; empty: the
+	// nop exporter.
 	File string
 	// MetricsPort serves the Collector's own metrics, OTLPPort is the bare Collector's.
 	MetricsPort, OTLPPort int
@@ -20,7 +21,7 @@ type Config struct {
 	PprofPort int
 }
 
-// Receiver configures on_cpu.
+// Receiver configures on_cpu, unless Network is set.
 type Receiver struct {
 	Period       time.Duration
 	KernelStacks bool
@@ -28,8 +29,16 @@ type Receiver struct {
 	CPUPercent int
 	// ReportInterval is that of on_cpu; 0: the default.
 	ReportInterval time.Duration
+	// Network is observed in place of on_cpu; its logs go to the nop exporter.
+	Network *Network
 	// Include are selectors of targets::include; none: every process.
 	Include []Selector
+}
+
+// Network configures network.
+type Network struct {
+	Capture string // none or headers
+	Log     string // requests::log
 }
 
 // Selector names processes.
@@ -49,7 +58,11 @@ var configTemplate = template.Must(template.New("").Parse(`receivers:
 {{- end}}
 {{- end}}
     observe:
+{{- with .Network}}
+      network: {capture: {{.Capture}}, requests: {log: {{.Log}}}}
+{{- else}}
       on_cpu: {period: {{.Period}}, kernel_stacks: {{.KernelStacks}}{{with .ReportInterval}}, report_interval: {{.}}{{end}}}
+{{- end}}
 {{- if .CPUPercent}}
     limits: {cpu_percent: {{.CPUPercent}}}
 {{- end}}
@@ -77,10 +90,22 @@ service:
       readers:
         - pull: {exporter: {prometheus: {host: 127.0.0.1, port: {{.MetricsPort}}}}}
   pipelines:
+{{- if .OfNetwork}}
+    metrics:
+      receivers: [ebpf]
+      exporters: [{{if .File}}file{{else}}nop{{end}}]
+    logs:
+      receivers: [ebpf]
+      exporters: [nop]
+{{- else}}
     profiles:
       receivers: [{{if .Receiver}}ebpf{{else}}otlp{{end}}]
       exporters: [{{if .File}}file{{else}}nop{{end}}]
+{{- end}}
 `))
+
+// OfNetwork tells whether network is observed, not on_cpu.
+func (c Config) OfNetwork() bool { return c.Receiver != nil && c.Receiver.Network != nil }
 
 // YAML is the configuration file.
 func (c Config) YAML() (string, error) {

@@ -46,6 +46,40 @@ service:
 `, text)
 }
 
+func TestYAMLOfNetwork(t *testing.T) {
+	text, err := Config{
+		Receiver: &Receiver{Network: &Network{Capture: "headers", Log: "all"}, CPUPercent: 100, Include: []Selector{{Exe: "/b", PID: 77}}},
+		File:     "/tmp/a.json", MetricsPort: 1234,
+	}.YAML()
+	require.NoError(t, err)
+	require.Equal(t, `receivers:
+  ebpf:
+    targets:
+      include:
+        - {exe: "/b", pid: 77}
+    observe:
+      network: {capture: headers, requests: {log: all}}
+    limits: {cpu_percent: 100}
+exporters:
+  nop:
+  file: {path: "/tmp/a.json", flush_interval: 200ms}
+service:
+  telemetry:
+    logs: {level: warn}
+    metrics:
+      level: normal
+      readers:
+        - pull: {exporter: {prometheus: {host: 127.0.0.1, port: 1234}}}
+  pipelines:
+    metrics:
+      receivers: [ebpf]
+      exporters: [file]
+    logs:
+      receivers: [ebpf]
+      exporters: [nop]
+`, text)
+}
+
 func TestYAMLOfBareCollector(t *testing.T) {
 	text, err := Config{MetricsPort: 1234, OTLPPort: 1236}.YAML()
 	require.NoError(t, err)

@@ -74,6 +74,15 @@ func (n *Network) median() time.Duration {
 	return median(all)
 }
 
+// rate is the mean of the requests per second.
+func (n *Network) rate() float64 {
+	rate := 0.0
+	for _, turn := range n.Turns {
+		rate += turn.RequestRate / float64(len(n.Turns))
+	}
+	return rate
+}
+
 // ratios are the quartiles of a state's CPU time by that of another, turn by turn; all 0 if there is none.
 type ratios struct{ lower, median, upper float64 }
 
@@ -106,11 +115,7 @@ func (r *Report) printNetwork(w io.Writer) {
 		bare, empty, same := r.networkOf(NetworkBare), r.networkOf(NetworkEmpty), r.networkOf(NetworkEmptySame)
 		for i := range r.Network {
 			s := &r.Network[i]
-			rate := 0.0
-			for _, turn := range s.Turns {
-				rate += turn.RequestRate / float64(len(s.Turns))
-			}
-			fmt.Fprintf(w, "  %s\t%d ns\t%s\t%s\t%s\t%.0f k\n", s.State, s.median().Nanoseconds(), turnRatios(s, bare), turnRatios(s, empty), turnRatios(s, same), rate/1000)
+			fmt.Fprintf(w, "  %s\t%d ns\t%s\t%s\t%s\t%.0f k\n", s.State, s.median().Nanoseconds(), turnRatios(s, bare), turnRatios(s, empty), turnRatios(s, same), s.rate()/1000)
 		}
 	}
 	for i := range r.OpenConnections {

@@ -21,6 +21,12 @@ type Report struct {
 	// OpenConnections are open at the same time, ShortConnections are closed at once.
 	OpenConnections  []Connections `json:",omitempty"`
 	ShortConnections *Connections  `json:",omitempty"`
+	// Requests is nginx's side of what requests cost, Steady the Collector's, Saturation what is told at full speed, and
+	// Latency what clients wait longer.
+	Requests   []Network    `json:",omitempty"`
+	Steady     []Steady     `json:",omitempty"`
+	Saturation []Saturation `json:",omitempty"`
+	Latency    []Latency    `json:",omitempty"`
 	// Notes say what was left out or disturbed, and why.
 	Notes   []string `json:",omitempty"`
 	Targets []Target

@@ -56,6 +56,28 @@ func whole() *Report {
 		}},
 		ShortConnections: &Connections{Ends: 2, Opened: 100000, Accepted: 100000, Elapsed: 2 * time.Second, Counted: 199000,
 			Lost: map[string]uint64{"network/sockets_full": 900}},
+		Requests: []Network{
+			{State: NetworkBare, Turns: turns(6000, 9000)},
+			{State: NetworkEmpty, Turns: turns(6600, 10000)},
+			{State: RequestsNone, Turns: turns(7000, 11000)},
+			{State: RequestsHeaders, Turns: turns(7700, 12000)},
+		},
+		Steady: []Steady{
+			{Told: SteadyMetrics, Rate: 20000, Answered: 100000, Counted: 100000, CPU: 450 * time.Millisecond, Engine: 200 * time.Millisecond},
+			{Told: SteadyLogs, Rate: 20000, Answered: 100000, Counted: 100000, CPU: 800 * time.Millisecond, Incomplete: map[string]float64{"network/request_cut": 2}},
+		},
+		Saturation: []Saturation{{
+			Buffer: 64 << 10, Answered: 300000, Counted: 299000, Timed: 299000, Elapsed: 3 * time.Second, Lost: map[string]uint64{"network/buffer_full": 2500},
+			Client: Quantiles{P50: 300 * time.Microsecond, P99: 10 * time.Millisecond}, Told: Quantiles{P50: 320 * time.Microsecond, P99: 5 * time.Millisecond},
+		}, {
+			Buffer: 8 << 20, Answered: 300000, Counted: 300000, Timed: 300000, Elapsed: 3 * time.Second,
+			Client: Quantiles{P50: 300 * time.Microsecond, P99: 10 * time.Millisecond}, Told: Quantiles{P50: 500 * time.Microsecond, P99: 10500 * time.Microsecond},
+		}},
+		Latency: []Latency{{Transport: "plain", Rate: 2000, Turns: []LatencyTurn{
+			{Without: Quantiles{10000, 90000}, With: Quantiles{10300, 99000}, Answered: 3000, Counted: 3000},
+			{Without: Quantiles{20000, 100000}, With: Quantiles{20500, 120000}, Answered: 3000, Counted: 2999},
+			{Without: Quantiles{30000, 50000}, With: Quantiles{30400, 45000}, Answered: 3000, Counted: 3000},
+		}}},
 	}
 }
 
@@ -91,6 +113,10 @@ func TestFigures(t *testing.T) {
 	require.InDelta(t, 1.09, got.upper, 1e-9)
 	require.Zero(t, turnRatios(r.networkOf(NetworkEmptySame), r.networkOf(NetworkBare)), "not measured")
 	require.EqualValues(t, 45<<20, r.OpenConnections[0].Memory())
+	require.Equal(t, 4500*time.Nanosecond, r.Steady[0].PerRequest())
+	require.EqualValues(t, -1500, r.Saturation[0].missing(), "of 1000 that were not counted 2500 records are counted as lost")
+	require.Equal(t, Quantiles{400, 9000}, r.Latency[0].added(), "medians of each turn's difference")
+	require.Zero(t, (&Latency{}).added(), "not measured")
 }
 
 func TestTargetsKept(t *testing.T) {
@@ -100,11 +126,12 @@ func TestTargetsKept(t *testing.T) {
 		require.Equal(t, "PASS", target.Verdict(), target.Name)
 	}
 	require.True(t, r.Passed())
-	require.Len(t, r.Targets, 20)
+	require.Len(t, r.Targets, 29)
 }
 
 func TestTargetsMissed(t *testing.T) {
 	const shortTarget = "network: connections that are closed at once: connects and accepts against the programs' own count"
+	const steadyTarget, durationTarget = "requests at a constant rate, ", "requests at full speed: durations by the client's own"
 	for name, c := range map[string]struct {
 		change func(*Report)
 		target string
@@ -130,6 +157,15 @@ func TestTargetsMissed(t *testing.T) {
 		"report":            {func(r *Report) { r.OpenConnections[0].Reports[1] *= 5 }, "network: 100000 open connections: longest report, of one end or both"},
 		"short ones":        {func(r *Report) { r.ShortConnections.Counted -= 101 }, shortTarget},
 		"too many of these": {func(r *Report) { r.ShortConnections.Counted += 2101 }, shortTarget},
+		"requests":          {func(r *Report) { r.Requests[3].Turns = turns(8000, 12100) }, "requests: nginx's CPU time for a request, capture headers, by that with empty programs"},
+		"metrics":           {func(r *Report) { r.Steady[0].CPU += 51 * time.Millisecond }, steadyTarget + "metrics and slow logs: the Collector's CPU time for each"},
+		"a log each":        {func(r *Report) { r.Steady[1].CPU += 101 * time.Microsecond }, steadyTarget + "metrics and a log for each: the Collector's CPU time for each"},
+		"lost requests":     {func(r *Report) { r.Steady[0].Lost = map[string]float64{"network/buffer_full": 1} }, steadyTarget + "metrics and slow logs: lost"},
+		"counted twice":     {func(r *Report) { r.Steady[1].Counted++ }, steadyTarget + "metrics and a log for each: counted against the client's own count"},
+		"lost silently":     {func(r *Report) { r.Saturation[0].Counted -= 1501 }, "requests at full speed: neither counted nor in a counter of losses"},
+		"wrong median":      {func(r *Report) { r.Saturation[0].Told.P50 += 181 * time.Microsecond }, durationTarget},
+		"wrong p99":         {func(r *Report) { r.Saturation[1].Told.P99++ }, durationTarget},
+		"no durations":      {func(r *Report) { r.Saturation[0].Timed = 0 }, durationTarget},
 		"first sample":      {func(r *Report) { r.Busy.FirstSamples[0] = time.Second }, "process start to first sample, median"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -171,6 +207,10 @@ func TestPrint(t *testing.T) {
 		"highest RssAnon, RssFile, RSS 30.0 MiB, 80.0 MiB, 110.0 MiB (bare Collector: RssAnon 12.0 MiB)",
 		"ebpf receiver 10ms kernel+user 6.30 µs 0.75 6.20 µs 6.40 µs 1000 1000 95 % 95 % 150 k 150 k 4.00 µs 0",
 		"network, nginx in scope 8930 ns 1.194 (1.186–1.202) 1.080 (1.070–1.090) 0.000 (0.000–0.000) 100 k",
+		"network, nginx in scope, capture headers: metrics and slow logs 9850 ns 1.308 (1.296–1.321) 1.183 (1.175–1.192) 1.095 (1.093–1.098) 100 k",
+		"metrics and a log for each 20000/s 100000 100000 8.00 µs 0 0 (network/request_cut 2)",
+		"0.1 MiB 100 k 300000 299000 299000 300.0 µs, 320.0 µs 10000.0 µs, 5000.0 µs network/buffer_full 2500",
+		"plain 2000/s 20.0 µs 20.5 µs 0.4 µs 90.0 µs 99.0 µs 9.0 µs 9000, 8999",
 		"memory: maps, for sockets, RssAnon 10.0 MiB, 30.0 MiB, 5.0 MiB",
 		"per second 50000",
 		"lost, by reason network/sockets_full 900",

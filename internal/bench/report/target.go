@@ -69,6 +69,7 @@ func (r *Report) Judge() {
 	add("kernel maps", mib(maxMaps), mib(b.KernelMapBytes), measured, b.KernelMapBytes <= maxMaps)
 	r.judgeSwitches(add)
 	r.judgeNetwork(add)
+	r.judgeRequests(add)
 	duration(add, "process start to first sample, median", maxFirstSample, b.FirstSample(), measured && b.FirstSample() > 0)
 }
 

@@ -20,6 +20,8 @@ import (
 const (
 	serverCPU = 0
 	clientCPU = 1
+	// WebConnections is how many wrk keeps open.
+	WebConnections = 32
 	// webReady bounds the time in which nginx must accept connections.
 	webReady = 5 * time.Second
 )
@@ -28,9 +30,10 @@ const (
 type Web struct {
 	server *Process
 	wrk    string
-	url    string
-	nice   int
-	log    *os.File
+	// URL is where it answers, SecureURL the same through TLS, by OpenSSL; empty where it does not speak that.
+	URL, SecureURL string
+	nice           int
+	log            *os.File
 }
 
 // ErrAbsent says that a program that is needed is not installed.
@@ -38,6 +41,15 @@ var ErrAbsent = errors.New("not installed")
 
 // StartWeb starts nginx. The error is [ErrAbsent] where it or wrk is not installed.
 func StartWeb(ctx context.Context, dir string, nice int) (*Web, error) {
+	return startWeb(ctx, dir, nice, false)
+}
+
+// StartSecureWeb is the same with nginx speaking TLS, too.
+func StartSecureWeb(ctx context.Context, dir string, nice int) (*Web, error) {
+	return startWeb(ctx, dir, nice, true)
+}
+
+func startWeb(ctx context.Context, dir string, nice int, secure bool) (*Web, error) {
 	nginx, err := exec.LookPath("nginx")
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrAbsent, err)
@@ -50,8 +62,14 @@ func StartWeb(ctx context.Context, dir string, nice int) (*Web, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.url = "http://127.0.0.1:" + strconv.Itoa(port) + "/"
-	config, err := nginxConfig(dir, port)
+	w.URL = "http://127.0.0.1:" + strconv.Itoa(port) + "/"
+	lines := ""
+	if secure {
+		if lines, err = w.secure(dir); err != nil {
+			return nil, err
+		}
+	}
+	config, err := nginxConfig(dir, port, lines)
 	if err != nil {
 		return nil, err
 	}
@@ -70,12 +88,27 @@ func StartWeb(ctx context.Context, dir string, nice int) (*Web, error) {
 	return w, nil
 }
 
-func nginxConfig(dir string, port int) (string, error) {
+// secure returns the lines of nginx's configuration by which it speaks TLS.
+func (w *Web) secure(dir string) (string, error) {
+	certificate, key, err := Certificate(dir)
+	if err != nil {
+		return "", err
+	}
+	port, err := FreePort()
+	if err != nil {
+		return "", err
+	}
+	address := "127.0.0.1:" + strconv.Itoa(port)
+	w.SecureURL = "https://" + address + "/"
+	return fmt.Sprintf("listen %s ssl; ssl_certificate %s; ssl_certificate_key %s;", address, certificate, key), nil
+}
+
+func nginxConfig(dir string, port int, secure string) (string, error) {
 	text, err := sources.ReadFile("source/nginx.conf")
 	if err != nil {
 		return "", fmt.Errorf("reading the configuration of nginx: %w", err)
 	}
-	filled := strings.NewReplacer("@DIR@", dir, "@PORT@", strconv.Itoa(port)).Replace(string(text))
+	filled := strings.NewReplacer("@DIR@", dir, "@PORT@", strconv.Itoa(port), "@SECURE@", secure).Replace(string(text))
 	path := filepath.Join(dir, "nginx.conf")
 	if err := os.WriteFile(path, []byte(filled), 0o600); err != nil {
 		return "", fmt.Errorf("writing the configuration of nginx: %w", err)
@@ -98,7 +131,7 @@ func (w *Web) Load(ctx context.Context, longest time.Duration) (*Client, error) 
 	seconds := strconv.Itoa(int(longest/time.Second)) + "s"
 	var err error
 	c.Process, err = Start(ctx, Command{
-		Name: "wrk", Path: w.wrk, Args: []string{"-t1", "-c32", "-d" + seconds, w.url},
+		Name: "wrk", Path: w.wrk, Args: []string{"-t1", "-c" + strconv.Itoa(WebConnections), "-d" + seconds, w.URL},
 		CPU: clientCPU, Nice: w.nice, Output: &c.output,
 	})
 	return c, err

@@ -24,10 +24,10 @@ var ErrUnsupported = errors.New("it is not supported")
 const mostCodings = 2
 
 // Decode returns the text of a body, at most limit bytes of it, by its message's Content-Encoding and Content-Type, either of which may be
-// empty. cut says that there is more, or that the body ended early. Its error tells why nothing could be made of the body: ErrUnsupported, or
+// empty. Where the latter names no charset it is the given one; empty: UTF-8. cut says that there is more, or that the body ended early. Its error tells why nothing could be made of the body: ErrUnsupported, or
 // that it is none of that coding.
-func Decode(body []byte, contentEncoding, contentType string, limit int) (text []byte, cut bool, err error) {
-	charset, err := charsetReader(contentType)
+func Decode(body []byte, contentEncoding, contentType, charset string, limit int) (text []byte, cut bool, err error) {
+	toUTF8, err := charsetReader(contentType, charset)
 	if err != nil {
 		return nil, false, err
 	}
@@ -42,7 +42,7 @@ func Decode(body []byte, contentEncoding, contentType string, limit int) (text [
 		}
 		r = &bounded{r, mostWork * (limit + 1)}
 	}
-	text, err = io.ReadAll(io.LimitReader(charset(r), int64(limit)+1))
+	text, err = io.ReadAll(io.LimitReader(toUTF8(r), int64(limit)+1))
 	switch {
 	case len(text) > limit:
 		return text[:limit], true, nil
@@ -116,17 +116,24 @@ func inflate(r io.Reader) (io.Reader, error) {
 	return flate.NewReader(buffered), nil
 }
 
-// charsetReader turns the charset that a Content-Type names into UTF-8. What names none is left as it is.
-func charsetReader(contentType string) (func(io.Reader) io.Reader, error) {
-	same := func(r io.Reader) io.Reader { return r }
-	_, parameters, err := mime.ParseMediaType(contentType)
-	name := parameters["charset"]
-	if err != nil || name == "" || strings.EqualFold(name, "utf-8") {
-		return same, nil // a Content-Type that cannot be read names nothing
+// charsetReader turns the charset that a Content-Type names, else the given one, into UTF-8. Without any it is left as it is.
+func charsetReader(contentType, charset string) (func(io.Reader) io.Reader, error) {
+	name := charset
+	if _, parameters, err := mime.ParseMediaType(contentType); err == nil && parameters["charset"] != "" {
+		name = parameters["charset"] // a Content-Type that cannot be read names nothing
 	}
-	charset, err := htmlindex.Get(name)
+	if name == "" || strings.EqualFold(name, "utf-8") {
+		return func(r io.Reader) io.Reader { return r }, nil
+	}
+	from, err := htmlindex.Get(name)
 	if err != nil {
 		return nil, fmt.Errorf("decoding a body of charset %q: %w", name, ErrUnsupported)
 	}
-	return charset.NewDecoder().Reader, nil
+	return from.NewDecoder().Reader, nil
+}
+
+// KnowsCharset tells whether characters of a charset can be decoded.
+func KnowsCharset(name string) bool {
+	_, err := htmlindex.Get(name)
+	return err == nil
 }

@@ -57,7 +57,7 @@ func TestDecode(t *testing.T) {
 		"bytes that are no letter": {[]byte("\xff\xfe"), "", "application/octet-stream", "\xff\xfe"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, cut, err := body.Decode(c.body, c.encoding, c.kind, 1000)
+			got, cut, err := body.Decode(c.body, c.encoding, c.kind, "", 1000)
 			require.NoError(t, err)
 			require.False(t, cut)
 			require.Equal(t, c.want, string(got))
@@ -72,12 +72,12 @@ func TestWhatCannotBeDecoded(t *testing.T) {
 		"a charset of nobody": {"", "text/plain; charset=x-mine", `decoding a body of charset "x-mine": it is not supported`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := body.Decode([]byte("text"), c.encoding, c.kind, 1000)
+			_, _, err := body.Decode([]byte("text"), c.encoding, c.kind, "", 1000)
 			require.ErrorIs(t, err, body.ErrUnsupported)
 			require.EqualError(t, err, c.want)
 		})
 	}
-	_, _, err := body.Decode([]byte("no gzip, but long enough"), "gzip", "", 1000)
+	_, _, err := body.Decode([]byte("no gzip, but long enough"), "gzip", "", "", 1000)
 	require.ErrorIs(t, err, gzip.ErrHeader)
 }
 
@@ -86,7 +86,7 @@ func TestOfACutBodyComesOutItsBeginning(t *testing.T) {
 	text := strings.Repeat("one two three ", 300)
 	whole := packed(t, text, gzipped)
 	for n := range len(whole) {
-		got, cut, err := body.Decode(whole[:n], "gzip", "", 1<<20)
+		got, cut, err := body.Decode(whole[:n], "gzip", "", "", 1<<20)
 		require.True(t, cut, "%d bytes", n)
 		require.True(t, strings.HasPrefix(text, string(got)))
 		if len(got) > 0 {
@@ -99,7 +99,7 @@ func TestOfACutBodyComesOutItsBeginning(t *testing.T) {
 func TestABombIsBounded(t *testing.T) {
 	bomb := packed(t, string(packed(t, strings.Repeat("\x00", 32<<20), gzipped)), gzipped)
 	require.Less(t, len(bomb), 4096)
-	got, cut, err := body.Decode(bomb, "gzip, gzip", "", 1000)
+	got, cut, err := body.Decode(bomb, "gzip, gzip", "", "", 1000)
 	require.NoError(t, err)
 	require.True(t, cut)
 	require.Len(t, got, 1000)
@@ -108,13 +108,13 @@ func TestABombIsBounded(t *testing.T) {
 // TestWhatStandsForNothingIsBounded holds that little is read of what nothing comes out of.
 func TestWhatStandsForNothingIsBounded(t *testing.T) {
 	empty := strings.Repeat(string(packed(t, "", gzipped)), 1<<18)
-	got, cut, err := body.Decode(packed(t, empty, gzipped), "gzip, gzip", "", 1000)
+	got, cut, err := body.Decode(packed(t, empty, gzipped), "gzip, gzip", "", "", 1000)
 	require.NoError(t, err)
 	require.True(t, cut)
 	require.Empty(t, got)
 
 	switches := packed(t, strings.Repeat("\x1b$B\x1b(B", 1<<20), gzipped)
-	got, cut, err = body.Decode(switches, "gzip", "text/plain; charset=iso-2022-jp", 1000)
+	got, cut, err = body.Decode(switches, "gzip", "text/plain; charset=iso-2022-jp", "", 1000)
 	require.NoError(t, err)
 	require.True(t, cut)
 	require.Empty(t, got)
@@ -126,7 +126,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(packed(f, "text", zlibbed), "deflate, gzip", "text/plain; charset=iso-2022-jp")
 	f.Add([]byte("\x78\x9c"), "deflate", "text/plain; charset=utf-16")
 	f.Fuzz(func(t *testing.T, data []byte, encoding, kind string) {
-		got, _, err := body.Decode(data, encoding, kind, 100)
+		got, _, err := body.Decode(data, encoding, kind, "", 100)
 		require.LessOrEqual(t, len(got), 100)
 		if err != nil {
 			require.Nil(t, got)

@@ -6,127 +6,97 @@ package memory
 
 import (
 	"errors"
-	"fmt"
 
-	"golang.org/x/sys/unix"
+	"github.com/cilium/ebpf"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/functions"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/memory/allocator"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
 )
 
-// maxBinaries bounds the binaries whose allocating functions are remembered.
-const maxBinaries = 4096
+// attacher attaches to the allocators of processes.
+type attacher = functions.Attacher[[]allocator.Function]
 
-// binaries remembers the allocating functions of binaries, by content.
-type binaries map[string][]allocator.Function
-
-// of returns the functions of a region's binary. One that cannot be read for what
-// it is has none; the error is then told once.
-func (b *binaries) of(r symbol.Region, file *symbol.RegionFile) (_ []allocator.Function, err error) {
-	if known, ok := (*b)[r.Content]; ok {
-		return known, nil
-	}
-	image, closeFile, err := file.Open()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, closeFile()) }()
-	functions, err := allocator.Find(image)
-	if err != nil {
-		err = fmt.Errorf("looking for an allocator in %s: %w", r.Path(), err)
-	}
-	if *b == nil || len(*b) >= maxBinaries {
-		*b = binaries{} // they are found again
-	}
-	(*b)[r.Content] = functions
-	return functions, err
+func startAttacher(config MallocConfig, probes *kernel.Uprobes, coll *ebpf.Collection, live *liveSet, session bool) *attacher {
+	p := placing{live: config.Live, session: session, probes: probes, coll: coll}
+	return functions.Start(functions.Config[[]allocator.Function]{
+		What: "the allocator", Unseen: "Some allocations are not seen", Targets: "observe::memory::targets",
+		Find: allocator.Find, Attach: p.attach,
+		Decide: config.Decide, Met: live.met, Left: live.left, Open: config.Open, Charge: config.Charge, Logger: config.Logger,
+	})
 }
 
-// attach attaches to the functions of a file in a process. What fails is counted.
-func (a *attacher) attach(t *target, r symbol.Region) *attachment {
-	made := &attachment{}
-	file, err := t.space.HoldRegion(r)
-	if err != nil {
-		if !errors.Is(err, symbol.ErrProcessExited) && !errors.Is(err, symbol.ErrNoFile) {
-			a.fail(t, r, err)
-		}
-		return made
-	}
-	defer file.Close() //nolint:errcheck // an O_PATH descriptor: nothing is lost
-	functions, err := a.binaries.of(r, file)
-	if err != nil {
-		a.fail(t, r, err)
-	}
+// placing puts the programs on functions.
+type placing struct {
+	live, session bool
+	probes        *kernel.Uprobes
+	coll          *ebpf.Collection
+}
+
+func (p placing) attach(to *functions.Attachment, found []allocator.Function, path string, pid uint32) error {
 	var offsets [allocator.Calls][]uint64
-	for _, f := range functions {
-		if f.Call == allocator.Release && !a.config.Live {
+	for _, f := range found {
+		if f.Call == allocator.Release && !p.live {
 			continue
 		}
 		offsets[f.Call] = append(offsets[f.Call], f.Offset)
 	}
+	var errs []error
 	for call, at := range offsets {
-		if err := a.attachCall(made, allocator.Call(call), file.Path(), at, t.id.PID); err != nil {
-			a.fail(t, r, err)
-		}
+		errs = append(errs, p.attachCall(to, allocator.Call(call), path, at, pid))
 	}
-	a.functions.Add(int64(made.functions))
-	return made
-}
-
-// fail counts what could not be attached to, and tells of it now and then. A
-// process that has ended meanwhile is no failure.
-func (a *attacher) fail(t *target, r symbol.Region, err error) {
-	if errors.Is(err, unix.ESRCH) {
-		return
-	}
-	a.lose(fmt.Errorf("attaching to the allocator in %s of process %d: %w", r.Path(), t.id.PID, err))
-}
-
-func (a *attacher) lose(err error) {
-	a.failed.Add(1)
-	a.warnings.Warn(err)
+	return errors.Join(errs...)
 }
 
 // attachCall attaches to the functions of one kind. Where not all of them can be
 // attached to at once, each is tried by itself.
-func (a *attacher) attachCall(made *attachment, call allocator.Call, path string, offsets []uint64, pid uint32) error {
+func (p placing) attachCall(to *functions.Attachment, call allocator.Call, path string, offsets []uint64, pid uint32) error {
 	if len(offsets) == 0 {
 		return nil
 	}
-	err := a.attachAt(made, call, path, offsets, pid)
+	err := p.attachAt(to, call, path, offsets, pid)
 	if err == nil || len(offsets) == 1 {
 		return err
 	}
 	var errs []error
 	for _, offset := range offsets {
-		errs = append(errs, a.attachAt(made, call, path, []uint64{offset}, pid))
+		errs = append(errs, p.attachAt(to, call, path, []uint64{offset}, pid))
 	}
 	return errors.Join(errs...)
 }
 
-// inSession says that a function's return is awaited by the program that is run at its entry. No return address of Go's may be
-// changed, and a session of one process changes those of all processes that run the same program.
-func inSession(call allocator.Call) bool { return call != allocator.Go }
-
-func (a *attacher) attachAt(made *attachment, call allocator.Call, path string, offsets []uint64, pid uint32) error {
-	kind := kernel.UprobeEntry
-	if a.session && inSession(call) {
-		kind = kernel.UprobeSession
+// attachedAs is what the programs are loaded as where the kernel has sessions. No return
+// address of Go's may be changed, and a session of one process changes those of all processes
+// that run the same program.
+func attachedAs(call allocator.Call) ebpf.AttachType {
+	if call == allocator.Go {
+		return ebpf.AttachTraceUprobeMulti
 	}
-	probe, err := a.probes.Attach(kind, a.coll.Programs[entryPrograms[call]], path, offsets, pid)
+	return kernel.AttachUprobeSession
+}
+
+// attachEntry attaches to where functions begin.
+func (p placing) attachEntry(call allocator.Call, path string, offsets []uint64, pid uint32) (*kernel.Uprobe, error) {
+	program := p.coll.Programs[entryPrograms[call]]
+	if p.session {
+		return p.probes.AttachMulti(attachedAs(call), program, path, offsets, nil, pid)
+	}
+	return p.probes.Attach(kernel.UprobeEntry, program, path, offsets, pid)
+}
+
+func (p placing) attachAt(to *functions.Attachment, call allocator.Call, path string, offsets []uint64, pid uint32) error {
+	probe, err := p.attachEntry(call, path, offsets, pid)
 	if err != nil {
 		return err
 	}
-	made.probes = append(made.probes, probe)
-	if returns := a.config.Live && !a.session && call != allocator.Release && call != allocator.Go; returns {
-		program := a.coll.Programs[bindings.MemoryMallocProgReturned]
-		if probe, err = a.probes.Attach(kernel.UprobeReturn, program, path, offsets, pid); err != nil {
+	to.Add(probe, len(offsets))
+	if returns := p.live && !p.session && call != allocator.Release && call != allocator.Go; returns {
+		program := p.coll.Programs[bindings.MemoryMallocProgReturned]
+		if probe, err = p.probes.Attach(kernel.UprobeReturn, program, path, offsets, pid); err != nil {
 			return err
 		}
-		made.probes = append(made.probes, probe)
+		to.Add(probe, 0)
 	}
-	made.functions += len(offsets)
 	return nil
 }

@@ -5,7 +5,6 @@
 package memory
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -83,9 +82,7 @@ func StartMalloc(config MallocConfig, loader *kernel.Loader, shared map[string]*
 	}
 	if session {
 		for call, name := range entryPrograms {
-			if inSession(allocator.Call(call)) {
-				spec.Programs[name].AttachType = kernel.AttachUprobeSession
-			}
+			spec.Programs[name].AttachType = attachedAs(allocator.Call(call))
 		}
 	}
 	m := &Malloc{config: config, distance: config.Distance, since: time.Now()}
@@ -158,7 +155,7 @@ func (m *Malloc) Report(until time.Time) model.Findings {
 func (m *Malloc) SetLevel(level int) error {
 	if paused := level >= pausedLevel; paused != m.paused {
 		m.paused = paused
-		m.attacher.pause(paused)
+		m.attacher.Pause(paused)
 		if paused {
 			return m.live.clear()
 		}
@@ -177,18 +174,18 @@ func (m *Malloc) SetLevel(level int) error {
 }
 
 // Attached is the number of functions that are looked at, over all processes.
-func (m *Malloc) Attached() int { return int(m.attacher.functions.Load()) }
+func (m *Malloc) Attached() int { return m.attacher.Functions() }
 
 // Look implements observe.Follower.
-func (m *Malloc) Look(pid uint32) { m.attacher.look(pid) }
+func (m *Malloc) Look(pid uint32) { m.attacher.Look(pid) }
 
 // LookAll implements observe.Follower.
-func (m *Malloc) LookAll() { m.attacher.lookAll() }
+func (m *Malloc) LookAll() { m.attacher.LookAll() }
 
 // Over implements observe.Follower.
 func (m *Malloc) Over(id model.ProcessID, now uint32) {
 	m.live.over(id, now)
-	m.attacher.look(id.PID)
+	m.attacher.Look(id.PID)
 }
 
 // Losses counts what could not be kept, or not whole.
@@ -198,7 +195,7 @@ func (m *Malloc) Losses() []observe.Loss {
 		observe.Loss{Probe: probe, Reason: "live_full", Count: m.count(bindings.MemoryMallocAllocationCountALLOCATION_LIVE_FULL), Told: true},
 		observe.Loss{Probe: probe, Reason: "untracked", Count: m.count(bindings.MemoryMallocAllocationCountALLOCATION_UNTRACKED), Told: true},
 		observe.Loss{Probe: probe, Reason: "live_unknown", Count: m.live.unknown.Load(), Told: true},
-		observe.Loss{Probe: probe, Reason: "not_attached", Count: m.attacher.failed.Load()},
+		observe.Loss{Probe: probe, Reason: "not_attached", Count: m.attacher.Failed()},
 	)
 }
 
@@ -230,7 +227,8 @@ func (m *Malloc) HeldBytes() uint64 { return m.Collector.HeldBytes() + m.live.he
 
 // Close detaches and frees everything.
 func (m *Malloc) Close() error {
-	err := errors.Join(m.attacher.close(), m.Tables.Close())
+	m.attacher.Close()
+	err := m.Tables.Close()
 	m.coll.Close()
 	return err
 }

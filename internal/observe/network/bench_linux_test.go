@@ -17,12 +17,21 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
-// BenchmarkTransfer tells what the programs take that run when a byte is sent or received, by the kernel's own
-// statistics, of which some 40 ns are the statistics themselves. One thread has both ends of a connection. Between its
-// calls it writes to as much memory as keeps little else in the CPU's first cache, as programs do that have something
-// to send.
+// BenchmarkTransfer tells what the programs take that run when something is sent or received, by the kernel's own
+// statistics, of which some 40 ns are the statistics themselves: of a byte, and of requests and responses whose beginnings
+// are read. One thread has both ends of a connection. Between its calls it writes to as much memory as keeps little else in
+// the CPU's first cache, as programs do that have something to send.
 func BenchmarkTransfer(b *testing.B) {
-	w := observing(b, config(), nil)
+	b.Run("bytes", func(b *testing.B) { transfers(b, config(), []byte("x"), []byte("y")) })
+	b.Run("requests", func(b *testing.B) {
+		transfers(b, requestConfig(), []byte("GET /users/17 HTTP/1.1\r\nHost: shop.example\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n"),
+			[]byte("HTTP/1.1 200 OK\r\nServer: bench\r\nDate: Sun, 22 Nov 2026 10:00:00 GMT\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello"))
+	})
+}
+
+// transfers has one end ask and the other one answer.
+func transfers(b *testing.B, config Config, asked, answered []byte) {
+	w := observing(b, config, nil)
 	defer func() { require.NoError(b, w.end()) }()
 	require.NoError(b, w.tracker.Decide(uint32(os.Getpid()), lifecycle.ScopeNetwork))
 	runtime.LockOSThread()
@@ -32,18 +41,25 @@ func BenchmarkTransfer(b *testing.B) {
 	require.NoError(b, err)
 	defer func() { require.NoError(b, statistics.Close()) }()
 	var used [128 << 10]byte
+	var read [512]byte
 	work := func() {
 		for i := 0; i < len(used); i += 64 {
 			used[i]++
 		}
 	}
 	for b.Loop() {
-		_, err := unix.Write(near, used[:1])
-		require.NoError(b, err)
-		work()
-		_, err = unix.Read(far, used[:1])
-		require.NoError(b, err)
-		work()
+		for _, move := range [...]struct {
+			from, to int
+			text     []byte
+		}{{near, far, asked}, {far, near, answered}} {
+			_, err := unix.Write(move.from, move.text)
+			require.NoError(b, err)
+			work()
+			n, err := unix.Read(move.to, read[:])
+			require.NoError(b, err)
+			require.Equal(b, len(move.text), n)
+			work()
+		}
 	}
 	for name, program := range w.coll.Programs {
 		stats, err := program.Stats()

@@ -82,6 +82,7 @@ func TestChurn(t *testing.T) {
 // TestKilledInACall holds that a process that is killed while it waits keeps what it
 // has done, and that its connection is told no more.
 func TestKilledInACall(t *testing.T) {
+	guest.TakesLong(t)
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
 		_, from, to := pair(t)

@@ -21,8 +21,10 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/dns"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/http1"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/http2"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/tls"
 )
 
 const (
@@ -36,6 +38,17 @@ const (
 	// datagramsQuietFor is the same of sockets for datagrams, whose end nobody tells; by
 	// then who asked has given up.
 	datagramsQuietFor = 10 * time.Second
+	// waitingBuffers is how often the ring buffer may be emptied into the memory of pieces that
+	// wait to be in order, which may be minWaiting bytes in any case.
+	waitingBuffers = 2
+	minWaiting     = 4 << 20
+	// headBytes is how much is kept of a head that is told with a sample, callsOfMessage how
+	// many calls of each of its messages are.
+	headBytes      = 8 << 10
+	callsOfMessage = 64
+	// endsUnseen is how long a message whose end may be among lost bytes may be quiet until
+	// it is told as far as it is known.
+	endsUnseen = time.Minute
 	// maxStreams bounds the connections that are followed.
 	maxStreams = 65536
 )
@@ -49,21 +62,32 @@ const pieceBytes = int(unsafe.Sizeof(piece{}))
 type capture struct {
 	ring   *ring
 	places *shared[place]
-	totals *requests.Totals
+	// carried is told what connections carry.
+	carried carried
+	totals  *requests.Totals
 	// journal is nil where no request is told by itself.
 	journal *requests.Journal
 	// wall converts CLOCK_MONOTONIC, in ns, as of the last look.
 	wall func(ns int64) time.Time
+
+	// charge runs what is done with what was read.
+	charge func(work func())
 
 	protocols []l7.Protocol
 	sink      l7.Sink
 	stats     l7.Stats
 	streams   map[streamID]*stream
 	waiting   waiting
-	current   *stream // whose piece is being parsed
-	swept     time.Time
+	// mostWaiting bounds the bytes of pieces that wait to be in order.
+	mostWaiting int
+	current     *stream // whose piece is being parsed
+	swept       time.Time
 
 	crowded uint64 // pieces of connections that were too many
+	// opaque are connections with TLS that have ended, and of which no plaintext was seen, by
+	// the library of their process, as far as libraryOf knows.
+	opaque    map[tls.Library]uint64
+	libraryOf func(pid uint32) tls.Library
 	// told is what was counted until the last look, held the memory of connections as of
 	// the last sweep.
 	told []atomic.Uint64
@@ -74,80 +98,28 @@ type capture struct {
 	ended   sync.WaitGroup
 }
 
-// captureReasons are why requests are told incompletely, or not.
-var captureReasons = [...]struct {
-	name string
-	told bool
-	of   func(*capture) uint64
-}{
-	{"buffer_unread", false, func(c *capture) uint64 { return c.ring.failures.Load() }},
-	{"connections_full", false, func(c *capture) uint64 { return c.crowded }},
-	{"request_invalid", false, func(c *capture) uint64 { return c.stats.Invalid }},
-	{"request_pipelined", false, func(c *capture) uint64 { return c.stats.Unkept }},
-	{"request_unpaired", true, func(c *capture) uint64 { return c.stats.Unpaired }},
-	{"request_cut", true, func(c *capture) uint64 { return c.stats.Cut }},
-	{"request_series_full", true, func(c *capture) uint64 {
-		_, overflown := c.totals.Exchanges()
-		return overflown
-	}},
-	{"request_logs_full", false, func(c *capture) uint64 {
-		if c.journal == nil {
-			return 0
-		}
-		return c.journal.Lost()
-	}},
-}
-
-// losses are what was not told of requests, or not as what it was.
-func (c *capture) losses() []observe.Loss {
-	list := make([]observe.Loss, len(captureReasons))
-	for i, reason := range captureReasons {
-		list[i] = observe.Loss{Probe: string(observe.Network), Reason: reason.name, Count: c.told[i].Load(), Told: reason.told}
-	}
-	return list
-}
-
-// streamID tells a socket from all others, also from later ones at its address.
-type streamID struct {
-	sock   uint64
-	stream uint32
-}
-
-// stream is a connection that is followed.
-type stream struct {
-	conn   *l7.Conn
-	series uint32
-	// generation is that of the series which whom was read from.
-	generation uint32
-	whom       requests.Whom
-	last       uint64 // CLOCK_MONOTONIC, ns
-	// quietFor is how long it may be quiet until it is forgotten.
-	quietFor time.Duration
-	// datagrams says that it is no stream in truth, unanswered how many more of them were
-	// sent than received.
-	datagrams  bool
-	unanswered int
-	// next is where TCP is before the next piece of each direction, once that is known.
-	next  [2]uint32
-	known [2]bool
-}
-
 // startCapture begins to read what programs tell of connections.
-func startCapture(config Config, coll *ebpf.Collection, places *shared[place]) (*capture, error) {
+func startCapture(config Config, coll *ebpf.Collection, t *table, libraries *tlsAttacher) (*capture, error) {
 	ring, err := openRing(coll)
 	if err != nil {
 		return nil, err
 	}
-	c := newCapture(config, ring, places)
+	c := newCapture(config, ring, t)
+	if libraries != nil {
+		c.libraryOf = libraries.libraryOf
+	}
 	c.ended.Go(c.run)
 	return c, nil
 }
 
-func newCapture(config Config, ring *ring, places *shared[place]) *capture {
+func newCapture(config Config, ring *ring, t *table) *capture {
 	c := &capture{
-		ring: ring, places: places,
-		totals: requests.NewTotals(), streams: map[streamID]*stream{}, swept: time.Now(),
-		told: make([]atomic.Uint64, len(captureReasons)), closing: make(chan struct{}),
+		ring: ring, places: &t.places, carried: t.carried, mostWaiting: max(waitingBuffers*int(config.BufferBytes), minWaiting),
+		totals: requests.NewTotals(), streams: map[streamID]*stream{}, opaque: map[tls.Library]uint64{}, swept: time.Now(),
+		told: make([]atomic.Uint64, len(captureReasons)), closing: make(chan struct{}), charge: config.Charge,
+	}
+	if c.charge == nil {
+		c.charge = func(work func()) { work() }
 	}
 	var fields []string
 	if config.Journal.Tells() {
@@ -157,11 +129,24 @@ func newCapture(config Config, ring *ring, places *shared[place]) *capture {
 	if config.looksFor(HTTP) {
 		c.protocols = append(c.protocols, http1.New(fields, nil))
 	}
+	if config.looksFor(HTTP2) {
+		c.protocols = append(c.protocols, http2.New(fields, nil))
+	}
 	if config.looksFor(DNS) {
 		c.protocols = append(c.protocols, dns.Protocol{})
 	}
-	c.sink = l7.Sink{Limits: l7.DefaultLimits(), Stats: &c.stats, Exchange: c.exchange}
+	c.sink = l7.Sink{Limits: l7.DefaultLimits(), Stats: &c.stats, Exchange: c.exchange, Contents: c.contents(config.Journal.Samples)}
 	return c
+}
+
+// contents has the content of messages kept for samples, nil where there are no rules.
+func (c *capture) contents(samples requests.SamplesConfig) *l7.Contents {
+	if len(samples.Rules) == 0 {
+		return nil
+	}
+	return &l7.Contents{
+		Wanted: c.journal.Wanted, Body: samples.Limit, Head: headBytes, Calls: callsOfMessage, Left: int(samples.Bytes),
+	}
 }
 
 // close ends the reader and waits for it.
@@ -200,16 +185,29 @@ func (c *capture) run() {
 
 // look takes what is written within an interval and hands over what is in order.
 func (c *capture) look() error {
-	if err := c.ring.look(time.Now().Add(lookInterval), c.waiting.add); err != nil {
+	var failed error
+	err := c.ring.look(time.Now().Add(lookInterval), func(raw []byte) {
+		c.waiting.add(raw)
+		if c.waiting.size() > c.mostWaiting {
+			// Better out of order than without a bound: what comes late is known as such by TCP.
+			failed = errors.Join(failed, c.handOver(c.waiting.takeUntil))
+		}
+	})
+	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
+	return c.handOver(c.waiting.take)
+}
+
+// handOver has the pieces recorded that take hands over, by the clock as it is now.
+func (c *capture) handOver(take func(now uint64, record func(*piece, []byte))) error {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		return fmt.Errorf("reading CLOCK_MONOTONIC: %w", err)
 	}
 	zero := time.Now().Add(-time.Duration(now.Nano()))
 	c.wall = func(ns int64) time.Time { return zero.Add(time.Duration(ns)) }
-	c.waiting.take(uint64(now.Nano()), c.record)
+	c.charge(func() { take(uint64(now.Nano()), c.record) })
 	return nil
 }
 
@@ -220,6 +218,9 @@ func (c *capture) record(p *piece, data []byte) {
 	if bindings.NetworkNetworkPieceKind(p.Kind) == bindings.NetworkNetworkPieceKindNETWORK_PIECE_CLOSED {
 		if s != nil {
 			c.forget(id, s)
+		}
+		if p.Protocol == uint8(bindings.NetworkNetworkProtocolNETWORK_TLS) {
+			c.noteOpaque(p)
 		}
 		return
 	}
@@ -238,6 +239,7 @@ func (c *capture) record(p *piece, data []byte) {
 	if s.whom == (requests.Whom{}) || s.series != p.Series || s.generation != p.Generation {
 		s.series, s.generation = p.Series, p.Generation
 		s.whom = c.whom(p)
+		c.carried.note(p.Series, p.Generation, p.Protocol&^uint8(bindings.NetworkNetworkProtocolNETWORK_TLS))
 	}
 	if p.Length == 0 || p.Kind > uint8(l7.Write) {
 		return
@@ -252,35 +254,13 @@ func (c *capture) record(p *piece, data []byte) {
 	}
 }
 
-// settled tells whether all that was asked by datagrams is answered: nothing is waited for
-// then, and most sockets are used for one question.
-func (s *stream) settled(p *piece) bool {
-	if l7.Direction(p.Kind) == l7.Write {
-		s.unanswered++
-	} else {
-		s.unanswered--
+// noteOpaque counts a connection of whose plaintext nothing was seen.
+func (c *capture) noteOpaque(p *piece) {
+	library := tls.Library("")
+	if at := c.place(p); at != nil && c.libraryOf != nil {
+		library = c.libraryOf(at.Key.Pid)
 	}
-	return s.unanswered <= 0
-}
-
-// lost says what is known of bytes that are missing before a piece: by the sequence
-// numbers of TCP, else by what the programs could not write.
-func (s *stream) lost(p *piece) int64 {
-	if p.Position == 0 {
-		if p.Lost != 0 {
-			return l7.LostUnknown
-		}
-		return 0
-	}
-	missing, known := int32(p.Position-p.Length-s.next[p.Kind]), s.known[p.Kind]
-	s.next[p.Kind], s.known[p.Kind] = p.Position, true
-	switch {
-	case !known || missing == 0:
-		return 0
-	case missing < 0: // two threads at once
-		return l7.LostUnknown
-	}
-	return int64(missing)
+	c.opaque[library]++
 }
 
 // place is the kernel's series that a piece belongs to, nil where it is another's by now.
@@ -315,6 +295,7 @@ func (c *capture) whom(p *piece) requests.Whom {
 		Subject: observe.SubjectKey{PID: at.Key.Pid, StartBoottime: at.Key.StartBoottime, ExecID: at.Key.ExecId},
 		Peer:    netip.AddrPortFrom(addressOf(at.Key.Family, at.Key.Address), at.Key.Port),
 		Series:  p.Series, Generation: p.Generation,
+		TLS: p.Protocol&uint8(bindings.NetworkNetworkProtocolNETWORK_TLS) != 0,
 	}
 }
 
@@ -354,7 +335,7 @@ func (c *capture) forget(id streamID, s *stream) {
 // streamBytes is what a connection takes here beside what its parser holds.
 const streamBytes = 256
 
-// sweep forgets connections that have been quiet for long.
+// sweep forgets connections that have been quiet for long, and tells messages whose end will not be seen.
 func (c *capture) sweep() {
 	var newest, held uint64
 	for _, s := range c.streams {
@@ -365,7 +346,9 @@ func (c *capture) sweep() {
 			c.forget(id, s)
 			continue
 		}
+		c.current = s
+		s.conn.Expire(int64(newest) - endsUnseen.Nanoseconds())
 		held += streamBytes + uint64(s.conn.Held())
 	}
-	c.held.Store(held)
+	c.held.Store(held + uint64(c.waiting.held()))
 }

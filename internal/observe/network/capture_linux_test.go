@@ -25,10 +25,10 @@ func TestAnsweredSocketsAreForgotten(t *testing.T) {
 		require.NoError(t, err)
 		return packed
 	}
-	places := &shared[place]{items: make([]place, 1)}
-	places.items[0].Key.Transport = uint8(bindings.NetworkNetworkTransportNETWORK_UDP)
-	places.items[0].Key.Pid = 1
-	c := newCapture(Config{}, &ring{}, places)
+	series := &table{places: shared[place]{items: make([]place, 1)}}
+	series.places.items[0].Key.Transport = uint8(bindings.NetworkNetworkTransportNETWORK_UDP)
+	series.places.items[0].Key.Pid = 1
+	c := newCapture(Config{}, &ring{}, series)
 	at := uint64(0)
 	tell := func(kind bindings.NetworkNetworkPieceKind, id uint16) {
 		at += 1000

@@ -9,7 +9,10 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/dns"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/http1"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/tls"
 )
 
 // Role is a side of a connection.
@@ -37,24 +40,47 @@ type Config struct {
 	Protocols []Protocol
 	// BufferBytes is the size of the ring buffer for them, a power of two.
 	BufferBytes uint32
+	// TLS says what is read of requests before it is encrypted.
+	TLS TLSConfig
 	// Journal says which requests are told one by one.
 	Journal requests.JournalConfig
+	// Charge runs what is done beside Drain and Report and notes its cost; nil: nobody
+	// wants to know.
+	Charge func(work func())
 	// SysRoot is where the host's sysfs is mounted, ProcRoot its procfs.
 	SysRoot, ProcRoot string
 	// Logger is warned of peers whose addresses could not be resolved.
 	Logger *zap.Logger
 }
 
-// Protocol is one whose requests can be told, by the conventions' network.protocol.name.
+// Protocol is one whose requests can be told, as it is configured.
 type Protocol string
 
 // Protocols whose requests can be told.
 const (
-	HTTP Protocol = http1.Name // HTTP/1.0 and 1.1
-	DNS  Protocol = dns.Name
+	HTTP  Protocol = http1.Name // HTTP/1.0 and 1.1
+	HTTP2 Protocol = "http2"    // and gRPC
+	DNS   Protocol = dns.Name
 )
 
 // looksFor tells whether the requests of a protocol are told.
 func (c *Config) looksFor(p Protocol) bool {
 	return len(c.Protocols) == 0 || slices.Contains(c.Protocols, p)
 }
+
+// TLSConfig is what the observation of TLS libraries can be told.
+type TLSConfig struct {
+	// Libraries are those that are attached to; none: nothing is.
+	Libraries []tls.Library
+	// Decide says who has a pid now, and whether it is in scope.
+	Decide func(pid uint32) (id model.ProcessID, inScope bool)
+	// Open reads the mappings of a process.
+	Open func(id model.ProcessID) (*symbol.AddressSpace, error)
+	// Charge runs work done for the observation and notes its cost.
+	Charge func(work func())
+	// Plain does without sessions of uprobes, as on kernels that have none.
+	Plain bool
+}
+
+// readsTLS tells whether there is anything to attach to.
+func (c Config) readsTLS() bool { return c.Requests && len(c.TLS.Libraries) > 0 }

@@ -22,6 +22,8 @@ type peer struct {
 	port      uint16     // of a server
 	pid       uint32     // of a process on this host, 0: not known
 	service   string     // of that process
+	protocol  Protocol   // "" where it is not known, or connections carry several
+	tls       bool       // of the connections one at least carried TLS
 	overflow  bool
 }
 
@@ -127,6 +129,12 @@ func (p *peer) appendOther(list []model.Attribute) []model.Attribute {
 	}
 	if p.service != "" {
 		list = append(list, model.Text("service.peer.name", p.service))
+	}
+	if p.protocol != "" {
+		list = append(list, model.Text("network.protocol.name", string(p.protocol)))
+	}
+	if p.tls {
+		list = append(list, model.Bool("ebpf.tls", true))
 	}
 	return list
 }

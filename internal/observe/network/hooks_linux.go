@@ -83,7 +83,7 @@ func featuresOf(loader *kernel.Loader) (features, error) {
 		}
 		*of.program = of.byCount[min(n, slices.Max(slices.Collect(maps.Keys(of.byCount))))]
 	}
-	for _, of := range functions {
+	for _, of := range socketFunctions {
 		has, err := loader.HasFunction(of.name)
 		if err != nil {
 			return f, err
@@ -129,7 +129,7 @@ func Tracepoints() []Tracepoint {
 // socket.
 type function struct{ name, first, last string }
 
-var functions = []function{
+var socketFunctions = []function{
 	{"inet_sendmsg", bindings.NetworkProgMessageBegins, bindings.NetworkProgFunctionSent},
 	{"inet6_sendmsg", bindings.NetworkProgMessageBegins, bindings.NetworkProgFunctionSent},
 	{"unix_stream_sendmsg", bindings.NetworkProgMessageBegins, bindings.NetworkProgFunctionSent},
@@ -137,7 +137,8 @@ var functions = []function{
 	{"inet_recvmsg", bindings.NetworkProgMessageBegins, bindings.NetworkProgFunctionReceived},
 	{"inet6_recvmsg", bindings.NetworkProgMessageBegins, bindings.NetworkProgFunctionReceived},
 	{"unix_stream_recvmsg", bindings.NetworkProgMessageBegins, bindings.NetworkProgFunctionReceived},
-	{"unix_dgram_recvmsg", bindings.NetworkProgMessageBegins, bindings.NetworkProgFunctionReceived},
+	{"unix_dgram_recvmsg", bindings.NetworkProgMessageBegins, bindings.NetworkProgDatagramReceived},
+	{"unix_seqpacket_recvmsg", bindings.NetworkProgMessageBegins, bindings.NetworkProgFunctionReceived},
 	{"inet_sendpage", bindings.NetworkProgFunctionBegins, bindings.NetworkProgFunctionSentPage},
 	{"unix_stream_sendpage", bindings.NetworkProgFunctionBegins, bindings.NetworkProgFunctionSentPage},
 	{"tcp_splice_read", bindings.NetworkProgFunctionBegins, bindings.NetworkProgFunctionSpliced},
@@ -217,10 +218,10 @@ func (f features) counts() string {
 	return bindings.NetworkProgCountFile
 }
 
-// trim takes out of an object what the kernel has not.
-func (f features) trim(spec *ebpf.CollectionSpec) {
+// trim takes out of an object what the kernel has not; others are programs that are wanted whatever it has.
+func (f features) trim(spec *ebpf.CollectionSpec, others []string) {
 	f.multiply(spec)
-	wanted := append(f.tracing(), f.iterating()...)
+	wanted := append(append(f.tracing(), f.iterating()...), others...)
 	for _, hook := range f.callHooks() {
 		wanted = append(wanted, hook.program)
 	}

@@ -6,6 +6,7 @@ package network
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"testing"
@@ -74,26 +75,48 @@ func TestWalksEnd(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, unix.Close(socket)) }()
 	w := watch(t, config(), nil)
-	require.Equal(t, 1, w.adopted, "nobody was decided upon at the start")
+	require.Equal(t, 1, w.adopted)
 	require.Eventually(t, func() bool { // a process that has just begun was not
 		asked, err := w.tracker.Decided()
 		require.NoError(t, err)
 		for _, pid := range asked {
 			require.NoError(t, w.tracker.Decide(pid, lifecycle.ScopeNone))
 		}
-		w.adopted = 0
+		w.adopted = 1
 		require.NoError(t, w.adopt())
 		return w.adopted == adoptions
 	}, 10*time.Second, time.Millisecond)
 	require.NoError(t, w.tracker.Forget(uint32(os.Getpid())))
-	w.adopted = 0
+	w.adopted = 1
 	require.NoError(t, w.adopt())
-	require.Equal(t, 1, w.adopted, "this process was not decided upon")
+	require.Equal(t, 2, w.adopted, "this process was not decided upon")
+}
+
+// TestUndecidedSocketsFromBefore holds that sockets which were open before the start are told after the last walk, though
+// nobody has decided upon their processes by then.
+func TestUndecidedSocketsFromBefore(t *testing.T) {
+	guest.TakesLong(t)
+	eachWayAnew(t, func(t *testing.T, start func() *watching) {
+		n := nettest.New(t)
+		server, client := nettest.Start(t, n), nettest.Start(t, n)
+		l := server.Listen("tcp4", loopback)
+		client.Dial("tcp4", l.Local)
+		l.Accept()
+		w := start()
+		for w.adopted < adoptions {
+			require.Zero(t, w.open(client, "established"))
+			w.report()
+		}
+		require.EqualValues(t, 1, w.open(client, "established", "ebpf.role=client", fmt.Sprintf("ebpf.peer.pid=%d", server.PID())))
+		require.EqualValues(t, 1, w.open(server, "established", "ebpf.role=server", fmt.Sprintf("ebpf.peer.pid=%d", client.PID())))
+		require.EqualValues(t, 1, w.open(server, "listen", "ebpf.role=server"))
+	})
 }
 
 // TestSocketsFromBefore holds that sockets which were open before the start are told, with their role, before they are
 // used.
 func TestSocketsFromBefore(t *testing.T) {
+	guest.TakesLong(t)
 	eachWayAnew(t, func(t *testing.T, start func() *watching) {
 		n := nettest.New(t)
 		server, client := nettest.Start(t, n), nettest.Start(t, n)
@@ -128,6 +151,19 @@ func TestUnixSockets(t *testing.T) {
 			w.report()
 			require.EqualValues(t, 3000, w.sum(p, "ebpf.network.io", "network.transport=unix", "network.io.direction=transmit"), c.write)
 			require.EqualValues(t, 3000, w.sum(p, "ebpf.network.io", "network.transport=unix", "network.io.direction=receive"), c.read)
+			p.End()
+		}
+		for _, kind := range []int{unix.SOCK_DGRAM, unix.SOCK_SEQPACKET} {
+			p := nettest.Start(t, nettest.New(t))
+			a, b := p.SocketPairOf(kind)
+			a.Write(nettest.Transfer{How: "sendmsg", Bytes: 3000, Chunk: 1000})
+			b.Read(nettest.Transfer{How: "read", Bytes: 3000, Chunk: 1000})
+			w.report()
+			require.EqualValues(t, 3000, w.sum(p, "ebpf.network.io", "network.transport=unix", "network.io.direction=transmit"), kind)
+			require.EqualValues(t, 3000, w.sum(p, "ebpf.network.io", "network.transport=unix", "network.io.direction=receive"), kind)
+			for _, operation := range []string{"read", "write"} {
+				require.EqualValues(t, 3, w.histogram(p, "ebpf.network.operation.duration", "ebpf.operation="+operation).Count, kind)
+			}
 			p.End()
 		}
 	})
@@ -190,5 +226,26 @@ func TestMPTCP(t *testing.T) {
 			client.End()
 			server.End()
 		}
+	})
+}
+
+// TestClosesAreToldWithTheirTransfers holds that the end of a connection is told of the peer that its transfers are told of,
+// though another process uses the other end meanwhile.
+func TestClosesAreToldWithTheirTransfers(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		n, from, to := pair(t)
+		nettest.Carry(from, nettest.Transfer{How: "write", Bytes: 100}, to, nettest.Transfer{How: "read", Bytes: 100})
+		worker := nettest.Start(t, n)
+		passed := from.Pass(worker)
+		nettest.Carry(passed, nettest.Transfer{How: "write", Bytes: 10}, to, nettest.Transfer{How: "read", Bytes: 10})
+		to.Close()
+		w.report()
+		peer := fmt.Sprintf("ebpf.peer.pid=%d", from.Program().PID())
+		require.EqualValues(t, 110, w.sum(to.Program(), "ebpf.network.io", "network.io.direction=receive", peer))
+		if !endsInClose(t) {
+			peer = fmt.Sprintf("ebpf.peer.pid=%d", worker.PID()) // who used it last
+		}
+		require.EqualValues(t, 1, w.histogram(to.Program(), "ebpf.network.operation.duration", "ebpf.operation=close", peer).Count)
 	})
 }

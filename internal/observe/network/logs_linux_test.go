@@ -34,7 +34,7 @@ func logsOfSelf(all []*model.Logs) (logs []model.Log, attributes []map[string]an
 			values := map[string]any{}
 			for _, a := range l.Attributes {
 				switch a.Value.Type {
-				case model.TextAttribute:
+				case model.TextAttribute, model.LinesAttribute, model.ListAttribute:
 					values[a.Key] = a.Value.Text
 				case model.FloatAttribute:
 					values[a.Key] = a.Value.Float()

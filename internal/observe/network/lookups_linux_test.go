@@ -170,6 +170,7 @@ func (w *watching) lookups() map[string]*model.Histogram {
 // TestLookupsAreTold holds that lookups of Go's resolver and of a client like dig are told as often as the server was asked,
 // over UDP and TCP, on a port of no meaning, with the code of their answers and durations as the client has measured them.
 func TestLookupsAreTold(t *testing.T) {
+	guest.TakesLong(t)
 	const delay = 150 * time.Millisecond
 	runEachWay(t, func(t *testing.T, by *way) {
 		w := watch(t, requestConfig(), by.change)

@@ -16,8 +16,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
-// TestSocketBytes holds that sockets take no more of the kernel's memory than is said of them, and not much less: by the
-// kernel's own account, before and after they are remembered.
+// TestSocketBytes holds that sockets take as much of the kernel's memory as is said of them: by the kernel's own account,
+// before and after they are remembered.
 func TestSocketBytes(t *testing.T) {
 	const programs, each = 3, 17000
 	all := make([]*nettest.Program, programs)
@@ -41,8 +41,7 @@ func TestSocketBytes(t *testing.T) {
 	t.Logf("%d bytes a socket", took/(programs*each))
 	require.GreaterOrEqual(t, w.sockets.Load()-known, uint64(programs*each))
 	said := (w.sockets.Load() - known) * socketBytes
-	require.LessOrEqual(t, took, int64(said)*11/10)
-	require.GreaterOrEqual(t, took, int64(said)*2/3)
+	require.InEpsilon(t, float64(said), float64(took), 0.15, "others use the kernel's memory meanwhile")
 	require.GreaterOrEqual(t, w.MapBytes(), mapBytes+said)
 }
 

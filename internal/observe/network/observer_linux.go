@@ -22,6 +22,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 	processes "github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
 )
@@ -29,10 +30,21 @@ import (
 const (
 	// drainInterval is how soon a series is noticed, while its process is known.
 	drainInterval = time.Second
+	// tellInterval is the same where each request is told by itself: what waits to be
+	// delivered is bounded, and what is handed over at once must be a small part of that.
+	tellInterval = 250 * time.Millisecond
 	// adoptions is how often sockets from before the start are looked for at most. The
-	// first time their processes are asked about; it is over when all are decided upon.
+	// first time their processes are asked about; after that it is over when all are
+	// decided upon, and the last time those count that are not.
 	adoptions = 3
 )
+
+// walks are what the programs are told of how often it has been done.
+var walks = [adoptions]bindings.NetworkNetworkWalk{
+	bindings.NetworkNetworkWalkNETWORK_WALK_NOTES,
+	bindings.NetworkNetworkWalkNETWORK_WALK_DECIDED,
+	bindings.NetworkNetworkWalkNETWORK_WALK_ALL,
+}
 
 // Observer is the running observation of the network.
 type Observer struct {
@@ -53,7 +65,8 @@ type Observer struct {
 	warnings   *warn.Rarely
 	unresolved uint64
 
-	capture *capture // nil where requests are not looked at
+	capture *capture     // nil where requests are not looked at
+	tls     *tlsAttacher // nil where nothing is attached to
 	losses  [bindings.NetworkNetworkLossNETWORK_LOSS_REASONS]atomic.Uint64
 	hooks   atomic.Int64
 	sockets atomic.Uint64
@@ -93,7 +106,14 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 		return nil, err
 	}
 	o.reasons = newDropReasons(values)
-	has.trim(spec)
+	session, forTLS := false, []string(nil)
+	if config.readsTLS() {
+		if session, err = tlsSession(config, loader, spec); err != nil {
+			return nil, err
+		}
+		forTLS = tlsPrograms(session)
+	}
+	has.trim(spec, forTLS)
 	if err := o.plan.size(spec, has); err != nil {
 		return nil, fmt.Errorf("preparing the network programs: %w", err)
 	}
@@ -114,20 +134,30 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 			return nil, err
 		}
 	}
-	if config.Requests {
-		if o.capture, err = startCapture(config, o.coll, &o.table.places); err != nil {
+	if o.attached, o.less, err = has.attach(o.coll, config.SysRoot); err != nil {
+		return nil, err
+	}
+	if config.readsTLS() {
+		if o.tls, err = startTLS(config, session, o.coll); err != nil {
 			return nil, err
 		}
 	}
-	if o.attached, o.less, err = has.attach(o.coll, config.SysRoot); err != nil {
-		return nil, err
+	if config.Requests { // until now what programs tell waits in their buffer
+		if o.capture, err = startCapture(config, o.coll, &o.table, o.tls); err != nil {
+			return nil, err
+		}
 	}
 	o.hooks.Store(int64(len(o.attached)))
 	return o, errors.Join(o.measureSkew(), o.adopt())
 }
 
 // DrainInterval is how often Drain looks for what has begun.
-func (o *Observer) DrainInterval() time.Duration { return drainInterval }
+func (o *Observer) DrainInterval() time.Duration {
+	if o.capture != nil && o.config.Journal.Which == requests.AllRequests {
+		return tellInterval
+	}
+	return drainInterval
+}
 
 // Drain finds out whose the series are that have begun.
 func (o *Observer) Drain() error {
@@ -155,9 +185,12 @@ func (o *Observer) adopt() error {
 	if o.adopted == adoptions {
 		return nil
 	}
+	walk, undecided := walks[o.adopted], o.coll.Variables[bindings.NetworkVarSocketsUndecided]
 	o.adopted++
-	undecided := o.coll.Variables[bindings.NetworkVarSocketsUndecided]
-	err := errors.Join(undecided.Set(uint32(0)), kernel.Iterate(o.coll.Programs[bindings.NetworkProgAdoptSocket], nil))
+	err := errors.Join(undecided.Set(uint32(0)), o.coll.Variables[bindings.NetworkVarWalk].Set(uint32(walk)))
+	if err == nil {
+		err = kernel.Iterate(o.coll.Programs[bindings.NetworkProgAdoptSocket], nil)
+	}
 	var n uint32
 	if err == nil {
 		err = undecided.Get(&n)
@@ -165,7 +198,7 @@ func (o *Observer) adopt() error {
 	if err != nil {
 		return fmt.Errorf("looking for sockets from before the start: %w", err)
 	}
-	if n == 0 {
+	if n == 0 && walk != bindings.NetworkNetworkWalkNETWORK_WALK_NOTES {
 		o.adopted = adoptions
 	}
 	return nil
@@ -306,7 +339,13 @@ func (o *Observer) CPUsChanged() error { return nil }
 func (o *Observer) Degraded() error { return o.less }
 
 // Attached is the number of hooks.
-func (o *Observer) Attached() int { return int(o.hooks.Load()) }
+func (o *Observer) Attached() int {
+	n := int(o.hooks.Load())
+	if o.tls != nil {
+		n += o.tls.Functions()
+	}
+	return n
+}
 
 // lossReasons are the names of enum network_loss.
 var lossReasons = [...]struct {
@@ -320,6 +359,7 @@ var lossReasons = [...]struct {
 	bindings.NetworkNetworkLossNETWORK_LOST_PEERS:     {"peer_unknown", true},
 	bindings.NetworkNetworkLossNETWORK_LOST_LISTENERS: {"listeners_full", true},
 	bindings.NetworkNetworkLossNETWORK_LOST_PIECES:    {"buffer_full", false},
+	bindings.NetworkNetworkLossNETWORK_LOST_TLS:       {"tls_unknown", false},
 }
 
 // Losses counts what could not be counted, or not as what it was, since the start.
@@ -332,6 +372,9 @@ func (o *Observer) Losses() []observe.Loss {
 	}
 	if o.capture != nil {
 		list = append(list, o.capture.losses()...)
+	}
+	if o.tls != nil {
+		list = append(list, observe.Loss{Probe: string(observe.Network), Reason: "tls_not_attached", Count: o.tls.Failed()})
 	}
 	if nat := o.table.ends.nat; nat != nil {
 		stats := nat.Stats()
@@ -379,6 +422,9 @@ func (o *Observer) HeldBytes() uint64 {
 
 // Close stops observing and frees everything.
 func (o *Observer) Close() error {
+	if o.tls != nil {
+		o.tls.Close()
+	}
 	errs := []error{closeAll(o.attached)}
 	if o.capture != nil {
 		errs = append(errs, o.capture.close()) // it reads the tables

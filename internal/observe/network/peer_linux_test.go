@@ -5,14 +5,19 @@
 package network
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"testing"
 
+	"github.com/cilium/ebpf"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
 // TestPeersOnThisHost holds that both ends of a connection name each other's process, in one network namespace and
@@ -242,4 +247,61 @@ func TestTranslatedToSeveral(t *testing.T) {
 			client.End()
 		}
 	})
+}
+
+// TestClientsFromBefore holds that a server is told with each of several clients at one address whose connections were
+// open before the start, though it is met before them; and with none of them where they cannot be told apart.
+func TestClientsFromBefore(t *testing.T) {
+	guest.TakesLong(t)
+	eachWayAnew(t, func(t *testing.T, start func() *watching) {
+		for _, forgotten := range []bool{false, true} {
+			n := nettest.New(t)
+			server := nettest.Start(t, n) // the lowest number is met first
+			l := server.Listen("tcp4", loopback)
+			var from, to [2]*nettest.Socket
+			for i := range from {
+				from[i], to[i] = nettest.Start(t, n).Dial("tcp4", l.Local), l.Accept()
+			}
+			w := start()
+			for _, p := range []*nettest.Program{server, from[0].Program(), from[1].Program()} {
+				require.NoError(t, w.tracker.Decide(uint32(p.PID()), lifecycle.ScopeNetwork))
+			}
+			if forgotten {
+				w.forgetEnds()
+			}
+			w.report()
+			for i := range from {
+				nettest.Carry(from[i], nettest.Transfer{How: "write", Bytes: 100}, to[i], nettest.Transfer{How: "read", Bytes: 100})
+				to[i].Close()
+			}
+			w.report()
+			for i := range from {
+				peer, told := fmt.Sprintf("ebpf.peer.pid=%d", from[i].Program().PID()), 1
+				if forgotten {
+					told = 0
+				}
+				require.EqualValues(t, told*100, w.sum(server, "ebpf.network.io", "ebpf.role=server", peer), forgotten)
+				if told > 0 || endsInClose(t) {
+					require.Len(t, w.points(server, "ebpf.network.operation.duration", "ebpf.operation=close", peer), told, forgotten)
+				}
+			}
+			require.EqualValues(t, 200, w.sum(server, "ebpf.network.io", "ebpf.role=server"))
+		}
+	})
+}
+
+// forgetEnds forgets who has the ends of connections.
+func (w *watching) forgetEnds() {
+	w.t.Helper()
+	var name tuple
+	var who bindings.NetworkNetworkProcess
+	var all []tuple
+	for entries := w.table.ends.known.Iterate(); entries.Next(&name, &who); {
+		all = append(all, name)
+	}
+	for i := range all {
+		if err := w.table.ends.known.Delete(&all[i]); !errors.Is(err, ebpf.ErrKeyNotExist) {
+			require.NoError(w.t, err)
+		}
+	}
 }

@@ -23,9 +23,9 @@ const (
 	listenerBytes, countBytes = 160, 72
 	// endBytes is what one of the ends of connections takes.
 	endBytes = 160
-	// socketBytes is what the kernel keeps of a socket at most: its storage, and the
-	// element in it (TestSocketBytes measures it).
-	socketBytes = 384
+	// socketBytes is what the kernel keeps of a socket: 192 bytes for its storage, and 128
+	// for the element in it (TestSocketBytes measures it).
+	socketBytes = 192 + 128
 	// taskBytes is the same of a thread.
 	taskBytes = 512
 	// socketsPerEnd is how many sockets are remembered for each end that is: an end is
@@ -56,6 +56,24 @@ const (
 	captureBytes = 4095
 	// minBuffer is a ring buffer that nothing is written to.
 	minBuffer = 4096
+	// socketsPerTLS is how many sockets are remembered for each connection through TLS
+	// that is known; of these there are minTLS at least. What was used longest ago is
+	// forgotten first, and known again when its library is next called.
+	socketsPerTLS = 16
+	minTLS        = 4096
+	// tlsBytes is what such a connection takes, and the goroutine that uses it;
+	// tlsThreadShare the part of them that have a thread of their own, where there is no
+	// task storage.
+	tlsBytes       = 168 + 216
+	tlsThreadShare = 4
+	// socketsPerFrames is how many sockets are remembered for each connection whose frames
+	// of HTTP/2 are followed; of these there are minFrames at least. One that is forgotten
+	// is followed again from the next frame that is found.
+	socketsPerFrames = 16
+	minFrames        = 2048
+	// framesBytes is what such a connection takes, directions how many of the map's entries.
+	framesBytes = directions * 128
+	directions  = 2
 	// wakeShare is the part of the ring buffer that is full when its reader is woken.
 	wakeShare = 4
 	// addressBytes and threadBytes are what each of those takes.
@@ -70,16 +88,24 @@ type plan struct {
 	ends    uint32 // of connections, by which processes find each other
 	// capture is how much is read of a transfer, buffer the bytes of the ring buffer for it.
 	capture, buffer uint32
+	// message is how much is read of a message whose body is wanted; 0: of none.
+	message uint32
 	// protocols are those that are looked for, a bit for each.
 	protocols uint32
+	// tls is how many connections through TLS are known, frames how many of HTTP/2.
+	tls, frames uint32
+}
+
+// protocolNumbers are the programs' own.
+var protocolNumbers = map[Protocol]bindings.NetworkNetworkProtocol{
+	HTTP: bindings.NetworkNetworkProtocolNETWORK_HTTP1, HTTP2: bindings.NetworkNetworkProtocolNETWORK_HTTP2,
+	DNS: bindings.NetworkNetworkProtocolNETWORK_DNS,
 }
 
 // protocolBits are the protocols that the programs look for.
 func (c *Config) protocolBits() uint32 {
 	var bits uint32
-	for protocol, number := range map[Protocol]bindings.NetworkNetworkProtocol{
-		HTTP: bindings.NetworkNetworkProtocolNETWORK_HTTP1, DNS: bindings.NetworkNetworkProtocolNETWORK_DNS,
-	} {
+	for protocol, number := range protocolNumbers {
 		if c.looksFor(protocol) {
 			bits |= 1 << number
 		}
@@ -94,6 +120,13 @@ func newPlan(config Config, cpus int) plan {
 	p.ends = max(p.sockets/socketsPerEnd, minEnds)
 	if config.Requests {
 		p.capture, p.buffer, p.protocols = captureBytes, config.BufferBytes, config.protocolBits()
+		p.message = config.Journal.Samples.Captured()
+	}
+	if config.Requests && config.looksFor(HTTP2) {
+		p.frames = max(p.sockets/socketsPerFrames, minFrames)
+	}
+	if config.readsTLS() {
+		p.tls = max(p.sockets/socketsPerTLS, minTLS)
 	}
 	for p.shards < maxShards && int(p.shards) < cpus && fitting(mapBytes, p.shards*2) >= enough {
 		p.shards *= 2
@@ -115,8 +148,9 @@ func (p plan) bytes(has features) uint64 {
 	if !has.socketStorage {
 		bytes += uint64(min(p.sockets, socketsByAddress)) * addressBytes
 	}
+	bytes += uint64(p.tls)*tlsBytes + uint64(p.frames)*framesBytes
 	if !has.taskStorage {
-		bytes += threadsByID * threadBytes
+		bytes += threadsByID*threadBytes + uint64(p.tls/tlsThreadShare)*tlsBytes
 	}
 	return bytes
 }
@@ -135,6 +169,10 @@ func (p plan) size(spec *ebpf.CollectionSpec, has features) error {
 		bindings.NetworkMapNetworkReceivers:       p.series,
 		bindings.NetworkMapNetworkSocketAddresses: min(p.sockets, socketsByAddress),
 		bindings.NetworkMapNetworkThreadIds:       threadsByID,
+		bindings.NetworkMapNetworkTlsThreadIds:    max(p.tls/tlsThreadShare, 1),
+		bindings.NetworkMapNetworkTlsGoroutines:   max(p.tls, 1),
+		bindings.NetworkMapNetworkTlsConnections:  max(p.tls, 1),
+		bindings.NetworkMapNetworkFrames:          max(p.frames*directions, 1),
 		bindings.NetworkMapNetworkPieces:          max(p.buffer, minBuffer),
 	} {
 		spec.Maps[name].MaxEntries = entries
@@ -146,6 +184,8 @@ func (p plan) size(spec *ebpf.CollectionSpec, has features) error {
 		bindings.NetworkMapNetworkSocketAddresses: !has.socketStorage,
 		bindings.NetworkMapNetworkThreads:         has.taskStorage,
 		bindings.NetworkMapNetworkThreadIds:       !has.taskStorage,
+		bindings.NetworkMapNetworkTlsThreads:      has.taskStorage,
+		bindings.NetworkMapNetworkTlsThreadIds:    !has.taskStorage,
 	} {
 		if m := spec.Maps[name]; !used {
 			m.Type, m.Flags, m.MaxEntries = ebpf.Array, 0, 1
@@ -159,6 +199,7 @@ func (p plan) size(spec *ebpf.CollectionSpec, has features) error {
 		bindings.NetworkVarSocketStorage:    has.socketStorage,
 		bindings.NetworkVarTaskStorage:      has.taskStorage,
 		bindings.NetworkVarCaptureBytes:     p.capture,
+		bindings.NetworkVarCaptureLimit:     p.message,
 		bindings.NetworkVarCaptureProtocols: p.protocols,
 		bindings.NetworkVarCaptureWake:      p.buffer / wakeShare,
 	} {

@@ -83,12 +83,8 @@ type asked struct {
 	times        int
 }
 
-// TestRequestsAreTold holds that both sides tell each request once, with its status, sizes and duration; the client has
-// counted and timed them. A connection may be from before the start; what is no request is not told.
-func TestRequestsAreTold(t *testing.T) {
-	const pause = 30 * time.Millisecond
-	padding := strings.Repeat("p", 1500)
-	long := bytes.Repeat([]byte("0123456789abcdef"), 20_000)
+// answering answers with several statuses, for /slow after a pause, and takes what is sent.
+func answering(pause time.Duration) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ok", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
 	mux.HandleFunc("/slow", func(w http.ResponseWriter, _ *http.Request) {
@@ -101,6 +97,47 @@ func TestRequestsAreTold(t *testing.T) {
 		w.WriteHeader(http.StatusCreated)
 		_, _ = fmt.Fprint(w, n)
 	})
+	return mux
+}
+
+// askTogether asks for all at the same time, each thing as often as it says, and returns how long that took for each in all.
+// Change has the requests changed before they are sent.
+func askTogether(t *testing.T, client *http.Client, url string, all []asked, change func(*http.Request)) []time.Duration {
+	t.Helper()
+	took := make([]time.Duration, len(all))
+	var together sync.WaitGroup
+	for i, a := range all {
+		together.Go(func() {
+			for range a.times {
+				began := time.Now()
+				request, err := http.NewRequestWithContext(t.Context(), a.method, url+a.path, bytes.NewReader(a.body))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				change(request)
+				response, err := client.Do(request)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, response.Body)
+				_ = response.Body.Close()
+				took[i] += time.Since(began)
+			}
+		})
+	}
+	together.Wait()
+	return took
+}
+
+// TestRequestsAreTold holds that both sides tell each request once, with its status, sizes and duration; the client has
+// counted and timed them. A connection may be from before the start; what is no request is not told.
+func TestRequestsAreTold(t *testing.T) {
+	const pause = 30 * time.Millisecond
+	padding := strings.Repeat("p", 1500)
+	long := bytes.Repeat([]byte("0123456789abcdef"), 20_000)
+	mux := answering(pause)
 	mux.HandleFunc("/chunked", func(w http.ResponseWriter, _ *http.Request) {
 		for range 3 {
 			_, _ = w.Write(long)
@@ -122,30 +159,9 @@ func TestRequestsAreTold(t *testing.T) {
 			{"GET", "/ok", nil, 50}, {"HEAD", "/ok", nil, 7}, {"GET", "/slow", nil, 5}, {"GET", "/fail", nil, 9}, {"GET", "/absent", nil, 11},
 			{"POST", "/take", long, 6}, {"PUT", "/take", []byte("xy"), 8}, {"DELETE", "/chunked", nil, 4},
 		}
-		took := make([]time.Duration, len(all))
-		var together sync.WaitGroup
-		for i, a := range all {
-			together.Go(func() {
-				for range a.times {
-					began := time.Now()
-					request, err := http.NewRequestWithContext(t.Context(), a.method, server.URL+a.path, bytes.NewReader(a.body))
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					request.Header.Set("X-Padding", padding) // Go's server reads the first byte by itself
-					response, err := client.Do(request)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					_, _ = io.Copy(io.Discard, response.Body)
-					_ = response.Body.Close()
-					took[i] += time.Since(began)
-				}
-			})
-		}
-		together.Wait()
+		took := askTogether(t, client, server.URL, all, func(r *http.Request) {
+			r.Header.Set("X-Padding", padding) // Go's server reads the first byte by itself
+		})
 		client.CloseIdleConnections()
 		w.settle()
 		for _, side := range []struct {

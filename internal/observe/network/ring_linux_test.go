@@ -45,7 +45,7 @@ func (s *scripted) Close() error {
 func TestUnreadRingIsTold(t *testing.T) {
 	broken := errors.New("broken")
 	s := &scripted{ends: make(chan error), closed: make(chan struct{})}
-	c := newCapture(Config{}, &ring{records: s}, &shared[place]{})
+	c := newCapture(Config{}, &ring{records: s}, &table{})
 	c.ended.Go(c.run)
 	s.ends <- broken
 	s.ends <- os.ErrDeadlineExceeded
@@ -61,6 +61,32 @@ func TestUnreadRingIsTold(t *testing.T) {
 	}
 	s.ends <- broken
 	require.NoError(t, c.close(), "while it waits to try again")
+}
+
+// ReadInto of flowing gives so many records as fast as it can, and then none.
+type flowing struct {
+	left int
+	raw  []byte
+}
+
+func (f *flowing) SetDeadline(time.Time) {}
+func (f *flowing) Close() error          { return nil }
+func (f *flowing) ReadInto(r *ringbuf.Record) error {
+	if f.left == 0 {
+		return os.ErrDeadlineExceeded
+	}
+	f.left--
+	r.RawSample, r.Remaining = f.raw, 1
+	return nil
+}
+
+// TestWaitingPiecesAreBounded holds that pieces which come faster than they may be handed over take bounded memory.
+func TestWaitingPiecesAreBounded(t *testing.T) {
+	const size, records = 4 << 10, 10_000
+	c := newCapture(Config{BufferBytes: minBuffer}, &ring{records: &flowing{records, make([]byte, pieceBytes+size)}}, &table{})
+	require.NoError(t, c.look())
+	require.Less(t, c.waiting.held(), 3*minWaiting)
+	require.Less(t, c.waiting.size(), minWaiting+2*size)
 }
 
 // TestSmallBuffer holds that the reader is woken each time that a buffer fills, not once in each interval: of bursts of

@@ -10,7 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
 // listener makes a socket that listens on a port that others may listen on, too.
@@ -56,7 +59,7 @@ func TestRoleWithoutAListener(t *testing.T) {
 				require.EqualValues(t, 200, w.sum(server, "ebpf.network.io", direction, "ebpf.role=server"), backlog)
 				require.EqualValues(t, 200, w.sum(client, "ebpf.network.io", direction, "ebpf.role=client"), backlog)
 			}
-			if backlog > 0 { // else that they were accepted is known where they are used alone
+			if backlog > 0 || endsInClose(t) { // else that they were accepted is known where they are used alone
 				require.Empty(t, w.points(server, "ebpf.network.operation.duration", "ebpf.role=client"))
 			}
 		}
@@ -112,5 +115,42 @@ func TestRoleOfSocketsFromBefore(t *testing.T) {
 		w.report()
 		require.EqualValues(t, 200, w.sum(server, "ebpf.network.io", "ebpf.role=server"))
 		require.EqualValues(t, 200, w.sum(client, "ebpf.network.io", "ebpf.role=client"))
+	})
+}
+
+// TestListenersFromBefore holds that somebody is known to listen until the last of several sockets on one port is closed, those
+// from before the start included, of which processes may have several descriptors; in scope or not.
+func TestListenersFromBefore(t *testing.T) {
+	guest.TakesLong(t)
+	eachWayAnew(t, func(t *testing.T, start func() *watching) {
+		n := nettest.New(t)
+		for _, scope := range []lifecycle.Scope{lifecycle.ScopeNetwork, lifecycle.ScopeNone} {
+			server, worker := nettest.Start(t, n), nettest.Start(t, n)
+			one := listener(server, nil, 16)
+			another := listener(server, one, 16)
+			again, shared := another.Dup(), another.Pass(worker)
+			w := start()
+			require.NoError(t, w.tracker.Decide(uint32(server.PID()), scope))
+			require.NoError(t, w.tracker.Decide(uint32(worker.PID()), scope))
+			late := listener(server, one, 16)
+			for w.adopted < adoptions {
+				w.report()
+			}
+			name := tuple{
+				Netns: uint32(n.Inode(t)), Local: words(one.Local.Addr()), LocalPort: one.Local.Port(),
+				Transport: uint8(bindings.NetworkNetworkTransportNETWORK_TCP),
+			}
+			for _, l := range []*nettest.Socket{one, another, again, late, shared} {
+				who, err := w.table.ends.listening(&name)
+				require.NoError(t, err)
+				require.NotNil(t, who)
+				l.Close()
+			}
+			who, err := w.table.ends.listening(&name)
+			require.NoError(t, err)
+			require.Nil(t, who, "nobody listens any more")
+			server.End()
+			worker.End()
+		}
 	})
 }

@@ -73,8 +73,9 @@ type table struct {
 	spare   *ebpf.Map
 	counts  *ebpf.Map
 
-	live   map[uint32]*series
-	owners map[model.Resource]*owner
+	live    map[uint32]*series
+	owners  map[model.Resource]*owner
+	carried carried
 	// dropped is what was dropped of no socket.
 	dropped *series
 	// strangers have no flow yet.
@@ -101,6 +102,7 @@ func (t *table) open(coll *ebpf.Collection, p plan, scopes *ebpf.Map, host obser
 		receivers: coll.Maps[bindings.NetworkMapNetworkReceivers],
 	}
 	t.live, t.owners = map[uint32]*series{}, map[model.Resource]*owner{}
+	t.carried = make(carried, p.series)
 	if t.places, err = share[place](coll.Maps[bindings.NetworkMapNetworkPlaces]); err != nil {
 		return err
 	}
@@ -211,10 +213,20 @@ func (t *table) join() error {
 			t.owners[name] = o
 		}
 		s.owner = o
-		s.enter(s.other.told(), s.started)
+		s.enter(t.told(s), s.started)
 	}
 	t.strangers = nil
 	return nil
+}
+
+// told is the peer that the attributes of a series name, and what is spoken with it.
+func (t *table) told(s *series) peer {
+	at := &t.places.items[s.id]
+	who := s.other.told()
+	if !who.overflow {
+		who.protocol, who.tls = t.carried.name(s.id, at.Generation), at.Tls != 0
+	}
+	return who
 }
 
 // enter makes the series a member of its owner's flow with a peer, which may begin now.
@@ -272,8 +284,10 @@ func (t *table) read() error {
 			s.idle++
 		}
 		t.operations.Add(counted.calls() - s.counted.calls())
-		if who := s.other.told(); s.movable() && who != s.flow.peer && !counted.same(&s.counted) {
-			s.move(who, t.lastRead)
+		if s.flow != nil && id != hostSeries && !counted.same(&s.counted) {
+			if who := t.told(s); who != s.flow.peer {
+				s.move(who, t.lastRead)
+			}
 		}
 		s.counted = counted
 		if s.flow != nil {
@@ -349,7 +363,7 @@ func (t *table) takeBack() error {
 				return err
 			}
 			clear(t.records.items[id*t.shards : (id+1)*t.shards])
-			at.Created, at.Newest, at.Samples = 0, 0, [samples]tuple{}
+			at.Created, at.Newest, at.Tls, at.Samples = 0, 0, 0, [samples]tuple{}
 			if err := t.queueOf(id).Update(nil, id, ebpf.UpdateAny); err != nil {
 				return fmt.Errorf("taking back a place for series: %w", err)
 			}

@@ -64,6 +64,26 @@ func TestRetransmitsThatAreNotSent(t *testing.T) {
 	})
 }
 
+// TestAnswersAreSentAgain holds that answers to a SYN that a server sends again, before there is a socket, are told of it, as
+// many as the kernel counts.
+func TestAnswersAreSentAgain(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		here, there := nettest.New(t), nettest.New(t)
+		_, far, relay := nettest.JoinByRelay(t, here, there, nettest.Path{}, nettest.Path{Lose: nettest.LoseAnswers(1)})
+		client, server := nettest.Start(t, here), nettest.Start(t, there)
+		l := server.Listen("tcp4", netip.AddrPortFrom(far.IPv4, 0))
+		client.Dial("tcp4", l.Local)
+		l.Accept()
+		w.report()
+		require.EqualValues(t, 1, relay.Lost())
+		again := there.Counters(t)["TcpRetransSegs"]
+		require.Positive(t, again)
+		require.Equal(t, again, w.sum(server, "ebpf.tcp.retransmits", "ebpf.role=server"))
+		require.Equal(t, here.Counters(t)["TcpRetransSegs"], w.sum(client, "ebpf.tcp.retransmits", "ebpf.role=client"))
+	})
+}
+
 // TestRTTOfAnIdleConnection holds that the round-trip time is told within a tenth, of connections that nobody uses too.
 func TestRTTOfAnIdleConnection(t *testing.T) {
 	const delay = 30 * time.Millisecond

@@ -46,14 +46,27 @@ func (w *waiting) add(raw []byte) {
 	w.pieces = append(w.pieces, p)
 }
 
+// size is the number of bytes of memory that pieces take which wait.
+func (w *waiting) size() int { return len(w.bytes) + len(w.pieces)*int(unsafe.Sizeof(waitingPiece{})) }
+
+// held is the number of bytes of memory held.
+func (w *waiting) held() int {
+	return cap(w.bytes) + cap(w.spare) + cap(w.pieces)*int(unsafe.Sizeof(waitingPiece{}))
+}
+
 // take hands over, in order, the pieces before which none is expected any more; all
 // that were told until now, of CLOCK_MONOTONIC in ns, have been added.
 func (w *waiting) take(now uint64, record func(p *piece, data []byte)) {
+	w.takeUntil(now-min(now, uint64(orderPatience)), record)
+}
+
+// takeUntil hands over, in order, the pieces that were transferred until then.
+func (w *waiting) takeUntil(then uint64, record func(p *piece, data []byte)) {
 	slices.SortStableFunc(w.pieces, func(x, y waitingPiece) int { return cmp.Compare(x.at, y.at) })
 	n := 0
 	for ; n < len(w.pieces); n++ {
 		p := &w.pieces[n]
-		if p.at+uint64(orderPatience) > now {
+		if p.at > then {
 			break
 		}
 		record(&p.piece, w.bytes[p.from:][:p.size])

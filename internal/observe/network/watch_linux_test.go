@@ -242,6 +242,14 @@ func (w *watching) loss(reason string) uint64 {
 	return 0
 }
 
+// endsInClose tells whether the kernel ends connections in close() (6.6), and not when that has returned.
+func endsInClose(t testing.TB) bool {
+	t.Helper()
+	has, err := kernel.NewLoader().HasFunction("filp_flush")
+	require.NoError(t, err)
+	return has
+}
+
 // missed is how often the kernel did not run a program.
 func (w *watching) missed() uint64 {
 	w.t.Helper()

@@ -406,6 +406,46 @@ func (ms *HTTPServerResponseBodySizeMetricConfig) Unmarshal(parser *confmap.Conf
 	return nil
 }
 
+// RPCClientCallDurationMetricConfig provides config for the rpc.client.call.duration metric.
+type RPCClientCallDurationMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *RPCClientCallDurationMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
+// RPCServerCallDurationMetricConfig provides config for the rpc.server.call.duration metric.
+type RPCServerCallDurationMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *RPCServerCallDurationMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
 // MetricsConfig provides config for ebpf metrics.
 type MetricsConfig struct {
 	DNSLookupDuration            DNSLookupDurationMetricConfig            `mapstructure:"dns.lookup.duration"`
@@ -428,6 +468,8 @@ type MetricsConfig struct {
 	HTTPServerRequestBodySize    HTTPServerRequestBodySizeMetricConfig    `mapstructure:"http.server.request.body.size"`
 	HTTPServerRequestDuration    HTTPServerRequestDurationMetricConfig    `mapstructure:"http.server.request.duration"`
 	HTTPServerResponseBodySize   HTTPServerResponseBodySizeMetricConfig   `mapstructure:"http.server.response.body.size"`
+	RPCClientCallDuration        RPCClientCallDurationMetricConfig        `mapstructure:"rpc.client.call.duration"`
+	RPCServerCallDuration        RPCServerCallDurationMetricConfig        `mapstructure:"rpc.server.call.duration"`
 }
 
 func DefaultMetricsConfig() MetricsConfig {
@@ -492,6 +534,12 @@ func DefaultMetricsConfig() MetricsConfig {
 		HTTPServerResponseBodySize: HTTPServerResponseBodySizeMetricConfig{
 			Enabled: true,
 		},
+		RPCClientCallDuration: RPCClientCallDurationMetricConfig{
+			Enabled: true,
+		},
+		RPCServerCallDuration: RPCServerCallDurationMetricConfig{
+			Enabled: true,
+		},
 	}
 }
 
@@ -516,13 +564,17 @@ func (ec *EventConfig) Unmarshal(parser *confmap.Conf) error {
 
 // EventsConfig provides config for ebpf events.
 type EventsConfig struct {
-	EbpfRequest    EventConfig `mapstructure:"ebpf.request"`
-	EbpfRequestTop EventConfig `mapstructure:"ebpf.request.top"`
+	EbpfRequest       EventConfig `mapstructure:"ebpf.request"`
+	EbpfRequestSample EventConfig `mapstructure:"ebpf.request.sample"`
+	EbpfRequestTop    EventConfig `mapstructure:"ebpf.request.top"`
 }
 
 func DefaultEventsConfig() EventsConfig {
 	return EventsConfig{
 		EbpfRequest: EventConfig{
+			Enabled: true,
+		},
+		EbpfRequestSample: EventConfig{
 			Enabled: true,
 		},
 		EbpfRequestTop: EventConfig{

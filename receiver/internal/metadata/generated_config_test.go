@@ -86,6 +86,12 @@ func TestMetricsBuilderConfig(t *testing.T) {
 					HTTPServerResponseBodySize: HTTPServerResponseBodySizeMetricConfig{
 						Enabled: true,
 					},
+					RPCClientCallDuration: RPCClientCallDurationMetricConfig{
+						Enabled: true,
+					},
+					RPCServerCallDuration: RPCServerCallDurationMetricConfig{
+						Enabled: true,
+					},
 				},
 			},
 		},
@@ -153,6 +159,12 @@ func TestMetricsBuilderConfig(t *testing.T) {
 					HTTPServerResponseBodySize: HTTPServerResponseBodySizeMetricConfig{
 						Enabled: false,
 					},
+					RPCClientCallDuration: RPCClientCallDurationMetricConfig{
+						Enabled: false,
+					},
+					RPCServerCallDuration: RPCServerCallDurationMetricConfig{
+						Enabled: false,
+					},
 				},
 			},
 		},
@@ -160,7 +172,7 @@ func TestMetricsBuilderConfig(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg := loadMetricsBuilderConfig(t, tt.name)
-			diff := cmp.Diff(tt.want, cfg, cmpopts.IgnoreUnexported(DNSLookupDurationMetricConfig{}, EbpfHTTPClientRequestSizeMetricConfig{}, EbpfHTTPClientResponseSizeMetricConfig{}, EbpfHTTPServerRequestSizeMetricConfig{}, EbpfHTTPServerResponseSizeMetricConfig{}, EbpfNetworkConnectionsMetricConfig{}, EbpfNetworkDropsMetricConfig{}, EbpfNetworkIoMetricConfig{}, EbpfNetworkOperationDurationMetricConfig{}, EbpfNetworkWaitDurationMetricConfig{}, EbpfTCPConnectionFailuresMetricConfig{}, EbpfTCPResetsMetricConfig{}, EbpfTCPRetransmitsMetricConfig{}, EbpfTCPRttMetricConfig{}, HTTPClientRequestBodySizeMetricConfig{}, HTTPClientRequestDurationMetricConfig{}, HTTPClientResponseBodySizeMetricConfig{}, HTTPServerRequestBodySizeMetricConfig{}, HTTPServerRequestDurationMetricConfig{}, HTTPServerResponseBodySizeMetricConfig{}))
+			diff := cmp.Diff(tt.want, cfg, cmpopts.IgnoreUnexported(DNSLookupDurationMetricConfig{}, EbpfHTTPClientRequestSizeMetricConfig{}, EbpfHTTPClientResponseSizeMetricConfig{}, EbpfHTTPServerRequestSizeMetricConfig{}, EbpfHTTPServerResponseSizeMetricConfig{}, EbpfNetworkConnectionsMetricConfig{}, EbpfNetworkDropsMetricConfig{}, EbpfNetworkIoMetricConfig{}, EbpfNetworkOperationDurationMetricConfig{}, EbpfNetworkWaitDurationMetricConfig{}, EbpfTCPConnectionFailuresMetricConfig{}, EbpfTCPResetsMetricConfig{}, EbpfTCPRetransmitsMetricConfig{}, EbpfTCPRttMetricConfig{}, HTTPClientRequestBodySizeMetricConfig{}, HTTPClientRequestDurationMetricConfig{}, HTTPClientResponseBodySizeMetricConfig{}, HTTPServerRequestBodySizeMetricConfig{}, HTTPServerRequestDurationMetricConfig{}, HTTPServerResponseBodySizeMetricConfig{}, RPCClientCallDurationMetricConfig{}, RPCServerCallDurationMetricConfig{}))
 			require.Emptyf(t, diff, "Config mismatch (-expected +actual):\n%s", diff)
 		})
 	}

@@ -18,13 +18,16 @@ const quiet = 1000
 const turn = "\xff"
 
 // FuzzConnection lets a server read and write anything, cut, repeated and lost at random, between exchanges that are well-formed. They
-// are told exactly, memory stays bounded, and the first of them after a loss is told with its own response or with none.
+// are told exactly, memory stays bounded, contents are given back, and the first of them after a loss is told with its own response or with none.
 func FuzzConnection(f *testing.F) {
 	f.Add([]byte(get+turn+ok), uint64(1))
 	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		limits := l7.Limits{Line: 256, Values: 512, Head: 4096, Pipelined: 4, Quiet: quiet, Undecided: 1 << 30}
 		l := listenWithin(limits)
+		const room = 1 << 10
+		contents := &l7.Contents{Wanted: wantAll, Body: 64, Head: 64, Calls: 2, Left: room}
+		l.sink.Contents = contents
 		m := &mangler{rnd: rnd, l: l, now: 1000}
 		m.exchange("/first", "201", false)
 		require.Equal(t, []any{"GET", "/first", 201, int64(0), int64(3), l7.Complete}, brief(l.told[0]))
@@ -40,6 +43,7 @@ func FuzzConnection(f *testing.F) {
 		m.exchange("/third", "203", false)
 		m.exchange("/fourth", "204", false)
 		l.Close()
+		require.Equal(t, room, contents.Left, "what was kept of contents was given back")
 		if left {
 			return // who of the two is the server is found out anew then, and may have been found out wrongly
 		}

@@ -60,6 +60,7 @@ func tellOf(e *l7.Exchange) told {
 // listener is a connection and all that it told.
 type listener struct {
 	*l7.Conn
+	sink  *l7.Sink
 	stats l7.Stats
 	now   int64
 	told  []told
@@ -69,8 +70,8 @@ func listen() *listener { return listenWithin(l7.DefaultLimits()) }
 
 func listenWithin(limits l7.Limits) *listener {
 	l := &listener{}
-	sink := &l7.Sink{Limits: limits, Stats: &l.stats, Exchange: func(e *l7.Exchange) { l.told = append(l.told, tellOf(e)) }}
-	l.Conn = l7.NewConn([]l7.Protocol{http1.New(requestFields, responseFields)}, l7.TCP, sink)
+	l.sink = &l7.Sink{Limits: limits, Stats: &l.stats, Exchange: func(e *l7.Exchange) { l.told = append(l.told, tellOf(e)) }}
+	l.Conn = l7.NewConn([]l7.Protocol{http1.New(requestFields, responseFields)}, l7.TCP, l.sink)
 	return l
 }
 

@@ -22,6 +22,7 @@ type message struct {
 	last   *span  // the value that a folded line goes on with
 	// missing says that bytes of it are missing, so that its end and sizes are not known.
 	missing bool
+	content *l7.Content // nil where it is not wanted
 	framing
 }
 
@@ -35,6 +36,7 @@ func (m *message) reset(asked int, first, begin int64) {
 	m.side = l7.Side{Known: true, First: first, Last: first}
 	m.begin, m.body, m.last, m.missing = begin, 0, nil, false
 	m.values = m.values[:0]
+	m.free()
 	m.framing = framing{length: noLength}
 }
 
@@ -90,6 +92,12 @@ func (m *message) end(at, offset int64) {
 	m.side.Last, m.side.Whole, m.side.Body = at, offset-m.begin, m.body
 }
 
+// free gives back what was kept of the content.
+func (m *message) free() {
+	m.content.Free()
+	m.content = nil
+}
+
 // appendAsked appends the values of the fields that were asked for.
 func (m *message) appendAsked(values [][]byte) [][]byte {
 	for _, s := range m.asked {
@@ -99,7 +107,7 @@ func (m *message) appendAsked(values [][]byte) [][]byte {
 }
 
 // held is the number of bytes of memory held.
-func (m *message) held() int { return cap(m.values) + cap(m.asked)*24 }
+func (m *message) held() int { return cap(m.values) + cap(m.asked)*24 + m.content.Held() }
 
 // request waits for its response.
 type request struct {

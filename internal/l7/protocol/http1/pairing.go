@@ -36,8 +36,28 @@ func (p *parser) beginRequest(line []byte, got l7.Got) bool {
 	if name == l7.OtherMethod {
 		q.original = q.keep(method, limit)
 	}
+	p.keepRequest(q)
 	p.adopt(q)
 	return true
+}
+
+// keepRequest begins to keep the content of a request, if that is wanted.
+func (p *parser) keepRequest(q *request) {
+	contents := p.sink.Contents
+	if contents == nil || !p.kept {
+		return
+	}
+	t := splitTarget(q.method, q.at(q.target))
+	if purposes := contents.Wanted(t.path, t.query); purposes != 0 {
+		q.content = contents.New(purposes, p.requests.opening)
+	}
+}
+
+// keepResponse does the same with the response to a request whose content is kept.
+func (p *parser) keepResponse(resp *response) {
+	if q := resp.request; q != nil && q.content != nil {
+		resp.content = p.sink.Contents.New(q.content.For, p.responses.opening)
+	}
 }
 
 // pushRequest makes a place for a request that begins where the reader is.
@@ -130,6 +150,7 @@ func (p *parser) beginResponse(line []byte, _ l7.Got) bool {
 	resp.active, resp.headed, resp.done = true, false, false
 	r.cur = &resp.message
 	p.pair()
+	p.keepResponse(resp)
 	return true
 }
 
@@ -264,6 +285,9 @@ func (p *parser) flush(of func(*request) (outcome l7.Outcome, ok bool)) {
 // lose goes on after bytes that are missing before the piece.
 func (p *parser) lose(r *reader, piece *l7.Piece) {
 	p.sink.Stats.Losses++
+	if r.cur != nil {
+		r.cur.content.CutBody()
+	}
 	inBody := r.state == stateBody || r.state == stateChunk
 	if inBody && piece.Lost > 0 && piece.Lost < r.left {
 		r.left -= piece.Lost
@@ -333,5 +357,6 @@ func (p *parser) leave() {
 		p.endResponse(l7.Complete)
 	}
 	p.flush(func(*request) (l7.Outcome, bool) { return l7.Unanswered, true })
+	p.freeContents()
 	p.left = true
 }

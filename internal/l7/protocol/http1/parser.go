@@ -38,7 +38,13 @@ func (p *parser) Feed(piece *l7.Piece) bool {
 	}
 	r.stream.Begin(piece)
 	p.beginPiece(r, piece)
+	if r.cur != nil {
+		r.cur.content.AddCall(piece.Call(piece.Length), r.stream.Offset())
+	}
 	for p.step(r, piece) {
+	}
+	if r.cur != nil {
+		r.cur.content.EndCall(r.stream.Offset())
 	}
 	r.last = piece.Ended
 	p.last = max(p.last, piece.Ended)
@@ -77,6 +83,13 @@ func (p *parser) Close() {
 		}
 		return l7.Aborted, true
 	})
+	p.freeContents()
+}
+
+// freeContents gives back what was kept of the content of messages.
+func (p *parser) freeContents() {
+	p.response.free()
+	p.pending.Places(func(q *request) { q.free() })
 }
 
 // Held is the number of bytes of memory held.

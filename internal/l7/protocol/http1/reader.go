@@ -37,6 +37,8 @@ type reader struct {
 	idle   int64    // ns before it in which the connection was quiet
 	last   int64    // time of the last byte of the last piece
 	cur    *message // being read, or nil if it is not kept
+	// opening are the calls that have transferred the start line, where contents are kept.
+	opening l7.Opening
 }
 
 func newReader(f *fields, kind l7.Guess, limit int) reader {
@@ -113,6 +115,10 @@ func (p *parser) readStart(r *reader, piece *l7.Piece) bool {
 	if !r.stream.Carrying() {
 		r.first, r.begin = piece.First(), r.stream.Offset()
 		r.idle = r.first - p.last
+		r.opening.Reset()
+	}
+	if contents := p.sink.Contents; contents != nil {
+		r.opening.Add(piece.Call(r.stream.Left()), r.stream.Offset(), contents.Calls)
 	}
 	line, got := r.stream.Line()
 	switch {
@@ -158,7 +164,7 @@ func (p *parser) refuse(r *reader, piece *l7.Piece) {
 // readFields reads field lines up to the end of the head.
 func (p *parser) readFields(r *reader, piece *l7.Piece) bool {
 	for {
-		if r.stream.SkipLines(&r.fields.lines) && r.cur != nil {
+		if (r.cur == nil || r.cur.content == nil) && r.stream.SkipLines(&r.fields.lines) && r.cur != nil {
 			r.cur.last = nil
 		}
 		line, got := r.stream.Line()
@@ -187,6 +193,7 @@ func (p *parser) fieldLine(r *reader, line []byte, got l7.Got) {
 	if m == nil {
 		return
 	}
+	m.content.AddField(line)
 	if line[0] == ' ' || line[0] == '\t' {
 		m.fold(bytes.Trim(line, " \t"), p.sink.Limits.Values)
 		return
@@ -223,10 +230,12 @@ func (p *parser) useField(r *reader, f *field, value []byte) {
 
 // skipBody passes over the body or chunk and tells whether that was all of it.
 func (r *reader) skipBody() bool {
+	data := r.stream.Peek()
 	n := r.stream.Skip(r.left)
 	r.left -= n
 	if r.cur != nil {
 		r.cur.body += n
+		r.cur.content.AddBody(data[:min(n, int64(len(data)))], n)
 	}
 	return r.left == 0
 }
@@ -282,6 +291,9 @@ func (p *parser) readTail(r *reader, piece *l7.Piece) {
 	if m != nil && m.body >= 0 {
 		m.body += n
 	}
+	if m != nil && r.state == stateClose {
+		m.content.AddBody(data, n)
+	}
 	if ends {
 		p.finish(r, piece.Ended)
 		r.unsure = true
@@ -312,6 +324,7 @@ func (p *parser) loseFraming(r *reader) {
 	r.state = stateTail
 	if r.cur != nil {
 		r.cur.side.Cut, r.cur.body = true, l7.Unknown
+		r.cur.content.CutBody()
 	}
 }
 
@@ -354,6 +367,7 @@ func (p *parser) finish(r *reader, at int64) {
 	if r.cur != nil {
 		r.cur.end(at, r.stream.Offset())
 		r.cur.side.Ended = true
+		r.cur.content.EndCall(r.stream.Offset())
 	}
 	cur := r.cur
 	r.state, r.unsure, r.cur = stateStart, false, nil

@@ -13,10 +13,12 @@ func (p *parser) tell(q *request, resp *response, outcome l7.Outcome) {
 	p.exchange = l7.Exchange{Protocol: Name, Role: p.role, Outcome: outcome, HTTP: &p.http}
 	if q != nil {
 		p.exchange.Request = q.side
+		p.exchange.Request.Content = q.content
 		p.describeRequest(q)
 	}
 	if resp != nil {
 		p.exchange.Response = resp.side
+		p.exchange.Response.Content = resp.content
 		p.http.Status = resp.status
 		p.http.Upgrade = resp.at(resp.upgrade)
 		p.http.ResponseFields = resp.appendAsked(p.http.ResponseFields)
@@ -26,6 +28,12 @@ func (p *parser) tell(q *request, resp *response, outcome l7.Outcome) {
 	}
 	p.exchange.ErrorType = rfc9110.ErrorType(p.role, outcome, p.http.Status)
 	p.sink.Tell(&p.exchange)
+	if q != nil {
+		q.free()
+	}
+	if resp != nil {
+		resp.free()
+	}
 }
 
 func (p *parser) describeRequest(q *request) {

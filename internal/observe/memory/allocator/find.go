@@ -5,16 +5,13 @@ package allocator
 import (
 	"cmp"
 	"debug/elf"
-	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
 )
 
-// ErrOldGo is the cause when a program was built by a Go whose calling convention
-// cannot be told.
-var ErrOldGo = errors.New("built by Go 1.17 or older")
+// readBytes is how much is read at once.
+const readBytes = 64 << 10
 
 // Find returns the functions of a binary that allocate or free, by offset; none
 // where it has none, or is for another machine. The caller adds the path to the
@@ -31,17 +28,14 @@ func Find(image elfimage.Image) ([]Function, error) {
 	if err != nil {
 		return nil, err
 	}
-	buf := make([]byte, windowBytes)
-	if off, size, ok := elfimage.FindPclntab(file, sections, buf); ok {
-		goFunctions, err := findGo(file, sections, off, size, buf)
-		if err != nil {
-			return nil, fmt.Errorf("pclntab: %w", err)
-		}
-		// C code that is linked to it has symbols, or is of no interest.
-		cFunctions, err := findC(file, sections, buf)
-		return append(goFunctions, cFunctions...), err
+	buf := make([]byte, readBytes)
+	goFunctions, err := findGo(file, sections, buf)
+	if err != nil {
+		return nil, err
 	}
-	return findC(file, sections, buf)
+	// C code that is linked to it has symbols, or is of no interest.
+	cFunctions, err := findC(file, sections, buf)
+	return append(goFunctions, cFunctions...), err
 }
 
 // findC looks into the dynamic symbols, and where these name no allocator into
@@ -49,7 +43,7 @@ func Find(image elfimage.Image) ([]Function, error) {
 func findC(file *elfimage.File, sections []elfimage.Section, buf []byte) ([]Function, error) {
 	for _, kind := range []elf.SectionType{elf.SHT_DYNSYM, elf.SHT_SYMTAB} {
 		found := map[string]uint64{}
-		if err := eachFunction(file, sections, kind, buf, func(name []byte, address uint64) {
+		if err := file.EachFunction(sections, kind, buf, func(name []byte, address uint64) {
 			if _, ok := wanted[string(name)]; ok {
 				found[string(name)] = address
 			}

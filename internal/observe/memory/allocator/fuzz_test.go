@@ -29,13 +29,13 @@ const (
 // tinyFile makes a file with one table of symbols, of a kind.
 func tinyFile(kind elf.SectionType, symbols ...symbolOf) []byte {
 	names := []byte{0}
-	table := make([]byte, symbolBytes)
+	table := make([]byte, elf.Sym64Size)
 	for i, s := range symbols {
-		var entry [symbolBytes]byte
-		le.PutUint32(entry[:], uint32(len(names)))
+		var entry [elf.Sym64Size]byte
+		binary.LittleEndian.PutUint32(entry[:], uint32(len(names)))
 		entry[4] = byte(elf.STB_GLOBAL)<<4 | byte(s.kind)
-		le.PutUint16(entry[6:], uint16(s.section))
-		le.PutUint64(entry[8:], uint64(textBase+textAt+16*i))
+		binary.LittleEndian.PutUint16(entry[6:], uint16(s.section))
+		binary.LittleEndian.PutUint64(entry[8:], uint64(textBase+textAt+16*i))
 		table = append(table, entry[:]...)
 		names = append(append(names, s.name...), 0)
 	}
@@ -46,7 +46,7 @@ func tinyFile(kind elf.SectionType, symbols ...symbolOf) []byte {
 	b := &bytes.Buffer{}
 	put := func(values ...any) {
 		for _, v := range values {
-			_ = binary.Write(b, le, v) // to memory
+			_ = binary.Write(b, binary.LittleEndian, v) // to memory
 		}
 	}
 	put([]byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00"), uint16(elf.ET_DYN), uint16(machine), uint32(1), uint64(0))
@@ -58,7 +58,7 @@ func tinyFile(kind elf.SectionType, symbols ...symbolOf) []byte {
 		put(uint32(0), uint32(kind), uint64(0), uint64(0), uint64(off), uint64(size), link, uint32(0), uint64(8), entry)
 	}
 	section(elf.SHT_NULL, 0, 0, 0, 0)
-	section(kind, tableAt, len(table), 2, symbolBytes)
+	section(kind, tableAt, len(table), 2, elf.Sym64Size)
 	section(elf.SHT_STRTAB, namesAt, len(names), 0, 0)
 	return b.Bytes()
 }
@@ -107,7 +107,7 @@ func FuzzFind(f *testing.F) {
 	truncated := tinyFile(elf.SHT_DYNSYM, function("malloc"), function("realloc"), function("free"))
 	f.Add(truncated[:len(truncated)-70])
 	huge := tinyFile(elf.SHT_DYNSYM, function("malloc"))
-	le.PutUint64(huge[len(huge)-64-32:], 1<<63) // the size of the table of symbols
+	binary.LittleEndian.PutUint64(huge[len(huge)-64-32:], 1<<63) // the size of the table of symbols
 	f.Add(huge)
 	endless := tinyFile(elf.SHT_DYNSYM, function("malloc"))
 	endless[len(endless)-64-24] = 1 // a table that names itself

@@ -28,14 +28,31 @@ type JournalConfig struct {
 	Slow time.Duration
 	// Top is how many are told again at the end of an interval for each reason and peer:
 	// those that took longest.
-	Top    int
-	Redact Redaction
+	Top int
+	// Spans has every request told as a span, too.
+	Spans bool
+	// Samples says which are told with their content.
+	Samples SamplesConfig
+	Redact  Redaction
 	// Bytes bounds the memory of those that wait to be told.
 	Bytes uint64
 }
 
 // Tells says whether any request is told.
-func (c *JournalConfig) Tells() bool { return c.Which != NoRequests || c.Top > 0 }
+func (c *JournalConfig) Tells() bool {
+	return c.Which != NoRequests || c.Top > 0 || c.Spans || len(c.Samples.Rules) > 0
+}
+
+// Form is what a request is told as.
+type Form uint8
+
+// Forms of a request.
+const (
+	AsLog Form = iota
+	AsSpan
+	AsSample
+	forms
+)
 
 // Reason is why a request is told as one of the top ones: of all, or of those with such a
 // status, it is one that took longest.
@@ -53,11 +70,13 @@ const (
 type Journal struct {
 	config JournalConfig
 
+	samples sampler
+
 	mu      sync.Mutex
-	waiting []*Request
+	waiting [forms][]*Request
 	tops    map[topKey]*top
 	bytes   uint64
-	lost    uint64
+	lost    [forms]uint64
 }
 
 // topKey is what top requests are kept apart by.
@@ -70,7 +89,7 @@ type topKey struct {
 
 // NewJournal returns an empty journal.
 func NewJournal(config JournalConfig) *Journal {
-	return &Journal{config: config, tops: map[topKey]*top{}}
+	return &Journal{config: config, samples: newSampler(config.Samples), tops: map[topKey]*top{}}
 }
 
 // Add takes an exchange of HTTP whose request has the values of [Fields]. wall converts
@@ -91,13 +110,20 @@ func (j *Journal) Add(whom Whom, e *l7.Exchange, route string, wall func(ns int6
 			n++
 		}
 	}
-	if !wanted && n == 0 {
+	rule := j.samples.match(e, took)
+	if !wanted && n == 0 && !j.config.Spans && rule == nil {
 		return
 	}
 	r := newRequest(whom, e, route, &j.config.Redact, wall)
 	r.slow = slow
+	if rule != nil {
+		j.sample(r, e, rule, wall)
+	}
 	if wanted {
-		j.wait(r)
+		j.wait(r, AsLog)
+	}
+	if j.config.Spans {
+		j.wait(r, AsSpan)
 	}
 	for _, key := range tops[:n] {
 		j.rank(key, r)
@@ -125,20 +151,20 @@ func reasonOfStatus(status int) Reason {
 }
 
 // wait keeps a request until it is taken. The caller holds the lock.
-func (j *Journal) wait(r *Request) {
-	if j.reserve(r) {
-		j.waiting = append(j.waiting, r)
+func (j *Journal) wait(r *Request, as Form) {
+	if j.reserve(r, as) {
+		j.waiting[as] = append(j.waiting[as], r)
 	}
 }
 
-// reserve counts a request's memory, or that it was lost for want of it. The caller holds
-// the lock.
-func (j *Journal) reserve(r *Request) bool {
+// reserve counts a request's memory, once for each form, or that it was lost for want of
+// it. The caller holds the lock.
+func (j *Journal) reserve(r *Request, as Form) bool {
 	if size := r.bytes(); j.bytes+size <= j.config.Bytes {
 		j.bytes += size
 		return true
 	}
-	j.lost++
+	j.lost[as]++
 	return false
 }
 
@@ -159,7 +185,7 @@ func (j *Journal) rank(key topKey, r *Request) {
 		j.bytes -= t.requests[0].bytes()
 		t.removeFirst()
 	}
-	if !j.reserve(r) {
+	if !j.reserve(r, AsLog) {
 		return
 	}
 	if t == nil {
@@ -169,12 +195,34 @@ func (j *Journal) rank(key topKey, r *Request) {
 	t.insert(r)
 }
 
-// Take returns the requests that wait, in the order in which they ended to be seen.
-func (j *Journal) Take() []*Request {
+// sample keeps a request with its content until it is taken. The caller holds the lock.
+func (j *Journal) sample(r *Request, e *l7.Exchange, rule *Rule, wall func(ns int64) time.Time) {
+	if !j.samples.allowed(r.ended) {
+		return
+	}
+	with := *r
+	with.sample = newSample(e, rule, &j.config.Redact, wall)
+	j.wait(&with, AsSample)
+}
+
+// Wanted tells for which of the rules of samples the content of a request and its response
+// is wanted, a bit for each.
+func (j *Journal) Wanted(path, query []byte) uint64 { return j.samples.wanted(path, query) }
+
+// Limited is how many requests were not told as samples since there were too many.
+func (j *Journal) Limited() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	taken := j.waiting
-	j.waiting = nil
+	return j.samples.limited
+}
+
+// Take returns the requests that wait to be told in a form, in the order in which they
+// ended to be seen.
+func (j *Journal) Take(as Form) []*Request {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	taken := j.waiting[as]
+	j.waiting[as] = nil
 	for _, r := range taken {
 		j.bytes -= r.bytes()
 	}
@@ -182,11 +230,11 @@ func (j *Journal) Take() []*Request {
 }
 
 // PutBack has requests wait that were taken and cannot be told yet.
-func (j *Journal) PutBack(requests []*Request) {
+func (j *Journal) PutBack(requests []*Request, as Form) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, r := range requests {
-		j.wait(r)
+		j.wait(r, as)
 	}
 }
 
@@ -206,11 +254,11 @@ func (j *Journal) TakeTop() map[Reason][]*Request {
 	return taken
 }
 
-// Lost is how many times a request could not be told for want of memory.
-func (j *Journal) Lost() uint64 {
+// Lost is how many times a request could not be told in a form for want of memory.
+func (j *Journal) Lost(as Form) uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.lost
+	return j.lost[as]
 }
 
 // Bytes is the memory of the requests that wait.

@@ -61,8 +61,8 @@ func TestWhichRequestsAreTold(t *testing.T) {
 		for _, e := range all {
 			j.Add(Whom{}, e, "", wall)
 		}
-		require.Equal(t, want, paths(j.Take()))
-		require.Empty(t, j.Take(), "they are told once")
+		require.Equal(t, want, paths(j.Take(AsLog)))
+		require.Empty(t, j.Take(AsLog), "they are told once")
 		require.Empty(t, j.TakeTop())
 		require.Zero(t, j.Bytes())
 	}
@@ -83,7 +83,7 @@ func TestTopRequests(t *testing.T) {
 	j.Add(one, exchange(l7.RoleServer, "/first", 503, 400), "", wall)
 	j.Add(one, exchange(l7.RoleServer, "/again", 503, 400), "", wall)
 	j.Add(one, exchange(l7.RoleServer, "/less", 503, 399), "", wall)
-	require.Empty(t, j.Take())
+	require.Empty(t, j.Take(AsLog))
 	top := j.TakeTop()
 	require.ElementsMatch(t, []string{"/again", "/first", "/e"}, paths(top[Slow]))
 	require.Equal(t, []string{"/absent"}, paths(top[ClientError]))
@@ -106,14 +106,14 @@ func TestJournalIsBounded(t *testing.T) {
 	for range 5 {
 		j.Add(Whom{}, long, "", wall)
 	}
-	require.EqualValues(t, 5-2+5-1, j.Lost(), "each is kept twice, as one of the top ones, too")
+	require.EqualValues(t, 5-2+5-1, j.Lost(AsLog), "each is kept twice, as one of the top ones, too")
 	require.Equal(t, 3*size, j.Bytes())
-	waiting := j.Take()
+	waiting := j.Take(AsLog)
 	require.Len(t, append(waiting, j.TakeTop()[Slow]...), 3)
-	lost := j.Lost()
-	j.PutBack(waiting)
-	require.Equal(t, waiting, j.Take())
-	require.Equal(t, lost, j.Lost())
+	lost := j.Lost(AsLog)
+	j.PutBack(waiting, AsLog)
+	require.Equal(t, waiting, j.Take(AsLog))
+	require.Equal(t, lost, j.Lost(AsLog))
 	require.Zero(t, j.Bytes())
 }
 
@@ -130,7 +130,7 @@ func TestRequestLog(t *testing.T) {
 	whom := Whom{Subject: observe.SubjectKey{PID: 7}, Peer: netip.MustParseAddrPort("192.0.2.1:80")}
 	observed := wall(9e9)
 	log := newRequest(whom, ask(l7.RoleServer), "/users/{id}", &Redaction{Query: true, Headers: []string{"cookie"}}, wall).Log(
-		[]model.Attribute{model.Text("network.peer.address", "192.0.2.1")}, observed)
+		&Room{}, []model.Attribute{model.Text("network.peer.address", "192.0.2.1")}, observed)
 	require.Equal(t, "ebpf.request", log.Event)
 	require.Equal(t, wall(5.7e9), log.Time, "of the last byte")
 	require.Equal(t, observed, log.Observed)
@@ -150,7 +150,7 @@ func TestRequestLog(t *testing.T) {
 	require.Len(t, log.Attributes, len(want), "no key comes twice")
 
 	hidden := newRequest(whom, ask(l7.RoleClient), "", &Redaction{Headers: []string{"USER-agent", "host"}}, wall)
-	got := values(hidden.Log(nil, observed).Attributes)
+	got := values(hidden.Log(&Room{}, nil, observed).Attributes)
 	require.Equal(t, "client", got["ebpf.role"])
 	require.Equal(t, "[redacted]", got["user_agent.original"])
 	require.Equal(t, "[redacted]", got["server.address"])
@@ -163,13 +163,35 @@ func TestRequestLog(t *testing.T) {
 		"ebpf.role": "client", "http.request.method": "_OTHER", "http.response.status_code": int64(204), "url.scheme": "http",
 		"network.protocol.name": "http", "network.protocol.version": "1.0", "server.address": "192.0.2.1", "server.port": int64(80),
 		"http.response.body.size": int64(900), "http.response.size": int64(1000),
-	}, values(newRequest(whom, bare, "", &Redaction{}, wall).Log(nil, observed).Attributes), "of a response whose request was not seen")
+	}, values(newRequest(whom, bare, "", &Redaction{}, wall).Log(&Room{}, nil, observed).Attributes), "of a response whose request was not seen")
 
 	slow := exchange(l7.RoleServer, "/", 200, 100)
 	for threshold, want := range map[time.Duration]model.Severity{100 * time.Millisecond: model.Warn, time.Second: model.Info} {
 		j := NewJournal(JournalConfig{Which: AllRequests, Slow: threshold, Bytes: plenty})
 		j.Add(whom, slow, "", wall)
-		require.Equal(t, want, j.Take()[0].Log(nil, observed).Severity, threshold)
+		require.Equal(t, want, j.Take(AsLog)[0].Log(&Room{}, nil, observed).Severity, threshold)
+	}
+}
+
+// TestLogsShareRoom holds that logs whose attributes lie one after the other do not see what is appended to another.
+func TestLogsShareRoom(t *testing.T) {
+	const logs = 3 * roomFor / 16
+	var room Room
+	var all []model.Log
+	peer := []model.Attribute{model.Text("network.transport", "tcp")}
+	for n := range logs {
+		e := exchange(l7.RoleServer, "/", 200+n, 100)
+		all = append(all, newRequest(Whom{}, e, "", &Redaction{}, wall).Log(&room, peer, time.Time{}))
+	}
+	for n := range all {
+		all[n].Attributes = append(all[n].Attributes, model.Int("appended", int64(n)))
+	}
+	for n, l := range all {
+		got := values(l.Attributes)
+		require.Len(t, got, len(l.Attributes), "no key comes twice")
+		require.EqualValues(t, 200+n, got["http.response.status_code"])
+		require.Equal(t, "tcp", got["network.transport"])
+		require.EqualValues(t, n, got["appended"])
 	}
 }
 
@@ -201,10 +223,11 @@ func BenchmarkJournal(b *testing.B) {
 	e.HTTP.RequestFields = make([][]byte, len(Fields()))
 	j := NewJournal(JournalConfig{Which: AllRequests, Slow: time.Second, Top: 10, Bytes: plenty, Redact: Redaction{Query: true}})
 	b.ReportAllocs()
+	var room Room
 	for b.Loop() {
 		j.Add(Whom{}, e, "/users/{id}", wall)
-		for _, r := range j.Take() {
-			r.Log(nil, time.Time{})
+		for _, r := range j.Take(AsLog) {
+			r.Log(&room, nil, time.Time{})
 		}
 	}
 }

@@ -9,11 +9,14 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// Of all requests that are told in this version.
-const (
-	protocolName = "http"
-	scheme       = "http"
-)
+// protocolName is that of all requests that are told in this version.
+const protocolName = "http"
+
+// schemes are those of requests in the clear and through TLS.
+var schemes = map[bool]string{false: "http", true: "https"}
+
+// throughTLS marks what was carried within TLS.
+var throughTLS = model.Bool("ebpf.tls", true)
 
 var (
 	// durationBounds are those that the conventions advise, in seconds.
@@ -35,6 +38,16 @@ var metrics = map[l7.Role]metricsOf{l7.RoleServer: newMetrics("server"), l7.Role
 var lookups = &model.Descriptor{
 	Name: "dns.lookup.duration", Unit: "s", Instrument: model.Distribution, Bounds: durationBounds,
 	Description: "Time that DNS lookups took.",
+}
+
+// calls are the metrics of gRPC, by role.
+var calls = map[l7.Role]*model.Descriptor{l7.RoleServer: newCalls("server", "incoming"), l7.RoleClient: newCalls("client", "outgoing")}
+
+func newCalls(side, which string) *model.Descriptor {
+	return &model.Descriptor{
+		Name: "rpc." + side + ".call.duration", Unit: "s", Instrument: model.Distribution, Bounds: durationBounds,
+		Description: "Duration of " + which + " remote procedure calls.",
+	}
 }
 
 // newMetrics are those of one side. The duration and the sizes of bodies are those of the conventions, the sizes of whole messages our own.
@@ -61,10 +74,16 @@ func (k *key) attributes() []model.Attribute {
 	if k.overflow {
 		return []model.Attribute{model.Bool("otel.metric.overflow", true)}
 	}
-	if k.kind == lookup {
+	switch k.kind {
+	case lookup:
 		return k.lookupAttributes()
+	case call:
+		return k.callAttributes()
 	}
-	list := []model.Attribute{model.Text("http.request.method", k.method), model.Text("url.scheme", scheme)}
+	list := []model.Attribute{model.Text("http.request.method", k.method), model.Text("url.scheme", schemes[k.tls])}
+	if k.tls {
+		list = append(list, throughTLS)
+	}
 	if k.route != "" {
 		list = append(list, model.Text("http.route", k.route))
 	}
@@ -77,10 +96,32 @@ func (k *key) attributes() []model.Attribute {
 	if k.errorType != "" {
 		list = append(list, model.Text("error.type", k.errorType))
 	}
-	if k.server.IsValid() {
-		list = append(list, model.Text("server.address", k.server.Addr().String()), model.Int("server.port", int64(k.server.Port())))
+	return k.appendServer(list)
+}
+
+// appendServer appends where a client's connection leads to.
+func (k *key) appendServer(list []model.Attribute) []model.Attribute {
+	if !k.server.IsValid() {
+		return list
 	}
-	return list
+	return append(list, model.Text("server.address", k.server.Addr().String()), model.Int("server.port", int64(k.server.Port())))
+}
+
+// rpcSystem names gRPC.
+var rpcSystem = model.Text("rpc.system.name", "grpc")
+
+func (k *key) callAttributes() []model.Attribute {
+	list := []model.Attribute{rpcSystem, model.Text("rpc.method", k.name)}
+	if k.tls {
+		list = append(list, throughTLS)
+	}
+	if k.code != "" {
+		list = append(list, model.Text("rpc.response.status_code", k.code))
+	}
+	if k.errorType != "" {
+		list = append(list, model.Text("error.type", k.errorType))
+	}
+	return k.appendServer(list)
 }
 
 func (k *key) lookupAttributes() []model.Attribute {
@@ -98,8 +139,12 @@ func (p *process) metrics(only l7.Role) []model.Metric {
 		if only != l7.RoleUnknown && only != k.role {
 			continue
 		}
-		if k.kind == lookup {
+		switch k.kind {
+		case lookup:
 			s.duration.point(points, lookups, s)
+			continue
+		case call:
+			s.duration.point(points, calls[k.role], s)
 			continue
 		}
 		of := metrics[k.role]
@@ -166,6 +211,9 @@ func (d *distribution) point(points map[*model.Descriptor][]model.Point, descrip
 // Descriptors are those of all metrics of requests.
 func Descriptors() []*model.Descriptor {
 	list := []*model.Descriptor{lookups}
+	for _, of := range calls {
+		list = append(list, of)
+	}
 	for _, of := range metrics {
 		list = append(append(list, of.duration), of.sizes[:]...)
 	}

@@ -3,6 +3,7 @@
 package requests
 
 import (
+	"cmp"
 	"time"
 	"unsafe"
 
@@ -21,6 +22,7 @@ func Fields() []string { return append(tracecontext.Fields(), userAgent) }
 type Request struct {
 	Whom
 	role  l7.Role
+	began time.Time // its first byte, or that of its response where it was not seen
 	ended time.Time // its last byte, or that of its request where there is no response
 	// took is how long it took, where timed.
 	took  time.Duration
@@ -31,10 +33,14 @@ type Request struct {
 	// Texts of the request; empty ones were not there, or not seen.
 	route, path, query, host, agent string
 	status                          int // 0: not known
+	// call is the full method of a call by gRPC, else empty; code its status.
+	call, code string
 	// sizes are those of the request's body, the response's, and the whole messages, or
 	// [l7.Unknown].
 	sizes [4]int64
 	trace tracecontext.Context
+	// sample is its content, nil unless it is told as a sample.
+	sample *sample
 }
 
 // newRequest copies what is told of an exchange. wall converts monotonic time, in ns.
@@ -47,6 +53,7 @@ func newRequest(whom Whom, e *l7.Exchange, route string, redact *Redaction, wall
 	if r.method == "" {
 		r.method = l7.OtherMethod // its request was not seen
 	}
+	r.began = wall(cmp.Or(e.Request.First, e.Response.First, e.Request.Last, e.Response.Last))
 	ns, timed := Duration(e)
 	r.took, r.timed = time.Duration(ns), timed
 	var agent []byte
@@ -62,6 +69,9 @@ func newRequest(whom Whom, e *l7.Exchange, route string, redact *Redaction, wall
 		agent = []byte(redactedHeader)
 	}
 	r.keep(h, host, agent, redact)
+	if e.GRPC != nil {
+		r.call, r.code = string(methodOf(e)), e.GRPC.Status
+	}
 	return r
 }
 
@@ -92,14 +102,21 @@ func sizes(e *l7.Exchange) [4]int64 {
 
 // bytes is the memory that it takes.
 func (r *Request) bytes() uint64 {
-	return uint64(unsafe.Sizeof(*r)) + uint64(len(r.original)+len(r.path)+len(r.query)+len(r.host)+len(r.agent))
+	return uint64(unsafe.Sizeof(*r)) + uint64(len(r.original)+len(r.path)+len(r.query)+len(r.host)+len(r.agent)+len(r.call)) + r.sample.bytes()
 }
 
 // sizeKeys are the attributes of Request.sizes.
 var sizeKeys = [4]string{"http.request.body.size", "http.response.body.size", "http.request.size", "http.response.size"}
 
-// Log tells of the request; peer are the attributes of the other side.
-func (r *Request) Log(peer []model.Attribute, observed time.Time) model.Log {
+// Log tells of the request; peer are the attributes of the other side. Its own are in room.
+func (r *Request) Log(room *Room, peer []model.Attribute, observed time.Time) model.Log {
+	l := r.bareLog(observed)
+	l.Attributes = room.end(append(r.appendLog(room.begin(mostAttributes+len(peer))), peer...))
+	return l
+}
+
+// bareLog is a log without attributes.
+func (r *Request) bareLog(observed time.Time) model.Log {
 	l := model.Log{
 		Event: "ebpf.request", Time: r.ended, Observed: observed,
 		TraceID: r.trace.TraceID, SpanID: r.trace.SpanID, Sampled: r.trace.Sampling == tracecontext.Sampled,
@@ -110,33 +127,49 @@ func (r *Request) Log(peer []model.Attribute, observed time.Time) model.Log {
 	case r.slow:
 		l.Severity = model.Warn
 	}
-	l.Attributes = append(r.attributes(len(peer)+1), peer...)
 	return l
 }
 
-// attributes are those of the conventions and our own, with room for more.
-func (r *Request) attributes(more int) []model.Attribute {
-	const most = 20
-	list := make([]model.Attribute, 0, most+more)
+// mostAttributes is how many attributes a log of a request has at most, beside those of its peer.
+const mostAttributes = 24
+
+// appendLog appends the attributes of a log.
+func (r *Request) appendLog(list []model.Attribute) []model.Attribute {
+	list = append(r.appendTo(list, routeKey), model.Text("ebpf.role", r.role.String()))
+	if r.timed {
+		list = append(list, model.Float("ebpf.request.duration", r.took.Seconds()))
+	}
+	return list
+}
+
+// routeKey is the attribute that has the route.
+const routeKey = "http.route"
+
+// appendTo appends the attributes of the request by the conventions; route is the key of its route.
+func (r *Request) appendTo(list []model.Attribute, route string) []model.Attribute {
 	text := func(key, value string) {
 		if value != "" {
 			list = append(list, model.Text(key, value))
 		}
 	}
-	text("ebpf.role", r.role.String())
 	text("http.request.method", r.method)
 	text("http.request.method_original", r.original)
-	text("http.route", r.route)
+	text(route, r.route)
 	if r.status != 0 {
 		list = append(list, model.Int("http.response.status_code", int64(r.status)))
 	}
 	text("error.type", r.errorType)
-	if r.timed {
-		list = append(list, model.Float("ebpf.request.duration", r.took.Seconds()))
+	if r.call != "" {
+		list = append(list, rpcSystem)
 	}
+	text("rpc.method", r.call)
+	text("rpc.response.status_code", r.code)
 	text("network.protocol.name", protocolName)
 	text("network.protocol.version", r.version)
-	text("url.scheme", scheme)
+	text("url.scheme", schemes[r.TLS])
+	if r.TLS {
+		list = append(list, throughTLS)
+	}
 	text("url.path", r.path)
 	text("url.query", r.query)
 	text("user_agent.original", r.agent)
@@ -152,13 +185,7 @@ func (r *Request) attributes(more int) []model.Attribute {
 // appendServer appends who was asked: the host that the request names, else of a client
 // whom its connection leads to.
 func (r *Request) appendServer(list []model.Attribute) []model.Attribute {
-	host, port := splitHost(r.host)
-	if host == "" && r.role == l7.RoleClient && r.Peer.IsValid() {
-		host = r.Peer.Addr().String()
-	}
-	if port == 0 && r.role == l7.RoleClient {
-		port = int64(r.Peer.Port())
-	}
+	host, port := r.server()
 	if host != "" {
 		list = append(list, model.Text("server.address", host))
 	}
@@ -166,6 +193,18 @@ func (r *Request) appendServer(list []model.Attribute) []model.Attribute {
 		list = append(list, model.Int("server.port", port))
 	}
 	return list
+}
+
+// server is who was asked, "" and 0 where that is not known.
+func (r *Request) server() (host string, port int64) {
+	host, port = splitHost(r.host)
+	if host == "" && r.role == l7.RoleClient && r.Peer.IsValid() {
+		host = r.Peer.Addr().String()
+	}
+	if port == 0 && r.role == l7.RoleClient {
+		port = int64(r.Peer.Port())
+	}
+	return host, port
 }
 
 // IsOf tells whether the process had this role; [l7.RoleUnknown]: any.

@@ -18,8 +18,10 @@ const (
 	// maxRoutes is how many routes a process has; what is more has one of its own.
 	maxRoutes = 200
 	// maxNames is how many names a process looks up that are told; what is more goes to
-	// one of overflow.
-	maxNames = 200
+	// one of overflow. maxMethods is the same of the methods of calls, of which more are
+	// told as others.
+	maxNames   = 200
+	maxMethods = 200
 	// maxSeries is how many series there are of all processes; what is more goes to one
 	// of overflow for each process.
 	maxSeries = 8192
@@ -37,6 +39,8 @@ type Whom struct {
 	Peer netip.AddrPort
 	// Series and Generation name the kernel's series of the connection.
 	Series, Generation uint32
+	// TLS says that it was carried within TLS.
+	TLS bool
 }
 
 // Totals are what was counted since the start. Its methods may be called from any
@@ -66,6 +70,7 @@ type process struct {
 	series   map[key]*series
 	routes   *route.Table
 	names    map[string]string
+	methods  map[string]string
 	subjects int
 }
 
@@ -79,7 +84,9 @@ type key struct {
 	status    int
 	errorType string
 	server    netip.AddrPort // of a client
-	name      string         // of a lookup
+	tls       bool
+	name      string // of a lookup, or the full method of a call
+	code      string // of a call: its status
 	overflow  bool
 }
 
@@ -89,6 +96,7 @@ type kind uint8
 const (
 	httpRequest kind = iota
 	lookup
+	call
 )
 
 // series is what was counted of one key.
@@ -127,9 +135,12 @@ func (t *Totals) Add(whom Whom, e *l7.Exchange) (route string, counted bool) {
 	}
 	t.exchanges++
 	k := key{role: e.Role, errorType: e.ErrorType}
-	if e.HTTP != nil {
+	switch {
+	case e.GRPC != nil:
+		p.call(&k, whom, e)
+	case e.HTTP != nil:
 		p.request(&k, whom, e)
-	} else {
+	default:
 		p.lookup(&k, e.DNS)
 	}
 	t.find(p, k).add(e)
@@ -138,7 +149,7 @@ func (t *Totals) Add(whom Whom, e *l7.Exchange) (route string, counted bool) {
 
 // request completes the key of a request of HTTP.
 func (p *process) request(k *key, whom Whom, e *l7.Exchange) {
-	k.method, k.version, k.status = e.HTTP.Method, e.HTTP.Version, e.HTTP.Status
+	k.tls, k.method, k.version, k.status = whom.TLS, e.HTTP.Method, e.HTTP.Version, e.HTTP.Status
 	if k.method == "" {
 		k.method = l7.OtherMethod // its request was not seen
 	}
@@ -148,6 +159,32 @@ func (p *process) request(k *key, whom Whom, e *l7.Exchange) {
 	if e.Request.Known {
 		k.route = p.routes.Of(e.HTTP.Path)
 	}
+}
+
+// call completes the key of a call by gRPC.
+func (p *process) call(k *key, whom Whom, e *l7.Exchange) {
+	k.kind, k.tls, k.code = call, whom.TLS, e.GRPC.Status
+	if e.Role == l7.RoleClient && whom.Peer.Port() != 0 {
+		k.server = whom.Peer
+	}
+	name := methodOf(e)
+	known, ok := p.methods[string(name)]
+	switch {
+	case !ok && len(p.methods) >= maxMethods:
+		known = l7.OtherMethod
+	case !ok:
+		known = string(name)
+		p.methods[known] = known
+	}
+	k.name = known
+}
+
+// methodOf is the full name of a call's method, [l7.UnknownText] where that is not known.
+func methodOf(e *l7.Exchange) []byte {
+	if string(e.GRPC.Service) == l7.UnknownText {
+		return e.GRPC.Service
+	}
+	return bytes.TrimPrefix(e.HTTP.Path, []byte("/"))
 }
 
 // lookup completes the key of a lookup. Names are told without their final dot, but for
@@ -175,7 +212,7 @@ func (s *series) add(e *l7.Exchange) {
 	if took, ok := Duration(e); ok {
 		s.duration.add(durationBounds, float64(took)/1e9)
 	}
-	if e.HTTP == nil {
+	if e.HTTP == nil || e.GRPC != nil {
 		return
 	}
 	for i, size := range sizes(e) {
@@ -202,7 +239,7 @@ func Duration(e *l7.Exchange) (ns int64, ok bool) {
 func (t *Totals) process(of observe.SubjectKey) *process {
 	s := t.subjects[of]
 	if s == nil {
-		s = &subject{process: &process{series: map[key]*series{}, routes: route.NewTable(maxRoutes), names: map[string]string{}, subjects: 1}}
+		s = &subject{process: &process{series: map[key]*series{}, routes: route.NewTable(maxRoutes), names: map[string]string{}, methods: map[string]string{}, subjects: 1}}
 		t.subjects[of] = s
 	}
 	s.idle = 0

@@ -276,3 +276,75 @@ func BenchmarkAdd(b *testing.B) {
 		totals.Add(Whom{Subject: observe.SubjectKey{PID: 1}}, e)
 	}
 }
+
+// callOf is a call by gRPC that ended with a status.
+func callOf(role l7.Role, service, method, status string, ms int) *l7.Exchange {
+	path := "/" + service + "/" + method
+	if service == l7.UnknownText {
+		path = l7.UnknownText
+	}
+	e := exchange(role, path, 200, ms)
+	e.HTTP.Method, e.HTTP.Version = "POST", "2"
+	e.GRPC = &l7.GRPC{Service: []byte(service), Method: []byte(method), Status: status}
+	if status != "OK" {
+		e.ErrorType = status
+	}
+	return e
+}
+
+// TestCalls holds that calls are told by method and status, as calls alone, and that there are only so many methods.
+func TestCalls(t *testing.T) {
+	totals := NewTotals()
+	one := observe.SubjectKey{PID: 1}
+	server := netip.MustParseAddrPort("192.0.2.1:50051")
+	totals.Add(Whom{Subject: one, Peer: server, TLS: true}, callOf(l7.RoleClient, "shop.Orders", "Get", "OK", 20))
+	route, counted := totals.Add(Whom{Subject: one}, callOf(l7.RoleServer, "shop.Orders", "Get", "NOT_FOUND", 5))
+	require.True(t, counted)
+	require.Empty(t, route)
+	totals.Add(Whom{Subject: one}, callOf(l7.RoleServer, l7.UnknownText, l7.UnknownText, "OK", 5))
+	named(totals, map[observe.SubjectKey]*model.Process{one: {}})
+	got := map[string][]map[string]any{}
+	for _, m := range totals.Metrics(time.Now(), l7.RoleUnknown)[0].Metrics {
+		for _, p := range m.Points {
+			require.EqualValues(t, 1, p.Histogram.Count)
+			got[m.Name] = append(got[m.Name], values(p.Attributes))
+		}
+	}
+	require.ElementsMatch(t, got["rpc.server.call.duration"], []map[string]any{
+		{"rpc.system.name": "grpc", "rpc.method": "shop.Orders/Get", "rpc.response.status_code": "NOT_FOUND", "error.type": "NOT_FOUND"},
+		{"rpc.system.name": "grpc", "rpc.method": "*", "rpc.response.status_code": "OK"},
+	})
+	require.Equal(t, got["rpc.client.call.duration"], []map[string]any{{
+		"rpc.system.name": "grpc", "rpc.method": "shop.Orders/Get", "rpc.response.status_code": "OK", "ebpf.tls": true,
+		"server.address": "192.0.2.1", "server.port": int64(50051),
+	}})
+	require.Len(t, got, 2, "they are not told as requests again")
+
+	for i := range 2 * maxMethods {
+		totals.Add(Whom{Subject: one}, callOf(l7.RoleServer, "shop.Orders", fmt.Sprint(i), "OK", 1))
+	}
+	methods := map[any]bool{}
+	for _, m := range totals.Metrics(time.Now(), l7.RoleServer)[0].Metrics {
+		for _, p := range m.Points {
+			methods[values(p.Attributes)["rpc.method"]] = true
+		}
+	}
+	require.Len(t, methods, maxMethods+1)
+	require.Contains(t, methods, l7.OtherMethod)
+}
+
+// TestCallsOneByOne holds what a call's log says beside what is said of HTTP.
+func TestCallsOneByOne(t *testing.T) {
+	j := NewJournal(JournalConfig{Which: AllRequests, Slow: time.Second, Bytes: plenty})
+	j.Add(Whom{}, callOf(l7.RoleServer, "shop.Orders", "Get", "INTERNAL", 5), "", wall)
+	taken := j.Take(AsLog)
+	require.Len(t, taken, 1)
+	log := taken[0].Log(&Room{}, nil, time.Time{})
+	require.Equal(t, model.Error, log.Severity)
+	require.Equal(t, map[string]any{
+		"ebpf.role": "server", "http.request.method": "POST", "http.response.status_code": int64(200), "error.type": "INTERNAL",
+		"ebpf.request.duration": 0.005, "rpc.system.name": "grpc", "rpc.method": "shop.Orders/Get", "rpc.response.status_code": "INTERNAL",
+		"network.protocol.name": "http", "network.protocol.version": "2", "url.scheme": "http", "url.path": "/shop.Orders/Get",
+		"http.request.body.size": int64(0), "http.response.body.size": int64(900), "http.request.size": int64(100), "http.response.size": int64(1000),
+	}, values(log.Attributes))
+}

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package allocator
+package elfimage
 
 import (
 	"bytes"
 	"debug/elf"
-	"encoding/binary"
 	"fmt"
-
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
 )
 
 const (
@@ -18,22 +15,21 @@ const (
 	maxTableBytes = 256 << 20
 	// windowBytes is how much of a table of names is in memory at once.
 	windowBytes = 64 << 10
-	// maxName is longer than every name that is looked for.
-	maxName = 64
+	// MaxFunctionName is the length in bytes from which on EachFunction leaves names out.
+	MaxFunctionName = 64
 )
 
-var le = binary.LittleEndian
-
-// eachFunction calls visit with each function that tables of one kind define, and
-// its virtual address. Names longer than maxName are left out.
-func eachFunction(file *elfimage.File, sections []elfimage.Section, kind elf.SectionType, buf []byte, visit func([]byte, uint64)) error {
+// EachFunction calls visit with each function that symbol tables of one kind define, and
+// its virtual address, in a 64-bit file. The name is valid until visit returns; those of
+// MaxFunctionName bytes and more are left out. buf is the room to read into.
+func (f *File) EachFunction(sections []Section, kind elf.SectionType, buf []byte, visit func(name []byte, address uint64)) error {
 	for i := range sections {
 		table := &sections[i]
 		if table.Type != kind || int(table.Link) >= len(sections) {
 			continue
 		}
-		names := window{file: file, start: sections[table.Link].Off, size: sections[table.Link].Size}
-		err := file.Chunks(buf, table.Off, min(table.Size, maxTableBytes), symbolBytes, func(_ uint64, b []byte) bool {
+		names := window{file: f, start: sections[table.Link].Off, size: sections[table.Link].Size}
+		err := f.Chunks(buf, table.Off, min(table.Size, maxTableBytes), symbolBytes, func(_ uint64, b []byte) bool {
 			for ; len(b) >= symbolBytes; b = b[symbolBytes:] {
 				if b[4]&0xf != byte(elf.STT_FUNC) || le.Uint16(b[6:]) == uint16(elf.SHN_UNDEF) {
 					continue
@@ -54,7 +50,7 @@ func eachFunction(file *elfimage.File, sections []elfimage.Section, kind elf.Sec
 // window is a piece of a table of names. Symbols that follow each other mostly
 // have names that do.
 type window struct {
-	file        *elfimage.File
+	file        *File
 	start, size uint64 // of the table, in the file
 	held        []byte
 	at          uint64 // of held, in the table
@@ -66,13 +62,13 @@ func (w *window) text(off uint64) []byte {
 	if off >= w.size {
 		return nil
 	}
-	if off < w.at || off-w.at+min(maxName, w.size-off) > uint64(len(w.held)) {
+	if off < w.at || off-w.at+min(MaxFunctionName, w.size-off) > uint64(len(w.held)) {
 		if !w.read(off) {
 			return nil
 		}
 	}
 	b := w.held[off-w.at:]
-	end := bytes.IndexByte(b[:min(len(b), maxName)], 0)
+	end := bytes.IndexByte(b[:min(len(b), MaxFunctionName)], 0)
 	return b[:max(end, 0)]
 }
 

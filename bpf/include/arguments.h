@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Where a function of user space that is entered, or returns, has its arguments and
+ * its result, by the machines' calling conventions and by Go's.
+ */
+#ifndef EBPFRECEIVER_ARGUMENTS_H
+#define EBPFRECEIVER_ARGUMENTS_H
+
+#include "vmlinux.h"
+
+#if defined(__TARGET_ARCH_x86)
+#define ARGUMENT_1(r) ((r)->di)
+#define ARGUMENT_2(r) ((r)->si)
+#define ARGUMENT_3(r) ((r)->dx)
+#define ARGUMENT_4(r) ((r)->cx)
+#define RESULT(r) ((r)->ax)
+#define FUNCTION(r) ((r)->ip)
+/* A return has taken its address from the stack. */
+#define SP_AT_ENTRY(r) ((r)->sp - 8)
+/* Go's, since 1.17. */
+#define GO_ARGUMENT_1(r) ((r)->ax)
+#define GO_ARGUMENT_2(r) ((r)->bx)
+#define GO_RESULT(r) ((r)->ax)
+#define GOROUTINE(r) ((r)->r14)
+#elif defined(__TARGET_ARCH_arm64)
+#define ARGUMENT_1(r) ((r)->regs[0])
+#define ARGUMENT_2(r) ((r)->regs[1])
+#define ARGUMENT_3(r) ((r)->regs[2])
+#define ARGUMENT_4(r) ((r)->regs[3])
+#define RESULT(r) ((r)->regs[0])
+#define FUNCTION(r) ((r)->pc)
+#define SP_AT_ENTRY(r) ((r)->sp)
+#define GO_ARGUMENT_1(r) ((r)->regs[0])
+#define GO_ARGUMENT_2(r) ((r)->regs[1])
+#define GO_RESULT(r) ((r)->regs[0])
+#define GOROUTINE(r) ((r)->regs[28])
+#endif
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * What leaves the kernel of messages whose bodies are wanted: the bytes of each up to a
+ * limit, in as many windows as it takes.
+ */
+#ifndef EBPFRECEIVER_NETWORK_BODY_H
+#define EBPFRECEIVER_NETWORK_BODY_H
+
+#include "network_window.h"
+
+/* How many bytes of a message leave the kernel; 0: no bodies are wanted. */
+volatile const u32 capture_limit;
+
+/* Windows of one transfer: those of the largest limit, and some that end with a piece of memory. */
+#define BODY_WINDOWS 64
+
+/* How many bytes of a transfer its message's limit leaves; they count as taken. */
+static __always_inline u32 capture_body_left(struct capture_transfer *transfer, bool begins)
+{
+	u32 *left = &transfer->socket->left[transfer->kind & 1];
+	u32 want = transfer->length;
+
+	if (begins)
+		*left = capture_limit;
+	if (want > *left)
+		want = *left;
+	*left -= want;
+	return want;
+}
+
+/* Tells of the next window of the transfer that is kept; last: it is the last one. Returns whether another one follows. */
+__noinline int capture_body_window(u32 slot, u32 last)
+{
+	struct capture_scratch *scratch = bpf_map_lookup_elem(&network_scratch, &slot);
+	u32 at, want, taken;
+
+	if (!scratch)
+		return 0;
+	at = scratch->kept.at;
+	want = scratch->kept.want - at;
+	if (want > CAPTURE_MOST - 1)
+		want = CAPTURE_MOST - 1;
+	taken = capture_window(scratch, &scratch->kept.from, at, want);
+	if (last || scratch->cursor.failed || at + taken >= scratch->kept.want) {
+		/* It stands for all that follows. */
+		capture_tell_kept(scratch, at, taken, scratch->kept.length - at);
+		return 0;
+	}
+	if (taken)
+		capture_tell_kept(scratch, at, taken, taken);
+	scratch->kept.at = at + taken;
+	return 1;
+}
+
+/* Tells of the transfer that is kept in a slot, as much of it as is wanted. */
+static __always_inline void capture_body(struct capture_scratch *scratch, u32 slot)
+{
+	u32 i;
+
+	scratch->cursor = (struct capture_cursor){};
+	scratch->kept.at = 0;
+	for (i = 1; i <= BODY_WINDOWS; i++)
+		if (!capture_body_window(slot, i == BODY_WINDOWS))
+			break;
+}
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Which connection a TLS library's object is of. Nothing is read of the object: the
+ * library is called to send or receive, and in that call, or right before it, the
+ * thread uses a socket that carries TLS. That one it is.
+ *
+ * In most programs the library makes the system calls itself, within the call. Where
+ * it works on memory (Python's asyncio, Node.js) the program receives first and has the
+ * library decrypt it right after. What the object was found to be of it stays until
+ * it is freed or used with another socket.
+ */
+#ifndef EBPFRECEIVER_NETWORK_TLS_H
+#define EBPFRECEIVER_NETWORK_TLS_H
+
+#include "network_thread.h"
+#include "entry_registers.h"
+
+/* A library's object for a connection in one program's run, or a goroutine of it. */
+struct network_tls_key {
+	u64 object; /* address */
+	u64 start_boottime;
+	u32 pid;
+	u32 exec_id;
+};
+
+/* What a thread, or a goroutine, has done with a socket that the library has not been asked about. */
+enum network_tls_use {
+	NETWORK_TLS_UNUSED = 0,
+	NETWORK_TLS_WITHIN = 1, /* used in the call that is under way */
+	NETWORK_TLS_BEFORE = 2, /* received before a call */
+};
+
+/* A call of the library that is under way. */
+struct network_tls_call {
+	u64 object;   /* 0: none is */
+	u64 buffer;   /* 0: it encrypts and decrypts nothing of the program's */
+	u64 count_at; /* where it stores how many bytes it took or gave; 0: it returns that */
+	u64 sp;       /* at its entry */
+	u64 began;    /* CLOCK_MONOTONIC, ns */
+};
+
+/* What is remembered of a thread that calls the library, or of a goroutine. */
+struct network_tls_thread {
+	struct network_tls_call call;
+	u64 sock; /* that carries TLS and was used last */
+	struct network_socket socket; /* as it was then */
+	u32 use;    /* enum network_tls_use */
+	u32 missed; /* 1: of a call only the beginning or the end was seen */
+};
+
+/* A connection whose plaintext is seen. Its socket says what the plaintext is found to be. */
+struct network_tls_connection {
+	u64 sock;
+	struct network_socket socket;
+	u32 positions[2]; /* bytes of plaintext by direction, and one more; in place of TCP's sequence numbers */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct network_tls_thread);
+} network_tls_threads SEC(".maps");
+
+/* By thread id, where there is no task storage. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1); /* by the loader, as of all that follow */
+	__type(key, u32);
+	__type(value, struct network_tls_thread);
+} network_tls_thread_ids SEC(".maps");
+
+/* A goroutine may go on in another thread. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct network_tls_key);
+	__type(value, struct network_tls_thread);
+} network_tls_goroutines SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct network_tls_key);
+	__type(value, struct network_tls_connection);
+} network_tls_connections SEC(".maps");
+
+/* 1 once a program of Go is attached to. */
+u32 network_tls_go;
+
+static __always_inline void network_tls_name(struct network_tls_key *key, u64 object)
+{
+	key->object = object;
+	key->pid = bpf_get_current_pid_tgid() >> 32;
+	process_current(&key->start_boottime, &key->exec_id);
+}
+
+static __always_inline struct network_tls_thread *network_tls_thread_of(struct task_struct *task)
+{
+	u32 tid;
+
+	if (task_storage)
+		return bpf_task_storage_get(&network_tls_threads, task, 0, 0);
+	tid = bpf_get_current_pid_tgid();
+	return bpf_map_lookup_elem(&network_tls_thread_ids, &tid);
+}
+
+/* The goroutine that the running thread has made its system call for, if it calls the library. */
+static __noinline struct network_tls_thread *network_tls_goroutine(void)
+{
+	struct pt_regs *saved = entry_registers(network_task());
+	struct network_tls_key key = {};
+
+#if defined(__TARGET_ARCH_x86)
+	network_tls_name(&key, BPF_CORE_READ(saved, r14));
+#elif defined(__TARGET_ARCH_arm64)
+	network_tls_name(&key, BPF_CORE_READ(saved, regs[28]));
+#endif
+	return bpf_map_lookup_elem(&network_tls_goroutines, &key);
+}
+
+/* The running thread has transferred on a socket that carries TLS. */
+static __noinline int network_tls_moved(struct sock *sk, struct network_socket *socket, u32 operation)
+{
+	struct network_tls_thread *thread = network_tls_thread_of(network_task());
+
+	if (!thread && network_tls_go)
+		thread = network_tls_goroutine();
+	if (!thread)
+		return 0;
+	socket->protocol |= NETWORK_TLS_OPEN;
+	thread->sock = (u64)sk;
+	thread->socket = *socket;
+	if (thread->call.object)
+		thread->use = NETWORK_TLS_WITHIN;
+	else
+		thread->use = operation == NETWORK_READ ? NETWORK_TLS_BEFORE : NETWORK_TLS_UNUSED;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Calls of TLS libraries: what they encrypt and decrypt becomes pieces of the
+ * connection, in place of what is transferred.
+ */
+#ifndef EBPFRECEIVER_NETWORK_TLS_CALL_H
+#define EBPFRECEIVER_NETWORK_TLS_CALL_H
+
+#include "arguments.h"
+#include "network_capture.h"
+
+/* What a function does that is attached to: its cookie, where one program is at several. READ and WRITE, and COUNTED ones, are by operation. */
+enum network_tls_function {
+	NETWORK_TLS_READ = 0,
+	NETWORK_TLS_WRITE = 1,
+	NETWORK_TLS_READ_COUNTED = 2,
+	NETWORK_TLS_WRITE_COUNTED = 3,
+	NETWORK_TLS_HANDSHAKE = 4,
+	NETWORK_TLS_FREED = 5,
+	NETWORK_TLS_GO_TRANSFER = 6,
+	NETWORK_TLS_GO_HANDSHAKE = 7,
+	NETWORK_TLS_GO_READ_ENDS = 8,
+	NETWORK_TLS_GO_WRITE_ENDS = 9,
+	NETWORK_TLS_GO_HANDSHAKE_ENDS = 10,
+};
+
+/* Goroutines' stacks grow into other places: runtime.g begins with where its is. */
+struct go_stack {
+	u64 low;
+	u64 high;
+};
+
+/* The thread that calls; what is remembered of it begins if nothing was. */
+static __always_inline struct network_tls_thread *network_tls_caller(void)
+{
+	struct task_struct *task = network_task();
+	struct network_tls_thread *thread = network_tls_thread_of(task), fresh = {};
+	u32 tid;
+
+	if (thread)
+		return thread;
+	if (task_storage)
+		return bpf_task_storage_get(&network_tls_threads, task, &fresh, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	tid = bpf_get_current_pid_tgid();
+	bpf_map_update_elem(&network_tls_thread_ids, &tid, &fresh, BPF_ANY);
+	return bpf_map_lookup_elem(&network_tls_thread_ids, &tid);
+}
+
+/* A call begins. One that another of the same object makes is a part of it. */
+static __always_inline int network_tls_begins(struct network_tls_thread *thread, u64 object, u64 buffer, u64 count_at, u64 sp)
+{
+	if (!thread) {
+		network_lost(NETWORK_LOST_THREADS);
+		return 0;
+	}
+	if (!buffer && thread->call.object == object && thread->call.buffer)
+		return 0; /* the first call shakes hands */
+	if (thread->call.object && thread->call.buffer)
+		thread->missed = 1; /* the kernel leaves programs out that were preempted */
+	if (thread->use == NETWORK_TLS_WITHIN)
+		thread->use = NETWORK_TLS_UNUSED; /* of a call whose end was not seen */
+	thread->call.object = object;
+	thread->call.buffer = buffer;
+	thread->call.count_at = count_at;
+	thread->call.sp = sp;
+	thread->call.began = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* A function of C begins. */
+static __always_inline int network_tls_function_begins(struct bpf_user_pt_regs *ctx, u64 buffer, u64 count_at)
+{
+	return network_tls_begins(network_tls_caller(), ARGUMENT_1(ctx), buffer, count_at, ctx->sp);
+}
+
+/*
+ * Notes which socket the object of a call is of, by what the thread has done with one.
+ * Returns its connection, or 0 while none is known.
+ */
+static __always_inline struct network_tls_connection *network_tls_connect(struct network_tls_thread *thread, const struct network_tls_key *key)
+{
+	struct network_tls_connection *known = bpf_map_lookup_elem(&network_tls_connections, key), fresh = {};
+	bool same = known && known->sock == thread->sock && known->socket.stream == thread->socket.stream;
+
+	if (thread->use == NETWORK_TLS_UNUSED)
+		return known;
+	if (same) {
+		known->socket.series = thread->socket.series;
+		known->socket.generation = thread->socket.generation;
+		known->socket.role = thread->socket.role;
+		return known;
+	}
+	/* What was received before may be another connection's, where this one had its bytes already. */
+	if (thread->use == NETWORK_TLS_BEFORE && known)
+		return known;
+	fresh.sock = thread->sock;
+	fresh.socket = thread->socket;
+	fresh.socket.protocol = NETWORK_UNKNOWN;
+	fresh.socket.lost = 0;
+	fresh.socket.tiny = 0;
+	fresh.positions[0] = 1;
+	fresh.positions[1] = 1;
+	bpf_map_update_elem(&network_tls_connections, key, &fresh, BPF_ANY);
+	return bpf_map_lookup_elem(&network_tls_connections, key);
+}
+
+/* Takes what a call has encrypted or decrypted; its connection is known. */
+static __noinline int network_tls_tell(struct network_tls_connection *connection, const struct network_tls_call *call, u32 length, u32 operation)
+{
+	struct network_source from = { .base = call->buffer };
+	struct capture_transfer transfer = {
+		.sk = (struct sock *)connection->sock, .socket = &connection->socket, .from = &from,
+		.began = call->began, .ended = bpf_ktime_get_ns(), .length = length, .kind = operation, .tls = 1,
+	};
+	u32 *position = &connection->positions[operation & 1];
+
+	*position += length;
+	transfer.position = *position;
+	return capture_plain(&transfer);
+}
+
+/* A call ends that has taken or given length bytes; 0 for one that has not. */
+static __always_inline int network_tls_ends(struct network_tls_thread *thread, s64 length, u32 operation)
+{
+	struct network_tls_connection *connection;
+	struct network_tls_call call = thread->call;
+	struct network_tls_key key = {};
+
+	thread->call.object = 0;
+	network_tls_name(&key, call.object);
+	connection = network_tls_connect(thread, &key);
+	thread->use = NETWORK_TLS_UNUSED;
+	if (connection && thread->missed) {
+		connection->socket.lost |= NETWORK_PIECE_UNKNOWN;
+		thread->missed = 0;
+	}
+	if (length <= 0 || !call.buffer)
+		return 0;
+	if (!connection) {
+		network_lost(NETWORK_LOST_TLS);
+		return 0;
+	}
+	return network_tls_tell(connection, &call, length, operation);
+}
+
+/* A function of C returns. */
+static __always_inline int network_tls_function_ends(struct bpf_user_pt_regs *ctx, u32 operation)
+{
+	struct network_tls_thread *thread = network_tls_thread_of(network_task());
+	s64 length = (s32)RESULT(ctx);
+	u64 count = 0;
+
+	if (thread && !thread->call.object)
+		thread->missed = 1;
+	if (!thread || !thread->call.object || thread->call.sp != SP_AT_ENTRY(ctx))
+		return 0;
+	if (thread->call.count_at) {
+		if (length > 0 && bpf_probe_read_user(&count, sizeof(count), (void *)thread->call.count_at))
+			network_lost(NETWORK_LOST_TLS);
+		length = count;
+	}
+	return network_tls_ends(thread, length, operation);
+}
+
+/* An object is freed; another one may have its place. */
+static __always_inline int network_tls_freed(u64 object)
+{
+	struct network_tls_key key = {};
+
+	network_tls_name(&key, object);
+	bpf_map_delete_elem(&network_tls_connections, &key);
+	return 0;
+}
+
+/* The running goroutine; what is remembered of it begins if nothing was. */
+static __always_inline struct network_tls_thread *network_tls_go_caller(struct bpf_user_pt_regs *ctx, bool begins)
+{
+	struct network_tls_key key = {};
+	struct network_tls_thread *known, fresh = {};
+
+	network_tls_name(&key, GOROUTINE(ctx));
+	known = bpf_map_lookup_elem(&network_tls_goroutines, &key);
+	if (known || !begins)
+		return known;
+	bpf_map_update_elem(&network_tls_goroutines, &key, &fresh, BPF_ANY);
+	return bpf_map_lookup_elem(&network_tls_goroutines, &key);
+}
+
+/* A method of Go's tls.Conn begins; what lies on its goroutine's stack is remembered by how far it is from the stack's end. */
+static __always_inline int network_tls_method_begins(struct bpf_user_pt_regs *ctx, u64 buffer)
+{
+	struct go_stack stack = {};
+	u64 on_stack = 0;
+
+	if (buffer && !bpf_probe_read_user(&stack, sizeof(stack), (void *)GOROUTINE(ctx)) && buffer >= stack.low && buffer < stack.high) {
+		on_stack = 1;
+		buffer = stack.high - buffer;
+	}
+	return network_tls_begins(network_tls_go_caller(ctx, true), GO_ARGUMENT_1(ctx), buffer, on_stack, 0);
+}
+
+/* It returns. A handshake may be a part of another call. */
+static __always_inline int network_tls_method_ends(struct bpf_user_pt_regs *ctx, u32 operation, bool handshake)
+{
+	struct network_tls_thread *thread = network_tls_go_caller(ctx, false);
+	struct go_stack stack = {};
+
+	if (!thread || (handshake && thread->call.buffer))
+		return 0;
+	if (!thread->call.object) {
+		thread->missed = 1;
+		return 0;
+	}
+	if (thread->call.count_at && !bpf_probe_read_user(&stack, sizeof(stack), (void *)GOROUTINE(ctx)))
+		thread->call.buffer = stack.high - thread->call.buffer;
+	return network_tls_ends(thread, (s64)GO_RESULT(ctx), operation);
+}
+
+/* What a program of a session returns where the function begins: whether to run it again where it returns. */
+#define LOOK_AT_RETURN 0
+#define NO_RETURN 1
+
+/* A function of C begins, or returns: one program does for all of them. */
+static __always_inline int network_tls_in_session(struct bpf_user_pt_regs *ctx)
+{
+	u32 function = bpf_get_attach_cookie(ctx);
+	bool counted = function == NETWORK_TLS_READ_COUNTED || function == NETWORK_TLS_WRITE_COUNTED;
+
+	if (function == NETWORK_TLS_FREED) {
+		network_tls_freed(ARGUMENT_1(ctx));
+		return NO_RETURN;
+	}
+	if (bpf_get_func_ip(ctx) != FUNCTION(ctx))
+		return network_tls_function_ends(ctx, function & 1);
+	network_tls_function_begins(ctx, function == NETWORK_TLS_HANDSHAKE ? 0 : ARGUMENT_2(ctx), counted ? ARGUMENT_4(ctx) : 0);
+	return LOOK_AT_RETURN;
+}
+
+/*
+ * The same of Go's methods, without a session: where two processes run one program, the
+ * kernel has returns looked at that the other one's link did not refuse, and Go ends
+ * programs whose return addresses are not theirs.
+ */
+static __always_inline int network_tls_at_method(struct bpf_user_pt_regs *ctx)
+{
+	u32 function = bpf_get_attach_cookie(ctx);
+
+	if (function == NETWORK_TLS_GO_TRANSFER || function == NETWORK_TLS_GO_HANDSHAKE)
+		return network_tls_method_begins(ctx, function == NETWORK_TLS_GO_TRANSFER ? GO_ARGUMENT_2(ctx) : 0);
+	return network_tls_method_ends(ctx, function == NETWORK_TLS_GO_WRITE_ENDS, function == NETWORK_TLS_GO_HANDSHAKE_ENDS);
+}
+
+#endif

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * What leaves the kernel of a transfer: one window or several, each of which user space
+ * is told of as a piece of its own.
+ */
+#ifndef EBPFRECEIVER_NETWORK_WINDOW_H
+#define EBPFRECEIVER_NETWORK_WINDOW_H
+
+#include "network_call.h"
+
+/* The most that is taken of one transfer, and one more: a power of two tells the verifier. */
+#define CAPTURE_MOST 4096
+/* Of one that begins no message. */
+#define CAPTURE_NEXT 512
+/* Pieces of memory that one call may name and that are looked at. */
+#define CAPTURE_VECTORS 32
+/* And of them in one of several windows. */
+#define WINDOW_VECTORS 8
+
+/* How much is taken of a transfer, less than CAPTURE_MOST; 0: requests are not looked at. */
+volatile const u32 capture_bytes;
+
+/* User space is woken when so many bytes wait; it looks on its own now and then. */
+volatile const u32 capture_wake = ~0U;
+
+/* 1 while it was woken and has not read all yet: it clears this when nothing is left, before it sleeps. */
+u32 capture_woken;
+
+/*
+ * Where the windows of a transfer are taken from: windows that follow each other need
+ * not look for their memory from the beginning.
+ */
+struct capture_cursor {
+	u32 vector; /* of struct network_source, the first that is not passed over */
+	u32 at;     /* where it begins in the transfer */
+	u32 failed; /* 1: memory could not be read */
+	u32 unused;
+};
+
+/* What a transfer was. */
+struct capture_transfer {
+	struct sock *sk;
+	struct network_socket *socket;
+	const struct network_source *from; /* its base is 0 where the bytes are not known */
+	u64 began, ended;
+	u32 length;
+	u32 kind;
+	u32 position; /* of piece */
+	u32 tls;      /* 1: it is what a TLS library has encrypted or decrypted */
+};
+
+/* A transfer as functions find it that are verified by themselves: see capture_put(). */
+struct capture_kept {
+	u64 sk;
+	u64 began, ended;
+	u32 length;
+	u32 kind;
+	u32 position;
+	u32 tls;
+	u32 want; /* of a body: see network_body.h */
+	u32 at;   /* where its next window begins */
+	struct network_source from;
+	struct network_socket socket;
+};
+
+/* How far frames of HTTP/2 were followed in one direction of a connection: see network_http2.h. */
+struct network_frames {
+	u32 left;     /* bytes to come of the content of the frame under way */
+	u32 position; /* of struct network_piece, of the last transfer */
+	u8 followed;  /* 1: it is known where the next frame begins */
+	u8 data;      /* 1: the frame under way is DATA */
+	u8 head;      /* bytes of a frame's head with which the last transfer ended */
+	u8 astray;    /* transfers in which no frame was found, one after the other */
+	u32 unused;
+	u64 begun[2]; /* those bytes, and whatever follows */
+};
+
+/* The same within a transfer. */
+struct capture_walk {
+	u32 at;        /* where the window begins in it */
+	u32 have;      /* bytes of it that are in scratch */
+	u32 next;      /* where the next head begins, seen from the window's beginning */
+	u32 keep;      /* bytes of the window that count, if it ends within DATA */
+	u32 windows;   /* that were looked at */
+	u32 unused;
+	u64 joined[4]; /* a head of which the beginning came before */
+	struct network_frames frames;
+};
+
+struct capture_scratch {
+	u64 users; /* of one for TLS */
+	struct capture_cursor cursor;
+	struct capture_kept kept;
+	struct capture_walk walk;
+	struct network_piece piece;
+	u8 data[2 * CAPTURE_MOST];
+};
+
+/*
+ * One for each program that may use it: from 6.19 on another one may run while this
+ * one is preempted, but not the same on the same CPU. See capture_slot(). Behind them
+ * those for TLS: programs in processes may be preempted by each other, and who finds
+ * nobody else has one of these.
+ */
+#define CAPTURE_SLOTS 6
+#define CAPTURE_PLAIN_SLOTS 4
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, CAPTURE_SLOTS + CAPTURE_PLAIN_SLOTS);
+	__type(key, u32);
+	__type(value, struct capture_scratch);
+} network_scratch SEC(".maps");
+
+/* struct iovec */
+struct capture_vector {
+	u64 base;
+	u64 length;
+};
+
+/* user_msghdr.msg_iov and msg_iovlen */
+#define MSG_IOV_OFFSET 16
+#define MSG_IOVLEN_OFFSET 24
+
+/* What a function of the kernel was given, whose message names the memory. */
+static __always_inline void capture_source_of_message(struct network_source *from, struct msghdr *message)
+{
+	struct iov_iter *iter = &message->msg_iter;
+	u64 kind;
+
+	from->base = 0;
+	from->count = 0;
+	from->kernel = 1;
+	if (!bpf_core_field_exists(iter->iter_type)) {
+		/* ITER_IOVEC is a bit of its own, and the direction another (include/linux/uio.h of 5.10). */
+		if (!(BPF_CORE_READ(iter, type) & 4))
+			return;
+	} else {
+		kind = BPF_CORE_READ(iter, iter_type);
+		if (bpf_core_enum_value_exists(enum iter_type, ITER_UBUF) && kind == bpf_core_enum_value(enum iter_type, ITER_UBUF)) {
+			from->base = (u64)BPF_CORE_READ(iter, ubuf) + BPF_CORE_READ(iter, iov_offset);
+			return;
+		}
+		if (kind != bpf_core_enum_value(enum iter_type, ITER_IOVEC))
+			return;
+	}
+	if (BPF_CORE_READ(iter, iov_offset))
+		return; /* of io_uring, when it goes on with a buffer */
+	if (bpf_core_field_exists(iter->__iov))
+		from->base = (u64)BPF_CORE_READ(iter, __iov);
+	else
+		from->base = (u64)BPF_CORE_READ(iter, iov);
+	from->count = BPF_CORE_READ(iter, nr_segs);
+}
+
+/* What the n-th message of a call was given; nothing where it has no memory of its own. */
+static __always_inline void capture_source_of(struct network_source *from, struct pt_regs *saved, u32 call, u32 n)
+{
+	u64 at = network_argument_1(saved), count = 0;
+
+	*from = (struct network_source){};
+	switch (call) {
+	case CALL_READ:
+	case CALL_WRITE:
+	case CALL_SENDTO:
+	case CALL_RECVFROM:
+		from->base = at;
+		return;
+	case CALL_READV:
+	case CALL_WRITEV:
+		from->base = at;
+		from->count = network_argument_2(saved);
+		return;
+	case CALL_SENDMMSG:
+	case CALL_RECVMMSG:
+		at += (u64)n * MMSG_BYTES;
+		break;
+	case CALL_SENDMSG:
+	case CALL_RECVMSG:
+		break;
+	default:
+		return;
+	}
+	bpf_probe_read_user(&from->base, sizeof(from->base), (void *)(at + MSG_IOV_OFFSET));
+	bpf_probe_read_user(&count, sizeof(count), (void *)(at + MSG_IOVLEN_OFFSET));
+	from->count = count;
+}
+
+/* Takes up to want bytes, less than CAPTURE_MOST; returns how many could be read. */
+static __noinline u32 capture_take(struct capture_scratch *scratch, const struct network_source *from, u32 want)
+{
+	struct capture_vector vector = {};
+	u32 have = 0, n, i;
+	long err;
+
+	if (!from->base)
+		return 0;
+	if (!from->count) {
+		want &= CAPTURE_MOST - 1;
+		return bpf_probe_read_user(scratch->data, want, (void *)from->base) ? 0 : want;
+	}
+	for (i = 0; i < CAPTURE_VECTORS; i++) {
+		if (i >= from->count || have >= want)
+			break;
+		if (from->kernel)
+			err = bpf_probe_read_kernel(&vector, sizeof(vector), (void *)(from->base + i * sizeof(vector)));
+		else
+			err = bpf_probe_read_user(&vector, sizeof(vector), (void *)(from->base + i * sizeof(vector)));
+		if (err)
+			break;
+		n = want - have;
+		if (n > vector.length)
+			n = vector.length;
+		n &= CAPTURE_MOST - 1;
+		have &= CAPTURE_MOST - 1;
+		if (bpf_probe_read_user(scratch->data + have, n, (void *)vector.base))
+			break;
+		have += n;
+	}
+	return have;
+}
+
+/*
+ * Takes a window of a transfer, up to want bytes, less than CAPTURE_MOST, from where it
+ * is at; returns how many it got. That may be fewer, and none, also where more can be
+ * read: the next one goes on. The cursor is zeroed before a transfer's first window, and
+ * windows do not go back.
+ */
+static __noinline u32 capture_window(struct capture_scratch *scratch, const struct network_source *from, u32 at, u32 want)
+{
+	struct capture_cursor *cursor = &scratch->cursor;
+	u32 vectors = cursor->vector, begins = cursor->at, have = 0, skip, n, i;
+	struct capture_vector vector = {};
+	long err;
+
+	if (!from->base) {
+		cursor->failed = 1;
+		return 0;
+	}
+	want &= CAPTURE_MOST - 1;
+	if (!from->count) {
+		cursor->failed = bpf_probe_read_user(scratch->data, want, (void *)(from->base + at)) != 0;
+		return cursor->failed ? 0 : want;
+	}
+	for (i = 0; i < WINDOW_VECTORS && have < want; i++) {
+		u64 place = from->base + (u64)vectors * sizeof(vector);
+
+		if (from->kernel)
+			err = bpf_probe_read_kernel(&vector, sizeof(vector), (void *)place);
+		else
+			err = bpf_probe_read_user(&vector, sizeof(vector), (void *)place);
+		if (err || vectors >= from->count) {
+			cursor->failed = 1;
+			break;
+		}
+		skip = at + have - begins;
+		if (vector.length > skip) {
+			n = want - have;
+			if (n > vector.length - skip)
+				n = vector.length - skip;
+			n &= CAPTURE_MOST - 1;
+			have &= CAPTURE_MOST - 1;
+			if (bpf_probe_read_user(scratch->data + have, n, (void *)(vector.base + skip))) {
+				cursor->failed = 1;
+				break;
+			}
+			have += n;
+			skip += n;
+		}
+		if (vector.length > skip)
+			break; /* the window is full */
+		vectors += 1;
+		begins += vector.length;
+		if (!have) {
+			cursor->vector = vectors;
+			cursor->at = begins;
+		}
+	}
+	return have;
+}
+
+/* Programs differ by direction and, where they are at functions, by family. */
+static __always_inline u32 capture_slot(const struct sock *sk, u32 kind)
+{
+	switch (BPF_CORE_READ(sk, __sk_common.skc_family)) {
+	case AF_INET:
+		return kind & 1;
+	case AF_INET6:
+		return 2 + (kind & 1);
+	}
+	return 4 + (kind & 1);
+}
+
+/* Tells user space of a piece, size bytes with its head. */
+static __always_inline void capture_tell(struct network_piece *piece, u32 size, struct sock *sk, struct network_socket *socket)
+{
+	u64 flags = BPF_RB_NO_WAKEUP;
+
+	if (!capture_woken && bpf_ringbuf_query(&network_pieces, BPF_RB_AVAIL_DATA) >= capture_wake) {
+		capture_woken = 1;
+		flags = BPF_RB_FORCE_WAKEUP;
+	}
+	piece->sock = (u64)sk;
+	piece->stream = socket->stream;
+	piece->series = socket->series;
+	piece->generation = socket->generation;
+	piece->protocol |= socket->protocol;
+	piece->role = socket->role;
+	piece->lost = socket->lost;
+	if (bpf_ringbuf_output(&network_pieces, piece, size, flags)) {
+		socket->lost |= NETWORK_PIECE_LOST;
+		network_lost(NETWORK_LOST_PIECES);
+		if (flags == BPF_RB_FORCE_WAKEUP)
+			capture_woken = 0; /* nobody was */
+	} else {
+		socket->lost = 0;
+	}
+}
+
+/*
+ * Tells of a window: that the transfer had length bytes from where it was at, size of
+ * which are in scratch. Together the windows of a transfer have all of its bytes, in
+ * their order.
+ */
+static __noinline int capture_tell_window(struct capture_scratch *scratch, const struct capture_transfer *transfer, u32 at, u32 size, u32 length)
+{
+	struct network_piece *piece = &scratch->piece;
+
+	piece->began = transfer->began;
+	piece->ended = transfer->ended;
+	piece->length = length;
+	piece->kind = transfer->kind;
+	piece->position = transfer->position ? transfer->position - (transfer->length - at - length) : 0;
+	piece->protocol = transfer->tls ? NETWORK_TLS : 0;
+	size &= CAPTURE_MOST - 1;
+	capture_tell(piece, sizeof(*piece) + size, transfer->sk, transfer->socket);
+	return 0;
+}
+
+/*
+ * Keeps a transfer for a function that is given the slot alone. Such a function is
+ * verified by itself, wherever and however often it is called: so are loops over windows,
+ * with each of which the verifier would begin anew otherwise.
+ */
+static __always_inline void capture_put(struct capture_scratch *scratch, const struct capture_transfer *transfer)
+{
+	scratch->kept.sk = (u64)transfer->sk;
+	scratch->kept.began = transfer->began;
+	scratch->kept.ended = transfer->ended;
+	scratch->kept.length = transfer->length;
+	scratch->kept.kind = transfer->kind;
+	scratch->kept.position = transfer->position;
+	scratch->kept.tls = transfer->tls;
+	scratch->kept.from = *transfer->from;
+	scratch->kept.socket = *transfer->socket;
+}
+
+/* capture_tell_window() of the transfer that is kept. */
+static __noinline int capture_tell_kept(struct capture_scratch *scratch, u32 at, u32 size, u32 length)
+{
+	struct network_piece *piece = &scratch->piece;
+	struct capture_kept *kept = &scratch->kept;
+
+	piece->began = kept->began;
+	piece->ended = kept->ended;
+	piece->length = length;
+	piece->kind = kept->kind;
+	piece->position = kept->position ? kept->position - (kept->length - at - length) : 0;
+	piece->protocol = kept->tls ? NETWORK_TLS : 0;
+	size &= CAPTURE_MOST - 1;
+	capture_tell(piece, sizeof(*piece) + size, (struct sock *)kept->sk, &kept->socket);
+	return 0;
+}
+
+/* Gives back what has become of a socket whose transfer was kept. */
+static __always_inline void capture_put_back(struct capture_scratch *scratch, struct network_socket *socket)
+{
+	socket->lost = scratch->kept.socket.lost;
+	socket->protocol = scratch->kept.socket.protocol;
+}
+
+#endif

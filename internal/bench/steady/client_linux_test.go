@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAsksAtItsRate holds that the server has counted what the client says, that an answer that is late delays no other
+// connection, and that the time that a request waits for a free one counts.
+func TestAsksAtItsRate(t *testing.T) {
+	const pause, rate = 30 * time.Millisecond, 500
+	for name, start := range map[string]func(http.Handler) *httptest.Server{"plain": httptest.NewServer, "tls": httptest.NewTLSServer} {
+		t.Run(name, func(t *testing.T) {
+			var asked, slow atomic.Int64
+			server := start(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if asked.Add(1)%10 == 0 {
+					slow.Add(1)
+					time.Sleep(pause)
+				}
+				_, _ = io.WriteString(w, body)
+			}))
+			defer server.Close()
+			c := client{rate: rate, connections: 16, length: time.Second}
+			require.NoError(t, c.to(server.URL+"/x"))
+			got, err := c.run()
+			require.NoError(t, err)
+			require.Empty(t, got.Why)
+			require.EqualValues(t, rate, got.Answered)
+			require.EqualValues(t, rate, asked.Load())
+			require.Zero(t, got.Failed)
+			require.GreaterOrEqual(t, got.Elapsed, time.Second-time.Second/rate)
+			require.GreaterOrEqual(t, got.Took.P99, pause)
+			require.Less(t, got.Took.P50, pause)
+		})
+	}
+}
+
+// TestOneConnectionQueues holds that requests that find no free connection are told with the time that they waited.
+func TestOneConnectionQueues(t *testing.T) {
+	const pause = 10 * time.Millisecond
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(pause)
+		_, _ = io.WriteString(w, body)
+	}))
+	defer server.Close()
+	c := client{rate: 1000, connections: 1, length: 50 * time.Millisecond}
+	require.NoError(t, c.to(server.URL))
+	got, err := c.run()
+	require.NoError(t, err)
+	require.EqualValues(t, 50, got.Answered)
+	require.GreaterOrEqual(t, got.Took.P50, 20*pause, "the 25th has waited for 24 others, and was due after 25 ms")
+}
+
+// TestAsFastAsAnswered holds that each connection asks again at once, and how long is told without any waiting.
+func TestAsFastAsAnswered(t *testing.T) {
+	const pause, connections = 20 * time.Millisecond, 4
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		time.Sleep(pause)
+		_, _ = io.WriteString(w, body)
+	}))
+	defer server.Close()
+	c := client{connections: connections, length: 10 * pause}
+	require.NoError(t, c.to(server.URL))
+	got, err := c.run()
+	require.NoError(t, err)
+	require.EqualValues(t, asked.Load(), got.Answered)
+	require.LessOrEqual(t, got.Answered, uint64(10*connections))
+	require.Greater(t, got.Answered, uint64(connections))
+	require.GreaterOrEqual(t, got.Took.P50, pause)
+}
+
+// TestFailuresAreCounted holds that what is no answer of status 200 with a length counts as failed, with the reason.
+func TestFailuresAreCounted(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	c := client{rate: 100, connections: 2, length: 100 * time.Millisecond}
+	require.NoError(t, c.to(server.URL))
+	got, err := c.run()
+	require.NoError(t, err)
+	require.EqualValues(t, 10, got.Failed)
+	require.Zero(t, got.Answered)
+	require.Contains(t, got.Why, "HTTP/1.1 404")
+	require.ErrorContains(t, c.to("http://127.0.0.1/"), "with a port")
+	require.ErrorContains(t, run([]string{"listen"}), "ask and serve are allowed")
+}

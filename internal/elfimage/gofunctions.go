@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package elfimage
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrOldGo is the cause when a program was built by a Go whose calling convention
+// cannot be told.
+var ErrOldGo = errors.New("built by Go 1.17 or older")
+
+// EachGoFunction calls visit with each function of a program of Go, and where it begins
+// and ends, by virtual address; with none where the file is no such program. It takes up
+// to limit bytes of memory for the addresses. buf is the room to read into.
+func (f *File) EachGoFunction(sections []Section, buf []byte, limit int64, visit func(name string, entry, end uint64)) error {
+	off, size, ok := FindPclntab(f, sections, buf)
+	if !ok {
+		return nil
+	}
+	if err := f.eachGoFunction(sections, off, size, buf, limit, visit); err != nil {
+		return fmt.Errorf("pclntab: %w", err)
+	}
+	return nil
+}
+
+func (f *File) eachGoFunction(sections []Section, off, size uint64, buf []byte, limit int64, visit func(name string, entry, end uint64)) error {
+	table, text, err := ParsePclntab(f, off, size, func(entries int, each int64) error {
+		if int64(entries)*each > limit {
+			return fmt.Errorf("%d functions: %w", entries, ErrTooLarge)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if !table.RegisterABI() {
+		return ErrOldGo
+	}
+	if err := table.ResolveText(f, sections, text, buf); err != nil {
+		return err
+	}
+	read := &blocks{file: f}
+	for i := range table.Len() {
+		info, err := table.Info(read, i)
+		if err != nil {
+			return err
+		}
+		name, err := table.Name(read, info)
+		if err != nil {
+			return err
+		}
+		visit(name, info.Entry, table.Entry(i+1))
+	}
+	return nil
+}
+
+const (
+	blockBytes = 16 << 10
+	blockCount = 8
+)
+
+// blocks gives pieces of a file. The last few stay in memory: a function's data
+// and its name lie in different places.
+type blocks struct {
+	file *File
+	held [blockCount][]byte
+	at   [blockCount]uint64 // number of the block plus 1
+}
+
+// Block implements Reader.
+func (b *blocks) Block(off uint64) ([]byte, error) {
+	number := off / blockBytes
+	slot := number % blockCount
+	if b.at[slot] != number+1 {
+		if b.held[slot] == nil {
+			b.held[slot] = make([]byte, blockBytes)
+		}
+		b.at[slot] = 0
+		start := number * blockBytes
+		if start >= b.file.Size {
+			return nil, fmt.Errorf("reading at %#x: %w", off, ErrTruncated)
+		}
+		b.held[slot] = b.held[slot][:min(blockBytes, b.file.Size-start)]
+		if err := b.file.Read(b.held[slot], start); err != nil {
+			return nil, err
+		}
+		b.at[slot] = number + 1
+	}
+	held := b.held[slot]
+	if off%blockBytes >= uint64(len(held)) {
+		return nil, fmt.Errorf("reading at %#x: %w", off, ErrTruncated)
+	}
+	return held[off%blockBytes:], nil
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+)
+
+// TestRequestsThroughTLS holds that a program that starts later is attached to as it maps its code, told of its requests through
+// TLS, and left when it ends; no other kind follows mappings here.
+func TestRequestsThroughTLS(t *testing.T) {
+	needRoot(t)
+	const times = 10
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "20000")
+		_, _ = w.Write(make([]byte, 20000))
+	}))
+	server.TLS = &tls.Config{NextProtos: []string{"http/1.1"}}
+	server.StartTLS()
+	defer server.Close()
+	path := copyFile(t, testbin.Go(t, "../observe/network/testdata/gotls"), filepath.Join(t.TempDir(), "speaker"))
+	require.NoError(t, os.Chmod(path, 0o755))
+	config := configuration(time.Second, process.Selector{Exe: path})
+	config.OnCPU, config.Network = nil, &Network{ReportInterval: time.Second, Requests: true, BufferBytes: 1 << 20, TLS: []string{"go"}}
+	o := begin(t, config)
+	time.Sleep(3 * time.Second) // what others do is looked at until they are known to be out of scope
+	hooks := o.Stats().Attached["network"]
+
+	client := exec.Command(path, "client", server.URL[strings.LastIndex(server.URL, ":")+1:], strconv.Itoa(times))
+	in, err := client.StdinPipe()
+	require.NoError(t, err)
+	out, err := client.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, client.Start())
+	require.Eventually(t, func() bool { return o.Stats().Attached["network"] > hooks }, 30*time.Second, 10*time.Millisecond, "it is attached to")
+	_, err = fmt.Fprintln(in, "/here /there")
+	require.NoError(t, err)
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && lines.Text() != strconv.Itoa(2*times) {
+		require.Equal(t, "ready", lines.Text())
+	}
+	time.Sleep(3 * time.Second) // a report is made
+	require.NoError(t, in.Close())
+	require.NoError(t, client.Wait())
+	require.Eventually(t, func() bool { return o.Stats().Attached["network"] == hooks }, 30*time.Second, 10*time.Millisecond, "it is left")
+	o.end()
+	require.EqualValues(t, 2*times, o.lastCount(client.Process.Pid, "http.client.request.duration",
+		model.Bool("ebpf.tls", true), model.Text("url.scheme", "https"), model.Int("http.response.status_code", 200)))
+}
+
+// lastCount is what the last report of a process that has the metric tells of it, summed over the points that have all these attributes.
+func (o *observed) lastCount(pid int, metric string, wanted ...model.Attribute) (sum uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, all := range o.metrics {
+		if all.Process == nil || all.Process.ID.PID != uint32(pid) {
+			continue
+		}
+		for _, m := range all.Metrics {
+			if m.Name != metric {
+				continue
+			}
+			sum = 0
+			for _, p := range m.Points {
+				if hasAll(p.Attributes, wanted) {
+					sum += p.Histogram.Count
+				}
+			}
+		}
+	}
+	return sum
+}

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package functions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
+)
+
+const (
+	// lookPause is the least time between two looks at one process: a program that
+	// starts maps several files, one after the other.
+	lookPause = 5 * time.Millisecond
+	// detachers is how many probes are detached at once.
+	detachers = 8
+	// maxAttached bounds the processes that are attached to at once.
+	maxAttached = 1024
+)
+
+// Config says whose functions are attached to, and which. F is what is found of a binary.
+type Config[F any] struct {
+	// What is the name of the functions in messages, such as "the allocator"; Unseen
+	// what is missing where they are not attached to, as a sentence.
+	What, Unseen string
+	// Targets is the configuration's key that narrows the processes.
+	Targets string
+	// Find looks for the functions of a binary. What it finds is remembered, also with an
+	// error, which is told once.
+	Find func(elfimage.Image) (F, error)
+	// Attach attaches to what was found of a file in a process. Path leads to the file
+	// until it returns.
+	Attach func(to *Attachment, found F, path string, pid uint32) error
+	// Decide says who has a pid now, and whether it is in scope.
+	Decide func(pid uint32) (id model.ProcessID, inScope bool)
+	// Met, unless it is nil, is told of a process before it is attached to.
+	Met func(id model.ProcessID) error
+	// Left, unless it is nil, is told of one that is not attached to any more.
+	Left func(id model.ProcessID)
+	// Open reads the mappings of a process.
+	Open func(id model.ProcessID) (*symbol.AddressSpace, error)
+	// Charge runs work done for the observation and notes its cost.
+	Charge func(work func())
+	Logger *zap.Logger
+}
+
+// Attacher attaches to the functions of processes in scope, beside who tells it of
+// them. Its methods may be called from any goroutine.
+type Attacher[F any] struct {
+	config   Config[F]
+	binaries binaries[F]
+	warnings *warn.Rarely
+
+	wake   chan struct{}
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+
+	// leaving are probes that are detached beside: the kernel waits for each until nobody
+	// runs it.
+	leaving   chan attached
+	detachers sync.WaitGroup
+
+	// attached belongs to the goroutine.
+	attached map[uint32]*target
+
+	mu     sync.Mutex // all below
+	due    map[uint32]struct{}
+	all    bool // of those that are attached to, each is due
+	paused bool
+
+	// functions counts what is attached, failed the processes and functions that
+	// could not be attached to.
+	functions atomic.Int64
+	failed    atomic.Uint64
+}
+
+// target is a process that is attached to.
+type target struct {
+	id    model.ProcessID
+	space *symbol.AddressSpace
+	files map[symbol.FileKey]*Attachment
+}
+
+// Attachment is one file in one process.
+type Attachment struct{ probes []attached }
+
+// attached is a probe, and how many functions it was attached to that no other was.
+type attached struct {
+	probe     *kernel.Uprobe
+	functions int
+}
+
+// Add notes a probe that is detached with the others, and how many functions it was attached to that no other was.
+func (a *Attachment) Add(probe *kernel.Uprobe, functions int) {
+	a.probes = append(a.probes, attached{probe, functions})
+}
+
+// Start attaches to processes as [Attacher.Look] tells of them, until Close.
+func Start[F any](config Config[F]) *Attacher[F] {
+	ctx, cancel := context.WithCancel(context.Background())
+	a := &Attacher[F]{
+		config: config, warnings: warn.NewRarely(config.Logger, config.Unseen, nil),
+		wake: make(chan struct{}, 1), cancel: cancel,
+		attached: map[uint32]*target{}, due: map[uint32]struct{}{}, leaving: make(chan attached, maxAttached),
+	}
+	for range detachers {
+		a.detachers.Go(a.detachLeaving)
+	}
+	a.ended.Go(func() { a.run(ctx) })
+	return a
+}
+
+// Functions is the number of functions that are attached to, over all processes.
+func (a *Attacher[F]) Functions() int { return int(a.functions.Load()) }
+
+// Failed is how many processes and functions could not be attached to, since the start.
+func (a *Attacher[F]) Failed() uint64 { return a.failed.Load() }
+
+// Look makes a process due.
+func (a *Attacher[F]) Look(pid uint32) {
+	a.mu.Lock()
+	a.due[pid] = struct{}{}
+	a.mu.Unlock()
+	a.rouse()
+}
+
+// LookAll makes all processes due that are attached to.
+func (a *Attacher[F]) LookAll() {
+	a.mu.Lock()
+	a.all = true
+	a.mu.Unlock()
+	a.rouse()
+}
+
+// Pause detaches from all, or attaches to them again.
+func (a *Attacher[F]) Pause(paused bool) {
+	a.mu.Lock()
+	a.paused, a.all = paused, true
+	a.mu.Unlock()
+	a.rouse()
+}
+
+func (a *Attacher[F]) rouse() {
+	select {
+	case a.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// run looks at what is due until the context ends, and detaches from all then.
+func (a *Attacher[F]) run(ctx context.Context) {
+	var again <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			for pid := range a.attached {
+				a.leave(pid)
+			}
+			return
+		case <-a.wake:
+		case <-again:
+		}
+		again = nil
+		if soonest := a.visitDue(ctx); soonest > 0 {
+			again = time.After(soonest)
+		}
+		pause(ctx, lookPause)
+	}
+}
+
+// visitDue looks at what is due and says when to do so again, 0 for when it is told to: of a process whose mappings change all the time
+// they are read less often.
+func (a *Attacher[F]) visitDue(ctx context.Context) (soonest time.Duration) {
+	pids, paused := a.take()
+	for _, pid := range pids {
+		if ctx.Err() != nil {
+			break
+		}
+		var wait time.Duration
+		a.config.Charge(func() { wait = a.visit(pid, paused) })
+		if wait == 0 {
+			continue
+		}
+		a.mu.Lock()
+		a.due[pid] = struct{}{}
+		a.mu.Unlock()
+		if soonest == 0 || wait < soonest {
+			soonest = wait
+		}
+	}
+	return soonest
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// take returns who is due.
+func (a *Attacher[F]) take() (pids []uint32, paused bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.all {
+		for pid := range a.attached {
+			a.due[pid] = struct{}{}
+		}
+	}
+	pids = make([]uint32, 0, len(a.due))
+	for pid := range a.due {
+		pids = append(pids, pid)
+	}
+	clear(a.due)
+	a.all = false
+	return pids, a.paused
+}
+
+// visit makes true what should be of a process; wait is how long that has to be put off, or 0.
+func (a *Attacher[F]) visit(pid uint32, paused bool) (wait time.Duration) {
+	id, inScope := a.config.Decide(pid)
+	t := a.attached[pid]
+	if t != nil && (!inScope || t.id != id) {
+		a.leave(pid)
+		t = nil
+	}
+	if !inScope {
+		return 0
+	}
+	if t == nil {
+		if len(a.attached) >= maxAttached {
+			a.lose(fmt.Errorf("process %d: %d are attached to, which is the most: narrow %s", pid, maxAttached, a.config.Targets))
+			return 0
+		}
+		if a.config.Met != nil {
+			if err := a.config.Met(id); err != nil {
+				a.lose(fmt.Errorf("process %d comes into scope: %w", pid, err))
+			}
+		}
+		t = &target{id: id, files: map[symbol.FileKey]*Attachment{}}
+		a.attached[pid] = t
+	}
+	if t.space != nil && !paused {
+		if wait := t.space.RefreshIn(); wait > 0 {
+			return wait
+		}
+	}
+	if err := a.update(t, paused); err != nil {
+		a.leave(pid)
+		if !errors.Is(err, symbol.ErrProcessExited) {
+			a.lose(fmt.Errorf("reading what process %d has mapped: %w", pid, err))
+		}
+	}
+	return 0
+}
+
+// update reads the mappings of a process and attaches to the functions in them; what the process has mapped no longer is detached from.
+func (a *Attacher[F]) update(t *target, paused bool) error {
+	var err error
+	if t.space == nil {
+		t.space, err = a.config.Open(t.id)
+	} else {
+		err = t.space.Refresh()
+	}
+	if err != nil {
+		return err
+	}
+	mapped := map[symbol.FileKey]bool{}
+	if !paused {
+		regions := t.space.Regions()
+		for i := range regions {
+			key := regions[i].File()
+			if mapped[key] {
+				continue // a file with two pieces of code
+			}
+			mapped[key] = true
+			if t.files[key] == nil {
+				t.files[key] = a.attach(t, regions[i])
+			}
+		}
+	}
+	for key, old := range t.files {
+		if !mapped[key] {
+			a.detach(old)
+			delete(t.files, key)
+		}
+	}
+	return nil
+}
+
+// leave detaches from a process.
+func (a *Attacher[F]) leave(pid uint32) {
+	t := a.attached[pid]
+	for _, old := range t.files {
+		a.detach(old)
+	}
+	if t.space != nil {
+		t.space.Close()
+	}
+	if a.config.Left != nil {
+		a.config.Left(t.id)
+	}
+	delete(a.attached, pid)
+}
+
+func (a *Attacher[F]) detach(old *Attachment) {
+	for _, probe := range old.probes {
+		a.leaving <- probe
+	}
+}
+
+// detachLeaving detaches until nothing more leaves.
+func (a *Attacher[F]) detachLeaving() {
+	for old := range a.leaving {
+		if err := old.probe.Close(); err != nil {
+			a.config.Logger.Debug("Detaching from "+a.config.What, zap.Error(err))
+		}
+		a.functions.Add(-int64(old.functions))
+	}
+}
+
+// Close detaches from all.
+func (a *Attacher[F]) Close() {
+	a.cancel()
+	a.ended.Wait()
+	close(a.leaving)
+	a.detachers.Wait()
+	a.warnings.Close()
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package requests
+
+import (
+	"errors"
+	"mime"
+	"unicode/utf8"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/body"
+)
+
+// bodyNoText is what is told in place of a body that is no text.
+const bodyNoText = "not_text"
+
+// errNoText says that a body is no text.
+var errNoText = errors.New("the body is no text")
+
+// formType is the Content-Type of bodies that are written as queries are.
+const formType = "application/x-www-form-urlencoded"
+
+// KnowsCharset tells whether a [BodyRule] may name a charset.
+func KnowsCharset(name string) bool { return body.KnowsCharset(name) }
+
+// text is the body as it is told; cut says that it goes on.
+func (m *sampledMessage) text(encoding, kind string, redact *Redaction) (text string, cut bool, err error) {
+	decoded, cut, err := body.Decode(m.body, encoding, kind, m.rule.Charset, m.rule.MaxBytes)
+	cut = cut || m.cut
+	if err != nil {
+		return "", cut, err
+	}
+	if cut {
+		decoded = wholeRunes(decoded)
+	}
+	if !utf8.Valid(decoded) {
+		return "", cut, errNoText
+	}
+	if media, _, err := mime.ParseMediaType(kind); err == nil && media == formType {
+		decoded = redact.appendQuery(nil, decoded)
+	}
+	return string(decoded), cut, nil
+}
+
+// wholeRunes leaves out a character at the end that was cut.
+func wholeRunes(text []byte) []byte {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				return text[:len(text)-n]
+			}
+			break
+		}
+	}
+	return text
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package requests
+
+import (
+	"bytes"
+	"strings"
+)
+
+// field is one of a message's head with all of its values.
+type field struct {
+	name   string // in lower case
+	values []string
+}
+
+// parseHead takes the lines of a head apart, in the order of the fields' first lines.
+func parseHead(head []byte) []field {
+	var fields []field
+	at := map[string]int{}
+	for line := range bytes.Lines(head) {
+		name, value, found := strings.Cut(strings.TrimRight(string(line), "\r\n"), ":")
+		name = strings.ToLower(strings.TrimRight(name, " \t"))
+		if !found || name == "" {
+			continue
+		}
+		// A NUL is no character of a field.
+		value = strings.ReplaceAll(strings.Trim(value, " \t"), "\x00", "\ufffd")
+		i, known := at[name]
+		if !known {
+			i = len(fields)
+			at[name] = i
+			fields = append(fields, field{name: name})
+		}
+		fields[i].values = append(fields[i].values, value)
+	}
+	return fields
+}
+
+// valueOf is the value of a field, several joined by ", "; empty where it is not there.
+func valueOf(fields []field, name string) string {
+	for i := range fields {
+		if fields[i].name == name {
+			return strings.Join(fields[i].values, ", ")
+		}
+	}
+	return ""
+}
+
+// values are a field's values as they are told: queries of URLs in them are as those of the
+// request itself.
+func (r *Redaction) values(name string, values []string) []string {
+	told := make([]string, len(values))
+	for i, value := range values {
+		switch {
+		case r.header(name):
+			told[i] = redactedHeader
+		case r.Query:
+			told[i] = r.queriesOf(value)
+		default:
+			told[i] = value
+		}
+	}
+	return told
+}
+
+// afterQuery are the characters at which the query of a URL in a text ends.
+const afterQuery = "#\"'<> ,;\t"
+
+// queriesOf replaces the values of queries of URLs in a text.
+func (r *Redaction) queriesOf(text string) string {
+	var told []byte
+	for {
+		before, rest, found := strings.Cut(text, "?")
+		told = append(told, before...)
+		if !found {
+			return string(told)
+		}
+		end := strings.IndexAny(rest, afterQuery)
+		if end < 0 {
+			end = len(rest)
+		}
+		told = append(told, '?')
+		if query := rest[:end]; strings.Contains(query, "=") {
+			told = r.appendQuery(told, []byte(query))
+		} else {
+			told = append(told, query...)
+		}
+		text = rest[end:]
+	}
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
+)
+
+const (
+	slowSample = 150 * time.Millisecond
+	spanOfTest = "00f067aa0ba902b7"
+	longBody   = 300_000
+)
+
+// sampledServer answers slowly, with a failure, with a packed body, and with a long one.
+func sampledServer(t *testing.T) *httptest.Server {
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err := io.WriteString(w, `{"says": "what was packed"}`)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	mux := http.NewServeMux()
+	mux.HandleFunc("/slow", func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(slowSample)
+		_, _ = io.WriteString(w, "late")
+	})
+	mux.HandleFunc("/fast", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "at once") })
+	mux.HandleFunc("/fail", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Set-Cookie", "session=secret")
+		w.Header().Set("Content-Type", "text/plain; charset=iso-8859-1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, "kein Ger\xe4t")
+	})
+	mux.HandleFunc("/packed", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(packed.Bytes())
+	})
+	mux.HandleFunc("/long/", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, long(longBody))
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server
+}
+
+// long is a text of which each part tells where it is.
+func long(n int) string {
+	var b strings.Builder
+	for b.Len() < n {
+		fmt.Fprintf(&b, "%07d\n", b.Len())
+	}
+	return b.String()[:n]
+}
+
+// sampling is a configuration with these rules.
+func sampling(limit int, rules ...requests.Rule) Config {
+	config := requestConfig()
+	config.BufferBytes = 8 << 20
+	config.Journal = requests.JournalConfig{
+		Bytes: 8 << 20, Redact: requests.Redaction{Query: true, Headers: []string{"authorization", "set-cookie"}},
+		Samples: requests.SamplesConfig{Rules: rules, PerSecond: 1000, Limit: limit, Bytes: 8 << 20},
+	}
+	return config
+}
+
+// wholeBody has the whole of bodies told that are no longer than what is captured.
+func wholeBody(limit int) requests.BodyRule { return requests.BodyRule{MaxBytes: limit} }
+
+// ask sends a request with a context and a secret, and reads the response to its end.
+func ask(t *testing.T, method, url string, n int, body string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	require.NoError(t, err)
+	request.Header.Set("traceparent", "00-"+traceOf(n)+"-"+spanOfTest+"-01")
+	request.Header.Set("Authorization", "Bearer secret")
+	request.Header.Set("Accept-Encoding", "gzip")
+	if method == http.MethodPost {
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	response, err := http.DefaultTransport.RoundTrip(request)
+	require.NoError(t, err)
+	_, err = io.Copy(io.Discard, response.Body)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+}
+
+// sampleLog is a log of a sample and its attributes.
+type sampleLog struct {
+	model.Log
+	of    map[string]any
+	lists map[string][]string
+}
+
+// samples are the logs of samples of this process, by role, path and what they tell; calls are in the order of their times.
+func (w *watching) samples() map[string][]sampleLog {
+	w.t.Helper()
+	w.settle()
+	all := map[string][]sampleLog{}
+	paths := map[string]string{} // by sample
+	logs, attributes := logsOfSelf(w.Logs())
+	for i, l := range logs {
+		require.Equal(w.t, "ebpf.request.sample", l.Event)
+		of, lists := attributes[i], map[string][]string{}
+		for _, a := range l.Attributes {
+			if a.Value.Type == model.ListAttribute {
+				lists[a.Key] = a.Value.List()
+			}
+			require.False(w.t, strings.Contains(a.Value.Text, "secret") || strings.Contains(a.Value.Text, "c4111"), a.Key)
+		}
+		id := of["ebpf.sample.id"].(string)
+		if path, ok := of["url.path"].(string); ok {
+			paths[id] = path
+		}
+		key := fmt.Sprint(of["ebpf.role"], " ", paths[id], " ", of["ebpf.sample"])
+		all[key] = append(all[key], sampleLog{l, of, lists})
+	}
+	return all
+}
+
+// TestSamples holds that those requests are told with their content that match a rule, decoded and without what is to be left out, on both
+// sides, with the calls that transferred them.
+func TestSamples(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	const limit = 16 << 10
+	server := sampledServer(t)
+	runEachWay(t, func(t *testing.T, by *way) {
+		w := watch(t, sampling(limit,
+			requests.Rule{URI: regexp.MustCompile(`^/(slow|fast)$`), MinDuration: slowSample, Response: wholeBody(limit)},
+			requests.Rule{On5xx: true, Request: wholeBody(limit), Response: wholeBody(limit)},
+			requests.Rule{URI: regexp.MustCompile(`[?&]what=`), Response: requests.BodyRule{MaxBytes: 9}},
+		), by.change)
+		for n, path := range []string{"/fast", "/slow", "/absent", "/packed", "/packed?what=c4111"} {
+			ask(t, http.MethodGet, server.URL+path, n, "")
+		}
+		ask(t, http.MethodPost, server.URL+"/fail?card=c4111", 5, "card=c4111&cvc=c4111")
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+		got := w.samples()
+		if w.missed() > 0 {
+			return // some of the pieces were not seen
+		}
+		for _, role := range []string{"client", "server"} {
+			for _, path := range []string{"/fast", "/absent"} {
+				require.NotContains(t, got, role+" "+path+" request")
+			}
+			for path, n := range map[string]int{"/slow": 1, "/packed": 4, "/fail": 5} {
+				for _, what := range []string{"request", "response"} {
+					require.Len(t, got[role+" "+path+" "+what], 1, "%s: %s %s", role, path, what)
+					l := got[role+" "+path+" "+what][0]
+					require.Equal(t, traceOf(n), hex.EncodeToString(l.TraceID[:]))
+					require.Equal(t, spanOfTest, hex.EncodeToString(l.SpanID[:]))
+					require.EqualValues(t, os.Getpid(), l.of["ebpf.peer.pid"])
+					require.Equal(t, path, l.of["url.path"])
+				}
+				request := got[role+" "+path+" request"][0]
+				require.Equal(t, []string{"[redacted]"}, request.lists["http.request.header.authorization"])
+				require.Equal(t, []string{"gzip"}, request.lists["http.request.header.accept-encoding"])
+				sent := transferred(got[role+" "+path+" syscall"], map[string]string{"client": "write", "server": "read"}[role])
+				require.EqualValues(t, request.of["http.request.size"], sent, "%s %s", role, path)
+				answered := transferred(got[role+" "+path+" syscall"], map[string]string{"client": "read", "server": "write"}[role])
+				require.EqualValues(t, request.of["http.response.size"], answered, "%s %s", role, path)
+			}
+			require.Equal(t, "late", got[role+" /slow response"][0].of["ebpf.body.content"])
+			require.GreaterOrEqual(t, got[role+" /slow response"][0].of["ebpf.request.duration"], slowSample.Seconds())
+			require.NotContains(t, got[role+" /slow request"][0].of, "ebpf.body.content")
+
+			packed := got[role+" /packed response"][0].of
+			require.Equal(t, `{"says": `, packed["ebpf.body.content"])
+			require.Equal(t, "gzip", packed["ebpf.body.encoding"])
+			require.EqualValues(t, 1, packed["ebpf.body.cut"])
+			require.Equal(t, "what=?", packed["url.query"])
+
+			require.Equal(t, "card=?&cvc=?", got[role+" /fail request"][0].of["ebpf.body.content"])
+			failed := got[role+" /fail response"][0]
+			require.Equal(t, "kein Gerät", failed.of["ebpf.body.content"])
+			require.NotContains(t, failed.of, "ebpf.body.cut")
+			require.Equal(t, []string{"[redacted]"}, failed.lists["http.response.header.set-cookie"])
+			require.EqualValues(t, 503, failed.of["http.response.status_code"])
+		}
+		for _, reason := range []string{"request_samples_full", "request_samples_limited", "request_content_full"} {
+			require.Zero(t, w.loss(reason), reason)
+		}
+		require.Equal(t, int(sampling(limit).Journal.Samples.Bytes), w.capture.sink.Contents.Left, "nothing is kept of what has ended")
+	})
+}
+
+// TestLongBodies holds that bodies are told up to the limit of what is captured, however they are transferred, that they are marked as cut
+// there, and that what is told is their beginning; bodies within the limit are whole.
+func TestLongBodies(t *testing.T) {
+	guest.TakesLong(t)
+	server := sampledServer(t)
+	for _, limit := range []int{128 << 10, 20_000} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			runEachWay(t, func(t *testing.T, by *way) {
+				w := watch(t, sampling(limit, requests.Rule{URI: regexp.MustCompile("^/long"), Request: wholeBody(limit), Response: wholeBody(limit)}), by.change)
+				within := limit - 1000 // a head has some hundred bytes
+				for _, n := range []int{5000, within, longBody} {
+					ask(t, http.MethodPut, server.URL+fmt.Sprintf("/long/%d", n), n, long(n))
+				}
+				http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+				got := w.samples()
+				if w.missed() > 0 {
+					return // some of the pieces were not seen
+				}
+				for _, role := range []string{"client", "server"} {
+					for _, n := range []int{5000, within, longBody} {
+						key := fmt.Sprintf("%s /long/%d ", role, n)
+						require.Len(t, got[key+"request"], 1, key)
+						request, response := got[key+"request"][0].of, got[key+"response"][0].of
+						require.EqualValues(t, n, request["http.request.body.size"], key)
+						requireBeginning(t, request, n, limit, key+"request")
+						requireBeginning(t, response, longBody, limit, key+"response")
+					}
+				}
+				require.Zero(t, w.loss("buffer_full"))
+			})
+		})
+	}
+}
+
+// requireBeginning holds that a body of n bytes was told as far as the limit allows, of which its head takes a part.
+func requireBeginning(t *testing.T, of map[string]any, n, limit int, key string) {
+	t.Helper()
+	text, _ := of["ebpf.body.content"].(string)
+	require.True(t, strings.HasPrefix(long(n), text), key)
+	if n < limit {
+		require.Len(t, text, n, key)
+		require.NotContains(t, of, "ebpf.body.cut", key)
+		return
+	}
+	require.Greater(t, len(text), limit-1000, "%s: %v", key, of["ebpf.body.error"])
+	require.LessOrEqual(t, len(text), limit, key)
+	require.EqualValues(t, 1, of["ebpf.body.cut"], key)
+}
+
+// transferred is how many bytes calls have transferred in a direction.
+func transferred(calls []sampleLog, operation string) (sum int64) {
+	for _, call := range calls {
+		if call.of["ebpf.operation"] == operation {
+			sum += call.of["ebpf.sample.bytes"].(int64)
+		}
+	}
+	return sum
+}
+
+// TestSpans holds that each request is a span on both sides, of the trace that it carries, or of one of its own.
+func TestSpans(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	server := sampledServer(t)
+	runEachWay(t, func(t *testing.T, by *way) {
+		config := requestConfig()
+		config.Journal = requests.JournalConfig{Spans: true, Bytes: 1 << 20, Redact: requests.Redaction{Query: true}}
+		w := watch(t, config, by.change)
+		began := time.Now()
+		for n, path := range []string{"/slow", "/fail?card=c4111"} {
+			ask(t, http.MethodGet, server.URL+path, n, "")
+		}
+		response, err := http.Get(server.URL + "/absent")
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		took := time.Since(began)
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+		w.settle()
+		require.Empty(t, w.Logs())
+		all := w.Spans()
+		require.Empty(t, w.Spans(), "they are told once")
+		if w.missed() > 0 {
+			return // some of the pieces were not seen
+		}
+		seen := map[string]model.Span{}
+		for _, of := range all {
+			if of.Process == nil || of.Process.ID.PID != uint32(os.Getpid()) {
+				continue
+			}
+			for _, s := range of.Spans {
+				values := map[string]model.AttributeValue{}
+				for _, a := range s.Attributes {
+					values[a.Key] = a.Value
+				}
+				key := fmt.Sprint(s.Kind == model.ClientSpan, " ", values["url.path"].Text)
+				require.NotContains(t, seen, key)
+				seen[key] = s
+				require.NotZero(t, s.SpanID)
+				require.NotZero(t, s.TraceID)
+				require.EqualValues(t, os.Getpid(), values["ebpf.peer.pid"].Int)
+				require.WithinRange(t, s.Start, began.Add(-time.Second), began.Add(took))
+				if s.Kind == model.ClientSpan {
+					require.True(t, strings.HasPrefix(values["url.full"].Text, server.URL+"/"), values["url.full"].Text)
+				}
+			}
+		}
+		require.Len(t, seen, 6)
+		for n, path := range []string{"/slow", "/fail", "/absent"} {
+			client, server := seen["true "+path], seen["false "+path]
+			require.Equal(t, "GET "+path, client.Name)
+			require.Equal(t, "GET "+path, server.Name)
+			require.NotEqual(t, client.SpanID, server.SpanID)
+			require.Equal(t, path != "/slow", client.Failed)
+			require.Equal(t, path == "/fail", server.Failed)
+			if path == "/absent" {
+				require.Zero(t, client.ParentID)
+				require.NotEqual(t, client.TraceID, server.TraceID)
+				continue
+			}
+			for _, s := range []model.Span{client, server} {
+				require.Equal(t, traceOf(n), hex.EncodeToString(s.TraceID[:]))
+				require.Equal(t, spanOfTest, hex.EncodeToString(s.ParentID[:]))
+				require.True(t, s.Sampled)
+			}
+		}
+		slow := seen["false /slow"]
+		require.GreaterOrEqual(t, slow.End.Sub(slow.Start), slowSample)
+		require.Less(t, slow.End.Sub(slow.Start), took)
+		require.Zero(t, w.loss("request_spans_full"))
+	})
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
+)
+
+// streamID tells a socket from all others, also from later ones at its address.
+type streamID struct {
+	sock   uint64
+	stream uint32
+}
+
+// stream is a connection that is followed.
+type stream struct {
+	conn   *l7.Conn
+	series uint32
+	// generation is that of the series which whom was read from.
+	generation uint32
+	whom       requests.Whom
+	last       uint64 // CLOCK_MONOTONIC, ns
+	// quietFor is how long it may be quiet until it is forgotten.
+	quietFor time.Duration
+	// datagrams says that it is no stream in truth, unanswered how many more of them were
+	// sent than received.
+	datagrams  bool
+	unanswered int
+	// next is where TCP is before the next piece of each direction, once that is known.
+	next  [2]uint32
+	known [2]bool
+}
+
+// settled tells whether all that was asked by datagrams is answered: nothing is waited for
+// then, and most sockets are used for one question.
+func (s *stream) settled(p *piece) bool {
+	if l7.Direction(p.Kind) == l7.Write {
+		s.unanswered++
+	} else {
+		s.unanswered--
+	}
+	return s.unanswered <= 0
+}
+
+// lost says what is known of bytes that are missing before a piece: by the sequence
+// numbers of TCP, else by what the programs could not write.
+func (s *stream) lost(p *piece) int64 {
+	unknown := p.Lost&uint8(bindings.NetworkNetworkPieceLossNETWORK_PIECE_UNKNOWN) != 0
+	if p.Position == 0 {
+		if p.Lost != 0 {
+			return l7.LostUnknown
+		}
+		return 0
+	}
+	missing, known := int32(p.Position-p.Length-s.next[p.Kind]), s.known[p.Kind]
+	s.next[p.Kind], s.known[p.Kind] = p.Position, true
+	switch {
+	case !known || missing == 0 && !unknown:
+		return 0
+	case missing < 0, unknown: // two threads at once, or a call that was not seen
+		return l7.LostUnknown
+	}
+	return int64(missing)
+}

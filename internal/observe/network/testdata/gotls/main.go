@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Speaks HTTPS by Go's own library. As a server it is given the files of its certificate and
+// key and prints its port; as a client, a port and how often to ask for each path of a line.
+package main
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+const bodyBytes = 20000
+
+func main() {
+	if len(os.Args) != 4 {
+		fail(fmt.Errorf("got %q, want server CERTIFICATE KEY, client PORT TIMES or bare PORT TIMES", os.Args[1:]))
+	}
+	switch os.Args[1] {
+	case "server":
+		fail(serve(os.Args[2], os.Args[3]))
+	default:
+		times, err := strconv.Atoi(os.Args[3])
+		if err == nil {
+			err = ask(os.Args[1] == "bare", os.Args[2], times)
+		}
+		fail(err)
+	}
+}
+
+func fail(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func serve(cert, key string) error {
+	body := make([]byte, bodyBytes)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
+	server := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+			if r.URL.Path == "/absent" {
+				w.WriteHeader(http.StatusNotFound)
+			}
+			_, _ = w.Write(body)
+		}),
+		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}, // HTTP/1 alone
+	}
+	return server.ServeTLS(listener, cert, key)
+}
+
+// ask has each line's paths asked for, all at once, each on a connection of its own, and
+// prints how often it was answered.
+func ask(bare bool, port string, times int) error {
+	fmt.Println("ready")
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		var counted [64]int
+		var all sync.WaitGroup
+		for i, path := range strings.Fields(lines.Text()) {
+			all.Add(1)
+			go func() {
+				defer all.Done()
+				if bare {
+					counted[i] = askBare(port, path, times)
+				} else {
+					counted[i] = askHTTP(port, path, times)
+				}
+			}()
+		}
+		all.Wait()
+		sum := 0
+		for _, n := range counted {
+			sum += n
+		}
+		fmt.Println(sum)
+	}
+	return lines.Err()
+}
+
+func askHTTP(port, path string, times int) (counted int) {
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer client.CloseIdleConnections()
+	for range times {
+		response, err := client.Get("https://127.0.0.1:" + port + path)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return counted
+		}
+		if n, _ := io.Copy(io.Discard, response.Body); n == bodyBytes {
+			counted++
+		}
+		_ = response.Body.Close()
+	}
+	return counted
+}
+
+// askBare reads into the goroutine's own stack, which moves as it grows between.
+func askBare(port, path string, times int) (counted int) {
+	conn, err := tls.Dial("tcp", "127.0.0.1:"+port, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 0
+	}
+	defer conn.Close()
+	for range times {
+		counted += askOnce(conn, path)
+	}
+	return counted
+}
+
+func askOnce(conn *tls.Conn, path string) int {
+	if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: here\r\n\r\n"); err != nil {
+		return 0
+	}
+	var buffer [2048]byte
+	left := -1
+	for left != 0 {
+		n, err := conn.Read(buffer[:])
+		if err != nil {
+			return 0
+		}
+		if left < 0 {
+			head := strings.Index(string(buffer[:n]), "\r\n\r\n")
+			if head < 0 {
+				return 0
+			}
+			left = bodyBytes + head + 4
+		}
+		left -= n
+	}
+	return 1
+}

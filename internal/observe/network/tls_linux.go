@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/functions"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/tls"
+)
+
+// tlsPlan is what is attached to a function: the programs for where it begins and where
+// it ends, if that counts; and the cookies of both in a session.
+type tlsPlan struct {
+	begins, ends       string
+	cookie, endsCookie bindings.NetworkNetworkTlsFunction
+}
+
+// tlsCalls has the plan for each way to call a TLS library.
+var tlsCalls = [tls.Calls]tlsPlan{
+	tls.Read: {
+		begins: bindings.NetworkProgTlsBegins, ends: bindings.NetworkProgTlsReadEnds,
+		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_READ,
+	},
+	tls.Write: {
+		begins: bindings.NetworkProgTlsBegins, ends: bindings.NetworkProgTlsWriteEnds,
+		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_WRITE,
+	},
+	tls.ReadCounted: {
+		begins: bindings.NetworkProgTlsCountedBegins, ends: bindings.NetworkProgTlsReadEnds,
+		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_READ_COUNTED,
+	},
+	tls.WriteCounted: {
+		begins: bindings.NetworkProgTlsCountedBegins, ends: bindings.NetworkProgTlsWriteEnds,
+		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_WRITE_COUNTED,
+	},
+	tls.Handshake: {
+		begins: bindings.NetworkProgTlsHandshakeBegins, ends: bindings.NetworkProgTlsReadEnds,
+		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_HANDSHAKE,
+	},
+	tls.Free: {begins: bindings.NetworkProgTlsFreed, cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_FREED},
+	tls.GoRead: {
+		begins: bindings.NetworkProgTlsGoBegins, ends: bindings.NetworkProgTlsGoReadEnds,
+		cookie:     bindings.NetworkNetworkTlsFunctionNETWORK_TLS_GO_TRANSFER,
+		endsCookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_GO_READ_ENDS,
+	},
+	tls.GoWrite: {
+		begins: bindings.NetworkProgTlsGoBegins, ends: bindings.NetworkProgTlsGoWriteEnds,
+		cookie:     bindings.NetworkNetworkTlsFunctionNETWORK_TLS_GO_TRANSFER,
+		endsCookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_GO_WRITE_ENDS,
+	},
+	tls.GoHandshake: {
+		begins: bindings.NetworkProgTlsGoHandshakeBegins, ends: bindings.NetworkProgTlsGoHandshakeEnds,
+		cookie:     bindings.NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE,
+		endsCookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE_ENDS,
+	},
+}
+
+// tlsTogether are the programs that do for all functions, and as what they are loaded, where
+// the kernel has sessions: one is for those of Go.
+var tlsTogether = map[bool]struct {
+	program string
+	as      ebpf.AttachType
+}{
+	false: {bindings.NetworkProgTlsSession, kernel.AttachUprobeSession},
+	true:  {bindings.NetworkProgTlsMethods, ebpf.AttachTraceUprobeMulti},
+}
+
+// tlsPrograms are those that are needed.
+func tlsPrograms(session bool) []string {
+	if session {
+		return []string{tlsTogether[false].program, tlsTogether[true].program}
+	}
+	var names []string
+	for _, of := range tlsCalls {
+		names = append(names, of.begins)
+		if of.ends != "" {
+			names = append(names, of.ends)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// tlsAttacher attaches to the TLS libraries of processes.
+type tlsAttacher struct {
+	*functions.Attacher[tls.Found]
+	libraries []tls.Library
+	session   bool
+	probes    *kernel.Uprobes
+	coll      *ebpf.Collection
+
+	mu sync.Mutex
+	// known are the libraries of processes in scope, also of those that are not attached to.
+	known map[uint32]tls.Library
+}
+
+var _ observe.Follower = (*Observer)(nil)
+
+// tlsSession tells whether one program runs for all functions of a library, and has it loaded so.
+func tlsSession(config Config, loader *kernel.Loader, spec *ebpf.CollectionSpec) (bool, error) {
+	if config.TLS.Plain {
+		return false, nil
+	}
+	session, err := loader.HasUprobeSession()
+	if err != nil {
+		return false, err
+	}
+	if session {
+		for _, of := range tlsTogether {
+			spec.Programs[of.program].AttachType = of.as
+		}
+	}
+	return session, nil
+}
+
+// startTLS begins to attach.
+func startTLS(config Config, session bool, coll *ebpf.Collection) (*tlsAttacher, error) {
+	probes, err := kernel.NewUprobes(config.SysRoot)
+	if err != nil {
+		return nil, err
+	}
+	a := &tlsAttacher{libraries: config.TLS.Libraries, session: session, probes: probes, coll: coll, known: map[uint32]tls.Library{}}
+	a.Attacher = functions.Start(functions.Config[tls.Found]{
+		What: "the TLS library", Unseen: "Some requests through TLS are not seen", Targets: "observe::network::targets",
+		Find: a.find, Attach: a.attach, Left: a.left,
+		Decide: config.TLS.Decide, Open: config.TLS.Open, Charge: config.TLS.Charge, Logger: config.Logger,
+	})
+	return a, nil
+}
+
+// find leaves out the functions of libraries that are not wanted.
+func (a *tlsAttacher) find(image elfimage.Image) (tls.Found, error) {
+	found, err := tls.Find(image)
+	if !slices.Contains(a.libraries, found.Library) {
+		found.Functions = nil
+	}
+	return found, err
+}
+
+// left forgets a process.
+func (a *tlsAttacher) left(id model.ProcessID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.known, id.PID)
+}
+
+// note remembers which library a process has; of several the one that is attached to.
+func (a *tlsAttacher) note(pid uint32, found tls.Found) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.known[pid] == "" || len(found.Functions) > 0 {
+		a.known[pid] = found.Library
+	}
+}
+
+// libraryOf is the library of a process in scope, "" where none is known.
+func (a *tlsAttacher) libraryOf(pid uint32) tls.Library {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.known[pid]
+}
+
+func (a *tlsAttacher) attach(to *functions.Attachment, found tls.Found, path string, pid uint32) error {
+	if found.Library != "" {
+		a.note(pid, found)
+	}
+	if len(found.Functions) == 0 {
+		return nil
+	}
+	if found.Library == tls.Go {
+		if err := a.coll.Variables[bindings.NetworkVarNetworkTlsGo].Set(uint32(1)); err != nil {
+			return fmt.Errorf("telling the programs of Go: %w", err)
+		}
+	}
+	if a.session {
+		return a.attachTogether(to, found, path, pid)
+	}
+	var errs []error
+	for _, f := range found.Functions {
+		errs = append(errs, a.attachFunction(to, f, path, pid))
+	}
+	return errors.Join(errs...)
+}
+
+// attachTogether attaches to all functions at once.
+func (a *tlsAttacher) attachTogether(to *functions.Attachment, found tls.Found, path string, pid uint32) error {
+	var offsets, cookies []uint64
+	for _, f := range found.Functions {
+		of := tlsCalls[f.Call]
+		offsets, cookies = append(offsets, f.Offset), append(cookies, uint64(of.cookie))
+		for _, end := range f.Returns {
+			offsets, cookies = append(offsets, end), append(cookies, uint64(of.endsCookie))
+		}
+	}
+	with := tlsTogether[found.Library == tls.Go]
+	probe, err := a.probes.AttachMulti(with.as, a.coll.Programs[with.program], path, offsets, cookies, pid)
+	if err != nil {
+		return err
+	}
+	to.Add(probe, len(found.Functions))
+	return nil
+}
+
+// attachFunction attaches to where a function ends first: what is seen to begin must be seen to end.
+func (a *tlsAttacher) attachFunction(to *functions.Attachment, f tls.Function, path string, pid uint32) error {
+	of := tlsCalls[f.Call]
+	kind, ends := kernel.UprobeReturn, []uint64{f.Offset}
+	if f.Returns != nil {
+		kind, ends = kernel.UprobeEntry, f.Returns // a return address on a goroutine's stack must not be changed
+	}
+	if of.ends != "" {
+		probe, err := a.probes.Attach(kind, a.coll.Programs[of.ends], path, ends, pid)
+		if err != nil {
+			return err
+		}
+		to.Add(probe, 0)
+	}
+	probe, err := a.probes.Attach(kernel.UprobeEntry, a.coll.Programs[of.begins], path, []uint64{f.Offset}, pid)
+	if err != nil {
+		return err
+	}
+	to.Add(probe, 1)
+	return nil
+}
+
+// Look implements observe.Follower.
+func (o *Observer) Look(pid uint32) {
+	if o.tls != nil {
+		o.tls.Look(pid)
+	}
+}
+
+// LookAll implements observe.Follower.
+func (o *Observer) LookAll() {
+	if o.tls != nil {
+		o.tls.LookAll()
+	}
+}
+
+// Over implements observe.Follower.
+func (o *Observer) Over(id model.ProcessID, _ uint32) { o.Look(id.PID) }

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tls
+
+import (
+	"cmp"
+	"debug/elf"
+	"fmt"
+	"slices"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
+)
+
+const (
+	// readBytes is how much is read at once.
+	readBytes = 64 << 10
+	// maxGoTable bounds the memory for the list of a program's functions.
+	maxGoTable = 64 << 20
+	// maxGoCode bounds the code of a function that is looked through, in bytes.
+	maxGoCode = 1 << 20
+)
+
+// Find returns what a binary has of a TLS library; nothing where it has none, or is for
+// another machine. The caller adds the path to the error.
+func Find(image elfimage.Image) (Found, error) {
+	file, err := elfimage.Parse(image)
+	if err != nil {
+		return Found{}, err
+	}
+	if !file.Is64 || file.Machine != machine {
+		return Found{}, nil
+	}
+	sections, err := file.Sections()
+	if err != nil {
+		return Found{}, err
+	}
+	buf := make([]byte, readBytes)
+	// Programs that a library is linked into may have exported its names, or kept them.
+	for _, look := range []func() (Found, error){
+		func() (Found, error) { return findC(file, sections, elf.SHT_DYNSYM, buf) },
+		func() (Found, error) { return findGo(file, sections, buf) },
+		func() (Found, error) { return findC(file, sections, elf.SHT_SYMTAB, buf) },
+	} {
+		if found, err := look(); err != nil || found.Library != "" {
+			return found, err
+		}
+	}
+	return Found{}, nil
+}
+
+// findC looks into the symbol tables of one kind.
+func findC(file *elfimage.File, sections []elfimage.Section, kind elf.SectionType, buf []byte) (Found, error) {
+	var openssl, gnutls []Function
+	boring, node, java := false, false, false
+	err := file.EachFunction(sections, kind, buf, func(name []byte, address uint64) {
+		openssl = add(openssl, openSSL, file, name, address)
+		gnutls = add(gnutls, gnuTLS, file, name, address)
+		boring = boring || string(name) == ofBoringSSL
+		node = node || string(name) == ofNode
+		java = java || string(name) == ofJava
+	})
+	switch {
+	case err != nil:
+		return Found{}, err
+	case complete(openssl, Read, Write) && boring:
+		return Found{BoringSSL, sorted(openssl)}, nil
+	case complete(openssl, Read, Write) && node:
+		return Found{Node, sorted(openssl)}, nil
+	case complete(openssl, Read, Write):
+		return Found{OpenSSL, sorted(openssl)}, nil
+	case complete(gnutls, Read, Write):
+		return Found{GnuTLS, sorted(gnutls)}, nil
+	case java:
+		return Found{Library: Java}, nil
+	}
+	return Found{}, nil
+}
+
+// add adds a function whose name is among those that are looked for, once.
+func add(to []Function, calls map[string]Call, file *elfimage.File, name []byte, address uint64) []Function {
+	call, ok := calls[string(name)]
+	if !ok {
+		return to
+	}
+	offset, inFile := file.OffsetOf(address)
+	if !inFile || slices.ContainsFunc(to, func(f Function) bool { return f.Offset == offset }) {
+		return to
+	}
+	return append(to, Function{Name: string(name), Call: call, Offset: offset})
+}
+
+func sorted(functions []Function) []Function {
+	slices.SortFunc(functions, func(a, b Function) int { return cmp.Compare(a.Offset, b.Offset) })
+	return functions
+}
+
+// findGo looks into the tables of a program of Go.
+func findGo(file *elfimage.File, sections []elfimage.Section, buf []byte) (Found, error) {
+	var functions []Function
+	var failed error
+	err := file.EachGoFunction(sections, buf, maxGoTable, func(name string, entry, end uint64) {
+		call, ok := goTLS[name]
+		if !ok || failed != nil {
+			return
+		}
+		offset, inFile := file.OffsetOf(entry)
+		if !inFile {
+			return
+		}
+		f := Function{Name: name, Call: call, Offset: offset}
+		if f.Returns, failed = returns(file, offset, end-entry); failed != nil {
+			failed = fmt.Errorf("looking for where %s returns: %w", name, failed)
+			return
+		}
+		functions = append(functions, f)
+	})
+	if err == nil {
+		err = failed
+	}
+	if err != nil || !complete(functions, GoRead, GoWrite) {
+		return Found{}, err
+	}
+	return Found{Go, sorted(functions)}, nil
+}
+
+// returns gives the offsets in the file of the instructions by which a function of size
+// bytes returns.
+func returns(file *elfimage.File, offset, size uint64) ([]uint64, error) {
+	if size > maxGoCode {
+		return nil, fmt.Errorf("%d bytes of code: %w", size, elfimage.ErrTooLarge)
+	}
+	code := make([]byte, size)
+	if err := file.Read(code, offset); err != nil {
+		return nil, err
+	}
+	at, err := symbol.Returns(file.Machine, code)
+	for i := range at {
+		at[i] += offset
+	}
+	return at, err
+}

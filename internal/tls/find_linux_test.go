@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package tls
+
+import (
+	"bytes"
+	"debug/elf"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
+)
+
+func find(t *testing.T, path string) (Found, error) {
+	t.Helper()
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	defer file.Close() //nolint:errcheck // only read
+	stat, err := file.Stat()
+	require.NoError(t, err)
+	return Find(elfimage.Image{Src: file, Size: uint64(stat.Size())})
+}
+
+// TestFindInGo holds that the methods of a stripped program of Go are found, and that instructions which return are where
+// they are said to return.
+func TestFindInGo(t *testing.T) {
+	path := testbin.Go(t, "../observe/network/testdata/gotls")
+	found, err := find(t, path)
+	require.NoError(t, err)
+	require.Equal(t, Go, found.Library)
+	calls := map[string]Call{}
+	code, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, f := range found.Functions {
+		calls[f.Name] = f.Call
+		require.NotEmpty(t, f.Returns, f.Name)
+		for _, at := range f.Returns {
+			require.Greater(t, at, f.Offset, f.Name)
+			if machine == elf.EM_X86_64 {
+				require.EqualValues(t, 0xc3, code[at], "%s returns at %#x", f.Name, at)
+			} else {
+				require.Equal(t, []byte{0xc0, 0x03, 0x5f, 0xd6}, code[at:at+4], "%s returns at %#x", f.Name, at)
+			}
+		}
+	}
+	require.Equal(t, goTLS, calls)
+}
+
+// TestFindInLibraries holds that the functions of installed libraries are where debug/elf says that their symbols are.
+func TestFindInLibraries(t *testing.T) {
+	for _, c := range []struct {
+		pattern string
+		library Library
+		names   map[string]Call
+	}{
+		{"/usr/lib/*/libssl.so.3", OpenSSL, openSSL},
+		{"/usr/lib/*/libgnutls.so.30", GnuTLS, gnuTLS},
+		{"/usr/bin/node", Node, openSSL},
+		{"/usr/lib/jvm/*/lib/server/libjvm.so", Java, nil},
+	} {
+		t.Run(string(c.library), func(t *testing.T) {
+			paths, err := filepath.Glob(c.pattern)
+			require.NoError(t, err)
+			if len(paths) == 0 {
+				t.Skipf("%s is not installed", c.pattern)
+			}
+			found, err := find(t, paths[0])
+			require.NoError(t, err)
+			require.Equal(t, c.library, found.Library)
+			file, err := elf.Open(paths[0])
+			require.NoError(t, err)
+			defer file.Close() //nolint:errcheck // only read
+			symbols, err := file.DynamicSymbols()
+			require.NoError(t, err)
+			want := map[string]uint64{}
+			for _, s := range symbols {
+				if _, ok := c.names[s.Name]; ok && s.Section != elf.SHN_UNDEF {
+					want[s.Name] = offsetOf(t, file, s.Value)
+				}
+			}
+			require.Len(t, want, len(c.names))
+			got := map[string]uint64{}
+			for _, f := range found.Functions {
+				require.Equal(t, c.names[f.Name], f.Call, f.Name)
+				require.Nil(t, f.Returns)
+				got[f.Name] = f.Offset
+			}
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+func offsetOf(t *testing.T, file *elf.File, address uint64) uint64 {
+	t.Helper()
+	for _, p := range file.Progs {
+		if p.Type == elf.PT_LOAD && address >= p.Vaddr && address < p.Vaddr+p.Filesz {
+			return address - p.Vaddr + p.Off
+		}
+	}
+	require.Fail(t, "no segment has it", "%#x", address)
+	return 0
+}
+
+// TestFindNothing holds that what has no TLS library has none found, and that what is no binary is told.
+func TestFindNothing(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	found, err := find(t, self) // a program of Go without crypto/tls
+	require.NoError(t, err)
+	require.Zero(t, found)
+	_, err = Find(elfimage.Image{Src: bytes.NewReader(make([]byte, 100)), Size: 100})
+	require.Error(t, err)
+}

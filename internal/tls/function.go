@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tls
+
+import "slices"
+
+// Library is whose functions a binary has, as the configuration calls it.
+type Library string
+
+// Libraries of TLS.
+const (
+	OpenSSL   Library = "openssl"
+	BoringSSL Library = "boringssl"
+	GnuTLS    Library = "gnutls"
+	Go        Library = "go"
+	Node      Library = "node" // OpenSSL as Node.js has it in its program
+	Java      Library = "java" // of the Java virtual machine: compiled at run time, without functions to attach to
+)
+
+// Libraries are all of them.
+var Libraries = []Library{OpenSSL, BoringSSL, GnuTLS, Go, Node, Java}
+
+// Call is what a function does, and how it says so.
+type Call int
+
+// Calls of TLS libraries. All are given the library's object for the connection first.
+const (
+	// Read is SSL_read(object, buffer, size): it returns how many bytes it gave.
+	Read Call = iota
+	// Write is SSL_write(object, buffer, size).
+	Write
+	// ReadCounted is SSL_read_ex(object, buffer, size, given): it returns 1 and stores how many.
+	ReadCounted
+	// WriteCounted is SSL_write_ex(object, buffer, size, taken).
+	WriteCounted
+	// Handshake is SSL_do_handshake(object): nothing of the program's goes through it.
+	Handshake
+	// Free is SSL_free(object): another object may have its address.
+	Free
+	// GoRead, GoWrite and GoHandshake are methods of Go's tls.Conn.
+	GoRead
+	GoWrite
+	GoHandshake
+	// Calls is the number of the others.
+	Calls int = iota
+)
+
+// Function is a function of a TLS library.
+type Function struct {
+	Name string
+	Call Call
+	// Offset is where it begins in the file, in bytes.
+	Offset uint64
+	// Returns are, of Go alone, where it returns, in the same way.
+	Returns []uint64
+}
+
+// Found is what a binary has of a TLS library.
+type Found struct {
+	// Library is "" where the binary has none.
+	Library Library
+	// Functions are none where the library has none that can be attached to.
+	Functions []Function
+}
+
+// openSSL are the functions of OpenSSL since 0.9.8, and of what descends from it; those
+// that count are there since 1.1.1.
+var openSSL = map[string]Call{
+	"SSL_read":         Read,
+	"SSL_write":        Write,
+	"SSL_read_ex":      ReadCounted,
+	"SSL_write_ex":     WriteCounted,
+	"SSL_do_handshake": Handshake,
+	"SSL_free":         Free,
+}
+
+// gnuTLS are those of GnuTLS.
+var gnuTLS = map[string]Call{
+	"gnutls_record_recv": Read,
+	"gnutls_record_send": Write,
+	"gnutls_handshake":   Handshake,
+	"gnutls_deinit":      Free,
+}
+
+// goTLS are the methods of Go's tls.Conn.
+var goTLS = map[string]Call{
+	"crypto/tls.(*Conn).Read":            GoRead,
+	"crypto/tls.(*Conn).Write":           GoWrite,
+	"crypto/tls.(*Conn).clientHandshake": GoHandshake,
+	"crypto/tls.(*Conn).serverHandshake": GoHandshake,
+}
+
+// Names that tell libraries apart which have the same functions.
+const (
+	ofBoringSSL = "SSL_CTX_set_custom_verify"
+	ofNode      = "node_module_register"
+	ofJava      = "JNI_CreateJavaVM"
+)
+
+// complete tells whether both directions are there: one alone is another program's.
+func complete(functions []Function, read, write Call) bool {
+	has := func(call Call) bool {
+		return slices.ContainsFunc(functions, func(f Function) bool { return f.Call == call })
+	}
+	return has(read) && has(write)
+}

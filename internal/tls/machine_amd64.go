@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tls
+
+import "debug/elf"
+
+// machine is what binaries must be for.
+const machine = elf.EM_X86_64
