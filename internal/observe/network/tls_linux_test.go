@@ -448,39 +448,37 @@ func TestReturnsOfGoAreNotChanged(t *testing.T) {
 // are within the functions meanwhile, go on in other threads, and their stacks move.
 func TestProgramsOfGoSurvive(t *testing.T) {
 	guest.TakesLong(t)
-	const times = 20
+	const (
+		times  = 20
+		rounds = 8
+	)
 	program := testbin.Go(t, "testdata/gotls")
-	for plain, rounds := range map[bool]int{false: 8, true: 1} { // without sessions the kernel takes a second to take it all back
-		t.Run(fmt.Sprintf("plain=%t", plain), func(t *testing.T) {
-			cert, key := certificate(t)
-			server := speak(t, program, "server", cert, key)
-			client := speak(t, program, "bare", server.line(), strconv.Itoa(times))
-			require.Equal(t, "ready", client.line())
-			config, scope := tlsConfig(t)
-			config.TLS.Plain = plain
-			w := watch(t, config, nil)
-			stop, left := make(chan struct{}), make(chan struct{})
-			go func() { // one of the two stays attached to meanwhile, in turns
-				defer close(left)
-				for i := 0; ; i++ {
-					select {
-					case <-stop:
-						return
-					default:
-					}
-					scope.set(server.PID(), i%4 != 0)
-					scope.set(client.PID(), i%4 != 2)
-					w.Look(uint32(server.PID()))
-					w.Look(uint32(client.PID()))
-					time.Sleep(20 * time.Millisecond) // attaching takes as long
-				}
-			}()
-			for range rounds {
-				require.Equal(t, 4*times, client.ask("/1", "/2", "/3", "/4"))
+	cert, key := certificate(t)
+	server := speak(t, program, "server", cert, key)
+	client := speak(t, program, "bare", server.line(), strconv.Itoa(times))
+	require.Equal(t, "ready", client.line())
+	config, scope := tlsConfig(t)
+	w := watch(t, config, nil)
+	stop, left := make(chan struct{}), make(chan struct{})
+	go func() { // one of the two stays attached to meanwhile, in turns
+		defer close(left)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond): // attaching takes as long
 			}
-			close(stop)
-			<-left
-			require.Equal(t, times, client.ask("/1"), "it still answers")
-		})
+			scope.set(server.PID(), i%4 != 0)
+			scope.set(client.PID(), i%4 != 2)
+			w.Look(uint32(server.PID()))
+			w.Look(uint32(client.PID()))
+		}
+	}()
+	defer func() {
+		close(stop)
+		<-left
+	}()
+	for range rounds {
+		require.Equal(t, 4*times, client.ask("/1", "/2", "/3", "/4"))
 	}
 }
