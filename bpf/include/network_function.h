@@ -5,10 +5,10 @@
 #ifndef EBPFRECEIVER_NETWORK_FUNCTION_H
 #define EBPFRECEIVER_NETWORK_FUNCTION_H
 
-#include "network_capture.h"
+#include "network_lookup.h"
 
 /* The series of a datagram; the name of its message is the kernel's own copy here. */
-static __always_inline u32 moved_datagram(struct sock *sk, struct msghdr *message, u32 operation)
+static __always_inline u32 moved_datagram(struct sock *sk, struct msghdr *message, u32 role)
 {
 	void *pointer = message ? BPF_CORE_READ(message, msg_name) : 0;
 	struct network_sockaddr name = {};
@@ -16,7 +16,7 @@ static __always_inline u32 moved_datagram(struct sock *sk, struct msghdr *messag
 
 	if (pointer && !bpf_probe_read_kernel(&name, sizeof(name), pointer))
 		network_parse_peer(&peer, &name);
-	return network_flow(sk, &peer, network_datagram_role(sk, operation));
+	return network_flow(sk, &peer, role);
 }
 
 static __always_inline int moved(struct socket *socket, struct msghdr *message, s64 result, u32 operation, int flags)
@@ -25,17 +25,23 @@ static __always_inline int moved(struct socket *socket, struct msghdr *message, 
 	struct task_struct *task = network_task();
 	struct network_record *record;
 	struct network_thread *thread;
+	struct capture_datagram datagram = {};
 	struct sock *sk = socket->sk;
+	bool connected;
+	u64 known = 0;
 	u32 id;
 
 	if (!sk || network_is_outside(task) || network_is_no_transfer(result, flags))
 		return 0;
-	if (!network_is_of_datagrams(sk))
+	connected = !network_is_of_datagrams(sk);
+	if (connected) {
 		id = network_series_for(sk, task, &transfer.socket);
-	else if (flags & MSG_PEEK)
+	} else if (flags & MSG_PEEK) {
 		return 0;
-	else
-		id = moved_datagram(sk, message, operation);
+	} else {
+		known = network_datagram_socket(sk, operation);
+		id = moved_datagram(sk, message, known);
+	}
 	record = network_record(id);
 	if (!record)
 		return 0;
@@ -47,7 +53,20 @@ static __always_inline int moved(struct socket *socket, struct msghdr *message, 
 	transfer.began = thread->since;
 	transfer.ended = bpf_ktime_get_ns();
 	network_time(record, task, thread, transfer.ended, operation);
-	capture_transfer(record, &transfer, result, flags);
+	if (connected) {
+		capture_transfer(record, &transfer, result, flags);
+	} else if (result > 0) {
+		datagram.from = &thread->source;
+		datagram.sock = (u64)sk;
+		datagram.began = transfer.began;
+		datagram.ended = transfer.ended;
+		datagram.stream = known >> 32;
+		datagram.series = id;
+		datagram.length = result;
+		datagram.kind = operation;
+		datagram.slot = capture_slot(sk, operation);
+		capture_datagram(&datagram);
+	}
 	thread->since = 0;
 	return 0;
 }
