@@ -333,7 +333,7 @@ func (c *capture) exchange(e *l7.Exchange) {
 	if whom.Subject == (observe.SubjectKey{}) {
 		return
 	}
-	if route, counted := c.totals.Add(whom, e); counted && c.journal != nil && e.HTTP != nil {
+	if route, counted := c.totals.Add(whom, e); counted && c.journal != nil {
 		c.journal.Add(whom, e, route, c.wall)
 	}
 }

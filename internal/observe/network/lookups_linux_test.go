@@ -7,6 +7,7 @@ package network
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 )
 
 // nameServer answers lookups by what is in the name, and counts those that came by name, over UDP and TCP together.
@@ -219,12 +221,21 @@ var unconnectedWays = map[string]struct {
 	receive func(*net.UDPConn, []byte) (int, error)
 }{
 	"to": {
-		func(c *net.UDPConn, query []byte, to *net.UDPAddr) error { _, err := c.WriteToUDP(query, to); return err },
+		func(c *net.UDPConn, query []byte, to *net.UDPAddr) error {
+			_, err := c.WriteToUDP(query, to)
+			return err
+		},
 		func(c *net.UDPConn, room []byte) (int, error) { n, _, err := c.ReadFromUDP(room); return n, err },
 	},
 	"msg": {
-		func(c *net.UDPConn, query []byte, to *net.UDPAddr) error { _, _, err := c.WriteMsgUDP(query, nil, to); return err },
-		func(c *net.UDPConn, room []byte) (int, error) { n, _, _, _, err := c.ReadMsgUDP(room, nil); return n, err },
+		func(c *net.UDPConn, query []byte, to *net.UDPAddr) error {
+			_, _, err := c.WriteMsgUDP(query, nil, to)
+			return err
+		},
+		func(c *net.UDPConn, room []byte) (int, error) {
+			n, _, _, _, err := c.ReadMsgUDP(room, nil)
+			return n, err
+		},
 	},
 	"mmsg": {
 		func(c *net.UDPConn, query []byte, to *net.UDPAddr) error {
@@ -238,7 +249,10 @@ var unconnectedWays = map[string]struct {
 		},
 	},
 	"without": {
-		func(c *net.UDPConn, query []byte, to *net.UDPAddr) error { _, err := c.WriteToUDP(query, to); return err },
+		func(c *net.UDPConn, query []byte, to *net.UDPAddr) error {
+			_, err := c.WriteToUDP(query, to)
+			return err
+		},
 		func(c *net.UDPConn, room []byte) (int, error) { return c.Read(room) },
 	},
 }
@@ -270,12 +284,15 @@ func unconnected(t *testing.T, servers ...*nameServer) (*net.UDPConn, []*net.UDP
 }
 
 // TestLookupsOnUnconnectedSockets holds that lookups on sockets that are not connected are told as those on others are, whatever
-// calls they are made by: each once, of whoever asks and not of who answers, matched by their ids where several are under way.
+// calls they are made by: each once, of whoever asks and not of who answers, matched by their ids where several are under way,
+// and by themselves with the server that was asked.
 func TestLookupsOnUnconnectedSockets(t *testing.T) {
 	guest.TakesLong(t)
 	const delay = 100 * time.Millisecond
 	runEachWay(t, func(t *testing.T, by *way) {
-		w := watch(t, requestConfig(), by.change)
+		config := requestConfig()
+		config.Journal = requests.JournalConfig{Which: requests.AllRequests, Slow: time.Hour, Bytes: 1 << 20}
+		w := watch(t, config, by.change)
 		late, server := serveNames(t, delay), serveNames(t, 0)
 		room, want := make([]byte, 2048), map[string]uint64{}
 		for calls, way := range unconnectedWays {
@@ -312,6 +329,23 @@ func TestLookupsOnUnconnectedSockets(t *testing.T) {
 		slow := got["dns.question.name=slow.example"]
 		require.GreaterOrEqual(t, slow.Min, delay.Seconds())
 		require.LessOrEqual(t, slow.Max, took.Seconds())
+
+		events := map[string]uint64{}
+		logs, told := logsOfSelf(w.Logs())
+		for i, of := range told {
+			require.Equal(t, model.Info, logs[i].Severity)
+			require.Equal(t, "A", of["ebpf.dns.question.type"])
+			key := fmt.Sprint("dns.question.name=", of["dns.question.name"])
+			if of["error.type"] != nil {
+				key += fmt.Sprint(" error.type=", of["error.type"])
+			}
+			events[key]++
+			if of["dns.question.name"] == "slow.example" {
+				require.Equal(t, late.address, net.JoinHostPort(of["server.address"].(string), fmt.Sprint(of["server.port"])))
+				require.Equal(t, "udp", of["network.transport"])
+			}
+		}
+		require.Equal(t, want, events)
 	})
 }
 
