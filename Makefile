@@ -74,6 +74,11 @@ test: lint cross test-unit check-generate e2e test-kernels ## everything that CI
 ALONE       := ./bpf/... ./internal/bench/... ./internal/conntrack ./internal/e2e ./internal/engine/... ./internal/kernel/... ./internal/nettest \
                ./internal/observe/... ./internal/process/... ./internal/symbol/... ./internal/unwind/... ./receiver/...
 
+# go test for tests that wait for kernels, clocks and other programs: one that fails runs once more by itself, unless many
+# fail or a data race was found, and both runs are told.
+TWICE       := $(TOOL) gotestsum --format standard-quiet --rerun-fails=1 --rerun-fails-max-failures=5 \
+               --rerun-fails-abort-on-data-race --rerun-fails-run-root-test
+
 .PHONY: test-unit
 test-unit: ## all Go tests under the race detector; as root the privileged ones too
 	@$(ENSURE) "the race detector and the programs that the tests watch are C, C++ and Rust, with several allocators and all kinds of debug information" \
@@ -84,8 +89,8 @@ test-unit: ## all Go tests under the race detector; as root the privileged ones 
 	@if [ "$$(id -u)" != 0 ]; then echo "make: not root: tests that load BPF programs will be skipped"; fi
 	@internal/tools/progress.sh "compiling all tests for the race detector" $(GO) test -race -run '^$$' ./... >/dev/null
 	@internal/tools/progress.sh "go test -race, packages that measure nothing" $(GO) test -race -timeout 15m $$($(GO) list ./... | grep -vxFf <($(GO) list $(ALONE)))
-	@internal/tools/progress.sh "go test -race, one package at a time" $(GO) test -race -p 1 -timeout 15m $(ALONE)
-	@internal/tools/progress.sh "go test ./internal/accuracy, without the race detector, which would be most of the time" $(GO) test ./internal/accuracy
+	@internal/tools/progress.sh "go test -race, one package at a time" $(TWICE) --packages "$(ALONE)" -- -race -p 1 -timeout 15m
+	@internal/tools/progress.sh "go test ./internal/accuracy, without the race detector, which would be most of the time" $(TWICE) --packages ./internal/accuracy
 
 .PHONY: test-long
 test-long: ## the longer form of tests that CI runs in short: 10,000 short-lived processes in 30 s
@@ -108,8 +113,8 @@ test-kernels-long: ## the same with tests that take long on emulated CPUs: two t
 
 .PHONY: e2e
 e2e: build bin/demo-load ## run the built distribution from outside
-	@$(GO) test -tags e2e -count=1 -timeout 5m ./internal/distribution/...
-	@E2E_REQUIRED=1 $(GO) test -count=1 -timeout 5m ./internal/e2e
+	@$(TWICE) --packages ./internal/distribution/... -- -tags e2e -count=1 -timeout 5m
+	@E2E_REQUIRED=1 $(TWICE) --packages ./internal/e2e -- -count=1 -timeout 5m
 
 .PHONY: bench
 bench: build ## benchmarks of the hot paths, then of the whole process under a fixed load
