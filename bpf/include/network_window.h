@@ -284,7 +284,7 @@ static __noinline u32 capture_window(struct capture_scratch *scratch, const stru
 /* Programs differ by direction and, where they are at functions, by family. */
 static __always_inline u32 capture_slot(const struct sock *sk, u32 kind)
 {
-	switch (BPF_CORE_READ(sk, __sk_common.skc_family)) {
+	switch (sk->__sk_common.skc_family) {
 	case AF_INET:
 		return kind & 1;
 	case AF_INET6:
