@@ -131,7 +131,7 @@ func symbolErrors(s engine.Stats, observe observeInt) { byReason(s.SymbolErrors,
 
 func runtimes(s engine.Stats, observe observeInt) {
 	for key, n := range s.Runtimes {
-		observe(int64(n), attribute.String("runtime", key.Language), attribute.String("names", key.Names))
+		observe(int64(n), attribute.String("runtime", string(key.Language)), attribute.String("names", string(key.Names)))
 	}
 }
 

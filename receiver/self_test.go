@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
 	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadatatest"
 )
@@ -67,7 +68,7 @@ func TestSelfTelemetry(t *testing.T) {
 		SymbolMisses: 10, SymbolEvictions: 4,
 		UnwindHits: 70, UnwindMisses: 8, UnwindEvictions: 5,
 		SymbolErrors: map[string]uint64{"not_elf": 2},
-		Runtimes:     map[engine.Runtime]int{{Language: "jvm", Names: "none"}: 3, {Language: "v8js", Names: "perf_map"}: 1},
+		Runtimes:     map[model.Runtime]int{{Language: "jvm", Names: "none"}: 3, {Language: "v8js", Names: "perf_map"}: 1},
 		MapBytes:     4096, SymbolBytes: 8192, SampleBytes: 2048, ProcessBytes: 1024,
 		MapFill:    map[string]float64{"scope": 0.25},
 		Unmerged:   map[string]uint64{"on_cpu": 11},

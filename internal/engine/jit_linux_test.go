@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -59,6 +60,36 @@ func TestCompiledCode(t *testing.T) {
 			require.Zero(t, e.Stats().Unnamed["anonymous"]+e.Stats().Unnamed["not_in_code_map"])
 			require.Empty(t, e.Stats().SymbolErrors)
 		})
+	}
+}
+
+// TestRuntimeIsToldPerProcess tells on the profiles of each process which language runtime it has, and whether the functions
+// of that have names: two run programs that are called node, of which one tells names, the third runs none.
+func TestRuntimeIsToldPerProcess(t *testing.T) {
+	needRoot(t)
+	guest.SameOnEveryKernel(t)
+	jit, plain, dir := testbin.C(t, "testdata/jit.c"), testbin.C(t, "testdata/seventy.c"), t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "silent"), 0o700))
+	telling, silent := copyFile(t, jit, filepath.Join(dir, "node")), copyFile(t, plain, filepath.Join(dir, "silent", "node"))
+	e := begin(t, configuration(10*time.Millisecond, process.Selector{Exe: telling}, process.Selector{Exe: silent}, process.Selector{Exe: plain}))
+	const long = "60000" // milliseconds: they are killed before
+	first := launch(t, telling, long, "map")
+	t.Cleanup(func() { _ = os.Remove(perfMapOf(first)) })
+	for _, one := range []struct {
+		*program
+		want model.Runtime
+	}{
+		{first, model.Runtime{Language: model.FrameV8, Names: model.NamesPerfMap}},
+		{launch(t, silent, long), model.Runtime{Language: model.FrameV8, Names: model.NamesNone}},
+		{launch(t, plain, long), model.Runtime{}},
+	} {
+		require.Eventually(t, func() bool {
+			told := e.of(isPID(one.Process.Pid))
+			return len(told) > 0 && told[len(told)-1].Runtime == one.want
+		}, 30*time.Second, 50*time.Millisecond, "%s: %+v", one.Path, one.want)
+	}
+	for _, p := range e.of(runs(plain)) {
+		require.Zero(t, p.Runtime)
 	}
 }
 
@@ -114,7 +145,7 @@ func TestJava(t *testing.T) {
 	if out, err = exec.Command(jcmd, strconv.Itoa(p.Process.Pid), "Compiler.perfmap").CombinedOutput(); err != nil {
 		t.Skipf("this java writes no perf map (JDK 17 and newer do): %v: %s", err, out)
 	}
-	require.Eventually(t, func() bool { return e.Stats().Runtimes[Runtime{"jvm", "perf_map"}] == 1 }, 5*time.Second, 10*time.Millisecond, "%v", e.Stats().Runtimes)
+	require.Eventually(t, func() bool { return e.Stats().Runtimes[model.Runtime{Language: "jvm", Names: "perf_map"}] == 1 }, 5*time.Second, 10*time.Millisecond, "%v", e.Stats().Runtimes)
 	told := time.Now()
 	spent := p.end()
 	e.end()

@@ -2,7 +2,11 @@
 
 package engine
 
-import "time"
+import (
+	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
 
 // Stats is what the engine tells about itself. Counts are since the start.
 type Stats struct {
@@ -26,7 +30,7 @@ type Stats struct {
 	UnwindHits, UnwindMisses, UnwindEvictions uint64
 	SymbolErrors                              map[string]uint64
 	// Runtimes counts the programs that run a language runtime.
-	Runtimes map[Runtime]int
+	Runtimes map[model.Runtime]int
 	// MapBytes, SymbolBytes, SampleBytes and ProcessBytes are what is held.
 	MapBytes, SymbolBytes, SampleBytes, ProcessBytes uint64
 	// MapFill is how full kernel maps are, from 0 to 1: of scope now, of
@@ -57,12 +61,6 @@ type Stats struct {
 // LossKey says where and why something was lost.
 type LossKey struct {
 	Probe, Reason string
-}
-
-// Runtime is a language, as profile.frame.type names it, and where the names of
-// its functions come from: none, perf_map or jitdump.
-type Runtime struct {
-	Language, Names string
 }
 
 // ProgramStats is the kernel's own account of a BPF program.

@@ -89,10 +89,7 @@ func (e *Engine) symbolStats(stats *Stats) {
 	}
 	stats.Unnamed["process_exited"] += exited
 	stats.Unnamed["unreadable"] = unread
-	stats.Runtimes = map[Runtime]int{}
-	for key, n := range symbols.Runtimes {
-		stats.Runtimes[Runtime{string(key.Runtime), string(key.Names)}] = n
-	}
+	stats.Runtimes = symbols.Runtimes
 	for reason, n := range symbols.Errors {
 		stats.SymbolErrors[string(reason)] = n
 	}

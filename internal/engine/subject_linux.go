@@ -40,6 +40,14 @@ var _ observe.Subject = (*subject)(nil)
 // Process implements observe.Subject.
 func (s *subject) Process() *model.Process { return s.process.Load() }
 
+// Runtime implements observe.Subject.
+func (s *subject) Runtime() model.Runtime {
+	if space := s.space.Load(); space != nil {
+		return space.Runtime()
+	}
+	return model.Runtime{}
+}
+
 // knowsMore tells whether another one, of the same program, was read when less of it was
 // there: it was over by then, or in the middle of its exec. The caller holds the lock of
 // subjects.

@@ -27,6 +27,26 @@ const (
 	FramePerl    FrameType = "perl"
 )
 
+// RuntimeNames says where the names of a language runtime's own functions come from.
+// It is the value of the attribute ebpf.runtime.names.
+type RuntimeNames string
+
+// Sources of names. Frames of code that is interpreted are those of the
+// interpreter in any case.
+const (
+	NamesNone    RuntimeNames = "none"
+	NamesPerfMap RuntimeNames = "perf_map"
+	NamesJitDump RuntimeNames = "jitdump"
+)
+
+// Runtime is a language runtime as a program has it. The zero Runtime is that of a
+// program in which none is known.
+type Runtime struct {
+	// Language is the frame type of the functions that the runtime compiles or interprets.
+	Language FrameType
+	Names    RuntimeNames
+}
+
 // Function is a function of a program. Values are shared and compared by
 // pointer.
 type Function struct {
@@ -159,6 +179,9 @@ type ValueType struct {
 // observation.
 type Profile struct {
 	Process *Process
+	// Runtime is what the process ran, and whether its functions could be named, when
+	// the interval ended.
+	Runtime Runtime
 	// Kind is the observation, such as on_cpu.
 	Kind        string
 	SampleTypes []ValueType

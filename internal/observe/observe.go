@@ -137,6 +137,9 @@ func (k SubjectKey) ID() model.ProcessID {
 type Subject interface {
 	// Process is never nil.
 	Process() *model.Process
+	// Runtime is the language runtime that the process has, as far as it is known now,
+	// or was when the process ended.
+	Runtime() model.Runtime
 	// UserFrames appends the frames of a user stack, leaf first, to dst. Where the
 	// code shows that the leaf had set up no frame and that caller, which may be 0,
 	// is where it returns to, caller's frame comes after the leaf's. Where the stack

@@ -34,7 +34,7 @@ func full() *model.Profile {
 		Kind:        "memory",
 		SampleTypes: []model.ValueType{{Type: "alloc_space", Unit: "bytes"}, {Type: "alloc_objects", Unit: "count"}},
 		PeriodType:  model.ValueType{Type: "space", Unit: "bytes"}, Period: 524288,
-		Start: start, Duration: 5 * time.Second, TaskID: "task-1",
+		Start: start, Duration: 5 * time.Second, TaskID: "task-1", Runtime: model.Runtime{Language: model.FrameV8, Names: model.NamesNone},
 		Samples: []model.Sample{
 			{
 				ThreadID: 43, ThreadName: "worker", Error: model.StackCut, Values: []int64{100, 2},
@@ -93,7 +93,9 @@ func TestProfilesContent(t *testing.T) {
 		require.EqualValues(t, 524288, p.Period())
 		require.Equal(t, start, p.Time().AsTime())
 		require.EqualValues(t, 5e9, p.DurationNano())
-		require.Equal(t, map[string]any{"ebpf.task.id": "task-1"}, attributesAt(d, p.AttributeIndices()))
+		require.Equal(t, map[string]any{
+			"ebpf.task.id": "task-1", "ebpf.runtime.language": "v8js", "ebpf.runtime.names": "none",
+		}, attributesAt(d, p.AttributeIndices()))
 
 		require.Equal(t, 2, p.Samples().Len())
 		cut, missing := p.Samples().At(0), p.Samples().At(1)

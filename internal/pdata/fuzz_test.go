@@ -95,6 +95,7 @@ func (s *source) profiles() []*model.Profile {
 			Process: processes[s.byte()%2], TaskID: s.text(), Period: int64(s.uint()),
 			Start: time.Unix(int64(s.uint()>>32), 0), Duration: time.Duration(s.uint() >> 2),
 		}
+		p.Runtime = model.Runtime{Language: model.FrameType(p.TaskID), Names: model.RuntimeNames(p.TaskID)}
 		for range s.byte() % 3 {
 			p.SampleTypes = append(p.SampleTypes, model.ValueType{Type: s.text(), Unit: s.text()})
 		}

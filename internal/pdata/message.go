@@ -76,16 +76,28 @@ func (b *Builder) emit(p *model.Profile) {
 		out.SetPeriod(p.Period)
 		out.SetTime(timestamp(p.Start))
 		out.SetDurationNano(uint64(max(p.Duration, 0)))
-		if p.TaskID != "" {
-			out.AttributeIndices().Append(b.dict.text(KeyTaskID, p.TaskID))
-		}
+		b.describe(out.AttributeIndices(), p)
 		b.samples.emit(out.Samples(), column)
 		b.msg.size += sizeProfile
 	}
 }
 
-// sizeProfile is an upper bound of a profile's bytes without its samples.
-const sizeProfile = 5 + 2*(sizeHeader+2*6) + 3*sizeNumber + 18 + sizeHeader + 5
+// sizeProfile is an upper bound of a profile's bytes without its samples: it has three
+// attribute indices.
+const sizeProfile = 5 + 2*(sizeHeader+2*6) + 3*sizeNumber + 18 + sizeHeader + 3*5
+
+// describe writes the attributes of a profile.
+func (b *Builder) describe(attrs pcommon.Int32Slice, p *model.Profile) {
+	for _, a := range [...]struct{ key, value string }{
+		{KeyTaskID, p.TaskID},
+		{KeyRuntimeLanguage, string(p.Runtime.Language)},
+		{KeyRuntimeNames, string(p.Runtime.Names)},
+	} {
+		if a.value != "" {
+			attrs.Append(b.dict.text(a.key, a.value))
+		}
+	}
+}
 
 // setValueType writes the names of t, which may be none.
 func (b *Builder) setValueType(out pprofile.ValueType, t model.ValueType) {

@@ -36,4 +36,8 @@ const (
 	KeyBlockReason = "ebpf.block.reason"
 	// KeyTaskID is set on profiles that a task or a policy started.
 	KeyTaskID = "ebpf.task.id"
+	// KeyRuntimeLanguage and KeyRuntimeNames are set on profiles of processes with a
+	// language runtime: a value of profile.frame.type, and where names come from.
+	KeyRuntimeLanguage = "ebpf.runtime.language"
+	KeyRuntimeNames    = "ebpf.runtime.names"
 )

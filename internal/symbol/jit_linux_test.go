@@ -410,7 +410,8 @@ func TestUnnamedRuntimeIsReported(t *testing.T) {
 	for range 2 {
 		p := start(t, bin)
 		a := openSpace(t, s, p.pid())
-		require.Equal(t, 1, s.Stats().Runtimes[RuntimeKey{model.FrameV8, NamesNone}])
+		require.Equal(t, 1, s.Stats().Runtimes[model.Runtime{Language: model.FrameV8, Names: model.NamesNone}])
+		require.Equal(t, model.Runtime{Language: model.FrameV8, Names: model.NamesNone}, a.Runtime())
 		require.Equal(t, "visible", nameOf(a, p.functions["visible"]))
 		*now = now.Add(reportAfter + jitPauseMax)
 		nameOf(a, p.functions["visible"])
@@ -423,9 +424,12 @@ func TestUnnamedRuntimeIsReported(t *testing.T) {
 		appendTo(t, path, "10 10 x\n")
 		*now = now.Add(jitPauseMax)
 		nameOf(a, p.functions["visible"])
-		require.Equal(t, map[RuntimeKey]int{{model.FrameV8, NamesPerfMap}: 1}, s.Stats().Runtimes)
+		named := model.Runtime{Language: model.FrameV8, Names: model.NamesPerfMap}
+		require.Equal(t, map[model.Runtime]int{named: 1}, s.Stats().Runtimes)
+		require.Equal(t, named, a.Runtime())
 		require.NoError(t, os.Remove(path))
 		a.Close()
 		require.Empty(t, s.Stats().Runtimes)
+		require.Equal(t, named, a.Runtime(), "of a process that has ended the last word")
 	}
 }

@@ -13,25 +13,6 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// RuntimeKey is a sort of program that has a language runtime.
-type RuntimeKey struct {
-	// Runtime is the frame type of the language.
-	Runtime model.FrameType
-	// Names says where the names of its functions come from.
-	Names RuntimeNames
-}
-
-// RuntimeNames says where the names of a runtime's own functions come from.
-type RuntimeNames string
-
-// Sources of names. Frames of code that is interpreted are those of the
-// interpreter in any case.
-const (
-	NamesNone    RuntimeNames = "none"
-	NamesPerfMap RuntimeNames = "perf_map"
-	NamesJitDump RuntimeNames = "jitdump"
-)
-
 const (
 	// reportAfter is how long a process has to begin its perf map before it is
 	// said that there is none.
@@ -93,20 +74,20 @@ var advice = map[model.FrameType]string{
 }
 
 // names says where a process's names come from.
-func (j *jit) names() RuntimeNames {
+func (j *jit) names() model.RuntimeNames {
 	switch {
 	case j.dump != nil:
-		return NamesJitDump
+		return model.NamesJitDump
 	case j.perfMap != nil:
-		return NamesPerfMap
+		return model.NamesPerfMap
 	}
-	return NamesNone
+	return model.NamesNone
 }
 
 // untold is what is known of code in memory without a file, of which no file tells.
 func (j *jit) untold() (cause, model.FrameType) {
 	why := anonymous
-	if j.names() != NamesNone {
+	if j.names() != model.NamesNone {
 		why = notInCodeMap
 	}
 	switch j.runtime.kind {
@@ -159,11 +140,30 @@ func (s *Symbolizer) runs(a *AddressSpace, of language) {
 	s.jitted.speaking[a] = struct{}{}
 }
 
+// told is the runtime that the process is known to have, and where its names come from.
+func (j *jit) told() model.Runtime {
+	if j.runtime.kind == "" {
+		return model.Runtime{}
+	}
+	return model.Runtime{Language: j.runtime.kind, Names: j.names()}
+}
+
+// Runtime is the language runtime of the process, also of one that is closed: then the
+// last that was known.
+func (a *AddressSpace) Runtime() model.Runtime {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	if a.closed {
+		return a.ran
+	}
+	return a.jit.told()
+}
+
 // runtimes counts the processes with a runtime.
-func (s *Symbolizer) runtimes() map[RuntimeKey]int {
-	out := map[RuntimeKey]int{}
+func (s *Symbolizer) runtimes() map[model.Runtime]int {
+	out := map[model.Runtime]int{}
 	for a := range s.jitted.speaking {
-		out[RuntimeKey{a.jit.runtime.kind, a.jit.names()}]++
+		out[a.jit.told()]++
 	}
 	return out
 }
@@ -175,7 +175,7 @@ func (s *Symbolizer) report(a *AddressSpace, now time.Time) {
 	if j.since.IsZero() {
 		j.since = now
 	}
-	if j.runtime.kind == "" || j.reported || j.names() != NamesNone || now.Sub(j.since) < reportAfter {
+	if j.runtime.kind == "" || j.reported || j.names() != model.NamesNone || now.Sub(j.since) < reportAfter {
 		return
 	}
 	j.reported = true

@@ -34,8 +34,9 @@ type AddressSpace struct {
 	// Guarded by the mutex of the Symbolizer.
 	regions []region // sorted
 	jit     jit
-	nowhere region // stands for addresses without a mapping
-	last    int    // index of the region that was hit last
+	ran     model.Runtime // set as it is closed
+	nowhere region        // stands for addresses without a mapping
+	last    int           // index of the region that was hit last
 	read    time.Time
 	pause   time.Duration // before it is read again for a stack without a mapping
 	closed  bool
@@ -111,7 +112,7 @@ func (a *AddressSpace) Close() {
 	if a.closed {
 		return
 	}
-	a.closed = true
+	a.closed, a.ran = true, a.jit.told()
 	a.s.spaces--
 	if a.s.closed {
 		return

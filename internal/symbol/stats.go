@@ -2,6 +2,8 @@
 
 package symbol
 
+import "github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+
 // Stats is a snapshot of what the symbolizer holds and has done since it was
 // made. Bytes are estimates of Go heap.
 type Stats struct {
@@ -22,7 +24,7 @@ type Stats struct {
 	Named   uint64
 	Unnamed map[Reason]uint64
 	// Runtimes counts the open address spaces that have a language runtime.
-	Runtimes map[RuntimeKey]int
+	Runtimes map[model.Runtime]int
 	// Errors counts what could not be read or parsed; LastError is the latest.
 	Errors    map[Reason]uint64
 	LastError error

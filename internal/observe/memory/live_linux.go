@@ -143,7 +143,7 @@ func (l *liveSet) report(since, until time.Time, distance int64) ([]*model.Profi
 		p := profiles[key.program]
 		if p == nil {
 			p = &model.Profile{
-				Process: at.subject.Process(), Kind: string(observe.Memory),
+				Process: at.subject.Process(), Runtime: at.subject.Runtime(), Kind: string(observe.Memory),
 				SampleTypes: []model.ValueType{{Type: "inuse_space", Unit: "bytes"}, {Type: "inuse_objects", Unit: "count"}},
 				PeriodType:  periodType, Period: distance,
 				Start: since, Duration: max(until.Sub(since), 0),

@@ -52,6 +52,7 @@ func (h *Host) KernelFrames(dst []*model.Frame, addresses []uint64) []*model.Fra
 // Subject implements [observe.Subject].
 type Subject struct {
 	Named *model.Process
+	Runs  model.Runtime
 	Ended bool // before its mappings could be read
 	// Astray is how many of the outermost addresses of its stacks lie in no code.
 	Astray int
@@ -59,6 +60,9 @@ type Subject struct {
 
 // Process implements [observe.Subject].
 func (s *Subject) Process() *model.Process { return s.Named }
+
+// Runtime implements [observe.Subject].
+func (s *Subject) Runtime() model.Runtime { return s.Runs }
 
 // Gone implements [observe.Subject].
 func (s *Subject) Gone() bool { return s.Ended }

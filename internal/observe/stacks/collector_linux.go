@@ -196,6 +196,7 @@ func (c *Collector) take(until time.Time) []*model.Profile {
 		if seen == nil || len(seen.profile.Samples) == 0 {
 			continue
 		}
+		seen.profile.Runtime = seen.subject.Runtime()
 		seen.profile.Period = c.shape.Period.Nanoseconds()
 		seen.profile.Start = c.since
 		seen.profile.Duration = until.Sub(c.since)

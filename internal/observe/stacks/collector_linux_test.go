@@ -59,6 +59,7 @@ func loss(c *Collector, reason string) uint64 {
 func TestCollectorMerges(t *testing.T) {
 	h, c := newFake()
 	one := h.Add(1, 0)
+	one.Runs = model.Runtime{Language: model.FrameJVM, Names: model.NamesNone}
 	h.Add(2, 0)
 	stack := given{hash: 77, start: 1, pid: 1, tid: 10, count: 3, comm: "worker", user: []uint64{1, 2}, kernel: []uint64{9}}
 	c.Add(stack.entry())
@@ -84,6 +85,8 @@ func TestCollectorMerges(t *testing.T) {
 	require.Equal(t, start, p.Start)
 	require.Equal(t, 5*time.Second, p.Duration)
 	require.Empty(t, p.TaskID)
+	require.Equal(t, one.Runs, p.Runtime)
+	require.Zero(t, profiles[1].Runtime)
 	require.Equal(t, []model.Sample{
 		{ThreadID: 10, ThreadName: "worker", Values: []int64{7}, Frames: []*model.Frame{
 			{Type: model.FrameKernel, Address: 9}, {Type: model.FrameNative, Address: 1}, {Type: model.FrameNative, Address: 2},
