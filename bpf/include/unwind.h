@@ -565,7 +565,10 @@ static __always_inline bool unwind_remembers(const struct unwind_found *found, u
 	return found->pc == pc && found->serial == serial;
 }
 
-/* The rule for an address of a process that has a list; 0 when there is no room to remember it. */
+/*
+ * The rule for an address of a process that has a list, whether or not state->mapping
+ * is that of the address then; 0 when there is no room to remember it.
+ */
 static __always_inline const struct unwind_rule *unwind_rule_at(struct unwind_state *state, u64 pc)
 {
 	u32 hash = ((pc ^ ((u64)state->serial << 32)) * 0x9e3779b97f4a7c15ULL) >> 54;
@@ -650,11 +653,22 @@ static __always_inline u64 unwind_caller(struct unwind_state *state)
  * How code is unwound that has no table: the field first of a mapping with chunk 0.
  * For any kind that is not known here frame pointers are right. An interpreter whose
  * own frames are read gets a number of its own: where no rule is found, unwind_step()
- * has its mapping at hand, to end the step for the walk to tail-call its program.
+ * asks unwind_kind_at(), to end the step for the walk to tail-call its program.
  */
 enum unwind_kind {
 	UNWIND_KIND_UNKNOWN = 0,
 	UNWIND_KIND_COMPILED = 1, /* at run time: by frame pointers */
 };
+
+/*
+ * The kind of the code at an address. It asks the list: that there is no rule for an
+ * address is remembered too, and the mapping at hand is an earlier frame's then.
+ */
+static __always_inline u32 unwind_kind_at(struct unwind_state *state, u64 pc)
+{
+	if (!unwind_find_mapping(state, pc) || state->mapping.chunk)
+		return UNWIND_KIND_UNKNOWN;
+	return state->mapping.first;
+}
 
 #endif

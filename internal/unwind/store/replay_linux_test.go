@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"os/exec"
@@ -69,22 +70,27 @@ func recorded(t *testing.T, arch string) (program []byte, records []record) {
 	return read("program"), readRecords(t, read("records"))
 }
 
-// fixed lists the mappings of a program that lies where it was linked to.
+// fixed is the space of a program that lies where it was linked to.
 func (h *hosted) fixed(t *testing.T, program []byte) *Space {
+	t.Helper()
+	space, err := h.NewSpace(h.mappings(t, program))
+	require.NoError(t, err)
+	return space
+}
+
+// mappings lists those of such a program.
+func (h *hosted) mappings(t *testing.T, program []byte) (list []Mapping) {
 	t.Helper()
 	b, err := h.Acquire("program", func() (*unwind.Table, error) { return buildTable(t, program), nil })
 	require.NoError(t, err)
 	file, err := elf.NewFile(bytes.NewReader(program))
 	require.NoError(t, err)
-	var list []Mapping
 	for _, p := range file.Progs {
 		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {
 			list = append(list, Mapping{Start: p.Vaddr &^ 4095, End: (p.Vaddr + p.Memsz + 4095) &^ 4095, Binary: b})
 		}
 	}
-	space, err := h.NewSpace(list)
-	require.NoError(t, err)
-	return space
+	return list
 }
 
 // replay unwinds stacks by a program that includes the unwinder.
@@ -128,6 +134,38 @@ func TestRecorded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKindIsThatOfTheAddress asks for the kinds of code without a rule in turns: what is asked for again is remembered to have
+// none, and the mapping at hand is that of another frame.
+func TestKindIsThatOfTheAddress(t *testing.T) {
+	const interpreted, compiledAt, interpretedAt, nowhere = Kind(7), 1 << 40, 2 << 40, 3 << 40
+	program, records := recorded(t, "amd64")
+	h := newHosted(t)
+	native := h.mappings(t, program)
+	space, err := h.NewSpace(append(native,
+		Mapping{Start: compiledAt, End: compiledAt + 4096, Kind: KindCompiled},
+		Mapping{Start: interpretedAt, End: interpretedAt + 4096, Kind: interpreted}))
+	require.NoError(t, err)
+	code := records[0].frames[0]
+	args := []string{h.path, strconv.Itoa(int(space.Handle()))}
+	want := ""
+	for range 3 {
+		for _, one := range []struct {
+			at   uint64
+			kind Kind
+			rule bool
+		}{
+			{compiledAt + 8, KindCompiled, false}, {interpretedAt + 8, interpreted, false}, {code, 0, true},
+			{interpretedAt + 8, interpreted, false}, {compiledAt + 8, KindCompiled, false}, {nowhere, 0, false},
+		} {
+			args = append(args, strconv.FormatUint(one.at, 10))
+			want += fmt.Sprintf("%d %t\n", one.kind, one.rule)
+		}
+	}
+	got, err := exec.Command(hostedProgram(t, "kinds"), args...).Output()
+	require.NoError(t, err)
+	require.Equal(t, want, string(got))
 }
 
 // TestHostileStacks unwinds stacks of rubbish by tables of rubbish, under the sanitizers: it ends, and reads nothing that

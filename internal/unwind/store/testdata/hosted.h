@@ -94,7 +94,7 @@ static void open_tables(const char *path)
 }
 
 /* As user_stack.h walks; returns the number of frames. */
-static u32 walk(struct unwind_state *state, u32 space, u64 *frames, u32 max)
+static inline u32 walk(struct unwind_state *state, u32 space, u64 *frames, u32 max)
 {
 	u32 n = 1;
 
