@@ -121,11 +121,13 @@ e2e: build bin/demo-load ## run the built distribution from outside
 	@E2E_REQUIRED=1 $(TWICE) --packages ./internal/e2e -- -count=1 -timeout 5m
 
 .PHONY: bench
-bench: build ## benchmarks of the hot paths, then of the whole process under a fixed load
-	@$(ENSURE) "the fixed load is C, Java, nginx and wrk" gcc:gcc libc6-dev:/usr/include/stdio.h \
-	  default-jdk-headless:javac nginx-light:nginx wrk:wrk
-	@$(GO) test -run '^$$' -bench . -benchmem ./internal/...
-	@$(GO) run ./internal/bench
+bench: build ## benchmarks of the hot paths, then of the whole process under a fixed load; both run, whatever one says
+	@$(ENSURE) "the fixed load is C, Java, nginx and wrk, and a large binary is made of C++" gcc:gcc g++:g++ \
+	  libc6-dev:/usr/include/stdio.h default-jdk-headless:javac nginx-light:nginx wrk:wrk
+	@failed=; trap 'exit 130' INT; \
+	  $(GO) test -run '^$$' -bench . -benchmem ./internal/... || failed="$$failed the benchmarks of the hot paths,"; \
+	  $(GO) run ./internal/bench || failed="$$failed the benchmark of the whole process,"; \
+	  [ -z "$$failed" ] || { echo "make: failed:$${failed%,}; what is said above tells why" >&2; exit 1; }
 
 .PHONY: accuracy
 accuracy: build ## stacks and names of nginx, PostgreSQL, redis, MariaDB, python3, node, java and a Go program under load
