@@ -29,6 +29,7 @@ type hosted struct {
 	*Store
 	path   string
 	shared []byte
+	kernel Mapping // the kernel's own library in the process that space() has listed
 }
 
 // newHosted makes one.
@@ -111,6 +112,7 @@ func (h *hosted) space(t *testing.T, pid int) *Space {
 			continue
 		case path == "[vdso]":
 			m.Bias, m.Binary = m.Start, h.vdso(t, pid, m)
+			h.kernel = m
 		case inode == 0:
 			continue
 		default:

@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"testing"
@@ -86,6 +85,13 @@ func (h *hosted) converse(t *testing.T, in io.WriteCloser, out io.Reader) (got s
 	return got
 }
 
+// within counts the instructions that were met from one address to before another.
+func (s *stepped) within(from, to uint64) int {
+	low, _ := slices.BinarySearch(s.met, from)
+	high, _ := slices.BinarySearch(s.met, to)
+	return high - low
+}
+
 // functions counts the instructions that were met of each function of the program.
 func (s *stepped) functions(t *testing.T, path string) map[string]int {
 	t.Helper()
@@ -98,9 +104,7 @@ func (s *stepped) functions(t *testing.T, path string) map[string]int {
 	}
 	counts := map[string]int{}
 	count := func(name string, from, size uint64) {
-		low := sort.Search(len(s.met), func(i int) bool { return s.met[i] >= from+bias })
-		high := sort.Search(len(s.met), func(i int) bool { return s.met[i] >= from+size+bias })
-		counts[name] += high - low
+		counts[name] += s.within(from+bias, from+size+bias)
 	}
 	symbols, err := file.Symbols()
 	require.NoError(t, err)
@@ -137,7 +141,8 @@ func TestEveryInstruction(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "steps")
 			compile(t, c.compiler, append(strings.Fields(c.flags), "-o", path, "testdata/steps.c")...)
 			began := time.Now()
-			got := step(t, newHosted(t), 600_000, c.signals, "-", path)
+			h := newHosted(t)
+			got := step(t, h, 600_000, c.signals, "-", path)
 			t.Logf("%d steps at %d instructions in %s, up to %d calls deep, %d signals; %d wrong, %d more without a rule, %d without a table",
 				got.steps, len(got.met), time.Since(began).Round(time.Millisecond), got.deepest, got.signals, got.wrong, got.bare, got.unknown)
 			for _, line := range got.complaints {
@@ -148,6 +153,7 @@ func TestEveryInstruction(t *testing.T) {
 			require.Zero(t, got.unknown)
 			require.LessOrEqual(t, len(got.bareAt), 40, "what crt1.o's neighbours and longjmp have: %#x", got.bareAt)
 			require.LessOrEqual(t, got.bare, 200, "and hardly anything below it")
+			require.Positive(t, got.within(h.kernel.Start, h.kernel.End), "clock_gettime goes through the kernel's [vdso] at %#x", h.kernel.Start)
 			counts := got.functions(t, path)
 			for _, name := range append(c.plt, "main", "leaf", "deep", "aligned", "dynamic", "both", "huge", "sum", "doubles", "tail",
 				"many", "by_scratch", "scratch_callee", "leave", "leave_by_call", "rare", "smaller", "handler", "elsewhere") {
