@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package unwind
+
+import (
+	"bytes"
+	"debug/elf"
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
+)
+
+// replaced is a file that another one takes the place of after so many reads.
+type replaced struct {
+	before, after []byte
+	left          int
+}
+
+func (r *replaced) ReadAt(to []byte, off int64) (int, error) {
+	from := r.before
+	if r.left--; r.left < 0 {
+		from = r.after
+	}
+	if off >= int64(len(from)) {
+		return 0, io.EOF
+	}
+	n := copy(to, from[off:])
+	if n < len(to) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// TestReplacedWhileRead builds tables of binaries that become others, or shorter, after each of the reads that it takes: what
+// comes of it is an error or a table that holds together.
+func TestReplacedWhileRead(t *testing.T) {
+	debugFrame := bytes.Repeat([]byte{0xff}, len(ehFrameBytes()))
+	for name, before := range map[string][]byte{
+		".eh_frame": binaryWith(elf.EM_X86_64, ".eh_frame", ehFrameBytes()), ".gopclntab": binaryWith(elf.EM_X86_64, ".gopclntab", goImage()),
+	} {
+		for what, after := range map[string][]byte{
+			"shorter": before[:len(before)/2], "empty": nil, "without its end": before[:len(before)-1],
+			"of zeros": make([]byte, len(before)), "of ones": bytes.Repeat([]byte{0xff}, len(before)),
+			"another": binaryWith(elf.EM_AARCH64, ".debug_frame", debugFrame), "moved": append(make([]byte, 24), before...),
+		} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				failed, partial := 0, 0
+				for reads := 0; ; reads++ {
+					src := &replaced{before, after, reads}
+					table, err := Build(elfimage.Image{Src: src, Size: uint64(len(before))}, Limits{})
+					if err != nil {
+						failed++
+					} else {
+						sound(t, table)
+						if table.Err != nil || table.Functions == 0 {
+							partial++
+						}
+					}
+					if src.left >= 0 { // it was read to the end before
+						require.NoError(t, err)
+						require.NoError(t, table.Err)
+						require.Positive(t, table.Functions)
+						require.Greater(t, reads, 3)
+						break
+					}
+				}
+				require.Positive(t, failed+partial)
+			})
+		}
+	}
+}
