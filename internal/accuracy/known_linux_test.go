@@ -7,6 +7,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -66,17 +67,31 @@ func knownPrograms(t *testing.T) map[string]string {
 // runAll runs all programs at once and returns what each has printed: the amount of each function.
 func runAll(t *testing.T, paths map[string]string, mode string, milliseconds int) map[string]map[string]float64 {
 	t.Helper()
+	return runWarm(t, paths, mode, milliseconds, func() {})
+}
+
+// runWarm is runAll of programs that wait for the end of their input, which comes when warm has returned.
+func runWarm(t *testing.T, paths map[string]string, mode string, milliseconds int, warm func()) map[string]map[string]float64 {
+	t.Helper()
 	type running struct {
 		*exec.Cmd
-		out bytes.Buffer
+		out   bytes.Buffer
+		input io.Closer
 	}
 	all := map[string]*running{}
 	for name, path := range paths {
 		r := &running{Cmd: exec.Command(path, mode, strconv.Itoa(milliseconds))}
 		r.Stdout = &r.out
+		var err error
+		r.input, err = r.StdinPipe()
+		require.NoError(t, err)
 		require.NoError(t, r.Start())
 		t.Cleanup(func() { _ = r.Process.Kill() }) // it has ended, unless the test failed
 		all[name] = r
+	}
+	warm()
+	for _, r := range all {
+		require.NoError(t, r.input.Close())
 	}
 	amounts := map[string]map[string]float64{}
 	for name, r := range all {
@@ -137,7 +152,8 @@ func TestKnownAccounts(t *testing.T) {
 			got := shares(amounts)
 			require.Len(t, got, len(want))
 			for function, share := range want {
-				require.InDelta(t, share, got[function], 0.05, "%s of %s", function, name)
+				// Where others are at work each sleep takes longer by some time, the brief ones by a greater part.
+				require.InDelta(t, share, got[function], 0.1, "%s of %s", function, name)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -77,6 +78,13 @@ func (o *observed) end() []*model.Profile {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.profiles
+}
+
+// told returns what was told so far.
+func (o *observed) told() []*model.Profile {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.profiles)
 }
 
 // take returns what was told so far and forgets it.

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <memory>
+#include <poll.h>
 #include <string>
 #include <thread>
 #include <vector>
@@ -137,8 +138,13 @@ NOINLINE uint64_t alloc_a() { return kept(take(7000)); }
 
 NOINLINE uint64_t alloc_b() { return kept(take(1000) + take(2000)); }
 
+NOINLINE uint64_t alloc_warm() { return kept(take(4000)); }
+
 static void alloc(uint64_t total)
 {
+	pollfd input = {0, POLLIN, 0};
+	while (!poll(&input, 1, 1))
+		alloc_warm();
 	uint64_t a = 0, b = 0, end = clock() + total;
 	while (clock() < end) {
 		a += alloc_a();
