@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -99,6 +100,39 @@ func (o *observed) broken(pid int) map[string]int64 {
 		}
 	}
 	return stacks
+}
+
+// TestTablesOfScopeAlone holds that no tables are made for a program that is out of scope, and for what it maps.
+func TestTablesOfScopeAlone(t *testing.T) {
+	needRoot(t)
+	dependsOnKernel(t, false)
+	opener, stranger := compileText(t, "opener", openerC, "-ldl"), compileText(t, "stranger", openerC+"int stranger;", "-ldl", "-Wl,--build-id")
+	known, unknown := library(t, "known"), library(t, t.TempDir())
+	e := begin(t, configuration(time.Millisecond, process.Selector{Exe: opener}))
+	run := func(program, library string) int {
+		p := launch(t, program, library, "300", "0", "300")
+		p.end()
+		return p.Process.Pid
+	}
+	built := func() uint64 { return e.unwinding.store.Stats().Built }
+	told := func(pid int) bool {
+		return slices.ContainsFunc(e.of(isPID(pid)), func(p *model.Profile) bool { return len(p.Samples) > 0 })
+	}
+	before := uint64(0)
+	for runs := 0; before == 0 || built() != before; runs++ { // what programs in scope map has tables when one more run adds none
+		require.Less(t, runs, 20)
+		before = built()
+		run(opener, known)
+	}
+	strange := run(stranger, unknown)
+	last := run(opener, known) // it begins later: what it needs is seen to after what the stranger did
+	require.Eventually(t, func() bool { return told(last) }, 20*time.Second, 50*time.Millisecond)
+	require.Equal(t, before, built(), "out of scope")
+	require.False(t, told(strange))
+	for runs := 0; built() == before; runs++ {
+		require.Less(t, runs, 20, "the same library in scope has a table")
+		run(opener, unknown)
+	}
 }
 
 // TestLibraryOpened holds that stacks through a library without frame pointers are whole soon after it was opened, and at
