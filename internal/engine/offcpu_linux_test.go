@@ -157,10 +157,11 @@ func TestPreempted(t *testing.T) {
 	numbers := launch(t, blocked, "crowd", "2000").end()
 	require.Len(t, numbers, 4)
 	o.end()
+	t.Logf("lost %v", o.Stats().Lost)
 	for i := 0; i < len(numbers); i += 2 {
 		samples := o.waits(blocked, int(numbers[i]))
 		preempted, short := total(samples, because(model.BlockPreempted)), total(samples, because(model.BlockShort))
-		t.Logf("in the run queue %s, told %s preempted and %s in short waits", numbers[i+1], preempted, short)
+		t.Logf("in the run queue %s, told %s preempted and %s in short waits, %s in all", numbers[i+1], preempted, short, total(samples, all))
 		require.Greater(t, numbers[i+1], 500*time.Millisecond, "they shared a CPU")
 		tolerance := 0.03
 		if emulated {
