@@ -269,7 +269,7 @@ type NetworkNetworkThread struct {
 	Series   uint32
 	Address  uint64
 	Role     uint32
-	Unused   uint32
+	Stream   uint32
 	Source   struct {
 		_      structs.HostLayout
 		Base   uint64

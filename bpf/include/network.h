@@ -243,7 +243,7 @@ struct network_thread {
 	u32 series;     /* that the call is counted for, of a close */
 	u64 address;    /* in user space, of where connect() goes */
 	u32 role;       /* of the socket, where sock is one that is not connected */
-	u32 unused;
+	u32 stream;     /* and its struct network_socket.stream */
 	struct network_source source; /* where it was told at the beginning */
 };
 

@@ -36,7 +36,7 @@ static __noinline int adopt_receiver(struct sock *sk, const struct network_proce
 
 	if (!(BPF_CORE_READ_BITFIELD_PROBED(sk, sk_userlocks) & SOCK_BINDPORT_LOCK))
 		return 0;
-	network_datagram_role(sk, NETWORK_READ);
+	network_datagram_socket(sk, NETWORK_READ);
 	network_read_tuple(&tuple, sk, NETWORK_UDP);
 	network_receives(&tuple, who);
 	return 0;

@@ -185,16 +185,17 @@ static __always_inline bool network_is_refusal(s64 result)
 
 /*
  * Which side a UDP socket is on that is not connected: a server's if bind() was told
- * its port, or if it received before it sent.
+ * its port, or if it received before it sent. Above it, in the upper half, what tells the
+ * socket from a later one at its address.
  */
-static __noinline u32 network_datagram_role(struct sock *sk, u32 operation)
+static __noinline u64 network_datagram_socket(struct sock *sk, u32 operation)
 {
 	struct network_socket *socket = network_socket_of(sk);
 	u32 role = NETWORK_CLIENT, local_port = BPF_CORE_READ(sk, __sk_common.skc_num);
 
 	/* By its address in the kernel another one may be found that is no more. */
 	if (socket && socket->role && !socket->port && socket->series == local_port)
-		return socket->role;
+		return (u64)socket->stream << 32 | socket->role;
 	if (operation == NETWORK_READ || BPF_CORE_READ_BITFIELD_PROBED(sk, sk_userlocks) & SOCK_BINDPORT_LOCK)
 		role = NETWORK_SERVER;
 	if (!socket)
@@ -207,7 +208,8 @@ static __noinline u32 network_datagram_role(struct sock *sk, u32 operation)
 	socket->port = 0;
 	socket->series = local_port;
 	socket->generation = NETWORK_NONE; /* it has no series, but in that place its own port */
-	return role;
+	socket->stream = bpf_get_prandom_u32();
+	return (u64)socket->stream << 32 | role;
 }
 
 /* The series of one datagram of a socket that is not connected. */

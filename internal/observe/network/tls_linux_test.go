@@ -339,6 +339,29 @@ func TestRequestsThroughTLS(t *testing.T) {
 	}
 }
 
+// TestConnectionsInMemoryOneByOne holds that the requests of connections which follow each other are told where the library works
+// on memory and the server ends each, and with it the body: what the client says at the end of one is received right before the next one's object is
+// asked to shake hands, and is no sign of whose that is.
+func TestConnectionsInMemoryOneByOne(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	const connections = 20
+	program := testbin.Go(t, "testdata/gotls")
+	runEachWay(t, func(t *testing.T, way *way) {
+		cert, key := certificate(t)
+		server := speak(t, "python3", "testdata/https.py", "server-memory", cert, key)
+		client := speak(t, program, "bare", server.line(), "1")
+		require.Equal(t, "ready", client.line())
+		config, scope := tlsConfig(t)
+		w := watch(t, config, way.change)
+		w.attachedTo(scope, openSSLFunctions, server)
+		for range connections {
+			require.Equal(t, 1, client.ask("/last"))
+		}
+		w.settle()
+		w.nearly(map[string]uint64{"200": connections}, w.tlsRequests(server, "server"), "server")
+	})
+}
+
 // probes are how many descriptors of links and perf events this process has.
 func probes(t *testing.T) (n int) {
 	t.Helper()
