@@ -68,7 +68,7 @@ run-check:
 ## ---- test
 
 .PHONY: test
-test: lint cross test-unit check-generate e2e test-kernels ## everything that CI runs
+test: lint cross test-unit check-generate e2e test-kernels-quick ## everything that CI runs
 
 # Tests that compare CPU times or watch the host need a machine that is not busy with the next package.
 ALONE       := ./bpf/... ./internal/bench/... ./internal/conntrack ./internal/e2e ./internal/engine/... ./internal/kernel/... ./internal/nettest \
@@ -93,8 +93,8 @@ test-unit: ## all Go tests under the race detector; as root the privileged ones 
 	@internal/tools/progress.sh "go test ./internal/accuracy, without the race detector, which would be most of the time" $(TWICE) --packages ./internal/accuracy
 
 .PHONY: test-long
-test-long: ## the longer form of tests that CI runs in short: 10,000 short-lived processes in 30 s
-	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'Swarm' -v ./internal/engine
+test-long: ## the longer form of tests that CI runs in short: 10,000 short-lived processes in 30 s, more samples, more allocators
+	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'Swarm|Shares|Allocators' -v ./internal/engine
 
 .PHONY: test-privileged
 test-privileged: ## the same tests, refusing to skip those that need root
@@ -106,6 +106,10 @@ test-kernels: build bin/demo-load ## boot Debian's kernels 5.10, 6.1, 6.12 and 7
 	@$(ENSURE) "kernels are booted in QEMU; helper programs for the tests in it are C" \
 	  qemu-system-x86:qemu-system-x86_64 gcc:gcc libc6-dev:/usr/include/stdio.h
 	@$(GO) run ./internal/kerneltest $(KERNELTEST_FLAGS)
+
+.PHONY: test-kernels-quick
+test-kernels-quick: ## the same with those tests alone that tell in minutes whether a kernel takes every program: what CI runs
+	@$(MAKE) test-kernels KERNELTEST_FLAGS="-quick $(KERNELTEST_FLAGS)"
 
 .PHONY: test-kernels-long
 test-kernels-long: ## the same with tests that take long on emulated CPUs: two thirds of an hour

@@ -342,7 +342,7 @@ type NetworkNetworkTuple struct {
 	RemotePort uint16
 	Family     uint8
 	Transport  uint8
-	Unused     uint16
+	Sequence   uint16
 }
 
 type NetworkNetworkWait uint32

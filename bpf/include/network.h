@@ -147,7 +147,7 @@ struct network_tuple {
 	u16 remote_port;
 	u8 family;
 	u8 transport;
-	u16 unused;
+	u16 sequence; /* of TCP: of the number with which the client's bytes begin; tells connections apart that are called the same */
 };
 
 /* A process, as series name it. */

@@ -90,6 +90,7 @@ static __noinline u32 network_bind_to(struct sock *sk, const struct network_proc
 		role = socket->role;
 	if (!role)
 		role = network_role_of(sk, &tuple);
+	network_tell_apart(&tuple, sk, role);
 	id = network_connection(who, &tuple, role);
 	if (!socket)
 		socket = network_create_socket(sk);
@@ -129,6 +130,7 @@ static __noinline u32 network_find_peer(const struct sock *sk, const struct netw
 		return NETWORK_NONE;
 	if (!role)
 		role = network_role_of(sk, &tuple);
+	network_tell_apart(&tuple, sk, role);
 	return network_connection(&who, &tuple, role);
 }
 
@@ -146,6 +148,7 @@ static __noinline int network_claim(struct sock *sk)
 	struct network_listener *listener;
 
 	network_read_tuple(&tuple, sk, NETWORK_TCP);
+	network_tell_apart(&tuple, sk, NETWORK_SERVER);
 	network_turn(&end, &tuple);
 	accepter = bpf_map_lookup_elem(&network_ends, &end);
 	if (!accepter) {
