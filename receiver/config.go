@@ -30,9 +30,10 @@ type Config struct {
 	Metrics metadata.MetricsConfig `mapstructure:"metrics"`
 	// Events turns single events off.
 	Events metadata.EventsConfig `mapstructure:"events"`
-	// Policies and Tasks must be empty: this version has neither.
+	// Policies must be empty: this version has none.
 	Policies []any `mapstructure:"policies"`
-	Tasks    []any `mapstructure:"tasks"`
+	// Tasks are what starts at a given time for a given duration.
+	Tasks []TaskConfig `mapstructure:"tasks"`
 	// Symbols says where names and lines come from, beside the binaries themselves.
 	Symbols SymbolsConfig `mapstructure:"symbols"`
 	// Limits is what the receiver may cost the host.
@@ -140,7 +141,8 @@ func (c *Config) Validate() error {
 	if network := c.Observe.Network.Get(); network != nil {
 		errs = append(errs, network.validate("observe::network", c.Limits.MemoryMiB)...)
 	}
-	errs = append(errs, notYet("policies", len(c.Policies)), notYet("tasks", len(c.Tasks)))
+	errs = append(errs, notYet("policies", len(c.Policies)))
+	errs = append(errs, validateTasks("tasks", c.Tasks, &c.Limits)...)
 	errs = append(errs, c.Symbols.validate("symbols")...)
 	errs = append(errs, between("limits::memory_mib", c.Limits.MemoryMiB, minMemoryMiB, maxMemoryMiB))
 	if c.Limits.CPUPercent <= 0 || c.Limits.CPUPercent > 100 || math.IsNaN(c.Limits.CPUPercent) {

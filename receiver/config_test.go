@@ -72,6 +72,28 @@ func TestConfig(t *testing.T) {
 			c.Observe = nothingListed()
 			c.Observe.Memory = configoptional.Some(memory)
 		}),
+		"tasks": defaults(func(c *Config) {
+			run := func(set func(*RunConfig)) RunConfig {
+				var c RunConfig
+				_ = c.Unmarshal(confmap.New())
+				set(&c)
+				return c
+			}
+			onCPU := run(func(c *RunConfig) { c.OnCPU = configoptional.Some(KindRun[OnCPUConfig]{Kind: defaultOnCPU()}) })
+			slow := defaultOffCPU()
+			slow.MinBlock = 5 * time.Millisecond
+			c.Tasks = []TaskConfig{{
+				Name: "slow-pay", Targets: []SelectorConfig{{Service: "checkout"}}, Duration: 20 * time.Minute,
+				Start: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC),
+				Run: []RunConfig{
+					onCPU, run(func(c *RunConfig) { c.OffCPU = configoptional.Some(KindRun[OffCPUConfig]{Kind: slow}) }),
+					run(func(c *RunConfig) {
+						c.Network = configoptional.Some(KindRun[NetworkConfig]{Kind: defaultNetwork(), Duration: 2 * time.Minute})
+					}),
+					run(func(c *RunConfig) { c.Memory = configoptional.Some(KindRun[MemoryConfig]{Kind: defaultMemory()}) }),
+				},
+			}, {Name: "text", Start: time.Date(2026, 11, 21, 10, 0, 0, 0, time.FixedZone("", 3600)), Run: []RunConfig{onCPU}}}
+		}),
 		"all": {
 			RootPath: "/proc/self/root",
 			Targets: TargetsConfig{
@@ -106,7 +128,7 @@ func TestConfig(t *testing.T) {
 			})},
 			Metrics:  metadata.DefaultMetricsConfig(),
 			Events:   metadata.DefaultEventsConfig(),
-			Policies: []any{}, Tasks: []any{},
+			Policies: []any{}, Tasks: []TaskConfig{},
 			Symbols: SymbolsConfig{DebugInfo: true, CacheDir: "/var/cache/ebpf", CacheMiB: 64, Debuginfod: []string{"https://debuginfod.example.com/x"}},
 			Limits:  LimitsConfig{MemoryMiB: 32, CPUPercent: 0.5},
 		},
@@ -157,6 +179,7 @@ func TestInvalid(t *testing.T) {
 	const condition = "no condition: at least one of pid, comm, exe, cmdline, port, container_id, pod_uid and service is needed"
 	const noValue = "it has no value: "
 	const later = "this version does not ask the API server; select by pod_uid or container_id"
+	const laterKind = "this version does not have this kind of observation; it has memory, network, off_cpu, on_cpu"
 	want := map[string]string{
 		"unknown_key":              "observ: no such key; allowed here are events, limits, metrics, observe, policies, root_path, symbols, targets, tasks",
 		"unknown_key_in_limits":    "limits::memory_mb: no such key; allowed here are cpu_percent, memory_mib",
@@ -166,13 +189,34 @@ func TestInvalid(t *testing.T) {
 		"enabled":                  "observe::on_cpu::enabled: no such key; allowed here are " + kindKeys,
 		"unknown_kind":             "observe::oncpu: no such key; allowed here are memory, network, off_cpu, on_cpu",
 
-		"later_kind":       "observe::trace: this version does not have this kind of observation; it has memory, network, off_cpu, on_cpu",
+		"later_kind":       "observe::trace: " + laterKind,
 		"later_control":    "control: this version has no control API",
 		"later_kubernetes": "kubernetes: " + later,
 		"later_pod":        "targets::include[1]::pod: " + later,
 		"later_pod_kind":   "observe::memory::targets[0]::pod: " + later,
 		"later_policies":   "policies: this version of the receiver has none; leave them out",
-		"later_tasks":      "tasks: this version of the receiver has none; leave them out",
+
+		"tasks": "tasks[0]::run: it is empty: say what to run, such as [on_cpu]; there are memory, network, off_cpu, on_cpu\n" +
+			`tasks[1]::name: "a" is not allowed: it is the name of tasks[0] already` + "\n" +
+			"tasks[1]::run[1]::on_cpu: it is in tasks[1]::run[0] already: each kind is run once\n" +
+			"tasks[1]::run[1]::on_cpu::period: 1µs is not allowed: it must lie between 1ms and 1s\n" +
+			"tasks[1]::targets[0]::comm: compiling the RE2 pattern: error parsing regexp: missing closing ): `(`\n" +
+			"tasks[1]::duration: 1ms is not allowed: it must lie between 1s and 24h0m0s\n" +
+			"tasks[2]::name: it has no value: what is told of it needs a name\n" +
+			"tasks[2]::run[0]::network::duration: 48h0m0s is not allowed: it must lie between 1s and 24h0m0s\n" +
+			"tasks[2]::run[0]::network::targets: a run has none: whom it observes, the task or the policy says\n" +
+			"tasks[2]::run[1]: it must name one kind of observation, and names 2: write a list element for each\n" +
+			"tasks[2]::run[2]: it must name one kind of observation, and names 0: write a list element for each",
+		"tasks_keys": `tasks[0]::run[0]: "oncpu" is not allowed: kinds of observation are memory, network, off_cpu, on_cpu` + "\n" +
+			`tasks[0]::run[1]: "trace": ` + laterKind + "\n" +
+			"tasks[0]::run[2]: 7 is not allowed: it must be the name of a kind, such as on_cpu, or a map from that name to its fields\n" +
+			"tasks[0]::run[3]: a list is not allowed: it must be the name of a kind, such as on_cpu, or a map from that name to its fields\n" +
+			"tasks[0]::run[4]::trace: " + laterKind + "\n" +
+			"tasks[0]::run[5]::on_cpu::perod: no such key; allowed here are duration, event, kernel_stacks, max_depth, period, report_interval, targets, user_stacks\n" +
+			`tasks[0]::start: "tomorrow" is not allowed: it must be a time with its zone, such as 2026-11-21T09:00:00Z` + "\n" +
+			`tasks[1]::run: "on_cpu" is not allowed: it must be a list` + "\n" +
+			"tasks[1]::start: a map is not allowed: it must be a time with its zone, such as 2026-11-21T09:00:00Z\n" +
+			"tasks[1]::targets[0]::pod: " + later,
 
 		"type_observe":      `observe: "on_cpu" is not allowed: it must be a map`,
 		"type_observe_list": "observe: a list is not allowed: it must be a map",

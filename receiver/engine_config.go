@@ -19,26 +19,10 @@ func engineConfig(c *Config, taken signals) engine.Config {
 		CPUPercent:  c.Limits.CPUPercent,
 	}
 	if onCPU := c.Observe.OnCPU.Get(); onCPU != nil && taken.profiles {
-		config.OnCPU = &engine.OnCPU{
-			Targets:        selectors(onCPU.Targets),
-			Period:         onCPU.Period,
-			ReportInterval: onCPU.ReportInterval,
-			Cycles:         onCPU.Event == eventCycles,
-			KernelStacks:   onCPU.KernelStacks,
-			UserStacks:     onCPU.UserStacks,
-			MaxDepth:       onCPU.MaxDepth,
-		}
+		config.OnCPU = onCPU.engine()
 	}
 	if offCPU := c.Observe.OffCPU.Get(); offCPU != nil && taken.profiles {
-		config.OffCPU = &engine.OffCPU{
-			Targets:        selectors(offCPU.Targets),
-			ReportInterval: offCPU.ReportInterval,
-			MinBlock:       offCPU.MinBlock,
-			MaxBlock:       offCPU.MaxBlock,
-			KernelStacks:   offCPU.KernelStacks,
-			UserStacks:     offCPU.UserStacks,
-			MaxDepth:       offCPU.MaxDepth,
-		}
+		config.OffCPU = offCPU.engine()
 	}
 	if memory := c.Observe.Memory.Get(); memory != nil && taken.profiles {
 		config.Memory = memory.engine()
