@@ -35,6 +35,7 @@ var shared = []struct {
 	{"oncpu", "unwind_mapping", 24, OnCPUUnwindMapping{}},
 	{"oncpu", "unwind_space", 8, OnCPUUnwindSpace{}},
 	{"process", "process_event", 40, ProcessProcessEvent{}},
+	{"usage", "process_usage", 24, UsageProcessUsage{}},
 	{"network", "network_key", 64, NetworkNetworkKey{}},
 	{"network", "network_tuple", 44, NetworkNetworkTuple{}},
 	{"network", "network_series", 320, NetworkNetworkSeries{}},
@@ -71,7 +72,7 @@ func embedded(t *testing.T, room string) *ebpf.CollectionSpec {
 	t.Helper()
 	load := map[string]func() (*ebpf.CollectionSpec, error){
 		"oncpu": LoadOnCPU, "offcpu": LoadOffCPU, "process": LoadProcess, "memoryfaults": LoadMemoryFaults, "memorymalloc": LoadMemoryMalloc,
-		"network": LoadNetwork,
+		"network": LoadNetwork, "usage": LoadUsage,
 	}
 	spec, err := load[room]()
 	require.NoError(t, err)

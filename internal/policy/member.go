@@ -46,9 +46,12 @@ func (m *member) use(now time.Duration, cpus int, u Usage) {
 	m.hasPercent = false
 	elapsed := now - m.read
 	switch {
-	case m.read == 0, u.CPU < m.cpu: // nothing to compare with
-	case elapsed < shortest:
-		return // the next reading tells of this time, too
+	case m.read == 0: // nothing to compare with
+	case elapsed < shortest, u.CPU < m.cpu:
+		// The next reading tells of this time, too. CPU time falls where a thread has ended
+		// while the process was read, so that it was counted neither among those that run nor
+		// among those that have ended.
+		return
 	default:
 		m.percent = min(100*float64(u.CPU-m.cpu)/float64(elapsed)/float64(max(cpus, 1)), 100)
 		m.hasPercent = true

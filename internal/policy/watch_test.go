@@ -249,6 +249,17 @@ func TestLateTick(t *testing.T) {
 	require.Len(t, tick(104, 14*time.Second, 500*time.Millisecond), 1)
 }
 
+// TestThreadEndsWhileRead holds that CPU time which is missing from one reading is not told of as used after it.
+func TestThreadEndsWhileRead(t *testing.T) {
+	h := newHost(t, cpuRule(20, 10, 1))
+	p := process(7)
+	h.watch.Add(p, []int{0})
+	h.next(p.ID, 1000*time.Hour, 2)
+	require.Empty(t, h.next(p.ID, -900*time.Hour, 1))
+	require.Empty(t, h.next(p.ID, 900*time.Hour+500*time.Millisecond, 1), "half a second in two seconds of two CPUs")
+	require.Len(t, h.next(p.ID, 400*time.Millisecond, 1), 1)
+}
+
 // TestNewProcess holds that a process that began a moment ago is watched from its first second.
 func TestNewProcess(t *testing.T) {
 	h := newHost(t, cpuRule(90, 3, 1))
