@@ -100,6 +100,8 @@ func putAttributes(out pcommon.Map, attributes []model.Attribute) int {
 			size += sizeString(len(text))
 		case model.ListAttribute:
 			size += putList(out.PutEmptySlice(a.Key), a.Value.List())
+		case model.CauseAttribute:
+			size += putCauses(out.PutEmptySlice(a.Key), a.Value.Causes())
 		}
 	}
 	return size
@@ -113,6 +115,24 @@ func putList(out pcommon.Slice, values []string) int {
 		text := validText(value)
 		out.AppendEmpty().SetStr(text)
 		size += sizeHeader + sizeString(len(text))
+	}
+	return size
+}
+
+// putCauses writes a list of maps and returns an upper bound of its size.
+func putCauses(out pcommon.Slice, causes []model.Cause) int {
+	const keys = len("monitor") + len("threshold") + len("current") + len("uri")
+	out.EnsureCapacity(len(causes))
+	size := sizeHeader
+	for i := range causes {
+		cause, monitor, path := out.AppendEmpty().SetEmptyMap(), validText(causes[i].Monitor), validText(causes[i].Path)
+		cause.PutStr("monitor", monitor)
+		cause.PutDouble("threshold", causes[i].Threshold)
+		cause.PutDouble("current", causes[i].Value)
+		if path != "" {
+			cause.PutStr("uri", path)
+		}
+		size += 2*sizeHeader + 4*(sizeAttribute+sizeHeader) + keys + sizeString(len(monitor)) + sizeString(len(path))
 	}
 	return size
 }

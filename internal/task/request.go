@@ -3,6 +3,8 @@
 package task
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -45,6 +47,25 @@ type Request struct {
 	// Failed, if not nil, is told of a run that was queued or scheduled and could not
 	// start later. It must return soon.
 	Failed func(kind string, why error)
+}
+
+// check finds what makes no sense.
+func (r *Request) check() error {
+	if len(r.Runs) == 0 {
+		return errors.New("nothing to run")
+	}
+	listed := map[string]bool{}
+	for i := range r.Runs {
+		switch run := &r.Runs[i]; {
+		case listed[run.Kind]:
+			return fmt.Errorf("%s is asked for twice", run.Kind)
+		case run.Duration <= 0 && r.Duration <= 0:
+			return fmt.Errorf("%s: how long it is to run is not said", run.Kind)
+		default:
+			listed[run.Kind] = true
+		}
+	}
+	return nil
 }
 
 // State is where a run is.
