@@ -30,8 +30,8 @@ type Config struct {
 	Metrics metadata.MetricsConfig `mapstructure:"metrics"`
 	// Events turns single events off.
 	Events metadata.EventsConfig `mapstructure:"events"`
-	// Policies must be empty: this version has none.
-	Policies []any `mapstructure:"policies"`
+	// Policies are what starts by itself when a threshold is reached.
+	Policies []PolicyConfig `mapstructure:"policies"`
 	// Tasks are what starts at a given time for a given duration.
 	Tasks []TaskConfig `mapstructure:"tasks"`
 	// Symbols says where names and lines come from, beside the binaries themselves.
@@ -141,7 +141,7 @@ func (c *Config) Validate() error {
 	if network := c.Observe.Network.Get(); network != nil {
 		errs = append(errs, network.validate("observe::network", c.Limits.MemoryMiB)...)
 	}
-	errs = append(errs, notYet("policies", len(c.Policies)))
+	errs = append(errs, validatePolicies("policies", c.Policies, &c.Limits)...)
 	errs = append(errs, validateTasks("tasks", c.Tasks, &c.Limits)...)
 	errs = append(errs, c.Symbols.validate("symbols")...)
 	errs = append(errs, between("limits::memory_mib", c.Limits.MemoryMiB, minMemoryMiB, maxMemoryMiB))
@@ -169,13 +169,6 @@ func (c *Config) validateRoot() error {
 		return fmt.Errorf("root_path: %s has no proc: the host's file system must be mounted there, its /proc included: %w", c.RootPath, err)
 	}
 	return nil
-}
-
-func notYet(key string, n int) error {
-	if n == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s: this version of the receiver has none; leave them out", key)
 }
 
 // between checks a value against a closed range.

@@ -94,6 +94,22 @@ func TestConfig(t *testing.T) {
 				},
 			}, {Name: "text", Start: time.Date(2026, 11, 21, 10, 0, 0, 0, time.FixedZone("", 3600)), Run: []RunConfig{onCPU}}}
 		}),
+		"policies": defaults(func(c *Config) {
+			var run RunConfig
+			_ = run.Unmarshal(confmap.New())
+			run.OnCPU = configoptional.Some(KindRun[OnCPUConfig]{Kind: defaultOnCPU()})
+			c.Policies = []PolicyConfig{{
+				Name: "checkout-slow", Targets: []SelectorConfig{{Service: "checkout"}},
+				When: []RuleConfig{
+					{Monitor: "process_cpu", Threshold: 80, Period: 10 * time.Second, Count: 5},
+					{Monitor: "http_avg_response_time", Threshold: 300, Period: 30 * time.Second, Count: 10, URIRegex: "^/pay"},
+				},
+				Run: []RunConfig{run}, Duration: 10 * time.Minute, Silence: 20 * time.Minute,
+			}, {
+				Name: "failing", Run: []RunConfig{run}, Duration: time.Minute, Silence: time.Hour,
+				When: []RuleConfig{{Monitor: "http_error_rate", Period: time.Second, Count: 1, URIList: []string{"/a", "/b"}}},
+			}}
+		}),
 		"all": {
 			RootPath: "/proc/self/root",
 			Targets: TargetsConfig{
@@ -128,7 +144,7 @@ func TestConfig(t *testing.T) {
 			})},
 			Metrics:  metadata.DefaultMetricsConfig(),
 			Events:   metadata.DefaultEventsConfig(),
-			Policies: []any{}, Tasks: []TaskConfig{},
+			Policies: []PolicyConfig{}, Tasks: []TaskConfig{},
 			Symbols: SymbolsConfig{DebugInfo: true, CacheDir: "/var/cache/ebpf", CacheMiB: 64, Debuginfod: []string{"https://debuginfod.example.com/x"}},
 			Limits:  LimitsConfig{MemoryMiB: 32, CPUPercent: 0.5},
 		},
@@ -194,7 +210,31 @@ func TestInvalid(t *testing.T) {
 		"later_kubernetes": "kubernetes: " + later,
 		"later_pod":        "targets::include[1]::pod: " + later,
 		"later_pod_kind":   "observe::memory::targets[0]::pod: " + later,
-		"later_policies":   "policies: this version of the receiver has none; leave them out",
+
+		"policies": "policies[0]::when: it is empty: say at least one threshold, such as {monitor: process_cpu, threshold: 80, period: 10s, count: 5}\n" +
+			"policies[0]::run: it is empty: say what to run, such as [on_cpu]; there are memory, network, off_cpu, on_cpu\n" +
+			"policies[0]::duration: 1ms is not allowed: it must lie between 1s and 24h0m0s\n" +
+			"policies[0]::silence: 0s is not allowed: it must lie between 1s and 168h0m0s\n" +
+			`policies[1]::name: "a" is not allowed: it is the name of policies[0] already` + "\n" +
+			"policies[1]::targets[0]::set: only selectors of targets::include set attributes\n" +
+			`policies[1]::when[0]::monitor: "cpu" is not allowed: it must be one of process_cpu, process_thread_count, system_load, http_error_rate, http_avg_response_time` + "\n" +
+			"policies[1]::when[1]::threshold: it has no value, or -1: it must be a number from 0 on\n" +
+			"policies[1]::when[1]::count: 11 is not allowed: it must lie between 1 and 10, the seconds of period\n" +
+			"policies[1]::when[2]::threshold: 101 is not allowed: http_error_rate is in per cent, from 0 to 100\n" +
+			"policies[1]::when[2]::uri_regex: not allowed beside uri_list: write a rule for each\n" +
+			`policies[1]::when[2]::uri_list[1]: "pay" is not allowed: it must be a path as /pay, without a query` + "\n" +
+			`policies[1]::when[2]::uri_list[2]: "/pay" is not allowed: it is uri_list[0] already` + "\n" +
+			"policies[1]::when[2]::uri_regex: compiling the RE2 pattern: error parsing regexp: missing closing ): `(`\n" +
+			"policies[1]::when[2]::period: 1.5s is not allowed: it must be whole seconds, each of which has one value\n" +
+			"policies[1]::when[3]::uri_list: not allowed where monitor is system_load: it narrows http_error_rate and http_avg_response_time\n" +
+			"policies[1]::when[3]::period: 2h0m0s is not allowed: it must lie between 1s and 1h0m0s\n" +
+			"policies[1]::when[4]::threshold: -2 is not allowed: it must be a number from 0 on\n" +
+			"policies[1]::when[4]::count: 0 is not allowed: it must lie between 1 and 10, the seconds of period",
+		"policies_keys": "policies[0]::targets[0]::pod: " + later + "\n" +
+			`policies[0]::when[0]::count: "few" is not allowed: it must be a whole number` + "\n" +
+			`policies[0]::when[0]::period: 10 is not allowed: it must be a duration with its unit, such as 9ms` + "\n" +
+			"policies[0]::when[0]::thresh: no such key; allowed here are count, monitor, period, threshold, uri_list, uri_regex\n" +
+			`policies[0]::when[0]::threshold: "80%" is not allowed: it must be a number`,
 
 		"tasks": "tasks[0]::run: it is empty: say what to run, such as [on_cpu]; there are memory, network, off_cpu, on_cpu\n" +
 			`tasks[1]::name: "a" is not allowed: it is the name of tasks[0] already` + "\n" +
