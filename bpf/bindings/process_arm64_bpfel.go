@@ -48,6 +48,7 @@ const (
 	ProcessScopeBitSCOPE_OFF_CPU ProcessScopeBit = 2
 	ProcessScopeBitSCOPE_MEMORY  ProcessScopeBit = 4
 	ProcessScopeBitSCOPE_NETWORK ProcessScopeBit = 8
+	ProcessScopeBitSCOPE_TASK    ProcessScopeBit = 65536
 	ProcessScopeBitSCOPE_FORKED  ProcessScopeBit = 536870912
 	ProcessScopeBitSCOPE_DECIDED ProcessScopeBit = 1073741824
 )
