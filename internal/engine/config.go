@@ -8,6 +8,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
 
 // Config is what an engine is asked to do.
@@ -27,6 +28,10 @@ type Config struct {
 	Memory *Memory
 	// Network likewise.
 	Network *Network
+	// Policies start tasks by themselves.
+	Policies []Policy
+	// ask starts them in place of the tasks' manager, for tests.
+	ask func(task.Request) []task.Outcome
 	// Symbols says where names come from beside the binaries.
 	Symbols Symbols
 	// MemoryBytes and CPUPercent (of one core) bound the engine's own cost.
@@ -49,8 +54,8 @@ func count(asked ...bool) int {
 	return n
 }
 
-// Observes tells whether any kind of observation is asked for.
-func (c *Config) Observes() bool { return c.kinds() > 0 }
+// Observes tells whether any kind of observation is asked for, or policies watch.
+func (c *Config) Observes() bool { return c.kinds() > 0 || len(c.Policies) > 0 }
 
 // Symbols configures where names and lines come from, beside the binaries themselves.
 type Symbols struct {

@@ -60,8 +60,10 @@ type Engine struct {
 	running   []*running
 	followers []observe.Follower // of running
 	missing   []observe.Kind     // configured, and cannot run here
-	governor  governor
-	degraded  map[string]string
+	// policies is nil where there are none.
+	policies *policies
+	governor governor
+	degraded map[string]string
 	// cpusDue is when to follow the CPUs again after it failed; zero while all is well.
 	cpusDue time.Time
 
@@ -228,6 +230,9 @@ func (e *Engine) prepare() error {
 			return err
 		}
 	}
+	if err := e.startPolicies(loader); err != nil {
+		return err
+	}
 	if err := e.startKinds(loader); err != nil {
 		return err
 	}
@@ -280,6 +285,9 @@ func (e *Engine) launch(ctx context.Context) {
 	if e.mappings != nil {
 		e.ended.Go(e.followMappings)
 	}
+	if e.policies != nil {
+		e.policies.launch(ctx, &e.ended)
+	}
 }
 
 // end stops the goroutines.
@@ -331,6 +339,9 @@ func (e *Engine) release() error {
 	}
 	for _, o := range e.running {
 		errs = append(errs, o.Close())
+	}
+	if e.policies != nil {
+		errs = append(errs, e.policies.close())
 	}
 	if e.subjects != nil {
 		e.subjects.close()

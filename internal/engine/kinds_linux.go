@@ -28,6 +28,7 @@ var catalogue = []kindOf{
 	{observe.OffCPU, lifecycle.ScopeOffCPU, (*Engine).startOffCPU},
 	{observe.Memory, lifecycle.ScopeMemory, (*Engine).startMemory},
 	{observe.Network, lifecycle.ScopeNetwork, (*Engine).startNetwork},
+	{observe.Monitors, lifecycle.ScopeMonitors, (*Engine).startMonitors},
 }
 
 // kindOf is a kind of observation. start returns nil where the configuration

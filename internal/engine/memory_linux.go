@@ -72,6 +72,9 @@ func (e *Engine) follow(tell func(observe.Follower)) {
 // changed is told who came into scope, left it, or runs another program.
 func (e *Engine) changed(changes []process.Change) {
 	e.subjects.changed(changes)
+	if e.policies != nil {
+		e.policies.scopeChanged(changes)
+	}
 	e.follow(func(f observe.Follower) {
 		for _, change := range changes {
 			f.Look(change.ID.PID)

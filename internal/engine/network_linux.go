@@ -43,7 +43,12 @@ func (e *Engine) startNetwork(loader *kernel.Loader, host host) (*running, []pro
 	journal := c.Journal
 	journal.Bytes = e.config.MemoryBytes / journalShare
 	journal.Samples.Bytes = e.config.MemoryBytes / contentShare
+	var answered func(network.Answer)
+	if e.config.monitorsRequests() && e.config.networkHears() {
+		answered = e.policies.answered
+	}
 	observer, err := network.Start(network.Config{
+		Answered: answered,
 		Only:     sides[c.Role],
 		MapBytes: e.tableShare(), SocketBytes: e.config.MemoryBytes / socketShare,
 		ResolveNAT: c.ResolveNAT, Requests: c.Requests, Protocols: protocols, BufferBytes: c.BufferBytes, Journal: journal,

@@ -100,7 +100,7 @@ func (c *Config) stackScopes() lifecycle.Scope {
 
 // followsMappings tells whether any kind asks who maps code.
 func (c *Config) followsMappings() bool {
-	return c.stackScopes() != lifecycle.ScopeNone || c.Network != nil && c.Network.Requests && len(c.Network.TLS) > 0
+	return c.stackScopes() != lifecycle.ScopeNone || c.monitorsRequests() || c.Network != nil && c.Network.Requests && len(c.Network.TLS) > 0
 }
 
 // startUnwinding makes the maps of unwind tables.

@@ -281,6 +281,9 @@ func (m *Manager) began(one *run, observation Observation, err error) *model.Log
 	one.starting = false
 	if err == nil {
 		one.observation, one.begin, one.end = observation, now, now.Add(one.duration)
+		if started := one.of.request.Started; started != nil && one.of.waited {
+			started(one.kind)
+		}
 		return one.startedLog(now)
 	}
 	one.err = fmt.Errorf("starting %s: %w", one.kind, err)

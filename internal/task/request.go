@@ -47,6 +47,9 @@ type Request struct {
 	// Failed, if not nil, is told of a run that was queued or scheduled and could not
 	// start later. It must return soon.
 	Failed func(kind string, why error)
+	// Started, if not nil, is told of a run that was queued or scheduled and has started. It
+	// must return soon.
+	Started func(kind string)
 }
 
 // check finds what makes no sense.

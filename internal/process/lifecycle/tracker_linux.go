@@ -123,11 +123,12 @@ type Scope uint32
 
 // Kinds of observation as bits of a Scope.
 const (
-	ScopeNone    Scope = 0
-	ScopeOnCPU         = Scope(bindings.ProcessScopeBitSCOPE_ON_CPU)
-	ScopeOffCPU        = Scope(bindings.ProcessScopeBitSCOPE_OFF_CPU)
-	ScopeMemory        = Scope(bindings.ProcessScopeBitSCOPE_MEMORY)
-	ScopeNetwork       = Scope(bindings.ProcessScopeBitSCOPE_NETWORK)
+	ScopeNone     Scope = 0
+	ScopeOnCPU          = Scope(bindings.ProcessScopeBitSCOPE_ON_CPU)
+	ScopeOffCPU         = Scope(bindings.ProcessScopeBitSCOPE_OFF_CPU)
+	ScopeMemory         = Scope(bindings.ProcessScopeBitSCOPE_MEMORY)
+	ScopeNetwork        = Scope(bindings.ProcessScopeBitSCOPE_NETWORK)
+	ScopeMonitors       = Scope(bindings.ProcessScopeBitSCOPE_MONITORS)
 )
 
 // Decide writes into the kernel which observations a process is in scope of.
