@@ -12,6 +12,7 @@ import (
 
 	"go.opentelemetry.io/collector/confmap"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
 )
 
@@ -165,9 +166,12 @@ func (c *RuleConfig) validateURIs(path string, monitor policy.Monitor) []error {
 	return errs
 }
 
-// policy is what the engine looks at.
-func (c *PolicyConfig) policy() policy.Policy {
-	p := policy.Policy{Name: c.Name, Silence: c.Silence}
+// engine is what the engine does. Runs whose results no pipeline takes are left out.
+func (c *PolicyConfig) engine(taken signals) engine.Policy {
+	p := engine.Policy{
+		Policy:  policy.Policy{Name: c.Name, Silence: c.Silence},
+		Targets: selectors(c.Targets), Runs: taskRuns(c.Run, taken), Duration: c.Duration,
+	}
 	for i := range c.When {
 		p.When = append(p.When, c.When[i].rule())
 	}

@@ -318,11 +318,12 @@ func TestInvalid(t *testing.T) {
 		"memory_targets":      "observe::memory::targets[0]::set: only selectors of targets::include set attributes",
 		"memory_key":          "observe::memory::period: no such key; allowed here are live, report_interval, sample_bytes, source, targets",
 
-		"metrics_name": "metrics::ebpf.network.oi: no such key; allowed here are dns.lookup.duration, ebpf.http.client.request.size, ebpf.http.client.response.size, " +
-			"ebpf.http.server.request.size, ebpf.http.server.response.size, ebpf.network.connections, ebpf.network.drops, ebpf.network.io, " +
+		"metrics_name": "metrics::ebpf.network.oi: no such key; allowed here are dns.lookup.duration, ebpf.http.avg_response_time, ebpf.http.client.request.size, ebpf.http.client.response.size, " +
+			"ebpf.http.error_rate, ebpf.http.server.request.size, ebpf.http.server.response.size, ebpf.network.connections, ebpf.network.drops, ebpf.network.io, " +
 			"ebpf.network.operation.duration, ebpf.network.wait.duration, ebpf.tcp.connection.failures, ebpf.tcp.resets, ebpf.tcp.retransmits, ebpf.tcp.rtt, " +
 			"http.client.request.body.size, http.client.request.duration, http.client.response.body.size, http.server.request.body.size, " +
-			"http.server.request.duration, http.server.response.body.size, rpc.client.call.duration, rpc.server.call.duration",
+			"http.server.request.duration, http.server.response.body.size, process.cpu.utilization, process.thread.count, rpc.client.call.duration, " +
+			"rpc.server.call.duration, system.cpu.load_average.1m",
 		"metrics_type": "metrics::ebpf.network.io: false is not allowed: it must be a map",
 
 		"network_role":         `observe::network::role: "proxy" is not allowed: it must be one of client, server, both`,

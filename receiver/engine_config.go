@@ -30,5 +30,8 @@ func engineConfig(c *Config, taken signals) engine.Config {
 	if network := c.Observe.Network.Get(); network != nil && network.heard(taken) {
 		config.Network = network.engine(taken)
 	}
+	for i := range c.Policies {
+		config.Policies = append(config.Policies, c.Policies[i].engine(taken))
+	}
 	return config
 }

@@ -3,6 +3,7 @@
 package receiver
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
@@ -45,6 +46,11 @@ func (r *ebpfReceiver) tellIdle(config engine.Config, taken signals) {
 		r.settings.Logger.Warn("The receiver observes nothing, because no pipeline takes what the kinds listed under observe make: " + strings.Join(unheard, ", "))
 	default:
 		r.settings.Logger.Warn("The receiver observes nothing: no kind is listed under observe")
+	}
+	for i := range config.Policies {
+		if p := &config.Policies[i]; len(p.Runs) < len(r.config.Policies[i].Run) {
+			r.settings.Logger.Warn(fmt.Sprintf("policies[%d] (%s): no pipeline takes what %d of its runs make: they are not started", i, p.Name, len(r.config.Policies[i].Run)-len(p.Runs)))
+		}
 	}
 	if taken.traces && (config.Network == nil || !config.Network.Journal.Spans) {
 		r.settings.Logger.Warn("The traces pipeline gets nothing: spans are made where observe::network::requests::spans is true alone")

@@ -64,6 +64,10 @@ func (p *policies) trigger(t policy.Trigger) {
 		p.warnings.Warn(fmt.Errorf("policy %s holds for process %d (%s), and nothing could be started: %w", t.Policy.Name, id.PID, t.Process.ServiceName, why))
 	}
 	runs := p.runs(entry.Runs, t)
+	if len(runs) == 0 { // no pipeline takes what they make, which was told at the start
+		started()
+		return
+	}
 	waiting := &waitingRuns{started: started, failed: failed}
 	waiting.left.Store(int64(len(runs)))
 	outcomes := p.ask(task.Request{

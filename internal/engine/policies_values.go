@@ -40,6 +40,15 @@ var monitorMetrics = map[policy.Monitor]*monitored{
 	}},
 }
 
+// MonitorDescriptors are those of the metrics that tell the values of monitors.
+func MonitorDescriptors() []*model.Descriptor {
+	var list []*model.Descriptor
+	for _, m := range policy.Monitors() {
+		list = append(list, &monitorMetrics[m].descriptor)
+	}
+	return list
+}
+
 // values are those of all monitors, by process.
 func values(watch *policy.Watch, now time.Time) []*model.Metrics {
 	of := map[*model.Process]*model.Metrics{}
