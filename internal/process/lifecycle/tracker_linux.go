@@ -128,6 +128,8 @@ const (
 	ScopeOffCPU        = Scope(bindings.ProcessScopeBitSCOPE_OFF_CPU)
 	ScopeMemory        = Scope(bindings.ProcessScopeBitSCOPE_MEMORY)
 	ScopeNetwork       = Scope(bindings.ProcessScopeBitSCOPE_NETWORK)
+	// ScopeTask and the seven bits above it are observations that tasks have started.
+	ScopeTask = Scope(bindings.ProcessScopeBitSCOPE_TASK)
 )
 
 // Decide writes into the kernel which observations a process is in scope of.
