@@ -32,6 +32,8 @@ type Config struct {
 	Policies []Policy
 	// ask starts them in place of the tasks' manager, for tests.
 	ask func(task.Request) []task.Outcome
+	// OnDemand says that tasks may be asked for, see [Engine.Start].
+	OnDemand bool
 	// Symbols says where names come from beside the binaries.
 	Symbols Symbols
 	// MemoryBytes and CPUPercent (of one core) bound the engine's own cost.
@@ -39,23 +41,10 @@ type Config struct {
 	CPUPercent  float64
 }
 
-// kinds is how many kinds of observation are asked for, sampling how many of them
-// keep samples until their report.
-func (c *Config) kinds() int    { return c.sampling() + count(c.Network != nil) }
-func (c *Config) sampling() int { return count(c.OnCPU != nil, c.OffCPU != nil, c.Memory != nil) }
-
-func count(asked ...bool) int {
-	n := 0
-	for _, one := range asked {
-		if one {
-			n++
-		}
-	}
-	return n
+// Observes tells whether any kind of observation is asked for, or may be later.
+func (c *Config) Observes() bool {
+	return c.OnDemand || len(c.Policies) > 0 || len(c.asked()) > 0
 }
-
-// Observes tells whether any kind of observation is asked for, or policies watch.
-func (c *Config) Observes() bool { return c.kinds() > 0 || len(c.Policies) > 0 }
 
 // Symbols configures where names and lines come from, beside the binaries themselves.
 type Symbols struct {
@@ -148,6 +137,8 @@ type Hooks struct {
 	Spans    func([]*model.Spans)
 	// Held says how much memory the receivers of these hold; nil: none.
 	Held func() uint64
+	// Exited is told of a process that has ended or has left the scope; nil: nobody is.
+	Exited func(model.ProcessID)
 	// Level is told when sampling is reduced or restored to keep to a limit: 0 is
 	// as configured, and cause says why.
 	Level func(level int, cause string)

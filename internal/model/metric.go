@@ -44,6 +44,8 @@ type Metrics struct {
 	Process *Process
 	Time    time.Time
 	Metrics []Metric
+	// TaskID is set when a task or a policy started the observation.
+	TaskID string
 }
 
 // Metric is one metric with its points. No two points have the same attributes.

@@ -129,6 +129,8 @@ const (
 	ScopeMemory         = Scope(bindings.ProcessScopeBitSCOPE_MEMORY)
 	ScopeNetwork        = Scope(bindings.ProcessScopeBitSCOPE_NETWORK)
 	ScopeMonitors       = Scope(bindings.ProcessScopeBitSCOPE_MONITORS)
+	// ScopeTask and the seven bits above it are observations that tasks have started.
+	ScopeTask = Scope(bindings.ProcessScopeBitSCOPE_TASK)
 )
 
 // Decide writes into the kernel which observations a process is in scope of.
