@@ -22,9 +22,10 @@ const (
 	partNetwork     = "network"
 	partConnections = "connections"
 	partRequests    = "requests"
+	partPolicy      = "policy"
 )
 
-var allParts = []string{partExact, partBusy, partWeb, partSwitch, partNetwork, partConnections, partRequests}
+var allParts = []string{partExact, partBusy, partWeb, partSwitch, partNetwork, partConnections, partRequests, partPolicy}
 
 // options are the command line.
 type options struct {

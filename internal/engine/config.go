@@ -30,8 +30,6 @@ type Config struct {
 	Network *Network
 	// Policies start tasks by themselves.
 	Policies []Policy
-	// ask starts them in place of the tasks' manager, for tests.
-	ask func(task.Request) []task.Outcome
 	// OnDemand says that tasks may be asked for, see [Engine.Start].
 	OnDemand bool
 	// Symbols says where names come from beside the binaries.
@@ -135,6 +133,9 @@ type Hooks struct {
 	Metrics  func([]*model.Metrics)
 	Logs     func([]*model.Logs)
 	Spans    func([]*model.Spans)
+	// Ask asks for a task on behalf of a policy, and returns when it runs or waits; it may
+	// take as long as that does. Nil: there are no policies.
+	Ask func(task.Request) []task.Outcome
 	// Held says how much memory the receivers of these hold; nil: none.
 	Held func() uint64
 	// Exited is told of a process that has ended or has left the scope; nil: nobody is.

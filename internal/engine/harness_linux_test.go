@@ -23,6 +23,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
 
 // emulated says that the kernel runs on emulated CPUs, which are slow.
@@ -60,10 +61,16 @@ func configuration(period time.Duration, include ...process.Selector) Config {
 // begin starts an engine that the test's end stops.
 func begin(t *testing.T, config Config) *observed {
 	t.Helper()
+	return beginAsking(t, config, nil)
+}
+
+// beginAsking is begin where policies ask for tasks.
+func beginAsking(t *testing.T, config Config, ask func(task.Request) []task.Outcome) *observed {
+	t.Helper()
 	needRoot(t)
 	core, logs := observer.New(zap.InfoLevel)
 	o := &observed{t: t, logs: logs}
-	e, err := Start(config, Hooks{Profiles: o.put, Metrics: o.putMetrics, Level: func(int, string) {}}, zap.New(core))
+	e, err := Start(config, Hooks{Profiles: o.put, Metrics: o.putMetrics, Ask: ask, Level: func(int, string) {}}, zap.New(core))
 	require.NoError(t, err)
 	o.Engine = e
 	t.Cleanup(o.end)

@@ -90,7 +90,7 @@ func newPolicies(e *Engine, loader *kernel.Loader) (*policies, error) {
 		table: e.table, watch: policy.New(nil), reader: reader, work: e.work.run, tell: e.hooks.Metrics, logger: e.logger,
 		warnings: warn.NewRarely(e.logger, "Policies see less than is configured", nil),
 		proc:     e.procRoot(), sys: e.sysRoot(),
-		ask: e.config.ask, changed: make(chan struct{}, 1), fired: make(chan struct{}, 1),
+		ask: e.hooks.Ask, changed: make(chan struct{}, 1), fired: make(chan struct{}, 1),
 	}
 	if err := p.replace(e.config.Policies); err != nil {
 		return nil, errors.Join(err, p.close())

@@ -67,8 +67,7 @@ func watching(t *testing.T, a *asked, policies []Policy, include ...process.Sele
 	t.Helper()
 	config := configuration(100*time.Millisecond, include...)
 	config.Policies = policies
-	config.ask = a.ask
-	return begin(t, config)
+	return beginAsking(t, config, a.ask)
 }
 
 const patience = 30 * time.Second
