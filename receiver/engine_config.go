@@ -30,5 +30,6 @@ func engineConfig(c *Config, taken signals) engine.Config {
 	if network := c.Observe.Network.Get(); network != nil && network.heard(taken) {
 		config.Network = network.engine(taken)
 	}
+	config.OnDemand = len(c.Tasks) > 0
 	return config
 }

@@ -3,6 +3,7 @@
 package receiver
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
@@ -33,18 +34,36 @@ func (c *ObserveConfig) unheard(taken signals) []string {
 	return needs
 }
 
+// unheardRuns are those of tasks whose results no pipeline takes.
+func unheardRuns(tasks []TaskConfig, taken signals) []string {
+	var list []string
+	for i := range tasks {
+		for j := range tasks[i].Run {
+			if len(taskRuns(tasks[i].Run[j:j+1], taken)) == 0 {
+				list = append(list, fmt.Sprintf("tasks[%d]::run[%d] (%s)", i, j, strings.Join(tasks[i].Run[j].kinds(), ", ")))
+			}
+		}
+	}
+	return list
+}
+
 // tellIdle says what was asked for and does not run, or not whole.
 func (r *ebpfReceiver) tellIdle(config engine.Config, taken signals) {
 	unheard := r.config.Observe.unheard(taken)
 	switch {
-	case config.Observes():
+	case config.ObservesAtOnce():
 		for _, need := range unheard {
 			r.settings.Logger.Info("A kind of observation does not run, because no pipeline takes what it makes: " + need)
 		}
 	case len(unheard) > 0:
 		r.settings.Logger.Warn("The receiver observes nothing, because no pipeline takes what the kinds listed under observe make: " + strings.Join(unheard, ", "))
+	case config.OnDemand:
+		r.settings.Logger.Info("The receiver observes nothing until a task asks for it")
 	default:
 		r.settings.Logger.Warn("The receiver observes nothing: no kind is listed under observe")
+	}
+	if runs := unheardRuns(r.config.Tasks, taken); len(runs) > 0 {
+		r.settings.Logger.Warn("What tasks run does not, because no pipeline takes what it makes: " + strings.Join(runs, ", "))
 	}
 	if taken.traces && (config.Network == nil || !config.Network.Journal.Spans) {
 		r.settings.Logger.Warn("The traces pipeline gets nothing: spans are made where observe::network::requests::spans is true alone")

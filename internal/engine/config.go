@@ -39,6 +39,9 @@ type Config struct {
 // Observes tells whether any kind of observation is asked for, or may be later.
 func (c *Config) Observes() bool { return c.OnDemand || len(c.asked()) > 0 }
 
+// ObservesAtOnce tells whether any is asked for from the start.
+func (c *Config) ObservesAtOnce() bool { return len(c.asked()) > 0 }
+
 // Symbols configures where names and lines come from, beside the binaries themselves.
 type Symbols struct {
 	// DebugInfo has debug information read for lines, inlined functions and names.
