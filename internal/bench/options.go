@@ -22,9 +22,10 @@ const (
 	partNetwork     = "network"
 	partConnections = "connections"
 	partRequests    = "requests"
+	partTrigger     = "trigger"
 )
 
-var allParts = []string{partExact, partBusy, partWeb, partSwitch, partNetwork, partConnections, partRequests}
+var allParts = []string{partExact, partBusy, partWeb, partSwitch, partNetwork, partConnections, partRequests, partTrigger}
 
 // options are the command line.
 type options struct {

@@ -27,6 +27,8 @@ type Report struct {
 	Steady     []Steady     `json:",omitempty"`
 	Saturation []Saturation `json:",omitempty"`
 	Latency    []Latency    `json:",omitempty"`
+	// Triggers is how fast tasks begin.
+	Triggers []Trigger `json:",omitempty"`
 	// Notes say what was left out or disturbed, and why.
 	Notes   []string `json:",omitempty"`
 	Targets []Target
