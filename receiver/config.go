@@ -34,6 +34,8 @@ type Config struct {
 	Policies []PolicyConfig `mapstructure:"policies"`
 	// Tasks are what starts at a given time for a given duration.
 	Tasks []TaskConfig `mapstructure:"tasks"`
+	// Storage is the extension that keeps the history of tasks over a restart; nil: none does.
+	Storage *component.ID `mapstructure:"storage"`
 	// Symbols says where names and lines come from, beside the binaries themselves.
 	Symbols SymbolsConfig `mapstructure:"symbols"`
 	// Limits is what the receiver may cost the host.
@@ -66,6 +68,8 @@ type LimitsConfig struct {
 	// CPUPercent bounds the CPU time of the receiver's own work and of its BPF
 	// programs, in per cent of one core.
 	CPUPercent float64 `mapstructure:"cpu_percent"`
+	// ConcurrentTasks is how many tasks run at once; others wait.
+	ConcurrentTasks int `mapstructure:"concurrent_tasks"`
 }
 
 const (
@@ -73,6 +77,8 @@ const (
 	maxScanInterval = time.Hour
 	minMemoryMiB    = 32
 	maxMemoryMiB    = 64 << 10
+	// Some tasks are kept in a history of a thousand, in which those that run must find room.
+	maxConcurrentTasks = 256
 )
 
 var (
@@ -91,7 +97,7 @@ func createDefaultConfig() component.Config {
 		Metrics:  metadata.DefaultMetricsConfig(),
 		Events:   metadata.DefaultEventsConfig(),
 		Symbols:  SymbolsConfig{DebugInfo: true, CacheMiB: 256},
-		Limits:   LimitsConfig{MemoryMiB: 256, CPUPercent: 2},
+		Limits:   LimitsConfig{MemoryMiB: 256, CPUPercent: 2, ConcurrentTasks: 16},
 	}
 }
 
@@ -148,6 +154,7 @@ func (c *Config) Validate() error {
 	if c.Limits.CPUPercent <= 0 || c.Limits.CPUPercent > 100 || math.IsNaN(c.Limits.CPUPercent) {
 		errs = append(errs, fmt.Errorf("limits::cpu_percent: %v is not allowed: it is per cent of one core, above 0 and at most 100", c.Limits.CPUPercent))
 	}
+	errs = append(errs, between("limits::concurrent_tasks", c.Limits.ConcurrentTasks, 1, maxConcurrentTasks))
 	return errors.Join(errs...)
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 )
 
@@ -63,7 +64,7 @@ func unknownKeys(path, place string, value any, t reflect.Type) []error {
 	var errs []error
 	switch given := value.(type) {
 	case map[string]any:
-		if t == reflect.TypeFor[time.Time]() {
+		if t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[component.ID]() {
 			return wrong(path, value, t)
 		}
 		if t.Kind() == reflect.Map {

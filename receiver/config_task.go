@@ -64,6 +64,9 @@ func taskRequests(tasks []TaskConfig, taken signals, now time.Time) (requests []
 			Name: c.Name, By: byConfig, Runs: taskRuns(c.Run, taken), Targets: selectors(c.Targets),
 			Start: c.Start, Duration: runDuration(c.Duration),
 		}
+		if len(request.Runs) == 0 {
+			continue // nobody takes what they make
+		}
 		if !c.Start.IsZero() && c.Start.Before(now) {
 			request = rest(request, now.Sub(c.Start))
 			if len(request.Runs) == 0 {

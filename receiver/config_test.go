@@ -38,6 +38,7 @@ func load(t *testing.T, file, id string) (*Config, error) {
 }
 
 func TestConfig(t *testing.T) {
+	fileStorage := component.MustNewIDWithName("file_storage", "tasks")
 	defaults := func(change func(*Config)) *Config {
 		c := createDefaultConfig().(*Config)
 		change(c)
@@ -145,8 +146,9 @@ func TestConfig(t *testing.T) {
 			Metrics:  metadata.DefaultMetricsConfig(),
 			Events:   metadata.DefaultEventsConfig(),
 			Policies: []PolicyConfig{}, Tasks: []TaskConfig{},
+			Storage: &fileStorage,
 			Symbols: SymbolsConfig{DebugInfo: true, CacheDir: "/var/cache/ebpf", CacheMiB: 64, Debuginfod: []string{"https://debuginfod.example.com/x"}},
-			Limits:  LimitsConfig{MemoryMiB: 32, CPUPercent: 0.5},
+			Limits:  LimitsConfig{MemoryMiB: 32, CPUPercent: 0.5, ConcurrentTasks: 3},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,7 +163,7 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, componenttest.CheckConfigStruct(createDefaultConfig()))
 	c := createDefaultConfig().(*Config)
 	require.NoError(t, confmap.Validate(c))
-	require.Equal(t, LimitsConfig{MemoryMiB: 256, CPUPercent: 2}, c.Limits)
+	require.Equal(t, LimitsConfig{MemoryMiB: 256, CPUPercent: 2, ConcurrentTasks: 16}, c.Limits)
 	require.Equal(t, SymbolsConfig{DebugInfo: true, CacheMiB: 256}, c.Symbols)
 	require.Equal(t, 10*time.Second, c.Targets.ScanInterval)
 	kind, stacks := KindConfig{ReportInterval: 5 * time.Second}, StacksConfig{KernelStacks: true, UserStacks: true, MaxDepth: 127}
@@ -197,8 +199,8 @@ func TestInvalid(t *testing.T) {
 	const later = "this version does not ask the API server; select by pod_uid or container_id"
 	const laterKind = "this version does not have this kind of observation; it has memory, network, off_cpu, on_cpu"
 	want := map[string]string{
-		"unknown_key":              "observ: no such key; allowed here are events, limits, metrics, observe, policies, root_path, symbols, targets, tasks",
-		"unknown_key_in_limits":    "limits::memory_mb: no such key; allowed here are cpu_percent, memory_mib",
+		"unknown_key":              "observ: no such key; allowed here are events, limits, metrics, observe, policies, root_path, storage, symbols, targets, tasks",
+		"unknown_key_in_limits":    "limits::memory_mb: no such key; allowed here are concurrent_tasks, cpu_percent, memory_mib",
 		"unknown_key_in_selector":  "targets::include[1]::command: no such key; allowed here are " + selectorKeys,
 		"unknown_key_in_narrowing": "observe::on_cpu::targets[0]::image: no such key; allowed here are " + selectorKeys,
 		"unknown_key_in_kind":      "observe::on_cpu::periode: no such key; allowed here are " + kindKeys,
@@ -247,6 +249,10 @@ func TestInvalid(t *testing.T) {
 			"tasks[2]::run[0]::network::targets: a run has none: whom it observes, the task or the policy says\n" +
 			"tasks[2]::run[1]: it must name one kind of observation, and names 2: write a list element for each\n" +
 			"tasks[2]::run[2]: it must name one kind of observation, and names 0: write a list element for each",
+		"storage":      `storage: "a b" is not allowed: it must be the name of an extension, such as file_storage`,
+		"storage_none": "storage: it has no value: it must be the name of an extension, such as file_storage, or leave the key out for the default",
+		"storage_map":  "storage: a map is not allowed: it must be the name of an extension, such as file_storage",
+		"limits_tasks": "limits::concurrent_tasks: 0 is not allowed: it must lie between 1 and 256",
 		"tasks_keys": `tasks[0]::run[0]: "oncpu" is not allowed: kinds of observation are memory, network, off_cpu, on_cpu` + "\n" +
 			`tasks[0]::run[1]: "trace": ` + laterKind + "\n" +
 			"tasks[0]::run[2]: 7 is not allowed: it must be the name of a kind, such as on_cpu, or a map from that name to its fields\n" +

@@ -33,5 +33,6 @@ func engineConfig(c *Config, taken signals) engine.Config {
 	for i := range c.Policies {
 		config.Policies = append(config.Policies, c.Policies[i].engine(taken))
 	}
+	config.OnDemand = len(c.Tasks) > 0 || len(c.Policies) > 0
 	return config
 }

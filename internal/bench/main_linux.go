@@ -114,6 +114,7 @@ func (b *bench) measure(ctx context.Context) error {
 		{partConnections, b.connections},
 		{partRequests, b.requests},
 		{partPolicy, b.policies},
+		{partTrigger, b.triggered},
 	} {
 		if !slices.Contains(b.parts, part.name) {
 			continue

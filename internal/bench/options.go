@@ -23,9 +23,10 @@ const (
 	partConnections = "connections"
 	partRequests    = "requests"
 	partPolicy      = "policy"
+	partTrigger     = "trigger"
 )
 
-var allParts = []string{partExact, partBusy, partWeb, partSwitch, partNetwork, partConnections, partRequests, partPolicy}
+var allParts = []string{partExact, partBusy, partWeb, partSwitch, partNetwork, partConnections, partRequests, partPolicy, partTrigger}
 
 // options are the command line.
 type options struct {

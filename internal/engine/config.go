@@ -44,6 +44,9 @@ func (c *Config) Observes() bool {
 	return c.OnDemand || len(c.Policies) > 0 || len(c.asked()) > 0
 }
 
+// ObservesAtOnce tells whether any is asked for from the start.
+func (c *Config) ObservesAtOnce() bool { return len(c.asked()) > 0 }
+
 // Symbols configures where names and lines come from, beside the binaries themselves.
 type Symbols struct {
 	// DebugInfo has debug information read for lines, inlined functions and names.

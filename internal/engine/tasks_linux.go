@@ -269,6 +269,27 @@ func (r *taskRun) Stop() (task.Counts, error) {
 	return counts, errors.Join(errs...)
 }
 
+// FirstSample is when the observation has seen the first event, in nanoseconds of
+// CLOCK_MONOTONIC, as far as it was read; 0 where there was none, or it notes no times.
+func (r *taskRun) FirstSample() uint64 {
+	if noting, ok := r.shared.running.Observation.(interface{ FirstSample() uint64 }); ok {
+		return noting.FirstSample()
+	}
+	return 0
+}
+
+// Identify returns who has a pid now, if that is in scope.
+func (e *Engine) Identify(pid uint32) (*model.Process, error) {
+	p, inScope, err := e.table.LookupPID(pid)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("looking up process %d: %w", pid, err)
+	case !inScope || p == nil:
+		return nil, fmt.Errorf("process %d is not in scope of targets", pid)
+	}
+	return p, nil
+}
+
 // part takes a task's run out of what it shares, and ends that with the last one. The
 // caller holds the lock of demand.
 func (e *Engine) part(r *taskRun) error {

@@ -684,13 +684,19 @@ func (ec *EventConfig) Unmarshal(parser *confmap.Conf) error {
 
 // EventsConfig provides config for ebpf events.
 type EventsConfig struct {
-	EbpfRequest       EventConfig `mapstructure:"ebpf.request"`
-	EbpfRequestSample EventConfig `mapstructure:"ebpf.request.sample"`
-	EbpfRequestTop    EventConfig `mapstructure:"ebpf.request.top"`
+	EbpfProfilingTriggered EventConfig `mapstructure:"ebpf.profiling.triggered"`
+	EbpfRequest            EventConfig `mapstructure:"ebpf.request"`
+	EbpfRequestSample      EventConfig `mapstructure:"ebpf.request.sample"`
+	EbpfRequestTop         EventConfig `mapstructure:"ebpf.request.top"`
+	EbpfTaskFinished       EventConfig `mapstructure:"ebpf.task.finished"`
+	EbpfTaskStarted        EventConfig `mapstructure:"ebpf.task.started"`
 }
 
 func DefaultEventsConfig() EventsConfig {
 	return EventsConfig{
+		EbpfProfilingTriggered: EventConfig{
+			Enabled: true,
+		},
 		EbpfRequest: EventConfig{
 			Enabled: true,
 		},
@@ -698,6 +704,12 @@ func DefaultEventsConfig() EventsConfig {
 			Enabled: true,
 		},
 		EbpfRequestTop: EventConfig{
+			Enabled: true,
+		},
+		EbpfTaskFinished: EventConfig{
+			Enabled: true,
+		},
+		EbpfTaskStarted: EventConfig{
 			Enabled: true,
 		},
 	}
