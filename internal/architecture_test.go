@@ -53,7 +53,7 @@ var imports = map[string][]string{
 	"flamegraph":   {"model", "pdata"},
 	"accuracy":     nil,
 	"bench":        nil,
-	"demo":         {},
+	"demo":         {"pdata"}, // what it shows is read from what the Collector writes
 	"distribution": {"receiver"},
 	"kerneltest":   {},
 	"nettest":      {},

@@ -73,6 +73,11 @@ func whole() *Report {
 			Buffer: 8 << 20, Answered: 300000, Counted: 300000, Timed: 300000, Elapsed: 3 * time.Second,
 			Client: Quantiles{P50: 300 * time.Microsecond, P99: 10 * time.Millisecond}, Told: Quantiles{P50: 500 * time.Microsecond, P99: 10500 * time.Microsecond},
 		}},
+		Watched: []Watched{{
+			Processes: 1000, Rules: 3,
+			Without: Watch{InScope: 1000, CPU: 3 * time.Millisecond, Elapsed: 10 * time.Second, Memory: 2 << 20},
+			With:    Watch{InScope: 1000, CPU: 23 * time.Millisecond, Elapsed: 10 * time.Second, Memory: 3 << 20},
+		}},
 		Latency: []Latency{{Transport: "plain", Rate: 2000, Turns: []LatencyTurn{
 			{Without: Quantiles{10000, 90000}, With: Quantiles{10300, 99000}, Answered: 3000, Counted: 3000},
 			{Without: Quantiles{20000, 100000}, With: Quantiles{20500, 120000}, Answered: 3000, Counted: 2999},
@@ -117,6 +122,8 @@ func TestFigures(t *testing.T) {
 	require.EqualValues(t, -1500, r.Saturation[0].missing(), "of 1000 that were not counted 2500 records are counted as lost")
 	require.Equal(t, Quantiles{400, 9000}, r.Latency[0].added(), "medians of each turn's difference")
 	require.Zero(t, (&Latency{}).added(), "not measured")
+	require.InDelta(t, 0.2, r.Watched[0].Percent(), 1e-9)
+	require.EqualValues(t, 1<<20, r.Watched[0].Memory())
 }
 
 func TestTargetsKept(t *testing.T) {
