@@ -75,11 +75,16 @@ run-check:
 ## ---- test
 
 .PHONY: test
-test: lint cross test-unit check-generate e2e test-kernels ## everything that CI runs
+test: lint cross test-unit check-generate e2e test-kernels-quick ## everything that CI runs
 
 # Tests that compare CPU times or watch the host need a machine that is not busy with the next package.
 ALONE       := ./bpf/... ./internal/bench/... ./internal/conntrack ./internal/e2e ./internal/engine/... ./internal/kernel/... ./internal/nettest \
                ./internal/observe/... ./internal/process/... ./internal/symbol/... ./internal/unwind/... ./receiver/...
+
+# go test for tests that wait for kernels, clocks and other programs: one that fails runs once more by itself, unless many
+# fail or a data race was found, and both runs are told.
+TWICE       := $(TOOL) gotestsum --format standard-quiet --rerun-fails=1 --rerun-fails-max-failures=5 \
+               --rerun-fails-abort-on-data-race --rerun-fails-run-root-test
 
 .PHONY: test-unit
 test-unit: ## all Go tests under the race detector; as root the privileged ones too
@@ -91,12 +96,12 @@ test-unit: ## all Go tests under the race detector; as root the privileged ones 
 	@if [ "$$(id -u)" != 0 ]; then echo "make: not root: tests that load BPF programs will be skipped"; fi
 	@internal/tools/progress.sh "compiling all tests for the race detector" $(GO) test -race -run '^$$' ./... >/dev/null
 	@internal/tools/progress.sh "go test -race, packages that measure nothing" $(GO) test -race -timeout 15m $$($(GO) list ./... | grep -vxFf <($(GO) list $(ALONE)))
-	@internal/tools/progress.sh "go test -race, one package at a time" $(GO) test -race -p 1 -timeout 15m $(ALONE)
-	@internal/tools/progress.sh "go test ./internal/accuracy, without the race detector, which would be most of the time" $(GO) test ./internal/accuracy
+	@internal/tools/progress.sh "go test -race, one package at a time" $(TWICE) --packages "$(ALONE)" -- -race -p 1 -timeout 15m
+	@internal/tools/progress.sh "go test ./internal/accuracy, without the race detector, which would be most of the time" $(TWICE) --packages ./internal/accuracy
 
 .PHONY: test-long
-test-long: ## the longer form of tests that CI runs in short: 10,000 short-lived processes in 30 s
-	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'Swarm' -v ./internal/engine
+test-long: ## the longer form of tests that CI runs in short: 10,000 short-lived processes in 30 s, more samples, more allocators
+	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'Swarm|Shares|Allocators' -v ./internal/engine
 
 .PHONY: test-privileged
 test-privileged: ## the same tests, refusing to skip those that need root
@@ -109,14 +114,18 @@ test-kernels: build bin/demo-load ## boot Debian's kernels 5.10, 6.1, 6.12 and 7
 	  qemu-system-x86:qemu-system-x86_64 gcc:gcc libc6-dev:/usr/include/stdio.h
 	@$(GO) run ./internal/kerneltest $(KERNELTEST_FLAGS)
 
+.PHONY: test-kernels-quick
+test-kernels-quick: ## the same with those tests alone that tell in minutes whether a kernel takes every program: what CI runs
+	@$(MAKE) test-kernels KERNELTEST_FLAGS="-quick $(KERNELTEST_FLAGS)"
+
 .PHONY: test-kernels-long
 test-kernels-long: ## the same with tests that take long on emulated CPUs: two thirds of an hour
 	@$(MAKE) test-kernels KERNELTEST_FLAGS="-long -timeout 60m $(KERNELTEST_FLAGS)"
 
 .PHONY: e2e
 e2e: build bin/demo-load ## run the built distribution from outside
-	@$(GO) test -tags e2e -count=1 -timeout 5m ./internal/distribution/...
-	@E2E_REQUIRED=1 $(GO) test -count=1 -timeout 5m ./internal/e2e
+	@$(TWICE) --packages ./internal/distribution/... -- -tags e2e -count=1 -timeout 5m
+	@E2E_REQUIRED=1 $(TWICE) --packages ./internal/e2e -- -count=1 -timeout 5m
 
 .PHONY: bench
 bench: build ## benchmarks of the hot paths, then of the whole process under a fixed load

@@ -153,6 +153,7 @@ func TestEnums(t *testing.T) {
 			"SCOPE_OFF_CPU": uint64(ProcessScopeBitSCOPE_OFF_CPU),
 			"SCOPE_MEMORY":  uint64(ProcessScopeBitSCOPE_MEMORY),
 			"SCOPE_NETWORK": uint64(ProcessScopeBitSCOPE_NETWORK),
+			"SCOPE_TASK":    uint64(ProcessScopeBitSCOPE_TASK),
 			"SCOPE_FORKED":  uint64(ProcessScopeBitSCOPE_FORKED),
 			"SCOPE_DECIDED": uint64(ProcessScopeBitSCOPE_DECIDED),
 		}},

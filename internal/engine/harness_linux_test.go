@@ -150,6 +150,9 @@ func names(frames []*model.Frame) string {
 	return strings.Join(list, " ")
 }
 
+// inLongForm tells whether tests run in their longer form, as by make test-long.
+func inLongForm() bool { return os.Getenv("EBPFRECEIVER_LONG") != "" }
+
 // within is the part of the samples whose stack has these functions in this order, next to each other.
 func (s sum) within(chain string) float64 {
 	n := int64(0)

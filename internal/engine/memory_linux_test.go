@@ -157,6 +157,9 @@ func TestAllocators(t *testing.T) {
 		"tcmalloc, no sessions": {"", "libtcmalloc_minimal.so.4", true, 14},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if c.plain && name != "glibc, no sessions" && !inLongForm() {
+				t.Skip("make test-long runs it: one library shows that older kernels' way counts the same")
+			}
 			path := copyFile(t, allocs, filepath.Join(t.TempDir(), "allocs"))
 			if c.compiler != "" {
 				needCompiler(t, c.compiler)

@@ -68,7 +68,9 @@ func TestProbed(t *testing.T) {
 			require.Greater(t, all, int64(500))
 			require.LessOrEqual(t, float64(broken), limit*float64(all), "what the kernel has not noted yet, or no more")
 			for _, caller := range callers {
-				require.Greater(t, float64(within[caller]), 0.03*float64(all), "%s of %v", caller, within)
+				// Few where one of the functions costs the most by far: free begins with an instruction that is stepped, which is
+				// dear in some virtual machines.
+				require.Greater(t, float64(within[caller]), 0.005*float64(all), "%s of %v", caller, within)
 			}
 			require.GreaterOrEqual(t, float64(within["turn get"]+within["turn get_zeros"]+within["turn put"]), (1-limit)*float64(all))
 		})

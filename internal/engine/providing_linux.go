@@ -5,11 +5,13 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
@@ -22,7 +24,26 @@ const (
 	// largeBytes is the size of files whose tables nobody else waits for. A table
 	// takes some 4 ms per MiB of the file at most.
 	largeBytes = 4 << 20
+	// tellMin is how long tables that are made wait at most for others, so that one
+	// list tells of several; tellShare bounds what part of the time goes into lists.
+	tellMin, tellShare = 5 * time.Millisecond, 5
 )
+
+// queue is the binaries that lack tables, and who waits for them. One goroutine works at it.
+type queue struct {
+	wake chan struct{}
+
+	// Guarded by the lock of unwinding. places are by content: there is one for each
+	// binary and subject, and subjects are bounded.
+	places map[string]map[observe.SubjectKey]place
+	busy   bool // with what is in places no more
+
+	// Of the goroutine: tables that are made and not told of yet, and to whom they are to be told.
+	made   []*store.Binary
+	untold map[observe.SubjectKey]place
+	toldAt time.Time
+	pause  time.Duration // until tables are told of again
+}
 
 // place is where a binary can be read.
 type place struct {
@@ -31,44 +52,50 @@ type place struct {
 	want   wanted
 }
 
-// run provides tables until the context ends. charge takes the cost of work.
+func newQueue() queue {
+	return queue{
+		wake: make(chan struct{}, 1), places: map[string]map[observe.SubjectKey]place{}, untold: map[observe.SubjectKey]place{},
+	}
+}
+
+// idle tells whether all tables are made and told of. The caller holds the lock.
+func (q *queue) idle() bool { return len(q.places) == 0 && !q.busy }
+
+// run reads mappings again that have changed, and makes the tables of small binaries, until
+// the context ends. charge takes the cost of work.
 func (u *unwinding) run(ctx context.Context, charge func(func())) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-u.wake:
-		}
-		for ctx.Err() == nil {
+	for u.small.wait(ctx) {
+		for more := true; more && ctx.Err() == nil; {
 			w, later, ok := u.next()
-			if !ok && later > 0 {
-				time.AfterFunc(later, func() { rouse(u.wake) })
+			if ok {
+				charge(func() { u.provide(w) })
+				u.done(&u.small)
+				continue
 			}
-			if !ok {
-				break
+			charge(func() { more = u.work(&u.small) })
+			if !more && later > 0 {
+				time.AfterFunc(later, func() { rouse(u.small.wake) })
 			}
-			charge(func() { u.provide(w) })
-			u.done()
 		}
 	}
 }
 
 // runLarge makes the tables of large binaries until the context ends.
 func (u *unwinding) runLarge(ctx context.Context, charge func(func())) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-u.wakeLarge:
+	for u.large.wait(ctx) {
+		for more := true; more && ctx.Err() == nil; {
+			charge(func() { more = u.work(&u.large) })
 		}
-		for ctx.Err() == nil {
-			places := u.nextLarge()
-			if places == nil {
-				break
-			}
-			charge(func() { u.buildLarge(places) })
-			u.done()
-		}
+	}
+}
+
+// wait waits until there may be work; false when the context has ended.
+func (q *queue) wait(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-q.wake:
+		return true
 	}
 }
 
@@ -77,14 +104,14 @@ func (u *unwinding) next() (w wanted, later time.Duration, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for key, w := range u.due {
-		if wait := w.wait(); w.again && wait > 0 {
+		if wait := w.wait(); wait > 0 {
 			if later == 0 || wait < later {
 				later = wait
 			}
 			continue
 		}
 		delete(u.due, key)
-		u.working++
+		u.small.busy = true
 		return w, 0, true
 	}
 	return wanted{}, later, false
@@ -98,42 +125,108 @@ func (w *wanted) wait() time.Duration {
 	return 0
 }
 
-// provide makes a subject's list of mappings, with a table for each binary. What
-// is known already is told first, then what is made at once; large binaries are
-// made beside that.
+// provide reads a subject's mappings again and tells the tables that are there; those
+// that are missing are made.
 func (u *unwinding) provide(w wanted) {
-	if w.again && !u.refresh(w.key, w.subject) {
+	if !u.refresh(w.key, w.subject) {
 		return
 	}
-	space := w.subject.space.Load()
-	if space == nil {
-		return
-	}
-	publish := func() { u.publish(w.key, w.subject) }
-	missing := u.tell(w, space, publish)
-	var made []*store.Binary
-	for _, r := range missing {
-		if r.Size >= largeBytes {
-			u.waitFor(place{space, r, w})
-			continue
-		}
-		if b := u.acquire(space, r, w.key.PID); b != nil {
-			made = append(made, b)
-		}
-	}
-	if len(made) > 0 {
-		u.tell(w, space, publish)
-	}
-	for _, b := range made {
-		u.store.Release(b)
-	}
-	if w.changed {
-		u.mapped(w.key.PID)
+	if space := w.subject.space.Load(); space != nil {
+		u.enqueue(w, space, u.tell(w, space, func() { u.publish(w.key, w.subject) }))
 	}
 }
 
+// enqueue has the tables of binaries made.
+func (u *unwinding) enqueue(w wanted, space *symbol.AddressSpace, missing []symbol.Region) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, r := range missing {
+		q := &u.small
+		if r.Size >= largeBytes {
+			q = &u.large
+		}
+		places := q.places[r.Content]
+		if places == nil {
+			places = map[observe.SubjectKey]place{}
+			q.places[r.Content] = places
+		}
+		places[w.key] = place{space, r, w}
+		rouse(q.wake)
+	}
+}
+
+// work makes the next table of a queue, and tells those of whom it has made some from
+// time to time. It tells whether there may be more to do.
+func (u *unwinding) work(q *queue) bool {
+	places := u.take(q)
+	if b := u.acquireAny(places); b != nil {
+		q.made = append(q.made, b)
+		maps.Copy(q.untold, places)
+	}
+	if places == nil || time.Since(q.toldAt) >= q.pause {
+		u.tellAll(q)
+	}
+	u.done(q)
+	return places != nil
+}
+
+// take takes the next binary of a queue, nil when there is none.
+func (u *unwinding) take(q *queue) (places map[observe.SubjectKey]place) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	content, first := "", place{}
+	for one, waiting := range q.places {
+		for _, p := range waiting {
+			if places == nil || before(&p.region, &first.region) {
+				content, places, first = one, waiting, p
+			}
+			break
+		}
+	}
+	delete(q.places, content)
+	q.busy = true
+	return places
+}
+
+// done tells that what was taken is made, and told if nothing follows.
+func (u *unwinding) done(q *queue) {
+	u.mu.Lock()
+	q.busy = len(q.untold) > 0
+	u.mu.Unlock()
+}
+
+// before orders binaries for making their tables: the C library first, since nearly all stacks of a program that has it begin
+// there and none is whole without; then the smallest.
+func before(a, b *symbol.Region) bool {
+	if libc := isLibc(a.Path()); libc != isLibc(b.Path()) {
+		return libc
+	}
+	return a.Size < b.Size
+}
+
+// isLibc tells whether a file is glibc or musl, by its name.
+func isLibc(file string) bool {
+	name := path.Base(file)
+	return strings.HasPrefix(name, "libc.") || strings.HasPrefix(name, "libc-") || strings.HasPrefix(name, "ld-musl-")
+}
+
+// tellAll tells those who waited of the tables that were made.
+func (u *unwinding) tellAll(q *queue) {
+	began := time.Now()
+	for _, p := range q.untold {
+		u.tell(p.want, p.space, func() { u.publish(p.want.key, p.want.subject) })
+	}
+	clear(q.untold)
+	for _, b := range q.made {
+		u.store.Release(b)
+	}
+	q.made = q.made[:0]
+	q.toldAt = time.Now()
+	q.pause = max(q.toldAt.Sub(began)*tellShare, tellMin)
+}
+
 // tell lists the mappings whose tables are there, has publish tell the kernel, and
-// returns those that have none yet, one for each binary, the smallest first.
+// returns those that have none yet, one for each binary.
 // publish runs without a new list, too, when none can be made.
 func (u *unwinding) tell(w wanted, space *symbol.AddressSpace, publish func()) (missing []symbol.Region) {
 	u.telling.Lock()
@@ -147,7 +240,6 @@ func (u *unwinding) tell(w wanted, space *symbol.AddressSpace, publish func()) (
 			missing = append(missing, r)
 		}
 	}
-	slices.SortFunc(missing, func(a, b symbol.Region) int { return cmp.Compare(a.Size, b.Size) })
 	for _, r := range space.CompiledRegions(maxCompiled) {
 		list = append(list, store.Mapping{Start: r.Start, End: r.End, Kind: store.KindCompiled})
 	}
@@ -167,6 +259,17 @@ func (u *unwinding) tell(w wanted, space *symbol.AddressSpace, publish func()) (
 	u.retire(old)
 	u.mu.Unlock()
 	return missing
+}
+
+// acquireAny makes the table of one binary. Of the processes that have the file one may be
+// gone: the next one is asked then.
+func (u *unwinding) acquireAny(places map[observe.SubjectKey]place) *store.Binary {
+	for _, p := range places {
+		if b := u.acquire(p.space, p.region, p.want.key.PID); b != nil {
+			return b
+		}
+	}
+	return nil
 }
 
 // acquire makes the table of a region's binary; nil when that went wrong.
@@ -224,63 +327,4 @@ func (u *unwinding) fail(err error) {
 	}
 	u.failed.Add(1)
 	u.warnings.Warn(err)
-}
-
-// waitFor has the table of a large binary made. There is one entry for each
-// binary and subject, and subjects are bounded.
-func (u *unwinding) waitFor(p place) {
-	u.mu.Lock()
-	places := u.large[p.region.Content]
-	if places == nil {
-		places = map[observe.SubjectKey]place{}
-		u.large[p.region.Content] = places
-	}
-	places[p.want.key] = p
-	u.mu.Unlock()
-	rouse(u.wakeLarge)
-}
-
-// nextLarge takes the smallest of the large binaries.
-func (u *unwinding) nextLarge() (places map[observe.SubjectKey]place) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	content, size := "", uint64(0)
-	for one, waiting := range u.large {
-		for _, p := range waiting {
-			if places == nil || p.region.Size < size {
-				content, places, size = one, waiting, p.region.Size
-			}
-			break
-		}
-	}
-	if places != nil {
-		delete(u.large, content)
-		u.working++
-	}
-	return places
-}
-
-// done tells that what next or nextLarge has returned is made.
-func (u *unwinding) done() {
-	u.mu.Lock()
-	u.working--
-	u.mu.Unlock()
-}
-
-// buildLarge makes a table and lets those who wait for it have it. Of the
-// processes that have the file one may be gone: the next one is asked then.
-func (u *unwinding) buildLarge(places map[observe.SubjectKey]place) {
-	var made *store.Binary
-	for _, p := range places {
-		if made = u.acquire(p.space, p.region, p.want.key.PID); made != nil {
-			break
-		}
-	}
-	if made == nil {
-		return
-	}
-	for _, p := range places {
-		u.tell(p.want, p.space, func() { u.publish(p.want.key, p.want.subject) })
-	}
-	u.store.Release(made)
 }

@@ -5,7 +5,6 @@
 package engine
 
 import (
-	"os"
 	"runtime"
 	"strconv"
 	"testing"
@@ -21,7 +20,7 @@ import (
 // swarmSize is 10,000 processes in 30 s where that was asked for, and a fifth of it in a fifth of the time otherwise.
 func swarmSize() int {
 	switch {
-	case os.Getenv("EBPFRECEIVER_LONG") != "":
+	case inLongForm():
 		return 10_000
 	case emulated:
 		return 100

@@ -45,18 +45,17 @@ type unwinding struct {
 	// publish tells the kernel where the tables of a subject are, if it runs still.
 	publish func(observe.SubjectKey, *subject)
 
-	wake, wakeLarge chan struct{}
-
-	mu      sync.Mutex // all below
+	mu sync.Mutex // all below
+	// due are those whose mappings have changed, or may have: they are to be read again.
 	due     map[observe.SubjectKey]wanted
 	running map[uint32]wanted // by pid: whose mappings are followed
 	// strangers are those who mapped code and were not followed, as while they were
 	// being read.
 	strangers strangers
 	retired   []retired
-	working   int // goroutines that make tables now
-	// large are the binaries that take long, by content, and who waits for them.
-	large map[string]map[observe.SubjectKey]place
+	// small and large are the binaries that lack tables: one that takes long keeps no
+	// other waiting. Who works at small works at due, too.
+	small, large queue
 
 	// telling is held while a list is made and told, so that the last one told is
 	// the newest.
@@ -67,14 +66,10 @@ type unwinding struct {
 	failed, incomplete, skipped atomic.Uint64
 }
 
-// wanted is a subject whose tables are to be looked up.
+// wanted is a subject that has unwind tables.
 type wanted struct {
 	key     observe.SubjectKey
 	subject *subject
-	// again says that its mappings have changed: they are read before its tables are
-	// looked up. changed says that they may have while they were read: they are read
-	// again once its tables are there.
-	again, changed bool
 }
 
 type retired struct {
@@ -153,31 +148,25 @@ func newUnwinding(maxBytes uint64, logger *zap.Logger) (*unwinding, error) {
 		return nil, err
 	}
 	return &unwinding{
-		store: tables, warnings: warn.NewRarely(logger, "Some stacks will be unwound by frame pointers alone", nil), wake: make(chan struct{}, 1), wakeLarge: make(chan struct{}, 1),
+		store: tables, warnings: warn.NewRarely(logger, "Some stacks will be unwound by frame pointers alone", nil),
 		due: map[observe.SubjectKey]wanted{}, running: map[uint32]wanted{},
-		large: map[string]map[observe.SubjectKey]place{},
+		small: newQueue(), large: newQueue(),
 	}, nil
 }
 
 // want follows a subject's mappings from now on. answer tells the kernel of the
-// tables that are there already; those that are missing are made. Subjects are
-// bounded, and each is due once.
+// tables that are there already; those that are missing are made.
 func (u *unwinding) want(key observe.SubjectKey, s *subject, space *symbol.AddressSpace, answer func()) {
 	w := wanted{key: key, subject: s}
 	u.mu.Lock()
 	s.tables.key = key
 	u.running[key.PID] = w
-	w.changed = u.strangers.since(key.PID, space.ReadSince())
-	u.mu.Unlock()
-	if len(u.tell(w, space, answer)) == 0 && !w.changed {
-		return
-	}
-	u.mu.Lock()
-	if _, ok := u.due[key]; !ok {
+	if u.strangers.since(key.PID, space.ReadSince()) { // they may have changed while they were read
 		u.due[key] = w
+		rouse(u.small.wake)
 	}
 	u.mu.Unlock()
-	rouse(u.wake)
+	u.enqueue(w, space, u.tell(w, space, answer))
 }
 
 // settle waits until those who were met have their tables, within bounds.
@@ -193,7 +182,7 @@ func (u *unwinding) settle(most time.Duration) {
 func (u *unwinding) idle() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return len(u.due)+len(u.large)+u.working == 0
+	return len(u.due) == 0 && u.small.idle() && u.large.idle()
 }
 
 // mapped is told that a process has mapped code, and tells whether it is followed.
@@ -201,14 +190,13 @@ func (u *unwinding) mapped(pid uint32) bool {
 	u.mu.Lock()
 	w, ok := u.running[pid]
 	if ok {
-		w.again = true
 		u.due[w.key] = w
 	} else {
 		u.strangers.note(pid, time.Now())
 	}
 	u.mu.Unlock()
 	if ok {
-		rouse(u.wake)
+		rouse(u.small.wake)
 	}
 	return ok
 }
@@ -217,11 +205,10 @@ func (u *unwinding) mapped(pid uint32) bool {
 func (u *unwinding) mappedAll() {
 	u.mu.Lock()
 	for _, w := range u.running {
-		w.again = true
 		u.due[w.key] = w
 	}
 	u.mu.Unlock()
-	rouse(u.wake)
+	rouse(u.small.wake)
 }
 
 // leave is told that a subject is closed, and what tables it had.

@@ -119,13 +119,14 @@ func newManifest(o options) guest.Manifest {
 		Env:     []string{guest.Env + "=1", testbin.Env + "=" + guest.TestbinPath, "PATH=/bin", "LD_LIBRARY_PATH=/lib64", "HOME=/tmp", "TMPDIR=/tmp"},
 		Timeout: testTimeout,
 	}
-	if o.run != "" {
-		m.Args = append(m.Args, "-test.run="+o.run)
-	}
 	for _, p := range o.packages {
 		name := path.Clean(filepath.ToSlash(p))
 		dir := path.Join(guestRoot, name)
-		m.Packages = append(m.Packages, guest.Package{Name: name, Dir: dir, Binary: path.Join(dir, path.Base(name)+".test")})
+		run := o.run
+		if o.quick {
+			run = quickTests[name]
+		}
+		m.Packages = append(m.Packages, guest.Package{Name: name, Dir: dir, Binary: path.Join(dir, path.Base(name)+".test"), Run: run})
 	}
 	return m
 }

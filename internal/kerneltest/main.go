@@ -40,6 +40,21 @@ var testedPackages = []string{
 	"internal/distribution/e2e",
 }
 
+// quickTests are what -quick runs of a package, a regular expression as of go test -run; packages that are not named are left
+// out. They tell in minutes whether a kernel takes every program, and whether each kind of observation sees what it should there.
+var quickTests = map[string]string{
+	"bpf/bindings":               "^Test",
+	"internal/kernel":            "^Test",
+	"internal/process/lifecycle": "^Test",
+	"internal/observe/offcpu":    "^(TestWaits|TestRefusedHook)$",
+	"internal/observe/memory":    "^(TestLevels|TestManyLooks)$",
+	"internal/observe/oncpu":     "^(TestNothingIsLost|TestMaxDepth)$",
+	"internal/observe/network": "^(TestBytesOfConnections|TestDatagrams|TestHandshake|TestFailedConnects|TestRetransmitsAndRTT|TestDrops|TestTranslatedPeers|" +
+		"TestRequestsAreTold|TestFramesAcrossTransfers)$",
+	"internal/engine":           "^(TestOffCPUTime|TestLibraryOpened|TestNetwork|TestShutdown)$",
+	"internal/distribution/e2e": "^Test",
+}
+
 // extras are what some of these packages need beside their testdata.
 var extras = map[string]struct {
 	tags  string   // build tags of the test binary
@@ -59,6 +74,7 @@ type options struct {
 	count    int           // how often each test runs
 	jobs     int           // kernels at a time
 	timeout  time.Duration // of one boot
+	quick    bool          // only quickTests
 	long     bool          // also tests that take long
 	verbose  bool
 }
@@ -86,14 +102,21 @@ func parseOptions(args []string) (options, error) {
 	count := fs.Int("count", 1, "how often each test runs, as for go test -count")
 	jobs := fs.Int("jobs", 2, "kernels at a time")
 	timeout := fs.Duration("timeout", 25*time.Minute, "of one boot; five minutes are usual where two boot at a time on two CPUs, 20 with -long")
+	quick := fs.Bool("quick", false, "run only what tells in minutes whether a kernel takes the programs")
 	long := fs.Bool("long", false, "run tests that take long, too")
 	verbose := fs.Bool("v", false, "name every test")
 	if err := fs.Parse(args); err != nil {
 		return options{}, err
 	}
-	o := options{packages: existing(testedPackages), kernels: aptkernel.Kernels, run: *run, count: *count, jobs: *jobs, timeout: *timeout, long: *long, verbose: *verbose}
+	o := options{packages: existing(testedPackages), kernels: aptkernel.Kernels, run: *run, count: *count, jobs: *jobs, timeout: *timeout, quick: *quick, long: *long, verbose: *verbose}
 	if *packages != "" {
 		o.packages = strings.Split(*packages, ",")
+	}
+	if o.quick {
+		if o.run != "" || o.long {
+			return options{}, errors.New("-quick together with -run or -long: it says itself which tests run")
+		}
+		o.packages = slices.DeleteFunc(o.packages, func(p string) bool { return quickTests[p] == "" })
 	}
 	if *kernels != "" {
 		var err error

@@ -3,6 +3,9 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +36,8 @@ func TestParseOptionsRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
 		"-kernels 4.19: no such kernel; there are 5.10, 6.1, 6.12, 7.2": {"-kernels", "4.19"},
 		"-run: error parsing regexp":                                    {"-run", "("},
+		"-quick together with -run":                                     {"-quick", "-run", "TestA"},
+		"-quick together with":                                          {"-quick", "-long"},
 		"-count 0":                                                      {"-count", "0"},
 		"-jobs 0":                                                       {"-jobs", "0"},
 		"-timeout 1ms":                                                  {"-timeout", "1ms"},
@@ -51,7 +56,30 @@ func TestManifest(t *testing.T) {
 	require.Equal(t, "internal/kernel", m.Packages[0].Name)
 	require.Equal(t, "/src/internal/kernel", m.Packages[0].Dir)
 	require.Equal(t, "/src/internal/kernel/kernel.test", m.Packages[0].Binary)
-	require.Contains(t, m.Args, "-test.run=^TestX$")
+	require.Equal(t, "^TestX$", m.Packages[0].Run)
 	require.Contains(t, m.Env, "EBPFRECEIVER_KERNELTEST=1")
 	require.Contains(t, m.Env, "EBPFRECEIVER_TESTBIN=/testbin")
+}
+
+// TestQuickTests holds that what -quick names is there: tests of these names in packages that guests test.
+func TestQuickTests(t *testing.T) {
+	for name, run := range quickTests {
+		require.Contains(t, testedPackages, name)
+		files, err := filepath.Glob(filepath.Join("../..", name, "*_test.go"))
+		require.NoError(t, err)
+		var text []byte
+		for _, file := range files {
+			part, err := os.ReadFile(file)
+			require.NoError(t, err)
+			text = append(text, part...)
+		}
+		for one := range strings.SplitSeq(strings.Trim(run, "^()$"), "|") {
+			require.Regexp(t, `(?m)^func `+one+`\w*\(t \*testing\.T\)`, string(text), name)
+			if one != "Test" {
+				require.Contains(t, string(text), "func "+one+"(t ", name)
+			}
+		}
+	}
+	m := newManifest(options{packages: []string{"internal/kernel", "internal/observe/memory"}, quick: true})
+	require.Equal(t, []string{"^Test", "^(TestLevels|TestManyLooks)$"}, []string{m.Packages[0].Run, m.Packages[1].Run})
 }

@@ -37,6 +37,10 @@ func whole() *Report {
 			{Program: Ours, Period: 10 * time.Millisecond, Rounds: rounds(2*time.Microsecond, 9*time.Microsecond, 2400*time.Nanosecond)},
 			{Program: Reference, Period: 10 * time.Millisecond, KernelStacks: true, Rounds: rounds(12400*time.Nanosecond, 6400*time.Nanosecond)},
 		},
+		Triggers: []Trigger{
+			{Kind: "on_cpu", Before: TriggerUnknown, Started: []time.Duration{200e6, 180e6, 900e6}, FirstSample: []time.Duration{299e6, 250e6, 950e6}},
+			{Kind: "network", Before: TriggerUnknown, Started: []time.Duration{900e6}},
+		},
 		Switches: []Switch{
 			{State: SwitchBare, Turns: []time.Duration{3000, 3900, 3100}},
 			{State: SwitchEmpty, Turns: []time.Duration{3175, 4075, 3270}},
@@ -133,7 +137,7 @@ func TestTargetsKept(t *testing.T) {
 		require.Equal(t, "PASS", target.Verdict(), target.Name)
 	}
 	require.True(t, r.Passed())
-	require.Len(t, r.Targets, 29)
+	require.Len(t, r.Targets, 30)
 }
 
 func TestTargetsMissed(t *testing.T) {

@@ -63,8 +63,8 @@ func TestProfileTwoCollectors(t *testing.T) {
 // samples that are lost, but is not proven; the machine's own kernel is where totals are held.
 func requireEmulated(t *testing.T, got profile, cpu time.Duration) {
 	hot, cold := got.leaf["main.demoSeventyPercent"], got.leaf["main.demoThirtyPercent"]
-	require.Greater(t, hot+cold, int64(300), "samples to compare")
-	require.InDelta(t, 0.70, float64(hot)/float64(hot+cold), 0.06)
+	require.Greater(t, hot+cold, int64(200), "samples to compare")
+	require.InDelta(t, 0.70, float64(hot)/float64(hot+cold), 0.1)
 	require.Greater(t, float64(got.below["main.main"])/float64(got.samples), 0.5, "stacks from main down")
 	require.Less(t, time.Duration(got.samples)*period, cpu+cpu/10, "no more samples than CPU time")
 }

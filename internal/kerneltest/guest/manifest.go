@@ -40,4 +40,5 @@ type Package struct {
 	Name   string `json:"name"`   // folder in the module, such as internal/kernel
 	Dir    string `json:"dir"`    // where it is run: the folder's copy in the guest, testdata in it
 	Binary string `json:"binary"` // path in the guest
+	Run    string `json:"run"`    // its -test.run; empty: all tests
 }

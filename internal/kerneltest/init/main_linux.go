@@ -98,22 +98,22 @@ func runPackage(m *guest.Manifest, p guest.Package) (exit int, err error) {
 	if err := guest.AnnounceBegin(os.Stdout, p.Name); err != nil {
 		return -1, err
 	}
-	exit, log, err := runTests(m, p)
+	exit, log, err := runTests(m, p, p.Run)
 	if failed, whole := log.Failures(); err == nil && exit == testsFailed && whole && len(failed) > 0 {
 		if err := guest.AnnounceAgain(os.Stdout, p.Name); err != nil {
 			return -1, err
 		}
-		exit, _, err = runTests(m, p, "-test.run=^("+strings.Join(failed, "|")+")$")
+		exit, _, err = runTests(m, p, "^("+strings.Join(failed, "|")+")$")
 	}
 	return exit, errors.Join(err, guest.AnnounceEnd(os.Stdout, p.Name, exit))
 }
 
-// runTests runs a test binary, with more arguments than all have, and returns what it said, too.
-func runTests(m *guest.Manifest, p guest.Package, args ...string) (exit int, _ *golog.Log, err error) {
+// runTests runs a test binary's tests that fit a regular expression, and returns what it said, too.
+func runTests(m *guest.Manifest, p guest.Package, run string) (exit int, _ *golog.Log, err error) {
 	// The binary's own -test.timeout comes first and prints its goroutines.
 	ctx, cancel := context.WithTimeout(context.Background(), m.Timeout+5*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, p.Binary, slices.Concat(m.Args, strings.Fields(os.Getenv(guest.ArgsEnv)), args)...)
+	cmd := exec.CommandContext(ctx, p.Binary, slices.Concat(m.Args, strings.Fields(os.Getenv(guest.ArgsEnv)), []string{"-test.run=" + run})...)
 	cmd.Dir = p.Dir
 	cmd.Env = append(os.Environ(), m.Env...)
 	log := &golog.Log{}
