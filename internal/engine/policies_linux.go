@@ -202,6 +202,19 @@ func (p *policies) forget(id model.ProcessID) {
 	}
 }
 
+// probePolicies names what policies lose.
+const probePolicies = "policies"
+
+func (p *policies) stats(stats *Stats) {
+	watch := p.watch.Stats()
+	stats.Lost[LossKey{probePolicies, "seconds_missed"}] = watch.Missed
+	stats.Lost[LossKey{probePolicies, "request_late"}] = watch.Late
+	stats.Lost[LossKey{probePolicies, "windows_full"}] = watch.Crowded
+}
+
+// bytes is the memory of what is known of processes, and of the kernel's maps.
+func (p *policies) bytes() uint64 { return p.watch.Bytes() + p.reader.MapBytes() }
+
 // close frees everything; nothing runs any more.
 func (p *policies) close() error {
 	p.warnings.Close()

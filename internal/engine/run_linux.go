@@ -230,6 +230,9 @@ func (e *Engine) cost() cost {
 // memory is what the engine holds, kernel maps included.
 func (e *Engine) memory() uint64 {
 	maps, symbols := e.mapBytes(), e.symbols.Stats()
+	if e.policies != nil {
+		maps += e.policies.bytes()
+	}
 	return maps + e.table.Bytes() + e.sampleBytes() + uint64(symbols.TableBytes+symbols.FrameBytes+symbols.OtherBytes)
 }
 

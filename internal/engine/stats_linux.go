@@ -54,6 +54,9 @@ func (e *Engine) Stats() Stats {
 	stats.ProcessBytes = e.table.Bytes()
 	e.processStats(&stats)
 	e.symbolStats(&stats)
+	if e.policies != nil {
+		e.policies.stats(&stats)
+	}
 	if e.unwinding != nil {
 		tables := e.unwinding.store.Stats()
 		stats.UnwindHits, stats.UnwindMisses, stats.UnwindEvictions = tables.Found, tables.Built+tables.Full, tables.Evicted
