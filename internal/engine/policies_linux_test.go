@@ -15,11 +15,13 @@ import (
 	"os/exec"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
@@ -72,14 +74,10 @@ func watching(t *testing.T, a *asked, policies []Policy, include ...process.Sele
 
 const patience = 30 * time.Second
 
-// busyFor burns CPU time of this process until told to stop.
-func busy(stop chan struct{}) {
-	for {
-		select {
-		case <-stop:
-			return
-		default:
-		}
+// burn uses CPU time of this process until told to stop.
+func burn(stop *atomic.Bool) {
+	for n := 0; !stop.Load(); n++ {
+		_ = n
 	}
 }
 
@@ -97,9 +95,10 @@ func TestPoliciesOfProcesses(t *testing.T) {
 	require.Eventually(t, func() bool { return len(a.of("load", self)) == 1 }, patience, 20*time.Millisecond)
 	require.Empty(t, a.of("threads", self))
 
-	stop, held := make(chan struct{}), make(chan struct{})
+	var stop atomic.Bool
+	held := make(chan struct{})
 	var done sync.WaitGroup
-	done.Go(func() { busy(stop) })
+	done.Go(func() { burn(&stop) })
 	for range threads + 20 {
 		done.Go(func() {
 			runtime.LockOSThread()
@@ -107,7 +106,7 @@ func TestPoliciesOfProcesses(t *testing.T) {
 		})
 	}
 	require.Eventually(t, func() bool { return len(a.of("busy", self)) == 1 && len(a.of("threads", self)) == 1 }, patience, 20*time.Millisecond)
-	close(stop)
+	stop.Store(true)
 	close(held)
 	done.Wait()
 	r := a.of("busy", self)[0]
@@ -191,6 +190,7 @@ func serve(t *testing.T) (pid int, url string) {
 // TestPoliciesOfRequests holds that a server's requests trigger by their paths alone, and tells the values of monitors.
 func TestPoliciesOfRequests(t *testing.T) {
 	needRoot(t)
+	guest.TakesLong(t)
 	a := &asked{}
 	pid, url := serve(t)
 	o := watching(t, a, []Policy{

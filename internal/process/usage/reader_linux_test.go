@@ -85,7 +85,7 @@ func TestUsage(t *testing.T) {
 	require.GreaterOrEqual(t, got.Threads, threads)
 	listed, err := os.ReadDir("/proc/self/task")
 	require.NoError(t, err)
-	require.InDelta(t, len(listed), got.Threads, 6, "Go starts threads as it likes")
+	require.InDelta(t, len(listed), got.Threads, 16, "Go starts threads as it likes")
 	close(held)
 	for range threads {
 		<-done
@@ -95,7 +95,7 @@ func TestUsage(t *testing.T) {
 		now, ok := r.Of(id)
 		require.True(t, ok)
 		require.GreaterOrEqual(t, now.CPU, before-50*time.Millisecond, "of threads that have ended, too")
-		return now.Threads < threads+len(listed)-got.Threads+6 && now.Threads < got.Threads
+		return now.Threads <= got.Threads-threads/2
 	}, 20*time.Second, 20*time.Millisecond)
 }
 
