@@ -44,6 +44,7 @@ type observed struct {
 	mu       sync.Mutex
 	profiles []*model.Profile
 	metrics  []*model.Metrics
+	exited   []model.ProcessID
 	stopped  bool
 }
 
@@ -63,7 +64,7 @@ func begin(t *testing.T, config Config) *observed {
 	needRoot(t)
 	core, logs := observer.New(zap.InfoLevel)
 	o := &observed{t: t, logs: logs}
-	e, err := Start(config, Hooks{Profiles: o.put, Metrics: o.putMetrics, Level: func(int, string) {}}, zap.New(core))
+	e, err := Start(config, Hooks{Profiles: o.put, Metrics: o.putMetrics, Exited: o.putExited, Level: func(int, string) {}}, zap.New(core))
 	require.NoError(t, err)
 	o.Engine = e
 	t.Cleanup(o.end)
@@ -80,6 +81,12 @@ func (o *observed) putMetrics(metrics []*model.Metrics) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.metrics = append(o.metrics, metrics...)
+}
+
+func (o *observed) putExited(id model.ProcessID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.exited = append(o.exited, id)
 }
 
 // end stops the engine; all that was seen is in profiles then.
