@@ -341,6 +341,7 @@ int BPF_PROG(retransmitted_synack, struct sock *sk, struct request_sock *request
 	network_owner(&who, series);
 	network_read_ends(&tuple, &request->__req_common);
 	tuple.transport = NETWORK_TCP;
+	tuple.sequence = BPF_CORE_READ((struct tcp_request_sock *)request, rcv_isn) + 1;
 	record = network_record(network_connection(&who, &tuple, NETWORK_SERVER));
 	if (record)
 		__sync_fetch_and_add(&record->retransmits, 1);

@@ -269,7 +269,7 @@ type NetworkNetworkThread struct {
 	Series   uint32
 	Address  uint64
 	Role     uint32
-	Unused   uint32
+	Stream   uint32
 	Source   struct {
 		_      structs.HostLayout
 		Base   uint64
@@ -342,7 +342,7 @@ type NetworkNetworkTuple struct {
 	RemotePort uint16
 	Family     uint8
 	Transport  uint8
-	Unused     uint16
+	Sequence   uint16
 }
 
 type NetworkNetworkWait uint32

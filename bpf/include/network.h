@@ -149,7 +149,7 @@ struct network_tuple {
 	u16 remote_port;
 	u8 family;
 	u8 transport;
-	u16 unused;
+	u16 sequence; /* of TCP: of the number with which the client's bytes begin; tells connections apart that are called the same */
 };
 
 /* A process, as series name it. */
@@ -245,7 +245,7 @@ struct network_thread {
 	u32 series;     /* that the call is counted for, of a close */
 	u64 address;    /* in user space, of where connect() goes */
 	u32 role;       /* of the socket, where sock is one that is not connected */
-	u32 unused;
+	u32 stream;     /* and its struct network_socket.stream */
 	struct network_source source; /* where it was told at the beginning */
 };
 

@@ -36,7 +36,7 @@ static __noinline int adopt_receiver(struct sock *sk, const struct network_proce
 
 	if (!(BPF_CORE_READ_BITFIELD_PROBED(sk, sk_userlocks) & SOCK_BINDPORT_LOCK))
 		return 0;
-	network_datagram_role(sk, NETWORK_READ);
+	network_datagram_socket(sk, NETWORK_READ);
 	network_read_tuple(&tuple, sk, NETWORK_UDP);
 	network_receives(&tuple, who);
 	return 0;
@@ -50,6 +50,7 @@ static __noinline int adopt_client(const struct sock *sk, const struct network_p
 	network_read_tuple(&tuple, sk, NETWORK_TCP);
 	if (!tuple.remote_port || network_role_of(sk, &tuple) != NETWORK_CLIENT)
 		return 0;
+	network_tell_apart(&tuple, sk, NETWORK_CLIENT);
 	network_turn(&end, &tuple);
 	network_forget(&end, sizeof(end));
 	bpf_map_update_elem(&network_ends, &end, who, BPF_ANY);

@@ -110,11 +110,12 @@ static __always_inline u32 capture_protocol_of(const u8 *data, u32 taken, u32 le
 #define SOCK_DONE_BIT 1
 
 /* What was read of TCP until now. The end of it has a place in the sequence, which is read with the last byte. */
-static __always_inline u32 capture_read_until(struct tcp_sock *tcp)
+static __always_inline u32 capture_read_until(const struct sock *sk)
 {
+	const struct tcp_sock *tcp = (const struct tcp_sock *)sk;
 	u32 until = BPF_CORE_READ(tcp, copied_seq);
 
-	if (BPF_CORE_READ((struct sock *)tcp, __sk_common.skc_flags) & (1UL << SOCK_DONE_BIT) && until == BPF_CORE_READ(tcp, rcv_nxt))
+	if (sk->__sk_common.skc_flags & (1UL << SOCK_DONE_BIT) && until == BPF_CORE_READ(tcp, rcv_nxt))
 		until -= 1;
 	return until;
 }
@@ -123,13 +124,11 @@ static __always_inline u32 capture_read_until(struct tcp_sock *tcp)
  * Where TCP is behind the piece: what was lost before it is known by that, also what
  * no program has seen. The kernel leaves programs out that were preempted.
  */
-static __always_inline u32 capture_position(struct sock *sk, u32 kind)
+static __always_inline u32 capture_position(const struct sock *sk, u32 kind)
 {
-	struct tcp_sock *tcp = (struct tcp_sock *)sk;
-
-	if (BPF_CORE_READ(sk, __sk_common.skc_family) == AF_UNIX || BPF_CORE_READ(sk, sk_protocol) != IPPROTO_TCP)
+	if (sk->__sk_common.skc_family == AF_UNIX || sk->sk_protocol != IPPROTO_TCP)
 		return 0;
-	return kind == NETWORK_PIECE_READ ? capture_read_until(tcp) : BPF_CORE_READ(tcp, write_seq);
+	return kind == NETWORK_PIECE_READ ? capture_read_until(sk) : BPF_CORE_READ((const struct tcp_sock *)sk, write_seq);
 }
 
 /* A record of TLS begins (RFC 8446, 5.1). */
@@ -174,12 +173,10 @@ static __always_inline void capture_classify(struct network_socket *socket, cons
 		socket->stream = bpf_get_prandom_u32();
 }
 
-static __always_inline int capture_into(struct capture_scratch *scratch, struct capture_transfer *transfer, u32 slot)
+/* A socket whose plaintext this is may be gone: it is not asked. */
+static __always_inline int capture_into(struct capture_scratch *scratch, struct capture_transfer *transfer, u32 slot, bool stream)
 {
 	struct network_socket *socket = transfer->socket;
-	struct sock *sk = transfer->sk;
-	/* A socket whose plaintext this is may be gone: it is not asked. */
-	bool stream = transfer->tls || BPF_CORE_READ(sk, sk_type) == SOCK_STREAM;
 	u32 want, taken = 0, protocol;
 	bool begins = false;
 
@@ -224,15 +221,11 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 	return capture_tell_window(scratch, transfer, 0, taken, transfer->length);
 }
 
-static __noinline int capture(struct capture_transfer *transfer)
+static __noinline int capture(struct capture_transfer *transfer, u32 slot, bool stream)
 {
-	u32 slot = capture_slot(transfer->sk, transfer->kind);
 	struct capture_scratch *scratch = bpf_map_lookup_elem(&network_scratch, &slot);
 
-	if (!scratch)
-		return 0;
-	transfer->position = capture_position(transfer->sk, transfer->kind);
-	return capture_into(scratch, transfer, slot);
+	return scratch ? capture_into(scratch, transfer, slot, stream) : 0;
 }
 
 /* The same of what a TLS library has encrypted or decrypted. */
@@ -249,7 +242,7 @@ static __noinline int capture_plain(struct capture_transfer *transfer)
 			return 0;
 		__sync_fetch_and_add(&scratch->users, 1);
 		if (*(volatile u64 *)&scratch->users == 1) {
-			capture_into(scratch, transfer, slot);
+			capture_into(scratch, transfer, slot, true);
 			__sync_fetch_and_add(&scratch->users, -1);
 			return 0;
 		}
@@ -261,11 +254,9 @@ static __noinline int capture_plain(struct capture_transfer *transfer)
 }
 
 /* Sockets on which something that is known may be spoken: streams, and UDP with a peer. */
-static __always_inline bool capture_may_carry(struct sock *sk)
+static __always_inline bool capture_may_carry(const struct sock *sk)
 {
-	u32 type = BPF_CORE_READ(sk, sk_type);
-
-	return type == SOCK_STREAM || (type == SOCK_DGRAM && BPF_CORE_READ(sk, sk_protocol) == IPPROTO_UDP && sk->__sk_common.skc_dport);
+	return sk->sk_type == SOCK_STREAM || (sk->sk_type == SOCK_DGRAM && sk->sk_protocol == IPPROTO_UDP && sk->__sk_common.skc_dport);
 }
 
 /* A transfer was counted and timed: now its connection is looked at, and what it carried. */
@@ -281,8 +272,10 @@ static __always_inline void capture_transfer(struct network_record *record, stru
 	if (!transfer->socket)
 		return;
 	transfer->length = result;
-	if (!(transfer->socket->protocol & NETWORK_TLS) && (transfer->from->base || transfer->socket->protocol))
-		capture(transfer);
+	if (!(transfer->socket->protocol & NETWORK_TLS) && (transfer->from->base || transfer->socket->protocol)) {
+		transfer->position = capture_position(sk, transfer->kind);
+		capture(transfer, capture_slot(sk, transfer->kind), sk->sk_type == SOCK_STREAM);
+	}
 	if (transfer->socket->protocol & NETWORK_TLS)
 		network_tls_moved(sk, transfer->socket, transfer->kind);
 }

@@ -63,6 +63,7 @@ static __noinline int connected(struct sock *sk, struct network_socket *socket)
 
 	/* Its own port is known only now. */
 	network_read_tuple(&tuple, sk, NETWORK_TCP);
+	network_tell_apart(&tuple, sk, NETWORK_CLIENT);
 	id = network_connection(&who, &tuple, NETWORK_CLIENT);
 	network_remember(socket, id, NETWORK_CLIENT, sk->__sk_common.skc_dport);
 	record = network_record(id);

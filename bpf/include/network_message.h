@@ -5,8 +5,8 @@
 #ifndef EBPFRECEIVER_NETWORK_MESSAGE_H
 #define EBPFRECEIVER_NETWORK_MESSAGE_H
 
-#include "network_capture.h"
 #include "network_file.h"
+#include "network_lookup.h"
 
 /* Datagrams whose calls have not returned: while there are none those that return have nothing to tell. */
 u32 datagrams_untold;
@@ -17,9 +17,9 @@ static __always_inline int transferred_datagram(struct sock *sk, struct task_str
 	struct network_thread *thread = network_thread_of(task);
 	struct network_record *record;
 	struct network_peer peer = {};
+	struct capture_datagram datagram = {};
 	struct pt_regs *saved = 0;
-	u64 pointer;
-	u32 role = network_datagram_role(sk, operation);
+	u64 pointer, known = network_datagram_socket(sk, operation);
 
 	if (thread && thread->since)
 		saved = network_registers(task, thread);
@@ -29,17 +29,32 @@ static __always_inline int transferred_datagram(struct sock *sk, struct task_str
 			if (!thread->sock)
 				__sync_fetch_and_add(&datagrams_untold, 1);
 			thread->sock = (u64)sk; /* written there later: see receive_ends */
-			thread->role = role;
+			thread->role = known;
+			thread->stream = known >> 32;
 			return 0;
 		}
 		network_read_peer(&peer, pointer);
 	}
-	record = network_record(network_flow(sk, &peer, role));
+	datagram.series = network_flow(sk, &peer, known);
+	record = network_record(datagram.series);
 	if (!record)
 		return 0;
 	network_add(record, result, operation);
-	if (saved)
-		network_timed(record, task, thread, operation);
+	if (!saved)
+		return 0;
+	if (result > 0) {
+		capture_source_of(&thread->source, saved, thread->call, thread->messages);
+		datagram.from = &thread->source;
+		datagram.sock = (u64)sk;
+		datagram.began = thread->since;
+		datagram.ended = bpf_ktime_get_ns();
+		datagram.stream = known >> 32;
+		datagram.length = result;
+		datagram.kind = operation;
+		datagram.slot = capture_slot(sk, operation);
+		capture_datagram(&datagram);
+	}
+	network_timed(record, task, thread, operation);
 	return 0;
 }
 
@@ -79,18 +94,23 @@ static __always_inline int transferred(struct sock *sk, s64 result, u32 operatio
 /* Datagrams that a call has received: what is told of each is in user space now. */
 struct datagrams {
 	struct network_thread *thread;
+	struct pt_regs *saved;
 	struct sock *sk;
 	u64 first; /* address of the first struct mmsghdr, or of a sockaddr */
 	u64 worked, waited; /* ns, for each */
+	u64 began, ended;   /* of the call */
 };
 
-static __noinline int count_datagram(struct datagrams *all, u64 pointer, s64 bytes)
+/* The n-th datagram that a call has received. */
+static __noinline int count_datagram(struct datagrams *all, u64 pointer, s64 bytes, u32 n)
 {
+	struct capture_datagram datagram = {};
 	struct network_record *record;
 	struct network_peer peer = {};
 
 	network_read_peer(&peer, pointer);
-	record = network_record(network_flow(all->sk, &peer, all->thread->role));
+	datagram.series = network_flow(all->sk, &peer, all->thread->role);
+	record = network_record(datagram.series);
 	if (!record)
 		return 0;
 	network_add(record, bytes, NETWORK_READ);
@@ -98,6 +118,18 @@ static __noinline int count_datagram(struct datagrams *all, u64 pointer, s64 byt
 	if (all->waited)
 		network_observe(&record->waits[NETWORK_WAIT_READ], all->waited);
 	all->waited = 0; /* the call has waited once */
+	if (bytes <= 0)
+		return 0;
+	capture_source_of(&all->thread->source, all->saved, all->thread->call, n);
+	datagram.from = &all->thread->source;
+	datagram.sock = (u64)all->sk;
+	datagram.began = all->began;
+	datagram.ended = all->ended;
+	datagram.stream = all->thread->stream;
+	datagram.length = bytes;
+	datagram.kind = NETWORK_READ;
+	datagram.slot = CAPTURE_SLOT_RETURNS;
+	capture_datagram(&datagram);
 	return 0;
 }
 
@@ -108,7 +140,7 @@ static long count_message(u32 n, struct datagrams *all)
 
 	bpf_probe_read_user(&name, sizeof(name), (void *)(header + MSG_NAME_OFFSET));
 	bpf_probe_read_user(&bytes, sizeof(bytes), (void *)(header + MSG_LEN_OFFSET));
-	count_datagram(all, name, bytes);
+	count_datagram(all, name, bytes, n);
 	return 0;
 }
 
@@ -117,8 +149,6 @@ static __always_inline int received_datagrams(s64 result)
 {
 	struct task_struct *task = network_task();
 	struct datagrams all = {};
-	struct pt_regs *saved;
-	u64 now;
 	u32 n;
 
 	if (!datagrams_untold || network_is_outside(task))
@@ -129,20 +159,21 @@ static __always_inline int received_datagrams(s64 result)
 	all.sk = (struct sock *)all.thread->sock;
 	all.thread->sock = 0;
 	__sync_fetch_and_add(&datagrams_untold, -1);
-	saved = network_registers(task, all.thread);
-	if (!saved || result < 0)
+	all.saved = network_registers(task, all.thread);
+	if (!all.saved || result < 0)
 		return 0;
-	now = bpf_ktime_get_ns();
-	all.worked = network_worked(task, all.thread, now, &all.waited);
+	all.began = all.thread->since;
+	all.ended = bpf_ktime_get_ns();
+	all.worked = network_worked(task, all.thread, all.ended, &all.waited);
 	all.thread->since = 0;
 	if (all.thread->call != CALL_RECVMMSG) {
-		count_datagram(&all, network_peer_pointer(saved, all.thread->call, 0), result);
+		count_datagram(&all, network_peer_pointer(all.saved, all.thread->call, 0), result, 0);
 		return 0;
 	}
 	n = result;
 	if (!n)
 		return 0;
-	all.first = network_argument_1(saved);
+	all.first = network_argument_1(all.saved);
 	all.worked /= n;
 	bpf_loop(n, count_message, &all, 0);
 	return 0;

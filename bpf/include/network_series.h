@@ -167,17 +167,22 @@ static __always_inline void network_name_peer(struct network_key *key, const str
 	key->peer_exec_id = peer->exec_id;
 }
 
-/* Notes one more connection of a series, unless it is the last that was noted; of that the port may not have been known. */
+/*
+ * Notes one more connection of a series, unless it is the last that was noted; of that
+ * the port may not have been known, or the sequence number.
+ */
 static __always_inline void network_sample(u32 id, const struct network_tuple *tuple)
 {
 	struct network_series *series = bpf_map_lookup_elem(&network_places, &id);
 	u32 at = series ? series->newest : NETWORK_SAMPLES;
+	bool same;
 
 	if (at >= NETWORK_SAMPLES)
 		return;
-	if (series->samples[at].local_port == tuple->local_port && series->samples[at].remote_port == tuple->remote_port)
+	same = series->samples[at].local_port == tuple->local_port && series->samples[at].remote_port == tuple->remote_port;
+	if (same && series->samples[at].sequence == tuple->sequence)
 		return;
-	if (series->samples[at].local_port)
+	if (series->samples[at].local_port && (!same || series->samples[at].sequence))
 		at = at + 1 < NETWORK_SAMPLES ? at + 1 : 0;
 	series->samples[at] = *tuple;
 	series->newest = at;

@@ -60,6 +60,18 @@ static __always_inline u8 network_transport_of(const struct sock *sk)
  */
 static __always_inline bool network_has_subflows(const struct sock *sk) { return BPF_CORE_READ(sk, sk_protocol) == IPPROTO_MPTCP; }
 
+/* What TCP keeps of a socket, of MPTCP of its first subflow; 0 where it keeps nothing. */
+static __always_inline const struct tcp_sock *network_tcp_of(const struct sock *sk)
+{
+	u16 protocol = BPF_CORE_READ(sk, sk_protocol);
+
+	if (protocol == IPPROTO_TCP)
+		return (const struct tcp_sock *)sk;
+	if (protocol == IPPROTO_MPTCP && bpf_core_field_exists(struct mptcp_sock, first))
+		return (const struct tcp_sock *)BPF_CORE_READ((const struct mptcp_sock *)sk, first);
+	return 0;
+}
+
 /* Of enum in include/net/tcp_states.h, for connections of TCP; else 0. */
 static __always_inline u8 network_state_of(const struct sock *sk)
 {
@@ -127,6 +139,28 @@ static __always_inline void network_read_tuple(struct network_tuple *tuple, cons
 	network_forget(tuple, sizeof(*tuple));
 }
 
+/*
+ * Both ends of a connection know the sequence number with which the client's bytes
+ * begin: of another one, between other network namespaces, it is another although
+ * addresses and ports be the same.
+ */
+static __always_inline void network_tell_apart(struct network_tuple *tuple, const struct sock *sk, u8 role)
+{
+	const struct tcp_sock *tcp = network_tcp_of(sk);
+	u32 acknowledged;
+
+	tuple->sequence = 0;
+	if (!tcp || !tuple->remote_port)
+		return;
+	if (role == NETWORK_CLIENT) {
+		acknowledged = BPF_CORE_READ(tcp, bytes_acked);
+		if (acknowledged) /* else the handshake goes on: another number will be chosen, or was not yet */
+			tuple->sequence = BPF_CORE_READ(tcp, snd_una) - acknowledged + 1;
+	} else {
+		tuple->sequence = BPF_CORE_READ(tcp, rcv_nxt) - (u32)BPF_CORE_READ(tcp, bytes_received);
+	}
+}
+
 /* The tuple as the other end has it: the key of network_ends. */
 static __always_inline void network_turn(struct network_tuple *to, const struct network_tuple *from)
 {
@@ -137,7 +171,7 @@ static __always_inline void network_turn(struct network_tuple *to, const struct 
 	to->remote_port = from->local_port;
 	to->family = from->family;
 	to->transport = from->transport;
-	to->unused = 0;
+	to->sequence = from->sequence;
 }
 
 /* Who listens on the socket's port, if somebody does: on its address, or on all. */

@@ -73,6 +73,12 @@ static __always_inline int network_tls_function_begins(struct bpf_user_pt_regs *
 	return network_tls_begins(network_tls_caller(), ARGUMENT_1(ctx), buffer, count_at, ctx->sp);
 }
 
+/* Whether plaintext of a connection was seen. */
+static __always_inline bool network_tls_has_moved(const struct network_tls_connection *connection)
+{
+	return connection->positions[0] > 1 || connection->positions[1] > 1;
+}
+
 /*
  * Notes which socket the object of a call is of, by what the thread has done with one.
  * Returns its connection, or 0 while none is known.
@@ -90,8 +96,12 @@ static __always_inline struct network_tls_connection *network_tls_connect(struct
 		known->socket.role = thread->socket.role;
 		return known;
 	}
-	/* What was received before may be another connection's, where this one had its bytes already. */
-	if (thread->use == NETWORK_TLS_BEFORE && known)
+	/*
+	 * What was received before may be another connection's, where this one had its bytes
+	 * already. It may be that also while nothing but a handshake was begun: an object is
+	 * asked what to say first before anything of its connection was received.
+	 */
+	if (thread->use == NETWORK_TLS_BEFORE && known && network_tls_has_moved(known))
 		return known;
 	fresh.sock = thread->sock;
 	fresh.socket = thread->socket;

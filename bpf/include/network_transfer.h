@@ -90,6 +90,7 @@ static __noinline u32 network_bind_to(struct sock *sk, const struct network_proc
 		role = socket->role;
 	if (!role)
 		role = network_role_of(sk, &tuple);
+	network_tell_apart(&tuple, sk, role);
 	id = network_connection(who, &tuple, role);
 	if (!socket)
 		socket = network_create_socket(sk);
@@ -129,6 +130,7 @@ static __noinline u32 network_find_peer(const struct sock *sk, const struct netw
 		return NETWORK_NONE;
 	if (!role)
 		role = network_role_of(sk, &tuple);
+	network_tell_apart(&tuple, sk, role);
 	return network_connection(&who, &tuple, role);
 }
 
@@ -146,6 +148,7 @@ static __noinline int network_claim(struct sock *sk)
 	struct network_listener *listener;
 
 	network_read_tuple(&tuple, sk, NETWORK_TCP);
+	network_tell_apart(&tuple, sk, NETWORK_SERVER);
 	network_turn(&end, &tuple);
 	accepter = bpf_map_lookup_elem(&network_ends, &end);
 	if (!accepter) {
@@ -182,16 +185,17 @@ static __always_inline bool network_is_refusal(s64 result)
 
 /*
  * Which side a UDP socket is on that is not connected: a server's if bind() was told
- * its port, or if it received before it sent.
+ * its port, or if it received before it sent. Above it, in the upper half, what tells the
+ * socket from a later one at its address.
  */
-static __noinline u32 network_datagram_role(struct sock *sk, u32 operation)
+static __noinline u64 network_datagram_socket(struct sock *sk, u32 operation)
 {
 	struct network_socket *socket = network_socket_of(sk);
 	u32 role = NETWORK_CLIENT, local_port = BPF_CORE_READ(sk, __sk_common.skc_num);
 
 	/* By its address in the kernel another one may be found that is no more. */
 	if (socket && socket->role && !socket->port && socket->series == local_port)
-		return socket->role;
+		return (u64)socket->stream << 32 | socket->role;
 	if (operation == NETWORK_READ || BPF_CORE_READ_BITFIELD_PROBED(sk, sk_userlocks) & SOCK_BINDPORT_LOCK)
 		role = NETWORK_SERVER;
 	if (!socket)
@@ -204,7 +208,8 @@ static __noinline u32 network_datagram_role(struct sock *sk, u32 operation)
 	socket->port = 0;
 	socket->series = local_port;
 	socket->generation = NETWORK_NONE; /* it has no series, but in that place its own port */
-	return role;
+	socket->stream = bpf_get_prandom_u32();
+	return (u64)socket->stream << 32 | role;
 }
 
 /* The series of one datagram of a socket that is not connected. */

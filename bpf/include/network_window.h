@@ -102,7 +102,9 @@ struct capture_scratch {
  * those for TLS: programs in processes may be preempted by each other, and who finds
  * nobody else has one of these.
  */
-#define CAPTURE_SLOTS 6
+#define CAPTURE_SLOTS 7
+/* Of the program that tells of datagrams when their call returns. */
+#define CAPTURE_SLOT_RETURNS 6
 #define CAPTURE_PLAIN_SLOTS 4
 
 struct {
@@ -282,7 +284,7 @@ static __noinline u32 capture_window(struct capture_scratch *scratch, const stru
 /* Programs differ by direction and, where they are at functions, by family. */
 static __always_inline u32 capture_slot(const struct sock *sk, u32 kind)
 {
-	switch (BPF_CORE_READ(sk, __sk_common.skc_family)) {
+	switch (sk->__sk_common.skc_family) {
 	case AF_INET:
 		return kind & 1;
 	case AF_INET6:
@@ -291,8 +293,8 @@ static __always_inline u32 capture_slot(const struct sock *sk, u32 kind)
 	return 4 + (kind & 1);
 }
 
-/* Tells user space of a piece, size bytes with its head. */
-static __always_inline void capture_tell(struct network_piece *piece, u32 size, struct sock *sk, struct network_socket *socket)
+/* Writes a piece for user space, size bytes with its head; false where it was lost. */
+static __always_inline bool capture_write(struct network_piece *piece, u32 size)
 {
 	u64 flags = BPF_RB_NO_WAKEUP;
 
@@ -300,6 +302,17 @@ static __always_inline void capture_tell(struct network_piece *piece, u32 size, 
 		capture_woken = 1;
 		flags = BPF_RB_FORCE_WAKEUP;
 	}
+	if (!bpf_ringbuf_output(&network_pieces, piece, size, flags))
+		return true;
+	network_lost(NETWORK_LOST_PIECES);
+	if (flags == BPF_RB_FORCE_WAKEUP)
+		capture_woken = 0; /* nobody was */
+	return false;
+}
+
+/* Tells user space of a piece, size bytes with its head. */
+static __always_inline void capture_tell(struct network_piece *piece, u32 size, struct sock *sk, struct network_socket *socket)
+{
 	piece->sock = (u64)sk;
 	piece->stream = socket->stream;
 	piece->series = socket->series;
@@ -307,14 +320,10 @@ static __always_inline void capture_tell(struct network_piece *piece, u32 size, 
 	piece->protocol |= socket->protocol;
 	piece->role = socket->role;
 	piece->lost = socket->lost;
-	if (bpf_ringbuf_output(&network_pieces, piece, size, flags)) {
-		socket->lost |= NETWORK_PIECE_LOST;
-		network_lost(NETWORK_LOST_PIECES);
-		if (flags == BPF_RB_FORCE_WAKEUP)
-			capture_woken = 0; /* nobody was */
-	} else {
+	if (capture_write(piece, size))
 		socket->lost = 0;
-	}
+	else
+		socket->lost |= NETWORK_PIECE_LOST;
 }
 
 /*

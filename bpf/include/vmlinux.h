@@ -228,6 +228,10 @@ struct request_sock {
 	struct sock_common __req_common;
 };
 
+struct tcp_request_sock {
+	u32 rcv_isn; /* of the SYN */
+};
+
 struct inet_sock {
 	__be16 inet_sport;
 };
@@ -237,7 +241,14 @@ struct tcp_sock {
 	u32 rcv_nxt;    /* of the next byte that is expected */
 	u32 copied_seq; /* of the first byte that was not read yet */
 	u32 write_seq;  /* of the next byte that is written */
+	u32 snd_una;    /* of the first byte that was not acknowledged */
+	u64 bytes_acked;    /* of a client the SYN is one */
+	u64 bytes_received; /* a FIN is one */
 	u8 fastopen_connect : 1;
+};
+
+struct mptcp_sock {
+	struct sock *first; /* subflow */
 };
 
 struct tcp_skb_cb {

@@ -21,16 +21,16 @@ import (
 const (
 	// openPairs open openEach connections each; a process may mostly have 20,000 files.
 	openPairs, openEach = 8, 12500
-	// churnPairs open and close connections for churnTime.
-	churnPairs = 2
-	churnTime  = 4 * time.Second
+	// churners open and close connections for churnTime.
+	churners  = 2
+	churnTime = 4 * time.Second
 	// reportsTimed is how many reports are timed.
 	reportsTimed = 5
 )
 
 // connections measures what network takes for many connections.
 func (b *bench) connections(ctx context.Context) error {
-	progress("connections: %d open ones, then short ones for %s", openPairs*openEach, churnTime)
+	progress("connections: %d open ones, then short ones for twice %s", openPairs*openEach, churnTime)
 	err := errors.Join(b.openConnections(ctx), b.shortConnections(ctx))
 	if errors.Is(err, workload.ErrAbsent) {
 		b.note("the part connections was left out: %v", err)
@@ -102,9 +102,13 @@ func observeOpen(c *report.Connections, pids []int) (err error) {
 	return nil
 }
 
-// shortConnections observes connections that are closed at once.
+// shortConnections observes connections that are closed at once, after the same without anybody who looks.
 func (b *bench) shortConnections(ctx context.Context) (err error) {
-	load, err := workload.ChurnConnections(ctx, b.dir, b.nice, churnPairs, churnTime)
+	c := &report.Connections{Ends: 2, Elapsed: churnTime}
+	if c.Bare, err = b.bareConnections(ctx); err != nil {
+		return err
+	}
+	load, err := workload.ChurnConnections(ctx, b.dir, b.nice, churners, churnTime)
 	if err != nil {
 		return err
 	}
@@ -121,7 +125,6 @@ func (b *bench) shortConnections(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	c := &report.Connections{Ends: 2, Elapsed: churnTime}
 	defer func() { err = errors.Join(err, w.end()) }()
 	c.Opened, c.Accepted, err = load.Run()
 	if err := errors.Join(err, w.stopDraining()); err != nil {
@@ -146,6 +149,16 @@ func (b *bench) shortConnections(ctx context.Context) (err error) {
 	c.Lost, c.Incomplete = lossesOf(w)
 	b.report.ShortConnections = c
 	return nil
+}
+
+// bareConnections is how many such connections are opened where nobody looks.
+func (b *bench) bareConnections(ctx context.Context) (opened int, err error) {
+	load, err := workload.ChurnConnections(ctx, b.dir, b.nice, churners, churnTime)
+	if err != nil {
+		return 0, err
+	}
+	opened, _, err = load.Run()
+	return opened, errors.Join(err, load.Stop())
 }
 
 // memory is what is taken at a moment, in bytes.

@@ -325,6 +325,9 @@ func (e *Engine) Shutdown() error {
 	now := time.Now()
 	e.work.run(func() {
 		for _, o := range e.running {
+			if stopper, ok := o.Observation.(observe.Stopper); ok {
+				errs = append(errs, stopper.Stop())
+			}
 			errs = append(errs, o.Drain())
 			e.narrate(o)
 		}

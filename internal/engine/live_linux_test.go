@@ -32,7 +32,11 @@ func TestLiveEnds(t *testing.T) {
 
 	_, err := p.in.Write([]byte("\n")) // exec
 	require.NoError(t, err)
-	require.Empty(t, e.inUse(path, both), "the new program has nothing yet")
+	left := e.inUse(path, both)
+	for deadline := time.Now().Add(10 * time.Second); len(left) > 0 && time.Now().Before(deadline); { // until it has run exec
+		left = e.inUse(path, both)
+	}
+	require.Empty(t, left, "the new program has nothing yet")
 	e.attached()
 	p.step("warm")
 	time.Sleep(time.Second)

@@ -24,8 +24,12 @@ import (
 // guestRoot is where the packages' folders are in the guest, as in the module, so that relative paths hold.
 const guestRoot = "/src"
 
-// testTimeout is that of one test binary: with it one that hangs leaves the others time, within that of the boot.
-const testTimeout = 10 * time.Minute
+// testTimeout is that of one test binary: with it one that hangs leaves the others time, within that of the boot. With tests that take
+// long it is longTestTimeout, since the tests of the network alone take more than ten minutes then.
+const (
+	testTimeout     = 10 * time.Minute
+	longTestTimeout = 2 * testTimeout
+)
 
 // commandLinks are names under which the guest's init stands in for commands.
 var commandLinks = []string{"true", "false", "sleep"}
@@ -114,10 +118,14 @@ func packShell(a *archive) error {
 }
 
 func newManifest(o options) guest.Manifest {
+	timeout := time.Duration(testTimeout)
+	if o.long {
+		timeout = longTestTimeout
+	}
 	m := guest.Manifest{
-		Args:    []string{"-test.v", "-test.count=" + strconv.Itoa(o.count), "-test.timeout=" + testTimeout.String()},
+		Args:    []string{"-test.v", "-test.count=" + strconv.Itoa(o.count), "-test.timeout=" + timeout.String()},
 		Env:     []string{guest.Env + "=1", testbin.Env + "=" + guest.TestbinPath, "PATH=/bin", "LD_LIBRARY_PATH=/lib64", "HOME=/tmp", "TMPDIR=/tmp"},
-		Timeout: testTimeout,
+		Timeout: timeout,
 	}
 	for _, p := range o.packages {
 		name := path.Clean(filepath.ToSlash(p))

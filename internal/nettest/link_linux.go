@@ -51,14 +51,27 @@ func ends(t testing.TB, a, b *Namespace) (End, End) {
 func Join(t testing.TB, a, b *Namespace) (End, End) {
 	t.Helper()
 	endA, endB := ends(t, a, b)
-	pair := &netlink.Veth{
-		LinkAttrs: netlink.LinkAttrs{Name: endA.Name}, PeerName: endB.Name,
-		PeerNamespace: netlink.NsFd(int(b.file.Fd())),
-	}
-	require.NoError(t, a.links.LinkAdd(pair), "making a pair of veth interfaces")
-	endA.address(t)
-	endB.address(t)
+	join(t, endA, endB)
 	return endA, endB
+}
+
+// JoinLike joins two namespaces in the same way by the addresses of another link.
+func JoinLike(t testing.TB, a, b *Namespace, likeA, likeB End) (End, End) {
+	t.Helper()
+	likeA.Namespace, likeB.Namespace = a, b
+	join(t, likeA, likeB)
+	return likeA, likeB
+}
+
+func join(t testing.TB, a, b End) {
+	t.Helper()
+	pair := &netlink.Veth{
+		LinkAttrs: netlink.LinkAttrs{Name: a.Name}, PeerName: b.Name,
+		PeerNamespace: netlink.NsFd(int(b.Namespace.file.Fd())),
+	}
+	require.NoError(t, a.Namespace.links.LinkAdd(pair), "making a pair of veth interfaces")
+	a.address(t)
+	b.address(t)
 }
 
 // address gives the interface its addresses and brings it up.

@@ -33,8 +33,7 @@ func TestTransfersCountThemselves(t *testing.T) {
 	here, there := New(t), New(t)
 	_, end := Join(t, here, there)
 	client, server := Start(t, here), Start(t, there)
-	reading := map[string]string{"write": "read", "writev": "readv", "sendto": "recvfrom", "sendmsg": "recvmsg", "sendmmsg": "recvmmsg",
-		"sendfile": "read", "splice": "splice", "io_uring": "io_uring"}
+	reading := Reading()
 	for _, family := range []struct {
 		kind string
 		to   netip.Addr

@@ -82,8 +82,13 @@ var deeds = map[string]func(order) (Outcome, error){
 		return Outcome{}, unix.SetsockoptInt(o.Socket, unix.SOL_SOCKET, unix.SO_SNDBUF, o.Value)
 	},
 	"shutdown": func(o order) (Outcome, error) { return Outcome{}, unix.Shutdown(o.Socket, o.Value) },
-	"close":    func(o order) (Outcome, error) { return Outcome{}, unix.Close(o.Socket) },
-	"reset":    reset,
+	"close": func(o order) (Outcome, error) {
+		if o.How == ringWay {
+			return Outcome{}, closeByRing(o.Socket)
+		}
+		return Outcome{}, unix.Close(o.Socket)
+	},
+	"reset": reset,
 	"sleep": func(o order) (Outcome, error) {
 		time.Sleep(time.Duration(o.Value))
 		return Outcome{}, nil
@@ -208,7 +213,12 @@ func dial(o order) (Outcome, error) {
 		}
 	}
 	began := time.Now()
-	if err = connect(fd, address(o.Kind, o.Remote), o.Wait); err != nil {
+	if o.How == ringWay {
+		err = connectByRing(fd, o.Kind, o.Remote)
+	} else {
+		err = connect(fd, address(o.Kind, o.Remote), o.Wait)
+	}
+	if err != nil {
 		return Outcome{Took: time.Since(began)}, errors.Join(err, unix.Close(fd))
 	}
 	out := described(fd)
@@ -245,9 +255,15 @@ func connect(fd int, to unix.Sockaddr, wait bool) error {
 	return unix.SetNonblock(fd, false)
 }
 
+// Ways to accept, connect and close, other than the usual.
+const (
+	plainWay = "accept"
+	ringWay  = "io_uring"
+)
+
 func accept(o order) (Outcome, error) {
 	for {
-		fd, _, err := unix.Accept4(o.Socket, unix.SOCK_CLOEXEC)
+		fd, err := acceptBy(o.How, o.Socket)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
@@ -255,6 +271,22 @@ func accept(o order) (Outcome, error) {
 			return Outcome{}, err
 		}
 		return described(fd), nil
+	}
+}
+
+func acceptBy(how string, from int) (int, error) {
+	switch how {
+	case plainWay:
+		fd, _, errno := unix.Syscall(unix.SYS_ACCEPT, uintptr(from), 0, 0)
+		if errno != 0 {
+			return -1, errno
+		}
+		return int(fd), nil
+	case ringWay:
+		return acceptByRing(from)
+	default:
+		fd, _, err := unix.Accept4(from, unix.SOCK_CLOEXEC)
+		return fd, err
 	}
 }
 

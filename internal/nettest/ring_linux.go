@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"unsafe"
 
@@ -14,15 +15,22 @@ import (
 
 // Of include/uapi/linux/io_uring.h; package unix has none of it.
 const (
-	ringEntries  = 4
-	ringOpSend   = 26
-	ringOpRecv   = 27
-	enterGet     = 1 << 0 // IORING_ENTER_GETEVENTS
-	featOneMap   = 1 << 0 // IORING_FEAT_SINGLE_MMAP, since Linux 5.4
-	offsetQueues = 0
-	offsetWork   = 0x10000000
-	workSize     = 64 // of struct io_uring_sqe
-	resultSize   = 16 // of struct io_uring_cqe
+	ringEntries   = 4
+	ringOpSendMsg = 9
+	ringOpRecvMsg = 10
+	ringOpAccept  = 13
+	ringOpConnect = 16
+	ringOpClose   = 19
+	ringOpSend    = 26
+	ringOpRecv    = 27
+	ringOpSplice  = 30
+	enterGet      = 1 << 0 // IORING_ENTER_GETEVENTS
+	featOneMap    = 1 << 0 // IORING_FEAT_SINGLE_MMAP, since Linux 5.4
+	offsetQueues  = 0
+	offsetWork    = 0x10000000
+	workSize      = 64 // of struct io_uring_sqe
+	resultSize    = 16 // of struct io_uring_cqe
+	noOffset      = ^uint64(0)
 )
 
 // ringParams is struct io_uring_params.
@@ -33,23 +41,28 @@ type ringParams struct {
 	result                                               struct{ head, tail, mask, entries, overflow, entriesAt, flags, _, _, _ uint32 }
 }
 
-// ring moves bytes by io_uring, one request at a time.
+// ring makes requests of io_uring, one at a time.
 type ring struct {
-	order  order
-	code   byte
 	fd     int
 	queues []byte
 	work   []byte
 	params ringParams
-	buffer []byte
 }
 
-func newRingWriter(o order) (mover, error) { return newRing(o, ringOpSend) }
+// request is what of struct io_uring_sqe is used.
+type request struct {
+	code   byte
+	fd     int
+	offset uint64 // of connect the length of the address, of splice where to write
+	at     unsafe.Pointer
+	from   uint64 // of splice, in place of at: where to read
+	length int
+	flags  int
+	pipe   int // of splice: what is read
+}
 
-func newRingReader(o order) (mover, error) { return newRing(o, ringOpRecv) }
-
-func newRing(o order, code byte) (mover, error) {
-	r := &ring{order: o, code: code, buffer: make([]byte, o.Chunk)}
+func openRing() (*ring, error) {
+	r := &ring{}
 	fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, ringEntries, uintptr(unsafe.Pointer(&r.params)), 0)
 	if errno != 0 {
 		return nil, fmt.Errorf("setting io_uring up: %w", errno)
@@ -59,6 +72,16 @@ func newRing(o order, code byte) (mover, error) {
 		return nil, errors.Join(err, r.close())
 	}
 	return r, nil
+}
+
+// onRing makes one request on a ring of its own.
+func onRing(q request) (result int, err error) {
+	r, err := openRing()
+	if err != nil {
+		return -1, err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	return r.do(q)
 }
 
 // attach maps the queues.
@@ -81,35 +104,38 @@ func (r *ring) attach() error {
 // word is a shared counter of the queues.
 func (r *ring) word(offset uint32) *uint32 { return (*uint32)(unsafe.Pointer(&r.queues[offset])) }
 
-func (r *ring) move(left int64) (int64, int64, error) {
-	b := r.buffer[:min(left, int64(len(r.buffer)))]
+// do makes a request and waits for what comes of it.
+func (r *ring) do(q request) (int, error) {
 	tail := *r.word(r.params.work.tail)
 	slot := tail & *r.word(r.params.work.mask)
-	request := r.work[slot*workSize:][:workSize]
-	clear(request)
-	request[0] = r.code
-	binary.NativeEndian.PutUint32(request[4:], uint32(r.order.Socket))
-	binary.NativeEndian.PutUint64(request[16:], uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))))
-	binary.NativeEndian.PutUint32(request[24:], uint32(len(b)))
-	binary.NativeEndian.PutUint32(request[28:], uint32(r.order.Flags))
+	entry := r.work[slot*workSize:][:workSize]
+	clear(entry)
+	entry[0] = q.code
+	binary.NativeEndian.PutUint32(entry[4:], uint32(q.fd))
+	binary.NativeEndian.PutUint64(entry[8:], q.offset)
+	binary.NativeEndian.PutUint64(entry[16:], q.from+uint64(uintptr(q.at)))
+	binary.NativeEndian.PutUint32(entry[24:], uint32(q.length))
+	binary.NativeEndian.PutUint32(entry[28:], uint32(q.flags))
+	binary.NativeEndian.PutUint32(entry[44:], uint32(q.pipe))
 	*r.word(r.params.work.array + 4*slot) = slot
 	atomic.StoreUint32(r.word(r.params.work.tail), tail+1)
 	if err := r.enter(1); err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	head := *r.word(r.params.result.head)
 	for atomic.LoadUint32(r.word(r.params.result.tail)) == head {
 		if err := r.enter(0); err != nil && !errors.Is(err, unix.EINTR) {
-			return 0, 0, err
+			return 0, err
 		}
 	}
+	runtime.KeepAlive(q)
 	at := r.params.result.entriesAt + resultSize*(head&*r.word(r.params.result.mask))
 	n := int32(binary.NativeEndian.Uint32(r.queues[at+8:]))
 	atomic.StoreUint32(r.word(r.params.result.head), head+1)
 	if n < 0 {
-		return 0, 0, unix.Errno(-n)
+		return 0, unix.Errno(-n)
 	}
-	return int64(n), 1, nil
+	return int(n), nil
 }
 
 // enter hands requests over and waits for one result. A signal may end the wait after a request was taken.

@@ -22,8 +22,8 @@ type Socket struct {
 // Transfer says how bytes are moved: the system call and what each call is given.
 type Transfer struct {
 	// How is one of
-	//   - to write: write, writev (two pieces), sendto, sendmsg, sendmmsg, sendfile, splice, io_uring;
-	//   - to read: read, readv (two pieces), recvfrom, recvmsg, recvmmsg, splice, io_uring.
+	//   - to write: write, writev (two pieces), sendto, sendmsg, sendmmsg, sendfile, splice, io_uring (send), io_uring_msg (sendmsg), io_uring_splice;
+	//   - to read: read, readv (two pieces), recvfrom, recvmsg, recvmmsg, splice, io_uring (recv), io_uring_msg (recvmsg).
 	How string
 	// Bytes is how many there are to move; reading ends sooner at the end of the stream.
 	Bytes int64
@@ -95,6 +95,17 @@ func (p *Program) Dial(kind string, remote netip.AddrPort) *Socket {
 	return p.socket(p.must(order{Do: "dial", Kind: kind, Remote: remote, Wait: true}))
 }
 
+// DialByRing connects by io_uring.
+func (p *Program) DialByRing(kind string, remote netip.AddrPort) *Socket {
+	p.t.Helper()
+	return p.socket(p.must(order{Do: "dial", Kind: kind, Remote: remote, Transfer: Transfer{How: ringWay}}))
+}
+
+// TryDialByRing is the same and tells how it went.
+func (p *Program) TryDialByRing(kind string, remote netip.AddrPort) Outcome {
+	return p.try(order{Do: "dial", Kind: kind, Remote: remote, Transfer: Transfer{How: ringWay}})
+}
+
 // DialFrom connects from an address.
 func (p *Program) DialFrom(kind string, local, remote netip.AddrPort) *Socket {
 	p.t.Helper()
@@ -142,6 +153,18 @@ func (s *Socket) Program() *Program { return s.program }
 func (s *Socket) Accept() *Socket {
 	s.program.t.Helper()
 	return s.program.socket(s.program.must(order{Do: "accept", Socket: s.fd}))
+}
+
+// AcceptPlain is the same by accept(), where Accept takes accept4().
+func (s *Socket) AcceptPlain() *Socket {
+	s.program.t.Helper()
+	return s.program.socket(s.program.must(order{Do: "accept", Socket: s.fd, Transfer: Transfer{How: plainWay}}))
+}
+
+// AcceptByRing is the same by io_uring.
+func (s *Socket) AcceptByRing() *Socket {
+	s.program.t.Helper()
+	return s.program.socket(s.program.must(order{Do: "accept", Socket: s.fd, Transfer: Transfer{How: ringWay}}))
 }
 
 // Write writes and counts.
@@ -212,6 +235,12 @@ func (s *Socket) Shutdown(how int) {
 func (s *Socket) Reset() {
 	s.program.t.Helper()
 	s.program.must(order{Do: "reset", Socket: s.fd})
+}
+
+// CloseByRing closes the descriptor by io_uring.
+func (s *Socket) CloseByRing() {
+	s.program.t.Helper()
+	s.program.must(order{Do: "close", Socket: s.fd, Transfer: Transfer{How: ringWay}})
 }
 
 // Close closes the descriptor.

@@ -29,14 +29,16 @@ type mover interface {
 
 // writers and readers make the mover of a system call.
 var writers = map[string]func(order) (mover, error){
-	"write":    simple(func(o order, b []byte) (int, error) { return unix.Write(o.Socket, b) }),
-	"writev":   simple(func(o order, b []byte) (int, error) { return unix.Writev(o.Socket, halves(b)) }),
-	"sendto":   simple(sendto),
-	"sendmsg":  simple(sendmsg),
-	"sendmmsg": newManyWriter,
-	"sendfile": newFileWriter,
-	"splice":   newSpliceWriter,
-	"io_uring": newRingWriter,
+	"write":           simple(func(o order, b []byte) (int, error) { return unix.Write(o.Socket, b) }),
+	"writev":          simple(func(o order, b []byte) (int, error) { return unix.Writev(o.Socket, halves(b)) }),
+	"sendto":          simple(sendto),
+	"sendmsg":         simple(sendmsg),
+	"sendmmsg":        newManyWriter,
+	"sendfile":        newFileWriter,
+	"splice":          newSpliceWriter,
+	"io_uring":        byRing(ringOpSend),
+	"io_uring_msg":    byRing(ringOpSendMsg),
+	"io_uring_splice": newRingSplicer,
 }
 
 var readers = map[string]func(order) (mover, error){
@@ -50,9 +52,10 @@ var readers = map[string]func(order) (mover, error){
 		n, _, _, _, err := unix.RecvmsgBuffers(o.Socket, halves(b), nil, o.Flags)
 		return n, err
 	}),
-	"recvmmsg": newManyReader,
-	"splice":   newSpliceReader,
-	"io_uring": newRingReader,
+	"recvmmsg":     newManyReader,
+	"splice":       newSpliceReader,
+	"io_uring":     byRing(ringOpRecv),
+	"io_uring_msg": byRing(ringOpRecvMsg),
 }
 
 func write(o order) (Outcome, error) { return transfer(o, writers, false) }

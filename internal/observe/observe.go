@@ -86,6 +86,14 @@ type Narrator interface {
 	Spans() []*model.Spans
 }
 
+// Stopper is an observation that takes in what it sees on its own, so that its last Drain
+// would miss what it has not taken in yet.
+type Stopper interface {
+	// Stop stops observing: what was seen until now is there for the next Drain and
+	// Report, and nothing comes after it. Close still frees what is left.
+	Stop() error
+}
+
 // Partial is an observation that may start on some of the CPUs alone.
 type Partial interface {
 	// LeftOut says why CPUs are not observed since the start, or nil. CPUsChanged

@@ -113,6 +113,9 @@ func findGo(file *elfimage.File, sections []elfimage.Section, buf []byte) (Found
 			failed = fmt.Errorf("looking for where %s returns: %w", name, failed)
 			return
 		}
+		if len(f.Returns) == 0 {
+			return // what begins and does not end by itself cannot be told
+		}
 		functions = append(functions, f)
 	})
 	if err == nil {

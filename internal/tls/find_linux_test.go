@@ -7,8 +7,12 @@ package tls
 import (
 	"bytes"
 	"debug/elf"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,6 +54,60 @@ func TestFindInGo(t *testing.T) {
 		}
 	}
 	require.Equal(t, goTLS, calls)
+}
+
+// TestReturnsAgreeWithObjdump holds that a breakpoint would be put where an instruction begins, and on each one by which a method
+// returns, with another disassembler as the truth: of a program that is built here, and of the Go command as it was installed.
+func TestReturnsAgreeWithObjdump(t *testing.T) {
+	objdump, err := exec.LookPath("objdump")
+	if err != nil {
+		t.Skip("objdump (Debian's binutils) is not installed: there is no other disassembler to compare with")
+	}
+	paths := []string{testbin.Go(t, "../observe/network/testdata/gotls")}
+	if command, err := exec.LookPath("go"); err == nil {
+		paths = append(paths, command)
+	}
+	for _, path := range paths {
+		found, err := find(t, path)
+		require.NoError(t, err)
+		require.Equal(t, Go, found.Library, path)
+		file, err := elf.Open(path)
+		require.NoError(t, err)
+		for _, f := range found.Functions {
+			base := addressOf(t, file, f.Offset) - f.Offset
+			last := base + f.Returns[len(f.Returns)-1]
+			out, err := exec.Command(objdump, "-d", "--no-show-raw-insn",
+				fmt.Sprintf("--start-address=%#x", base+f.Offset), fmt.Sprintf("--stop-address=%#x", last+1), path).Output()
+			require.NoError(t, err)
+			begins, returns := false, []uint64{}
+			for line := range strings.Lines(string(out)) {
+				at, text, ok := strings.Cut(strings.TrimSpace(line), ":	")
+				address, err := strconv.ParseUint(at, 16, 64)
+				if !ok || err != nil {
+					continue
+				}
+				begins = begins || address == base+f.Offset
+				if strings.HasPrefix(text, "ret") {
+					returns = append(returns, address-base)
+				}
+			}
+			require.True(t, begins, "%s of %s", f.Name, path)
+			require.Equal(t, returns, f.Returns, "%s of %s", f.Name, path)
+		}
+		require.NoError(t, file.Close())
+	}
+}
+
+// addressOf is where an offset in the file is mapped.
+func addressOf(t *testing.T, file *elf.File, offset uint64) uint64 {
+	t.Helper()
+	for _, p := range file.Progs {
+		if p.Type == elf.PT_LOAD && offset >= p.Off && offset < p.Off+p.Filesz {
+			return offset - p.Off + p.Vaddr
+		}
+	}
+	require.Fail(t, "no segment has it", "%#x", offset)
+	return 0
 }
 
 // TestFindInLibraries holds that the functions of installed libraries are where debug/elf says that their symbols are.

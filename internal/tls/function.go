@@ -45,13 +45,17 @@ const (
 	Calls int = iota
 )
 
+// OfGo tells whether a call is one of Go's methods. Return addresses on goroutines' stacks must not
+// be changed: a goroutine goes on in another thread, and the kernel ends the process there.
+func (c Call) OfGo() bool { return c == GoRead || c == GoWrite || c == GoHandshake }
+
 // Function is a function of a TLS library.
 type Function struct {
 	Name string
 	Call Call
 	// Offset is where it begins in the file, in bytes.
 	Offset uint64
-	// Returns are, of Go alone, where it returns, in the same way.
+	// Returns are, of Go alone, where it returns, in the same way; there is one at least.
 	Returns []uint64
 }
 

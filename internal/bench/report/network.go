@@ -39,6 +39,8 @@ type Connections struct {
 	// Open at the same time or, with Elapsed, one after the other.
 	Opened, Accepted int
 	Elapsed          time.Duration
+	// Bare is how many were opened in as much time while nobody looked.
+	Bare int
 	// Maps is the memory of the kernel's maps by the kernel's own account, Sockets by how much the kernel's small objects
 	// have grown, which is what is remembered of sockets, Anon by how much this process has (RssAnon).
 	Maps, Sockets, Anon uint64
@@ -130,7 +132,7 @@ func (c *Connections) print(w io.Writer, name string) {
 	fmt.Fprintf(w, "\n%s, observed at %d of the two ends\n", name, c.Ends)
 	fmt.Fprintf(w, "  opened, accepted, by their own account\t%d, %d\n", c.Opened, c.Accepted)
 	if c.Elapsed > 0 {
-		fmt.Fprintf(w, "  per second\t%.0f\n", float64(c.Opened)/c.Elapsed.Seconds())
+		fmt.Fprintf(w, "  per second, and while nobody looked\t%.0f, %.0f\n", perSecond(c.Opened, c.Elapsed), perSecond(c.Bare, c.Elapsed))
 	}
 	fmt.Fprintf(w, "  counted\t%d\n", c.Counted)
 	fmt.Fprintf(w, "  lost, by reason\t%s\n", listed(c.Lost))
@@ -139,6 +141,8 @@ func (c *Connections) print(w io.Writer, name string) {
 	fmt.Fprintf(w, "  time of drains\t%s\n", times(c.Drains))
 	fmt.Fprintf(w, "  time of reports\t%s\n", times(c.Reports))
 }
+
+func perSecond(n int, during time.Duration) float64 { return float64(n) / during.Seconds() }
 
 func times(list []time.Duration) string {
 	var all []string
@@ -208,7 +212,8 @@ func (c *Connections) judge(add addTarget) {
 	missing := max(off, -off) - int64(lost)
 	figure := fmt.Sprintf("%d of %d not counted, %d of these in loss counters", off, c.Opened+c.Accepted, lost)
 	if c.Elapsed > 0 {
-		figure += fmt.Sprintf(", at %.0f k/s (wanted: %d k/s)", float64(c.Opened)/c.Elapsed.Seconds()/1000, shortRate/1000)
+		figure += fmt.Sprintf(", at %.0f k/s (wanted: %d k/s; while nobody looks: %.0f k/s)", perSecond(c.Opened, c.Elapsed)/1000, shortRate/1000,
+			perSecond(c.Bare, c.Elapsed)/1000)
 	}
 	add("network: connections that are closed at once: connects and accepts against the programs' own count",
 		fmt.Sprintf("%.1f %%", 100*maxMiscounted), figure, measured, float64(missing) <= maxMiscounted*float64(c.Opened+c.Accepted))

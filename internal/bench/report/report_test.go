@@ -58,7 +58,7 @@ func whole() *Report {
 			Ends: 1, Opened: 100000, Accepted: 100000, Counted: 100000, Maps: 10 << 20, Sockets: 30 << 20, Anon: 5 << 20,
 			Reports: []time.Duration{200 * time.Millisecond, 60 * time.Millisecond},
 		}},
-		ShortConnections: &Connections{Ends: 2, Opened: 100000, Accepted: 100000, Elapsed: 2 * time.Second, Counted: 199000,
+		ShortConnections: &Connections{Ends: 2, Opened: 100000, Accepted: 100000, Elapsed: 2 * time.Second, Bare: 120000, Counted: 199000,
 			Lost: map[string]uint64{"network/sockets_full": 900}},
 		Requests: []Network{
 			{State: NetworkBare, Turns: turns(6000, 9000)},
@@ -216,7 +216,7 @@ func TestPrint(t *testing.T) {
 		"0.1 MiB 100 k 300000 299000 299000 300.0 µs, 320.0 µs 10000.0 µs, 5000.0 µs network/buffer_full 2500",
 		"plain 2000/s 20.0 µs 20.5 µs 0.4 µs 90.0 µs 99.0 µs 9.0 µs 9000, 8999",
 		"memory: maps, for sockets, RssAnon 10.0 MiB, 30.0 MiB, 5.0 MiB",
-		"per second 50000",
+		"per second, and while nobody looked 50000, 60000",
 		"lost, by reason network/sockets_full 900",
 		"process start to first sample 230.0 ms (of 230.0 ms, 800.0 ms, 200.0 ms)",
 		"PASS process start to first sample, median 230.0 ms limit 700.0 ms",

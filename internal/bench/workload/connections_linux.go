@@ -11,32 +11,32 @@ import (
 	"time"
 )
 
-// Connections are pairs of processes with TCP connections between them, on the loopback interface; Stop closes them all.
+// Connections are processes with TCP connections, on the loopback interface; Stop closes them all.
 type Connections struct {
 	*talker
-	// PIDs are the processes: of each pair the one that connects, then the one that accepts.
+	// PIDs are the processes; of pairs each time the one that connects, then the one that accepts.
 	PIDs []int
 }
 
 // OpenConnections starts pairs of processes that will open so many connections each and keep them open.
 func OpenConnections(ctx context.Context, dir string, nice, pairs, each int) (*Connections, error) {
-	return startConnections(ctx, dir, nice, "open", pairs, each)
+	return startConnections(ctx, dir, nice, "open", pairs, each, 2*pairs)
 }
 
-// ChurnConnections starts pairs of processes that will open connections for a time, and close each at once.
-func ChurnConnections(ctx context.Context, dir string, nice, pairs int, during time.Duration) (*Connections, error) {
-	return startConnections(ctx, dir, nice, "churn", pairs, int(during.Milliseconds()))
+// ChurnConnections starts processes each of which will open connections for a time, accept them itself, and close both ends at once.
+func ChurnConnections(ctx context.Context, dir string, nice, processes int, during time.Duration) (*Connections, error) {
+	return startConnections(ctx, dir, nice, "churn", processes, int(during.Milliseconds()), processes)
 }
 
 // startConnections compiles the program into dir; without a C compiler the error is [ErrAbsent].
-func startConnections(ctx context.Context, dir string, nice int, mode string, pairs, amount int) (*Connections, error) {
-	t, err := startTalker(ctx, dir, "connections", nice, mode, strconv.Itoa(pairs), strconv.Itoa(amount))
+func startConnections(ctx context.Context, dir string, nice int, mode string, number, amount, processes int) (*Connections, error) {
+	t, err := startTalker(ctx, dir, "connections", nice, mode, strconv.Itoa(number), strconv.Itoa(amount))
 	if err != nil {
 		return nil, err
 	}
 	c := &Connections{talker: t}
-	if c.PIDs, err = c.numbers(); err != nil || len(c.PIDs) != 2*pairs {
-		return nil, errors.Join(fmt.Errorf("starting the load: %d processes instead of %d", len(c.PIDs), 2*pairs), err, c.Stop())
+	if c.PIDs, err = c.numbers(); err != nil || len(c.PIDs) != processes {
+		return nil, errors.Join(fmt.Errorf("starting the load: %d processes instead of %d", len(c.PIDs), processes), err, c.Stop())
 	}
 	return c, nil
 }

@@ -23,8 +23,7 @@ func TestBytesOfConnections(t *testing.T) {
 		here, there := nettest.New(t), nettest.New(t)
 		near, far := nettest.Join(t, here, there)
 		client, server := nettest.Start(t, here), nettest.Start(t, there)
-		reading := map[string]string{"write": "read", "writev": "readv", "sendto": "recvfrom", "sendmsg": "recvmsg",
-			"sendmmsg": "recvmmsg", "sendfile": "read", "splice": "splice", "io_uring": "io_uring"}
+		reading := nettest.Reading()
 		for _, c := range []struct {
 			kind, family string
 			from, to     netip.Addr

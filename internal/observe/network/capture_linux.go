@@ -7,6 +7,7 @@ package network
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"os"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
@@ -96,6 +98,7 @@ type capture struct {
 	held    atomic.Uint64
 	closing chan struct{}
 	ended   sync.WaitGroup
+	stopped bool
 }
 
 // startCapture begins to read what programs tell of connections.
@@ -149,37 +152,62 @@ func (c *capture) contents(samples requests.SamplesConfig) *l7.Contents {
 	}
 }
 
-// close ends the reader and waits for it.
-func (c *capture) close() error {
+// stop has the reader take what is written by now, hand all of it over and end.
+func (c *capture) stop() error {
+	if c.stopped {
+		return nil
+	}
+	c.stopped = true
 	close(c.closing)
-	err := c.ring.Close()
+	err := c.ring.Flush()
+	if err != nil {
+		err = errors.Join(fmt.Errorf("taking a last look at what connections carry: %w", err), c.ring.Close())
+	}
 	c.ended.Wait()
 	return err
 }
 
-// run looks until the ring is closed. What goes wrong is counted and told with the
-// next Drain; then it looks again.
+// close ends the reader and frees the ring.
+func (c *capture) close() error { return errors.Join(c.stop(), c.ring.Close()) }
+
+// run looks until it is stopped. What goes wrong is counted and told with the next
+// Drain; then it looks again.
 func (c *capture) run() {
 	for {
 		switch err := c.look(); {
-		case errors.Is(err, os.ErrClosed):
+		case errors.Is(err, ringbuf.ErrFlushed), errors.Is(err, os.ErrClosed):
+			c.finish()
 			return
 		case err != nil:
 			c.ring.fail(err)
 			select {
 			case <-c.closing:
+				c.finish()
 				return
 			case <-time.After(lookInterval):
 			}
 		}
-		for i, reason := range captureReasons {
-			c.told[i].Store(reason.of(c))
-		}
+		c.tellLosses()
 		if now := time.Now(); now.Sub(c.swept) >= sweepInterval {
 			c.swept = now
 			c.sweep()
 		}
 		c.looks.Add(1)
+	}
+}
+
+// finish hands over what waits to be in order: nothing comes before it any more.
+func (c *capture) finish() {
+	if err := c.handOver(func(_ uint64, record func(*piece, []byte)) { c.waiting.takeUntil(math.MaxUint64, record) }); err != nil {
+		c.ring.fail(err)
+	}
+	c.tellLosses()
+}
+
+// tellLosses lets others read what was counted.
+func (c *capture) tellLosses() {
+	for i, reason := range captureReasons {
+		c.told[i].Store(reason.of(c))
 	}
 }
 
@@ -305,7 +333,7 @@ func (c *capture) exchange(e *l7.Exchange) {
 	if whom.Subject == (observe.SubjectKey{}) {
 		return
 	}
-	if route, counted := c.totals.Add(whom, e); counted && c.journal != nil && e.HTTP != nil {
+	if route, counted := c.totals.Add(whom, e); counted && c.journal != nil {
 		c.journal.Add(whom, e, route, c.wall)
 	}
 }

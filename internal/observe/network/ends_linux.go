@@ -222,7 +222,7 @@ func tupleOf(f conntrack.Flow, like *tuple) tuple {
 	return tuple{
 		Netns: like.Netns,
 		Local: words(f.Local.Addr()), Remote: words(f.Remote.Addr()),
-		LocalPort: f.Local.Port(), RemotePort: f.Remote.Port(), Family: like.Family, Transport: like.Transport,
+		LocalPort: f.Local.Port(), RemotePort: f.Remote.Port(), Family: like.Family, Transport: like.Transport, Sequence: like.Sequence,
 	}
 }
 

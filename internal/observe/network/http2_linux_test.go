@@ -27,6 +27,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 )
 
 // manyPieces is a buffer that holds what such tests transfer, also where its reader has to wait for a CPU.
@@ -159,6 +160,8 @@ func TestHTTP2OfPrograms(t *testing.T) {
 	curl := reading(openSSLFunctions+gnuTLSFunctions, "url = %s\n", "curl", "-sk", "--http2", "-K", "-") // of which it uses one
 	nginx := party{functions: openSSLFunctions, start: startNginx2}
 	node := func(what string) party { return obliging(openSSLFunctions, "node", "testdata/http2.js", what) }
+	program := testbin.Go(t, "testdata/gotls")
+	golang := func(what string) party { return obliging(goFunctions, program, what) }
 	plainNode := party{start: func(t *testing.T, _, _ string) *speaker { return speak(t, "node", "testdata/http2.js", "server") }}
 	for _, by := range []struct {
 		name           string
@@ -169,6 +172,7 @@ func TestHTTP2OfPrograms(t *testing.T) {
 		{"node", false, plainNode, node("client")},
 		{"node-tls", true, node("server"), node("client-tls")},
 		{"nginx-node", false, nginx, node("client")},
+		{"go-tls", true, golang("server2"), golang("client2")},
 	} {
 		t.Run(by.name, func(t *testing.T) {
 			runEachWay(t, func(t *testing.T, way *way) {

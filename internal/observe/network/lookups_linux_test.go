@@ -7,6 +7,7 @@ package network
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -17,9 +18,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/dns/dnsmessage"
+	"golang.org/x/net/ipv4"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 )
 
 // nameServer answers lookups by what is in the name, and counts those that came by name, over UDP and TCP together.
@@ -123,12 +126,8 @@ func (s *nameServer) ask(t *testing.T, network, name string) dnsmessage.RCode {
 	conn, err := net.Dial(network, s.address)
 	require.NoError(t, err)
 	defer conn.Close()
-	query := dnsmessage.Message{
-		Header:    dnsmessage.Header{ID: 4711, RecursionDesired: true},
-		Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName(name + "."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}},
-	}
-	packed, err := query.Pack()
-	require.NoError(t, err)
+	const id = 4711
+	packed := query(t, id, name)
 	var answer []byte
 	if network == "tcp" {
 		_, err = conn.Write(prefixed(packed))
@@ -145,7 +144,7 @@ func (s *nameServer) ask(t *testing.T, network, name string) dnsmessage.RCode {
 	require.NoError(t, err)
 	var m dnsmessage.Message
 	require.NoError(t, m.Unpack(answer))
-	require.Equal(t, query.ID, m.ID)
+	require.EqualValues(t, id, m.ID)
 	return m.RCode
 }
 
@@ -213,6 +212,140 @@ func TestLookupsAreTold(t *testing.T) {
 		require.GreaterOrEqual(t, slow.Min, delay.Seconds())
 		require.LessOrEqual(t, slow.Max, took.Seconds())
 		require.Zero(t, w.loss("buffer_full"))
+	})
+}
+
+// unconnectedWays are the calls by which a query is sent and its answer received on a socket that is not connected.
+var unconnectedWays = map[string]struct {
+	send    func(*net.UDPConn, []byte, *net.UDPAddr) error
+	receive func(*net.UDPConn, []byte) (int, error)
+}{
+	"to": {
+		func(c *net.UDPConn, query []byte, to *net.UDPAddr) error {
+			_, err := c.WriteToUDP(query, to)
+			return err
+		},
+		func(c *net.UDPConn, room []byte) (int, error) { n, _, err := c.ReadFromUDP(room); return n, err },
+	},
+	"msg": {
+		func(c *net.UDPConn, query []byte, to *net.UDPAddr) error {
+			_, _, err := c.WriteMsgUDP(query, nil, to)
+			return err
+		},
+		func(c *net.UDPConn, room []byte) (int, error) {
+			n, _, _, _, err := c.ReadMsgUDP(room, nil)
+			return n, err
+		},
+	},
+	"mmsg": {
+		func(c *net.UDPConn, query []byte, to *net.UDPAddr) error {
+			_, err := ipv4.NewPacketConn(c).WriteBatch([]ipv4.Message{{Buffers: [][]byte{query[:5], query[5:]}, Addr: to}}, 0)
+			return err
+		},
+		func(c *net.UDPConn, room []byte) (int, error) {
+			batch := []ipv4.Message{{Buffers: [][]byte{room[:16], room[16:]}}}
+			_, err := ipv4.NewPacketConn(c).ReadBatch(batch, 0)
+			return batch[0].N, err
+		},
+	},
+	"without": {
+		func(c *net.UDPConn, query []byte, to *net.UDPAddr) error {
+			_, err := c.WriteToUDP(query, to)
+			return err
+		},
+		func(c *net.UDPConn, room []byte) (int, error) { return c.Read(room) },
+	},
+}
+
+// query packs a lookup.
+func query(t *testing.T, id uint16, name string) []byte {
+	t.Helper()
+	m := dnsmessage.Message{
+		Header:    dnsmessage.Header{ID: id, RecursionDesired: true},
+		Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName(name + "."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}},
+	}
+	packed, err := m.Pack()
+	require.NoError(t, err)
+	return packed
+}
+
+// unconnected is a socket without a peer, and where a server is.
+func unconnected(t *testing.T, servers ...*nameServer) (*net.UDPConn, []*net.UDPAddr) {
+	t.Helper()
+	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	require.NoError(t, err)
+	require.NoError(t, socket.SetReadDeadline(time.Now().Add(time.Minute)))
+	list := make([]*net.UDPAddr, len(servers))
+	for i, s := range servers {
+		list[i], err = net.ResolveUDPAddr("udp4", s.address)
+		require.NoError(t, err)
+	}
+	return socket, list
+}
+
+// TestLookupsOnUnconnectedSockets holds that lookups on sockets that are not connected are told as those on others are, whatever
+// calls they are made by: each once, of whoever asks and not of who answers, matched by their ids where several are under way,
+// and by themselves with the server that was asked.
+func TestLookupsOnUnconnectedSockets(t *testing.T) {
+	guest.TakesLong(t)
+	const delay = 100 * time.Millisecond
+	runEachWay(t, func(t *testing.T, by *way) {
+		config := requestConfig()
+		config.Journal = requests.JournalConfig{Which: requests.AllRequests, Slow: time.Hour, Bytes: 1 << 20}
+		w := watch(t, config, by.change)
+		late, server := serveNames(t, delay), serveNames(t, 0)
+		room, want := make([]byte, 2048), map[string]uint64{}
+		for calls, way := range unconnectedWays {
+			socket, to := unconnected(t, server)
+			for i := range uint16(3) {
+				require.NoError(t, way.send(socket, query(t, i, calls+".example"), to[0]))
+				n, err := way.receive(socket, room)
+				require.NoError(t, err)
+				require.EqualValues(t, i, binary.BigEndian.Uint16(room))
+				require.Greater(t, n, 12)
+			}
+			require.NoError(t, socket.Close())
+			want["dns.question.name="+calls+".example"] = 3
+		}
+		socket, to := unconnected(t, late, server)
+		began := time.Now()
+		for i, name := range []string{"slow.example", "absent.example"} {
+			require.NoError(t, unconnectedWays["to"].send(socket, query(t, uint16(i), name), to[i]))
+		}
+		for i := range 2 {
+			_, err := unconnectedWays["to"].receive(socket, room)
+			require.NoError(t, err)
+			require.EqualValues(t, 1-i, binary.BigEndian.Uint16(room), "the later query is answered first")
+		}
+		took := time.Since(began)
+		require.NoError(t, socket.Close())
+		want["dns.question.name=slow.example"], want["dns.question.name=absent.example error.type=NXDOMAIN"] = 1, 1
+		w.settle()
+		if w.missed() > 0 {
+			return // some of the pieces were not seen
+		}
+		got := w.lookups()
+		require.Equal(t, want, counts(got))
+		slow := got["dns.question.name=slow.example"]
+		require.GreaterOrEqual(t, slow.Min, delay.Seconds())
+		require.LessOrEqual(t, slow.Max, took.Seconds())
+
+		events := map[string]uint64{}
+		logs, told := logsOfSelf(w.Logs())
+		for i, of := range told {
+			require.Equal(t, model.Info, logs[i].Severity)
+			require.Equal(t, "A", of["ebpf.dns.question.type"])
+			key := fmt.Sprint("dns.question.name=", of["dns.question.name"])
+			if of["error.type"] != nil {
+				key += fmt.Sprint(" error.type=", of["error.type"])
+			}
+			events[key]++
+			if of["dns.question.name"] == "slow.example" {
+				require.Equal(t, late.address, net.JoinHostPort(of["server.address"].(string), fmt.Sprint(of["server.port"])))
+				require.Equal(t, "udp", of["network.transport"])
+			}
+		}
+		require.Equal(t, want, events)
 	})
 }
 

@@ -61,6 +61,7 @@ type Observer struct {
 	adopted  int
 	skew     skew
 	failed   error // what went wrong in the last report: the next Drain tells it
+	stopped  bool
 	// warnings tell why peers are not resolved, unresolved is how many they have told of.
 	warnings   *warn.Rarely
 	unresolved uint64
@@ -79,6 +80,7 @@ type Observer struct {
 var (
 	_ observe.Observation = (*Observer)(nil)
 	_ observe.Narrator    = (*Observer)(nil)
+	_ observe.Stopper     = (*Observer)(nil)
 )
 
 // Start loads the programs and observes from then on. shared are the maps of
@@ -420,14 +422,27 @@ func (o *Observer) HeldBytes() uint64 {
 	return held
 }
 
-// Close stops observing and frees everything.
-func (o *Observer) Close() error {
+// Stop detaches all hooks and takes what they have told of requests.
+func (o *Observer) Stop() error {
+	if o.stopped {
+		return nil
+	}
+	o.stopped = true
 	if o.tls != nil {
 		o.tls.Close()
 	}
-	errs := []error{closeAll(o.attached)}
+	err := closeAll(o.attached)
 	if o.capture != nil {
-		errs = append(errs, o.capture.close()) // it reads the tables
+		err = errors.Join(err, o.capture.stop())
+	}
+	return err
+}
+
+// Close stops observing and frees everything.
+func (o *Observer) Close() error {
+	errs := []error{o.Stop()}
+	if o.capture != nil {
+		errs = append(errs, o.capture.close())
 	}
 	err := errors.Join(append(errs, o.table.close())...)
 	o.coll.Close()

@@ -7,6 +7,7 @@ package network
 import (
 	"io"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 )
 
 // TestResponsesThatTheConnectionEnds holds that a response without a length ends with its connection, at the time of its last
@@ -127,4 +129,41 @@ func connected(t *testing.T) (client, server net.Conn) {
 	server, err = listener.Accept()
 	require.NoError(t, err)
 	return client, server
+}
+
+// TestStopTakesALastLook holds that requests which have ended when the observation is stopped are told, although nobody has
+// looked at them yet, and that stopping and closing go one after the other.
+func TestStopTakesALastLook(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	const rounds, times = 4, 25
+	runEachWay(t, func(t *testing.T, by *way) {
+		for range rounds { // the reader is at another place each time
+			config := requestConfig()
+			config.Journal = requests.JournalConfig{Which: requests.AllRequests, Bytes: 1 << 20}
+			w := watch(t, config, by.change)
+			client, server := connected(t)
+			for range times {
+				exchangeBytes(t, client, server, []byte("GET /last HTTP/1.1\r\nHost: a\r\n\r\n"))
+				exchangeBytes(t, server, client, []byte("HTTP/1.1 204 No Content\r\n\r\n"))
+			}
+			require.NoError(t, w.Stop())
+			require.NoError(t, client.Close())
+			require.NoError(t, server.Close())
+			w.report()
+			logs := 0
+			for _, of := range w.Logs() {
+				if of.Process != nil && of.Process.ID.PID == uint32(os.Getpid()) {
+					logs += len(of.Logs)
+				}
+			}
+			require.NoError(t, w.Stop(), "it is stopped")
+			if w.missed() > 0 {
+				continue // some of the pieces were not seen
+			}
+			for _, side := range []string{"server", "client"} {
+				require.Equal(t, map[string]uint64{"GET 204": times}, counts(w.requestPoints("http."+side+".request.duration")), side)
+			}
+			require.Equal(t, 2*times, logs)
+		}
+	})
 }

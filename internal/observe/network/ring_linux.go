@@ -22,6 +22,7 @@ import (
 type records interface {
 	SetDeadline(time.Time)
 	ReadInto(*ringbuf.Record) error
+	Flush() error
 	Close() error
 }
 
@@ -47,7 +48,8 @@ func openRing(coll *ebpf.Collection) (*ring, error) {
 }
 
 // look takes records until the deadline, which then holds all that were written
-// before it. It returns [os.ErrClosed] when the ring is closed.
+// before it. It returns [ringbuf.ErrFlushed] when it has taken all that were written
+// before a flush, and [os.ErrClosed] when the ring is closed.
 func (r *ring) look(until time.Time, take func([]byte)) error {
 	r.SetDeadline(until)
 	for {

@@ -21,8 +21,8 @@ import (
 
 // scripted are records that end as a test says, one way after the other.
 type scripted struct {
-	ends   chan error
-	closed chan struct{}
+	ends    chan error
+	flushed chan struct{}
 }
 
 func (s *scripted) SetDeadline(time.Time) {}
@@ -31,20 +31,22 @@ func (s *scripted) ReadInto(*ringbuf.Record) error {
 	select {
 	case err := <-s.ends:
 		return err
-	case <-s.closed:
-		return ringbuf.ErrClosed
+	case <-s.flushed:
+		return ringbuf.ErrFlushed
 	}
 }
 
-func (s *scripted) Close() error {
-	close(s.closed)
+func (s *scripted) Flush() error {
+	close(s.flushed)
 	return nil
 }
+
+func (s *scripted) Close() error { return nil }
 
 // TestUnreadRingIsTold holds that what keeps the ring from being read is told once and counted, and that it is read on.
 func TestUnreadRingIsTold(t *testing.T) {
 	broken := errors.New("broken")
-	s := &scripted{ends: make(chan error), closed: make(chan struct{})}
+	s := &scripted{ends: make(chan error), flushed: make(chan struct{})}
 	c := newCapture(Config{}, &ring{records: s}, &table{})
 	c.ended.Go(c.run)
 	s.ends <- broken
@@ -70,6 +72,7 @@ type flowing struct {
 }
 
 func (f *flowing) SetDeadline(time.Time) {}
+func (f *flowing) Flush() error          { return nil }
 func (f *flowing) Close() error          { return nil }
 func (f *flowing) ReadInto(r *ringbuf.Record) error {
 	if f.left == 0 {

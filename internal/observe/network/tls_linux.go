@@ -205,7 +205,7 @@ func (a *tlsAttacher) attachTogether(to *functions.Attachment, found tls.Found, 
 			offsets, cookies = append(offsets, end), append(cookies, uint64(of.endsCookie))
 		}
 	}
-	with := tlsTogether[found.Library == tls.Go]
+	with := tlsTogether[slices.ContainsFunc(found.Functions, func(f tls.Function) bool { return f.Call.OfGo() })]
 	probe, err := a.probes.AttachMulti(with.as, a.coll.Programs[with.program], path, offsets, cookies, pid)
 	if err != nil {
 		return err
@@ -214,13 +214,18 @@ func (a *tlsAttacher) attachTogether(to *functions.Attachment, found tls.Found, 
 	return nil
 }
 
+// tlsEnds says how to see a function end: by the kernel's means, or of Go by the instructions that return.
+func tlsEnds(f tls.Function) (kernel.UprobeKind, []uint64) {
+	if f.Call.OfGo() {
+		return kernel.UprobeEntry, f.Returns
+	}
+	return kernel.UprobeReturn, []uint64{f.Offset}
+}
+
 // attachFunction attaches to where a function ends first: what is seen to begin must be seen to end.
 func (a *tlsAttacher) attachFunction(to *functions.Attachment, f tls.Function, path string, pid uint32) error {
 	of := tlsCalls[f.Call]
-	kind, ends := kernel.UprobeReturn, []uint64{f.Offset}
-	if f.Returns != nil {
-		kind, ends = kernel.UprobeEntry, f.Returns // a return address on a goroutine's stack must not be changed
-	}
+	kind, ends := tlsEnds(f)
 	if of.ends != "" {
 		probe, err := a.probes.Attach(kind, a.coll.Programs[of.ends], path, ends, pid)
 		if err != nil {

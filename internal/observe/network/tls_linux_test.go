@@ -25,9 +25,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -337,6 +339,29 @@ func TestRequestsThroughTLS(t *testing.T) {
 	}
 }
 
+// TestConnectionsInMemoryOneByOne holds that the requests of connections which follow each other are told where the library works
+// on memory and the server ends each, and with it the body: what the client says at the end of one is received right before the next one's object is
+// asked to shake hands, and is no sign of whose that is.
+func TestConnectionsInMemoryOneByOne(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	const connections = 20
+	program := testbin.Go(t, "testdata/gotls")
+	runEachWay(t, func(t *testing.T, way *way) {
+		cert, key := certificate(t)
+		server := speak(t, "python3", "testdata/https.py", "server-memory", cert, key)
+		client := speak(t, program, "bare", server.line(), "1")
+		require.Equal(t, "ready", client.line())
+		config, scope := tlsConfig(t)
+		w := watch(t, config, way.change)
+		w.attachedTo(scope, openSSLFunctions, server)
+		for range connections {
+			require.Equal(t, 1, client.ask("/last"))
+		}
+		w.settle()
+		w.nearly(map[string]uint64{"200": connections}, w.tlsRequests(server, "server"), "server")
+	})
+}
+
 // probes are how many descriptors of links and perf events this process has.
 func probes(t *testing.T) (n int) {
 	t.Helper()
@@ -422,4 +447,61 @@ func TestOpaqueTLS(t *testing.T) {
 		require.Eventually(t, func() bool { return w.loss("tls_opaque_go") == connections }, 30*time.Second, 10*time.Millisecond, "%v", w.Losses())
 		require.EqualValues(t, 3*connections, w.loss("tls_opaque"), "the client's library is not known")
 	})
+}
+
+// TestReturnsOfGoAreNotChanged holds that the kernel's own means of seeing a function return are never used for Go, also
+// where no instruction that returns was found: a goroutine that returns in another thread would end its process.
+func TestReturnsOfGoAreNotChanged(t *testing.T) {
+	for call := range tls.Call(tls.Calls) {
+		for _, returns := range [][]uint64{nil, {8, 24}} {
+			kind, ends := tlsEnds(tls.Function{Call: call, Offset: 4, Returns: returns})
+			if call == tls.GoRead || call == tls.GoWrite || call == tls.GoHandshake {
+				require.Equal(t, kernel.UprobeEntry, kind)
+				require.Equal(t, returns, ends)
+				continue
+			}
+			require.Equal(t, kernel.UprobeReturn, kind)
+			require.Equal(t, []uint64{4}, ends)
+		}
+	}
+	require.Equal(t, ebpf.AttachTraceUprobeMulti, tlsTogether[true].as, "no session at methods of Go")
+}
+
+// TestProgramsOfGoSurvive holds that a program of Go goes on as before while it is attached to and left again and again: goroutines
+// are within the functions meanwhile, go on in other threads, and their stacks move.
+func TestProgramsOfGoSurvive(t *testing.T) {
+	guest.TakesLong(t)
+	const (
+		times  = 20
+		rounds = 8
+	)
+	program := testbin.Go(t, "testdata/gotls")
+	cert, key := certificate(t)
+	server := speak(t, program, "server", cert, key)
+	client := speak(t, program, "bare", server.line(), strconv.Itoa(times))
+	require.Equal(t, "ready", client.line())
+	config, scope := tlsConfig(t)
+	w := watch(t, config, nil)
+	stop, left := make(chan struct{}), make(chan struct{})
+	go func() { // one of the two stays attached to meanwhile, in turns
+		defer close(left)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond): // attaching takes as long
+			}
+			scope.set(server.PID(), i%4 != 0)
+			scope.set(client.PID(), i%4 != 2)
+			w.Look(uint32(server.PID()))
+			w.Look(uint32(client.PID()))
+		}
+	}()
+	defer func() {
+		close(stop)
+		<-left
+	}()
+	for range rounds {
+		require.Equal(t, 4*times, client.ask("/1", "/2", "/3", "/4"))
+	}
 }

@@ -102,8 +102,10 @@ func TestRTTOfAnIdleConnection(t *testing.T) {
 		if guest.Running() {
 			tolerance = 0.3 // an emulated CPU takes its time for each packet
 		}
-		require.InEpsilon(t, from.Kernel().RTT.Seconds(), rtt.Sum/float64(rtt.Count), tolerance)
-		require.InEpsilon(t, delay.Seconds(), rtt.Max, tolerance)
+		kernel := from.Kernel().RTT.Seconds() // the delay and what a busy host adds to it
+		require.GreaterOrEqual(t, rtt.Min, delay.Seconds())
+		require.InEpsilon(t, kernel, rtt.Sum/float64(rtt.Count), tolerance)
+		require.InEpsilon(t, kernel, rtt.Max, tolerance)
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/conntrack"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -103,10 +104,21 @@ func eachWay(t *testing.T, test func(t *testing.T, start func() *watching)) {
 				by.shared = observing(t, config(), by.change)
 			}
 			by.shared.t = t
+			by.shared.forgetTranslations()
 			by.shared.missedBefore = by.shared.missed()
 			return by.shared
 		})
 	})
+}
+
+// forgetTranslations has connection tracking be asked anew: a namespace may have the number of one that is gone, of which it is known
+// for a second that nothing is tracked there.
+func (w *watching) forgetTranslations() {
+	w.t.Helper()
+	fresh, err := conntrack.New(conntrack.Config{ProcRoot: "/proc"})
+	require.NoError(w.t, err)
+	require.NoError(w.t, w.table.ends.nat.Close())
+	w.table.ends.nat = fresh
 }
 
 // eachWayAnew is the same with an observer of its own for the test.
@@ -210,6 +222,14 @@ func (w *watching) histogram(of process, metric string, wanted ...string) *model
 	}
 	require.Len(w.t, points, 1, "%s %v", metric, wanted)
 	return points[0].Histogram
+}
+
+// operations is how many of a kind were told of a process, with whomever.
+func (w *watching) operations(of process, operation string) (sum int64) {
+	for _, p := range w.points(of, "ebpf.network.operation.duration", "ebpf.operation="+operation) {
+		sum += int64(p.Histogram.Count)
+	}
+	return sum
 }
 
 // show writes all that was told of a process.

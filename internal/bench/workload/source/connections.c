@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP connections on the loopback interface, between pairs of processes: of each pair one connects and the other accepts.
+// TCP connections on the loopback interface.
 //
-//   connections open PAIRS EACH     EACH connections of each pair are opened and stay open
-//   connections churn PAIRS MS      for so many ms each pair opens connections that both sides close at once
+//   connections open PAIRS EACH      between pairs of processes, of which one connects and the other accepts, EACH
+//                                    connections are opened and stay open
+//   connections churn PROCESSES MS   for so many ms each process opens connections, accepts them itself and closes both
+//                                    ends at once: nobody waits for anybody, so that there are as many as can be
 //
 // First prints the process ids and waits for a line on standard input. Then prints the number of connections that were
 // opened and of those that were accepted, and goes on until standard input ends, when all connections are closed.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
-#include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -55,42 +55,40 @@ static int dial(const struct sockaddr_in *to, long i) {
 }
 
 static long client(const struct sockaddr_in *to) {
-	long n = 0, end = now_ms() + amount;
-	if (!churning) {
-		for (; n < amount; n++)
-			dial(to, n);
-		return n;
-	}
-	for (; now_ms() < end; n++) {
-		int fd = dial(to, n);
-		// A reset leaves no port behind that is waited for.
-		struct linger reset = { .l_onoff = 1 };
-		setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-		close(fd);
-	}
+	long n = 0;
+	for (; n < amount; n++)
+		dial(to, n);
 	return n;
 }
 
-// Accepts what is expected; in churning, until nothing has come for a while.
 static long server(int listener) {
-	struct pollfd ready = { .fd = listener, .events = POLLIN };
 	long n = 0;
-	while ((churning || n < amount) && poll(&ready, 1, churning && n ? 500 : 30000) == 1) {
-		int fd = accept(listener, NULL, NULL);
-		if (fd < 0) {
-			if (errno == ECONNABORTED)
-				continue;
+	for (; n < amount; n++)
+		if (accept(listener, NULL, NULL) < 0)
 			fail("accept");
-		}
-		n++;
-		if (churning)
-			close(fd);
+	return n;
+}
+
+// Each connection is closed by a reset, which leaves no port behind that is waited for: sockets have that from their listener.
+static long churn(int listener, const struct sockaddr_in *to) {
+	struct linger reset = { .l_onoff = 1 };
+	long n = 0, end = now_ms() + amount;
+	if (setsockopt(listener, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)))
+		fail("setsockopt");
+	for (; now_ms() < end; n++) {
+		int from = socket(AF_INET, SOCK_STREAM, 0), accepted;
+		if (from < 0 || connect(from, (const struct sockaddr *)to, sizeof(*to)))
+			fail("connect");
+		if ((accepted = accept(listener, NULL, NULL)) < 0)
+			fail("accept");
+		close(accepted);
+		close(from);
 	}
 	return n;
 }
 
 // A child begins when `go` is closed, tells what it has done, and ends when `end` is.
-static pid_t child(int listener, const struct sockaddr_in *to, int go[2], int end[2], int told) {
+static pid_t child(int side, int listener, const struct sockaddr_in *to, int go[2], int end[2], int told) {
 	pid_t parent = getpid(), pid = fork();
 	char byte;
 	if (pid)
@@ -102,7 +100,7 @@ static pid_t child(int listener, const struct sockaddr_in *to, int go[2], int en
 	close(end[1]);
 	if (read(go[0], &byte, 1) != 0)
 		_exit(1);
-	long n = listener < 0 ? client(to) : server(listener);
+	long n = churning ? churn(listener, to) : side ? server(listener) : client(to);
 	if (write(told, &n, sizeof(n)) != sizeof(n) || read(end[0], &byte, 1) != 0)
 		_exit(1);
 	_exit(0);
@@ -113,7 +111,7 @@ int main(int argc, char **argv) {
 	long opened = 0, accepted = 0;
 	char line[16];
 	if (pairs < 1 || pairs > MAX_PAIRS || (strcmp(argv[1], "open") && strcmp(argv[1], "churn"))) {
-		fprintf(stderr, "connections: open PAIRS EACH, or churn PAIRS MS; at most %d pairs\n", MAX_PAIRS);
+		fprintf(stderr, "connections: open PAIRS EACH, or churn PROCESSES MS; at most %d\n", MAX_PAIRS);
 		return 2;
 	}
 	churning = !strcmp(argv[1], "churn");
@@ -127,10 +125,10 @@ int main(int argc, char **argv) {
 		if (listener < 0 || bind(listener, (struct sockaddr *)&at, sizeof(at)) || listen(listener, 4096) ||
 		    getsockname(listener, (struct sockaddr *)&at, &size))
 			fail("listen");
-		for (int side = 0; side < 2; side++) {
+		for (int side = 0; side < 2 - churning; side++) {
 			if (pipe(told[i][side]))
 				fail("pipe");
-			printf("%d ", child(side ? listener : -1, &at, go, end, told[i][side][1]));
+			printf("%d ", child(side, listener, &at, go, end, told[i][side][1]));
 			fflush(stdout);
 			close(told[i][side][1]);
 		}
@@ -143,13 +141,13 @@ int main(int argc, char **argv) {
 	close(go[1]);
 	for (int i = 0; i < pairs; i++) {
 		long n[2];
-		for (int side = 0; side < 2; side++)
+		for (int side = 0; side < 2 - churning; side++)
 			if (read(told[i][side][0], &n[side], sizeof(long)) != sizeof(long)) {
-				fprintf(stderr, "connections: a process of pair %d failed\n", i);
+				fprintf(stderr, "connections: process %d failed\n", i);
 				return 1;
 			}
 		opened += n[0];
-		accepted += n[1];
+		accepted += n[!churning];
 	}
 	printf("%ld %ld\n", opened, accepted);
 	fflush(stdout);

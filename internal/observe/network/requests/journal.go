@@ -92,26 +92,26 @@ func NewJournal(config JournalConfig) *Journal {
 	return &Journal{config: config, samples: newSampler(config.Samples), tops: map[topKey]*top{}}
 }
 
-// Add takes an exchange of HTTP whose request has the values of [Fields]. wall converts
-// monotonic time, in ns.
+// Add takes an exchange of HTTP whose request has the values of [Fields], or a lookup of DNS.
+// wall converts monotonic time, in ns.
 func (j *Journal) Add(whom Whom, e *l7.Exchange, route string, wall func(ns int64) time.Time) {
 	ns, timed := Duration(e)
 	took := time.Duration(ns)
 	slow := timed && took >= j.config.Slow
-	wanted := j.config.Which == AllRequests || j.config.Which == SlowOrError && (slow || e.ErrorType != "")
+	wanted := j.config.Which == AllRequests || j.config.Which == SlowOrError && (slow || failed(e))
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var tops [2]topKey
 	n := 0
-	for _, reason := range [...]Reason{reasonOfTime(timed), reasonOfStatus(e.HTTP.Status)} {
+	for _, reason := range [...]Reason{reasonOfTime(timed), reasonOfStatus(statusOf(e))} {
 		key := topKey{whom.Subject, whom.Peer, e.Role, reason}
 		if reason != "" && j.ranks(key, took) {
 			tops[n] = key
 			n++
 		}
 	}
-	rule := j.samples.match(e, took)
-	if !wanted && n == 0 && !j.config.Spans && rule == nil {
+	rule, asSpan := j.samples.match(e, took), j.config.Spans && e.HTTP != nil
+	if !wanted && n == 0 && !asSpan && rule == nil {
 		return
 	}
 	r := newRequest(whom, e, route, &j.config.Redact, wall)
@@ -122,7 +122,7 @@ func (j *Journal) Add(whom Whom, e *l7.Exchange, route string, wall func(ns int6
 	if wanted {
 		j.wait(r, AsLog)
 	}
-	if j.config.Spans {
+	if asSpan {
 		j.wait(r, AsSpan)
 	}
 	for _, key := range tops[:n] {

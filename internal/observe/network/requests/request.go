@@ -35,6 +35,9 @@ type Request struct {
 	status                          int // 0: not known
 	// call is the full method of a call by gRPC, else empty; code its status.
 	call, code string
+	// name and kind are those of a lookup's question, else empty.
+	name, kind string
+	failed     bool
 	// sizes are those of the request's body, the response's, and the whole messages, or
 	// [l7.Unknown].
 	sizes [4]int64
@@ -45,17 +48,28 @@ type Request struct {
 
 // newRequest copies what is told of an exchange. wall converts monotonic time, in ns.
 func newRequest(whom Whom, e *l7.Exchange, route string, redact *Redaction, wall func(ns int64) time.Time) *Request {
-	h := e.HTTP
 	r := &Request{
 		Whom: whom, role: e.Role, ended: wall(max(e.Request.Last, e.Response.Last)), route: route,
-		method: h.Method, version: h.Version, errorType: e.ErrorType, status: h.Status, sizes: sizes(e),
-	}
-	if r.method == "" {
-		r.method = l7.OtherMethod // its request was not seen
+		errorType: e.ErrorType, failed: failed(e), status: statusOf(e),
 	}
 	r.began = wall(cmp.Or(e.Request.First, e.Response.First, e.Request.Last, e.Response.Last))
 	ns, timed := Duration(e)
 	r.took, r.timed = time.Duration(ns), timed
+	if e.DNS != nil {
+		r.name, r.kind = string(nameOf(e.DNS)), kindOf(e.DNS)
+	} else {
+		r.keepHTTP(e, redact)
+	}
+	return r
+}
+
+// keepHTTP copies what is told of HTTP.
+func (r *Request) keepHTTP(e *l7.Exchange, redact *Redaction) {
+	h := e.HTTP
+	r.method, r.version, r.sizes = h.Method, h.Version, sizes(e)
+	if r.method == "" {
+		r.method = l7.OtherMethod // its request was not seen
+	}
 	var agent []byte
 	if fields := h.RequestFields; len(fields) > 0 {
 		r.trace, _ = tracecontext.Of(fields)
@@ -72,7 +86,14 @@ func newRequest(whom Whom, e *l7.Exchange, route string, redact *Redaction, wall
 	if e.GRPC != nil {
 		r.call, r.code = string(methodOf(e)), e.GRPC.Status
 	}
-	return r
+}
+
+// statusOf is that of a response of HTTP, 0 where there is none.
+func statusOf(e *l7.Exchange) int {
+	if e.HTTP == nil {
+		return 0
+	}
+	return e.HTTP.Status
 }
 
 // keep copies all texts at once.
@@ -102,7 +123,7 @@ func sizes(e *l7.Exchange) [4]int64 {
 
 // bytes is the memory that it takes.
 func (r *Request) bytes() uint64 {
-	return uint64(unsafe.Sizeof(*r)) + uint64(len(r.original)+len(r.path)+len(r.query)+len(r.host)+len(r.agent)+len(r.call)) + r.sample.bytes()
+	return uint64(unsafe.Sizeof(*r)) + uint64(len(r.original)+len(r.path)+len(r.query)+len(r.host)+len(r.agent)+len(r.call)+len(r.name)) + r.sample.bytes()
 }
 
 // sizeKeys are the attributes of Request.sizes.
@@ -122,7 +143,7 @@ func (r *Request) bareLog(observed time.Time) model.Log {
 		TraceID: r.trace.TraceID, SpanID: r.trace.SpanID, Sampled: r.trace.Sampling == tracecontext.Sampled,
 	}
 	switch {
-	case r.errorType != "":
+	case r.failed:
 		l.Severity = model.Error
 	case r.slow:
 		l.Severity = model.Warn
@@ -147,6 +168,9 @@ const routeKey = "http.route"
 
 // appendTo appends the attributes of the request by the conventions; route is the key of its route.
 func (r *Request) appendTo(list []model.Attribute, route string) []model.Attribute {
+	if r.name != "" {
+		return r.appendLookup(list)
+	}
 	text := func(key, value string) {
 		if value != "" {
 			list = append(list, model.Text(key, value))

@@ -187,13 +187,9 @@ func methodOf(e *l7.Exchange) []byte {
 	return bytes.TrimPrefix(e.HTTP.Path, []byte("/"))
 }
 
-// lookup completes the key of a lookup. Names are told without their final dot, but for
-// the root's.
+// lookup completes the key of a lookup.
 func (p *process) lookup(k *key, d *l7.DNS) {
-	name := d.Questions[0].Name
-	if len(name) > 1 {
-		name = bytes.TrimSuffix(name, []byte("."))
-	}
+	name := nameOf(d)
 	k.kind = lookup
 	known, ok := p.names[string(name)]
 	if !ok && len(p.names) >= maxNames {

@@ -27,8 +27,12 @@ async def answer(reader, writer):
     try:
         while head := await reader.readuntil(b"\r\n\r\n"):
             status = b"404 Not Found" if b" /absent " in head else b"200 OK"
-            writer.write(b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n" % (status, len(BODY)) + BODY)
+            last = b" /last " in head  # a body that ends with the connection
+            length = b"" if last else b"Content-Length: %d\r\n" % len(BODY)
+            writer.write(b"HTTP/1.1 %s\r\n%s\r\n" % (status, length) + BODY)
             await writer.drain()
+            if last:
+                return writer.close()
     except (asyncio.IncompleteReadError, ConnectionError):
         writer.close()
 

@@ -2,6 +2,7 @@
 
 // Speaks HTTPS by Go's own library. As a server it is given the files of its certificate and
 // key and prints its port; as a client, a port and how often to ask for each path of a line.
+// As server2 and client2 it speaks HTTP/2.
 package main
 
 import (
@@ -21,15 +22,15 @@ const bodyBytes = 20000
 
 func main() {
 	if len(os.Args) != 4 {
-		fail(fmt.Errorf("got %q, want server CERTIFICATE KEY, client PORT TIMES or bare PORT TIMES", os.Args[1:]))
+		fail(fmt.Errorf("got %q, want server or server2 CERTIFICATE KEY, or client, client2 or bare PORT TIMES", os.Args[1:]))
 	}
 	switch os.Args[1] {
-	case "server":
-		fail(serve(os.Args[2], os.Args[3]))
+	case "server", "server2":
+		fail(serve(os.Args[1] == "server2", os.Args[2], os.Args[3]))
 	default:
 		times, err := strconv.Atoi(os.Args[3])
 		if err == nil {
-			err = ask(os.Args[1] == "bare", os.Args[2], times)
+			err = ask(os.Args[1], os.Args[2], times)
 		}
 		fail(err)
 	}
@@ -42,7 +43,7 @@ func fail(err error) {
 	}
 }
 
-func serve(cert, key string) error {
+func serve(http2 bool, cert, key string) error {
 	body := make([]byte, bodyBytes)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -57,14 +58,16 @@ func serve(cert, key string) error {
 			}
 			_, _ = w.Write(body)
 		}),
-		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}, // HTTP/1 alone
+	}
+	if !http2 {
+		server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
 	}
 	return server.ServeTLS(listener, cert, key)
 }
 
 // ask has each line's paths asked for, all at once, each on a connection of its own, and
 // prints how often it was answered.
-func ask(bare bool, port string, times int) error {
+func ask(what, port string, times int) error {
 	fmt.Println("ready")
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
@@ -74,10 +77,10 @@ func ask(bare bool, port string, times int) error {
 			all.Add(1)
 			go func() {
 				defer all.Done()
-				if bare {
+				if what == "bare" {
 					counted[i] = askBare(port, path, times)
 				} else {
-					counted[i] = askHTTP(port, path, times)
+					counted[i] = askHTTP(what == "client2", port, path, times)
 				}
 			}()
 		}
@@ -91,8 +94,8 @@ func ask(bare bool, port string, times int) error {
 	return lines.Err()
 }
 
-func askHTTP(port, path string, times int) (counted int) {
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+func askHTTP(http2 bool, port, path string, times int) (counted int) {
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: http2}}
 	defer client.CloseIdleConnections()
 	for range times {
 		response, err := client.Get("https://127.0.0.1:" + port + path)
