@@ -17,7 +17,6 @@ import (
 	"go.opentelemetry.io/collector/component/componentstatus"
 	"go.opentelemetry.io/collector/consumer/consumertest"
 	"go.opentelemetry.io/collector/extension/xextension/storage"
-	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/receivertest"
 	"go.opentelemetry.io/collector/receiver/xreceiver"
 
@@ -122,7 +121,7 @@ func TestTaskOfTheConfiguration(t *testing.T) {
 	factory, settings := NewFactory(), receivertest.NewNopSettings(metadata.Type)
 	r, err := factory.(xreceiver.Factory).CreateProfiles(t.Context(), settings, config, profiles)
 	require.NoError(t, err)
-	_, err = factory.(receiver.Factory).CreateLogs(t.Context(), settings, config, logs)
+	_, err = factory.CreateLogs(t.Context(), settings, config, logs)
 	require.NoError(t, err)
 	require.NoError(t, r.Start(t.Context(), host))
 	for _, e := range host.events {

@@ -45,6 +45,7 @@ type observed struct {
 	mu       sync.Mutex
 	profiles []*model.Profile
 	metrics  []*model.Metrics
+	exited   []model.ProcessID
 	stopped  bool
 }
 
@@ -70,7 +71,7 @@ func beginAsking(t *testing.T, config Config, ask func(task.Request) []task.Outc
 	needRoot(t)
 	core, logs := observer.New(zap.InfoLevel)
 	o := &observed{t: t, logs: logs}
-	e, err := Start(config, Hooks{Profiles: o.put, Metrics: o.putMetrics, Ask: ask, Level: func(int, string) {}}, zap.New(core))
+	e, err := Start(config, Hooks{Profiles: o.put, Metrics: o.putMetrics, Exited: o.putExited, Ask: ask, Level: func(int, string) {}}, zap.New(core))
 	require.NoError(t, err)
 	o.Engine = e
 	t.Cleanup(o.end)
@@ -87,6 +88,12 @@ func (o *observed) putMetrics(metrics []*model.Metrics) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.metrics = append(o.metrics, metrics...)
+}
+
+func (o *observed) putExited(id model.ProcessID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.exited = append(o.exited, id)
 }
 
 // end stops the engine; all that was seen is in profiles then.

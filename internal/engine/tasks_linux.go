@@ -99,7 +99,7 @@ func (e *Engine) join(run *taskRun, options Options) error {
 		s.remove(run)
 		e.subjects.removeKind(s.scope)
 		e.subjects.rescope()
-		return err
+		return errors.Join(err, e.unmapForTasks())
 	}
 	e.demand.shared[place] = s
 	return nil
