@@ -101,6 +101,7 @@ func mappedTables(t *testing.T) int {
 // TestTask holds that a task observes its process alone, says whose it is, and leaves nothing; one that wants the same of
 // another process shares what runs, and each has what is its own.
 func TestTask(t *testing.T) {
+	guest.SameOnEveryKernel(t) // a bit of scopes is a constant of each object, which others load on each kernel
 	path := testbin.C(t, "testdata/chain.c")
 	e := begin(t, onDemand())
 	busy, other, third := launch(t, path, "60000", "-"), launch(t, path, "60000", "-"), launch(t, path, "60000", "-")
@@ -149,6 +150,7 @@ func TestTask(t *testing.T) {
 // TestTaskBesideObserve holds that what runs from the start goes on as it was, and that a task of the same kind with other
 // options runs beside it.
 func TestTaskBesideObserve(t *testing.T) {
+	guest.SameOnEveryKernel(t) // a bit of scopes is a constant of each object, which others load on each kernel
 	path := testbin.C(t, "testdata/chain.c")
 	busy := launch(t, path, "60000", "-")
 	config := configuration(20*time.Millisecond, process.Selector{Exe: path})
@@ -200,6 +202,7 @@ func TestTaskOfTargets(t *testing.T) {
 
 // TestEveryKindForATask holds that each kind can be started for a process while others run, and leaves nothing.
 func TestEveryKindForATask(t *testing.T) {
+	guest.SameOnEveryKernel(t) // a bit of scopes is a constant of each object, which others load on each kernel
 	path := testbin.C(t, "testdata/chain.c")
 	e := begin(t, onDemand())
 	busy := launch(t, path, "60000", "-")
