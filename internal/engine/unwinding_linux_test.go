@@ -118,11 +118,15 @@ func TestTablesOfScopeAlone(t *testing.T) {
 	told := func(pid int) bool {
 		return slices.ContainsFunc(e.of(isPID(pid)), func(p *model.Profile) bool { return len(p.Samples) > 0 })
 	}
-	before := uint64(0)
-	for runs := 0; before == 0 || built() != before; runs++ { // what programs in scope map has tables when one more run adds none
-		require.Less(t, runs, 20)
-		before = built()
+	before, calm := uint64(0), 0
+	for runs := 0; calm < 3; runs++ { // what programs in scope map has tables when further runs add none
+		require.Less(t, runs, 40)
 		run(opener, known)
+		if now := built(); now == 0 || now != before {
+			before, calm = now, 0
+		} else {
+			calm++
+		}
 	}
 	strange := run(stranger, unknown)
 	last := run(opener, known) // it begins later: what it needs is seen to after what the stranger did

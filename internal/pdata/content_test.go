@@ -34,7 +34,7 @@ func full() *model.Profile {
 		Kind:        "memory",
 		SampleTypes: []model.ValueType{{Type: "alloc_space", Unit: "bytes"}, {Type: "alloc_objects", Unit: "count"}},
 		PeriodType:  model.ValueType{Type: "space", Unit: "bytes"}, Period: 524288,
-		Start: start, Duration: 5 * time.Second, TaskID: "task-1", Runtime: model.Runtime{Language: model.FrameV8, Names: model.NamesNone},
+		Start: start, Duration: 5 * time.Second, TaskID: "task-1",
 		Samples: []model.Sample{
 			{
 				ThreadID: 43, ThreadName: "worker", Error: model.StackCut, Values: []int64{100, 2},
@@ -62,7 +62,9 @@ func attributesAt(d pprofile.ProfilesDictionary, indices pcommon.Int32Slice) map
 }
 
 func TestProfilesContent(t *testing.T) {
-	out := roundTrip(t, newTestBuilder().Profiles([]*model.Profile{full()}))
+	unnamed := full()
+	unnamed.Runtime = model.Runtime{Language: model.FrameV8, Names: model.NamesNone}
+	out := roundTrip(t, newTestBuilder().Profiles([]*model.Profile{unnamed}))
 	requireValid(t, out)
 	require.Equal(t, 1, out.ResourceProfiles().Len())
 	rp := out.ResourceProfiles().At(0)
