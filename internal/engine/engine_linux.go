@@ -338,6 +338,9 @@ func (e *Engine) release() error {
 	if e.subjects != nil {
 		e.subjects.close()
 	}
+	if e.table != nil {
+		e.table.Close()
+	}
 	if e.mappings != nil {
 		errs = append(errs, e.mappings.Close())
 	}
