@@ -52,7 +52,7 @@ $(DIST)/main.go: builder-config.yaml go.mod $(OCB) | go-check
 	@touch $@
 
 # Go itself knows best whether anything changed: it is asked every time and answers within seconds.
-.PHONY: bin/otelcol-ebpf bin/ebpf-top bin/demo-load
+.PHONY: bin/otelcol-ebpf bin/ebpf-top bin/demo-load bin/demo-trigger
 bin/otelcol-ebpf: $(DIST)/main.go
 	@internal/tools/progress.sh "building bin/otelcol-ebpf (the first time some minutes, later seconds)" \
 	  env CGO_ENABLED=0 $(GO) build -C $(DIST) -trimpath -ldflags '-s -w' -o $(abspath $@) .
@@ -62,6 +62,13 @@ bin/ebpf-top:
 
 bin/demo-load:
 	@CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./internal/demo
+
+bin/demo-trigger:
+	@CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./internal/demo/trigger
+
+.PHONY: demo-trigger
+demo-trigger: go-check build bin/demo-trigger ## services get into trouble, policies notice and the profiles show why: under a minute
+	@bin/demo-trigger
 
 .PHONY: run
 run: run-check go-check build bin/demo-load ## start the Collector on this host, show its hottest functions, write flame graphs; Ctrl-C ends (RUN_SECONDS=N: by itself)

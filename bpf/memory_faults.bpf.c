@@ -9,6 +9,8 @@
  */
 #include "include/subject.h"
 
+OBSERVES(SCOPE_MEMORY);
+
 #include <bpf/bpf_tracing.h>
 
 /* One fault in fault_mask + 1 is taken and stands for all of them. 2^n - 1. */
@@ -22,7 +24,7 @@ static __always_inline bool fault_wanted(struct stack_subject *who)
 {
 	if (fault_mask && (bpf_get_prandom_u32() & fault_mask))
 		return false;
-	return subject_running(who, SCOPE_MEMORY);
+	return subject_running(who, scope_bit);
 }
 
 /* Counts a fault with the user stack that begins at walk's registers. */

@@ -13,6 +13,8 @@
 #include "include/allocation_call.h"
 #include "include/allocation_live.h"
 
+OBSERVES(SCOPE_MEMORY);
+
 #include <bpf/bpf_tracing.h>
 
 /*
@@ -29,7 +31,7 @@ static __always_inline int allocation(struct bpf_user_pt_regs *ctx, const struct
 	bool sampled, replaced = false, nests;
 	u64 threshold;
 
-	if (scope_excludes(known, SCOPE_MEMORY) || asked->size >= ALLOCATION_TOO_LARGE)
+	if (scope_excludes(known, scope_bit) || asked->size >= ALLOCATION_TOO_LARGE)
 		return NO_RETURN;
 	allocation_counted(ALLOCATION_CALLS);
 	threshold = allocation_threshold(asked->size, sample_bytes);
@@ -144,7 +146,7 @@ int release(struct bpf_user_pt_regs *ctx)
 {
 	struct live_key key = { .address = ARGUMENT_1(ctx), .pid = bpf_get_current_pid_tgid() >> 32 };
 
-	if (!key.address || scope_excludes(bpf_map_lookup_elem(&scope, &key.pid), SCOPE_MEMORY))
+	if (!key.address || scope_excludes(bpf_map_lookup_elem(&scope, &key.pid), scope_bit))
 		return NO_RETURN;
 	allocation_counted(ALLOCATION_RELEASES);
 	bpf_map_delete_elem(&live, &key);

@@ -19,6 +19,8 @@
 #include "include/block_reason.h"
 #include "include/departure.h"
 
+OBSERVES(SCOPE_OFF_CPU);
+
 #include <bpf/bpf_tracing.h>
 
 /* What is known of a thread. */
@@ -193,7 +195,7 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
 
 	if (!thread || thread->excluded || thread->epoch != epoch || state & TASK_DEAD) {
 		/* Once in a while, at the thread's end, and each time when it is out of scope. */
-		bool wanted = subject_running(&who, SCOPE_OFF_CPU);
+		bool wanted = subject_running(&who, scope_bit);
 
 		if (thread && thread->short_count && wanted)
 			tell_short(thread, &who);
@@ -310,7 +312,7 @@ static __always_inline int resumed(void *ctx)
 	waited = cpu->waited;
 	cpu->waited = 0;
 	task = (struct task_struct *)bpf_get_current_task();
-	if (!subject_running(&who, SCOPE_OFF_CPU))
+	if (!subject_running(&who, scope_bit))
 		return 0;
 	table = stack_table();
 	if (!table)

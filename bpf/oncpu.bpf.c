@@ -11,6 +11,8 @@
 
 #include "include/subject.h"
 
+OBSERVES(SCOPE_ON_CPU);
+
 /* Keep these types in the BTF, from which the Go types are made. */
 const struct unwind_page *unused_unwind_page __attribute__((unused));
 const struct unwind_space *unused_unwind_space __attribute__((unused));
@@ -42,7 +44,7 @@ int sample(struct bpf_perf_event_data *ctx)
 	struct stack_table *table;
 	struct stack_entry *entry;
 
-	if (!subject_running(&who, SCOPE_ON_CPU))
+	if (!subject_running(&who, scope_bit))
 		return 0;
 	table = stack_table();
 	if (!table)

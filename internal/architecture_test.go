@@ -33,7 +33,7 @@ var imports = map[string][]string{
 	"pdata":      {"model"},
 	"engine":     {"observe", "policy", "task", "kernel", "process", "unwind", "symbol", "l7", "tls", "warn", "model"},
 	"policy":     {"process", "model"},
-	"task":       {"process", "model"},
+	"task":       {"process", "warn", "model"},
 	"observe":    {"bpf", "kernel", "process", "conntrack", "unwind", "symbol", "l7", "tls", "elfimage", "warn", "model"},
 	"process":    {"bpf", "kernel", "warn", "model"}, // its life is followed by a BPF program, which kernel loads
 	"conntrack":  {"kernel"},
@@ -53,7 +53,7 @@ var imports = map[string][]string{
 	"flamegraph":   {"model", "pdata"},
 	"accuracy":     nil,
 	"bench":        nil,
-	"demo":         {},
+	"demo":         {"pdata"}, // what it shows is read from what the Collector writes
 	"distribution": {"receiver"},
 	"kerneltest":   {},
 	"nettest":      {},

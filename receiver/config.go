@@ -30,9 +30,12 @@ type Config struct {
 	Metrics metadata.MetricsConfig `mapstructure:"metrics"`
 	// Events turns single events off.
 	Events metadata.EventsConfig `mapstructure:"events"`
-	// Policies and Tasks must be empty: this version has neither.
-	Policies []any `mapstructure:"policies"`
-	Tasks    []any `mapstructure:"tasks"`
+	// Policies are what starts by itself when a threshold is reached.
+	Policies []PolicyConfig `mapstructure:"policies"`
+	// Tasks are what starts at a given time for a given duration.
+	Tasks []TaskConfig `mapstructure:"tasks"`
+	// Storage is the extension that keeps the history of tasks over a restart; nil: none does.
+	Storage *component.ID `mapstructure:"storage"`
 	// Symbols says where names and lines come from, beside the binaries themselves.
 	Symbols SymbolsConfig `mapstructure:"symbols"`
 	// Limits is what the receiver may cost the host.
@@ -65,6 +68,8 @@ type LimitsConfig struct {
 	// CPUPercent bounds the CPU time of the receiver's own work and of its BPF
 	// programs, in per cent of one core.
 	CPUPercent float64 `mapstructure:"cpu_percent"`
+	// ConcurrentTasks is how many tasks run at once; others wait.
+	ConcurrentTasks int `mapstructure:"concurrent_tasks"`
 }
 
 const (
@@ -72,6 +77,8 @@ const (
 	maxScanInterval = time.Hour
 	minMemoryMiB    = 32
 	maxMemoryMiB    = 64 << 10
+	// Some tasks are kept in a history of a thousand, in which those that run must find room.
+	maxConcurrentTasks = 256
 )
 
 var (
@@ -90,7 +97,7 @@ func createDefaultConfig() component.Config {
 		Metrics:  metadata.DefaultMetricsConfig(),
 		Events:   metadata.DefaultEventsConfig(),
 		Symbols:  SymbolsConfig{DebugInfo: true, CacheMiB: 256},
-		Limits:   LimitsConfig{MemoryMiB: 256, CPUPercent: 2},
+		Limits:   LimitsConfig{MemoryMiB: 256, CPUPercent: 2, ConcurrentTasks: 16},
 	}
 }
 
@@ -140,12 +147,14 @@ func (c *Config) Validate() error {
 	if network := c.Observe.Network.Get(); network != nil {
 		errs = append(errs, network.validate("observe::network", c.Limits.MemoryMiB)...)
 	}
-	errs = append(errs, notYet("policies", len(c.Policies)), notYet("tasks", len(c.Tasks)))
+	errs = append(errs, validatePolicies("policies", c.Policies, &c.Limits)...)
+	errs = append(errs, validateTasks("tasks", c.Tasks, &c.Limits)...)
 	errs = append(errs, c.Symbols.validate("symbols")...)
 	errs = append(errs, between("limits::memory_mib", c.Limits.MemoryMiB, minMemoryMiB, maxMemoryMiB))
 	if c.Limits.CPUPercent <= 0 || c.Limits.CPUPercent > 100 || math.IsNaN(c.Limits.CPUPercent) {
 		errs = append(errs, fmt.Errorf("limits::cpu_percent: %v is not allowed: it is per cent of one core, above 0 and at most 100", c.Limits.CPUPercent))
 	}
+	errs = append(errs, between("limits::concurrent_tasks", c.Limits.ConcurrentTasks, 1, maxConcurrentTasks))
 	return errors.Join(errs...)
 }
 
@@ -167,13 +176,6 @@ func (c *Config) validateRoot() error {
 		return fmt.Errorf("root_path: %s has no proc: the host's file system must be mounted there, its /proc included: %w", c.RootPath, err)
 	}
 	return nil
-}
-
-func notYet(key string, n int) error {
-	if n == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s: this version of the receiver has none; leave them out", key)
 }
 
 // between checks a value against a closed range.

@@ -9,7 +9,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
+	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 )
 
@@ -24,6 +26,9 @@ var later = map[string]string{
 
 const laterPod = "this version does not ask the API server; select by pod_uid or container_id"
 
+// placeOfKinds begins the keys of kinds that run from start to shutdown.
+const placeOfKinds = "observe::"
+
 // laterKinds are kinds of observation that this version does not have.
 var laterKinds = []string{
 	"trace", "threads", "tcp", "sockets", "io",
@@ -32,11 +37,16 @@ var laterKinds = []string{
 
 func init() {
 	has := slices.Sorted(maps.Keys(keysOf(reflect.TypeFor[ObserveConfig]())))
+	for _, place := range []string{"tasks::targets::pod", "policies::targets::pod"} {
+		later[place] = laterPod
+	}
 	for _, kind := range has {
-		later["observe::"+kind+"::targets::pod"] = laterPod
+		later[placeOfKinds+kind+"::targets::pod"] = laterPod
 	}
 	for _, kind := range laterKinds {
-		later["observe::"+kind] = "this version does not have this kind of observation; it has " + strings.Join(has, ", ")
+		for _, place := range []string{placeOfKinds, "tasks::run::", "policies::run::"} {
+			later[place+kind] = "this version does not have this kind of observation; it has " + strings.Join(has, ", ")
+		}
 	}
 }
 
@@ -54,6 +64,9 @@ func unknownKeys(path, place string, value any, t reflect.Type) []error {
 	var errs []error
 	switch given := value.(type) {
 	case map[string]any:
+		if t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[component.ID]() {
+			return wrong(path, value, t)
+		}
 		if t.Kind() == reflect.Map {
 			return nil
 		}
@@ -90,7 +103,11 @@ func unknownKeys(path, place string, value any, t reflect.Type) []error {
 }
 
 func wrong(path string, value any, t reflect.Type) []error {
-	if err := wrongValue(strings.TrimSuffix(path, confmap.KeyDelimiter), value, t); err != nil {
+	check := wrongValue
+	if t == reflect.TypeFor[RunConfig]() {
+		check = func(path string, value any, _ reflect.Type) error { return wrongRun(path, value) }
+	}
+	if err := check(strings.TrimSuffix(path, confmap.KeyDelimiter), value, t); err != nil {
 		return []error{err}
 	}
 	return nil

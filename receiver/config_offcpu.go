@@ -5,6 +5,8 @@ package receiver
 import (
 	"fmt"
 	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
 )
 
 // OffCPUConfig is the kind off_cpu: how long threads wait, where and why.
@@ -42,4 +44,17 @@ func (c *OffCPUConfig) validate(path string) []error {
 	}
 	errs = append(errs, c.KindConfig.validate(path)...)
 	return append(errs, c.StacksConfig.validate(path)...)
+}
+
+// engine says what the engine must do.
+func (c *OffCPUConfig) engine() *engine.OffCPU {
+	return &engine.OffCPU{
+		Targets:        selectors(c.Targets),
+		ReportInterval: c.ReportInterval,
+		MinBlock:       c.MinBlock,
+		MaxBlock:       c.MaxBlock,
+		KernelStacks:   c.KernelStacks,
+		UserStacks:     c.UserStacks,
+		MaxDepth:       c.MaxDepth,
+	}
 }

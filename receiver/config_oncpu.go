@@ -5,6 +5,8 @@ package receiver
 import (
 	"fmt"
 	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
 )
 
 // OnCPUConfig is the kind on_cpu: what runs on the CPUs.
@@ -44,4 +46,17 @@ func (c *OnCPUConfig) validate(path string) []error {
 	}
 	errs = append(errs, c.KindConfig.validate(path)...)
 	return append(errs, c.StacksConfig.validate(path)...)
+}
+
+// engine says what the engine must do.
+func (c *OnCPUConfig) engine() *engine.OnCPU {
+	return &engine.OnCPU{
+		Targets:        selectors(c.Targets),
+		Period:         c.Period,
+		ReportInterval: c.ReportInterval,
+		Cycles:         c.Event == eventCycles,
+		KernelStacks:   c.KernelStacks,
+		UserStacks:     c.UserStacks,
+		MaxDepth:       c.MaxDepth,
+	}
 }

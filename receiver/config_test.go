@@ -38,6 +38,7 @@ func load(t *testing.T, file, id string) (*Config, error) {
 }
 
 func TestConfig(t *testing.T) {
+	fileStorage := component.MustNewIDWithName("file_storage", "tasks")
 	defaults := func(change func(*Config)) *Config {
 		c := createDefaultConfig().(*Config)
 		change(c)
@@ -71,6 +72,44 @@ func TestConfig(t *testing.T) {
 			memory.Source = "malloc"
 			c.Observe = nothingListed()
 			c.Observe.Memory = configoptional.Some(memory)
+		}),
+		"tasks": defaults(func(c *Config) {
+			run := func(set func(*RunConfig)) RunConfig {
+				var c RunConfig
+				_ = c.Unmarshal(confmap.New())
+				set(&c)
+				return c
+			}
+			onCPU := run(func(c *RunConfig) { c.OnCPU = configoptional.Some(KindRun[OnCPUConfig]{Kind: defaultOnCPU()}) })
+			slow := defaultOffCPU()
+			slow.MinBlock = 5 * time.Millisecond
+			c.Tasks = []TaskConfig{{
+				Name: "slow-pay", Targets: []SelectorConfig{{Service: "checkout"}}, Duration: 20 * time.Minute,
+				Start: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC),
+				Run: []RunConfig{
+					onCPU, run(func(c *RunConfig) { c.OffCPU = configoptional.Some(KindRun[OffCPUConfig]{Kind: slow}) }),
+					run(func(c *RunConfig) {
+						c.Network = configoptional.Some(KindRun[NetworkConfig]{Kind: defaultNetwork(), Duration: 2 * time.Minute})
+					}),
+					run(func(c *RunConfig) { c.Memory = configoptional.Some(KindRun[MemoryConfig]{Kind: defaultMemory()}) }),
+				},
+			}, {Name: "text", Start: time.Date(2026, 11, 21, 10, 0, 0, 0, time.FixedZone("", 3600)), Run: []RunConfig{onCPU}}}
+		}),
+		"policies": defaults(func(c *Config) {
+			var run RunConfig
+			_ = run.Unmarshal(confmap.New())
+			run.OnCPU = configoptional.Some(KindRun[OnCPUConfig]{Kind: defaultOnCPU()})
+			c.Policies = []PolicyConfig{{
+				Name: "checkout-slow", Targets: []SelectorConfig{{Service: "checkout"}},
+				When: []RuleConfig{
+					{Monitor: "process_cpu", Threshold: 80, Period: 10 * time.Second, Count: 5},
+					{Monitor: "http_avg_response_time", Threshold: 300, Period: 30 * time.Second, Count: 10, URIRegex: "^/pay"},
+				},
+				Run: []RunConfig{run}, Duration: 10 * time.Minute, Silence: 20 * time.Minute,
+			}, {
+				Name: "failing", Run: []RunConfig{run}, Duration: time.Minute, Silence: time.Hour,
+				When: []RuleConfig{{Monitor: "http_error_rate", Period: time.Second, Count: 1, URIList: []string{"/a", "/b"}}},
+			}}
 		}),
 		"all": {
 			RootPath: "/proc/self/root",
@@ -106,9 +145,10 @@ func TestConfig(t *testing.T) {
 			})},
 			Metrics:  metadata.DefaultMetricsConfig(),
 			Events:   metadata.DefaultEventsConfig(),
-			Policies: []any{}, Tasks: []any{},
+			Policies: []PolicyConfig{}, Tasks: []TaskConfig{},
+			Storage: &fileStorage,
 			Symbols: SymbolsConfig{DebugInfo: true, CacheDir: "/var/cache/ebpf", CacheMiB: 64, Debuginfod: []string{"https://debuginfod.example.com/x"}},
-			Limits:  LimitsConfig{MemoryMiB: 32, CPUPercent: 0.5},
+			Limits:  LimitsConfig{MemoryMiB: 32, CPUPercent: 0.5, ConcurrentTasks: 3},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -123,7 +163,7 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, componenttest.CheckConfigStruct(createDefaultConfig()))
 	c := createDefaultConfig().(*Config)
 	require.NoError(t, confmap.Validate(c))
-	require.Equal(t, LimitsConfig{MemoryMiB: 256, CPUPercent: 2}, c.Limits)
+	require.Equal(t, LimitsConfig{MemoryMiB: 256, CPUPercent: 2, ConcurrentTasks: 16}, c.Limits)
 	require.Equal(t, SymbolsConfig{DebugInfo: true, CacheMiB: 256}, c.Symbols)
 	require.Equal(t, 10*time.Second, c.Targets.ScanInterval)
 	kind, stacks := KindConfig{ReportInterval: 5 * time.Second}, StacksConfig{KernelStacks: true, UserStacks: true, MaxDepth: 127}
@@ -157,22 +197,72 @@ func TestInvalid(t *testing.T) {
 	const condition = "no condition: at least one of pid, comm, exe, cmdline, port, container_id, pod_uid and service is needed"
 	const noValue = "it has no value: "
 	const later = "this version does not ask the API server; select by pod_uid or container_id"
+	const laterKind = "this version does not have this kind of observation; it has memory, network, off_cpu, on_cpu"
 	want := map[string]string{
-		"unknown_key":              "observ: no such key; allowed here are events, limits, metrics, observe, policies, root_path, symbols, targets, tasks",
-		"unknown_key_in_limits":    "limits::memory_mb: no such key; allowed here are cpu_percent, memory_mib",
+		"unknown_key":              "observ: no such key; allowed here are events, limits, metrics, observe, policies, root_path, storage, symbols, targets, tasks",
+		"unknown_key_in_limits":    "limits::memory_mb: no such key; allowed here are concurrent_tasks, cpu_percent, memory_mib",
 		"unknown_key_in_selector":  "targets::include[1]::command: no such key; allowed here are " + selectorKeys,
 		"unknown_key_in_narrowing": "observe::on_cpu::targets[0]::image: no such key; allowed here are " + selectorKeys,
 		"unknown_key_in_kind":      "observe::on_cpu::periode: no such key; allowed here are " + kindKeys,
 		"enabled":                  "observe::on_cpu::enabled: no such key; allowed here are " + kindKeys,
 		"unknown_kind":             "observe::oncpu: no such key; allowed here are memory, network, off_cpu, on_cpu",
 
-		"later_kind":       "observe::trace: this version does not have this kind of observation; it has memory, network, off_cpu, on_cpu",
+		"later_kind":       "observe::trace: " + laterKind,
 		"later_control":    "control: this version has no control API",
 		"later_kubernetes": "kubernetes: " + later,
 		"later_pod":        "targets::include[1]::pod: " + later,
 		"later_pod_kind":   "observe::memory::targets[0]::pod: " + later,
-		"later_policies":   "policies: this version of the receiver has none; leave them out",
-		"later_tasks":      "tasks: this version of the receiver has none; leave them out",
+
+		"policies": "policies[0]::when: it is empty: say at least one threshold, such as {monitor: process_cpu, threshold: 80, period: 10s, count: 5}\n" +
+			"policies[0]::run: it is empty: say what to run, such as [on_cpu]; there are memory, network, off_cpu, on_cpu\n" +
+			"policies[0]::duration: 1ms is not allowed: it must lie between 1s and 24h0m0s\n" +
+			"policies[0]::silence: 0s is not allowed: it must lie between 1s and 168h0m0s\n" +
+			`policies[1]::name: "a" is not allowed: it is the name of policies[0] already` + "\n" +
+			"policies[1]::targets[0]::set: only selectors of targets::include set attributes\n" +
+			`policies[1]::when[0]::monitor: "cpu" is not allowed: it must be one of process_cpu, process_thread_count, system_load, http_error_rate, http_avg_response_time` + "\n" +
+			"policies[1]::when[1]::threshold: it has no value, or -1: it must be a number from 0 on\n" +
+			"policies[1]::when[1]::count: 11 is not allowed: it must lie between 1 and 10, the seconds of period\n" +
+			"policies[1]::when[2]::threshold: 101 is not allowed: http_error_rate is in per cent, from 0 to 100\n" +
+			"policies[1]::when[2]::uri_regex: not allowed beside uri_list: write a rule for each\n" +
+			`policies[1]::when[2]::uri_list[1]: "pay" is not allowed: it must be a path as /pay, without a query` + "\n" +
+			`policies[1]::when[2]::uri_list[2]: "/pay" is not allowed: it is uri_list[0] already` + "\n" +
+			"policies[1]::when[2]::uri_regex: compiling the RE2 pattern: error parsing regexp: missing closing ): `(`\n" +
+			"policies[1]::when[2]::period: 1.5s is not allowed: it must be whole seconds, each of which has one value\n" +
+			"policies[1]::when[3]::uri_list: not allowed where monitor is system_load: it narrows http_error_rate and http_avg_response_time\n" +
+			"policies[1]::when[3]::period: 2h0m0s is not allowed: it must lie between 1s and 1h0m0s\n" +
+			"policies[1]::when[4]::threshold: -2 is not allowed: it must be a number from 0 on\n" +
+			"policies[1]::when[4]::count: 0 is not allowed: it must lie between 1 and 10, the seconds of period",
+		"policies_keys": "policies[0]::targets[0]::pod: " + later + "\n" +
+			`policies[0]::when[0]::count: "few" is not allowed: it must be a whole number` + "\n" +
+			`policies[0]::when[0]::period: 10 is not allowed: it must be a duration with its unit, such as 9ms` + "\n" +
+			"policies[0]::when[0]::thresh: no such key; allowed here are count, monitor, period, threshold, uri_list, uri_regex\n" +
+			`policies[0]::when[0]::threshold: "80%" is not allowed: it must be a number`,
+
+		"tasks": "tasks[0]::run: it is empty: say what to run, such as [on_cpu]; there are memory, network, off_cpu, on_cpu\n" +
+			`tasks[1]::name: "a" is not allowed: it is the name of tasks[0] already` + "\n" +
+			"tasks[1]::run[1]::on_cpu: it is in tasks[1]::run[0] already: each kind is run once\n" +
+			"tasks[1]::run[1]::on_cpu::period: 1µs is not allowed: it must lie between 1ms and 1s\n" +
+			"tasks[1]::targets[0]::comm: compiling the RE2 pattern: error parsing regexp: missing closing ): `(`\n" +
+			"tasks[1]::duration: 1ms is not allowed: it must lie between 1s and 24h0m0s\n" +
+			"tasks[2]::name: it has no value: what is told of it needs a name\n" +
+			"tasks[2]::run[0]::network::duration: 48h0m0s is not allowed: it must lie between 1s and 24h0m0s\n" +
+			"tasks[2]::run[0]::network::targets: a run has none: whom it observes, the task or the policy says\n" +
+			"tasks[2]::run[1]: it must name one kind of observation, and names 2: write a list element for each\n" +
+			"tasks[2]::run[2]: it must name one kind of observation, and names 0: write a list element for each",
+		"storage":      `storage: "a b" is not allowed: it must be the name of an extension, such as file_storage`,
+		"storage_none": "storage: it has no value: it must be the name of an extension, such as file_storage, or leave the key out for the default",
+		"storage_map":  "storage: a map is not allowed: it must be the name of an extension, such as file_storage",
+		"limits_tasks": "limits::concurrent_tasks: 0 is not allowed: it must lie between 1 and 256",
+		"tasks_keys": `tasks[0]::run[0]: "oncpu" is not allowed: kinds of observation are memory, network, off_cpu, on_cpu` + "\n" +
+			`tasks[0]::run[1]: "trace": ` + laterKind + "\n" +
+			"tasks[0]::run[2]: 7 is not allowed: it must be the name of a kind, such as on_cpu, or a map from that name to its fields\n" +
+			"tasks[0]::run[3]: a list is not allowed: it must be the name of a kind, such as on_cpu, or a map from that name to its fields\n" +
+			"tasks[0]::run[4]::trace: " + laterKind + "\n" +
+			"tasks[0]::run[5]::on_cpu::perod: no such key; allowed here are duration, event, kernel_stacks, max_depth, period, report_interval, targets, user_stacks\n" +
+			`tasks[0]::start: "tomorrow" is not allowed: it must be a time with its zone, such as 2026-11-21T09:00:00Z` + "\n" +
+			`tasks[1]::run: "on_cpu" is not allowed: it must be a list` + "\n" +
+			"tasks[1]::start: a map is not allowed: it must be a time with its zone, such as 2026-11-21T09:00:00Z\n" +
+			"tasks[1]::targets[0]::pod: " + later,
 
 		"type_observe":      `observe: "on_cpu" is not allowed: it must be a map`,
 		"type_observe_list": "observe: a list is not allowed: it must be a map",
@@ -234,11 +324,12 @@ func TestInvalid(t *testing.T) {
 		"memory_targets":      "observe::memory::targets[0]::set: only selectors of targets::include set attributes",
 		"memory_key":          "observe::memory::period: no such key; allowed here are live, report_interval, sample_bytes, source, targets",
 
-		"metrics_name": "metrics::ebpf.network.oi: no such key; allowed here are dns.lookup.duration, ebpf.http.client.request.size, ebpf.http.client.response.size, " +
-			"ebpf.http.server.request.size, ebpf.http.server.response.size, ebpf.network.connections, ebpf.network.drops, ebpf.network.io, " +
+		"metrics_name": "metrics::ebpf.network.oi: no such key; allowed here are dns.lookup.duration, ebpf.http.avg_response_time, ebpf.http.client.request.size, ebpf.http.client.response.size, " +
+			"ebpf.http.error_rate, ebpf.http.server.request.size, ebpf.http.server.response.size, ebpf.network.connections, ebpf.network.drops, ebpf.network.io, " +
 			"ebpf.network.operation.duration, ebpf.network.wait.duration, ebpf.tcp.connection.failures, ebpf.tcp.resets, ebpf.tcp.retransmits, ebpf.tcp.rtt, " +
 			"http.client.request.body.size, http.client.request.duration, http.client.response.body.size, http.server.request.body.size, " +
-			"http.server.request.duration, http.server.response.body.size, rpc.client.call.duration, rpc.server.call.duration",
+			"http.server.request.duration, http.server.response.body.size, process.cpu.utilization, process.thread.count, rpc.client.call.duration, " +
+			"rpc.server.call.duration, system.cpu.load_average.1m",
 		"metrics_type": "metrics::ebpf.network.io: false is not allowed: it must be a map",
 
 		"network_role":         `observe::network::role: "proxy" is not allowed: it must be one of client, server, both`,

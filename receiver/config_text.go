@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	"go.opentelemetry.io/collector/confmap"
 )
@@ -27,6 +28,9 @@ func textInstead(values map[string]any, decoder error) error {
 // notText walks a decoded YAML value along the type that it is for.
 func notText(path string, value any, t reflect.Type) []error {
 	t = plain(t)
+	if t == reflect.TypeFor[time.Time]() {
+		return nil
+	}
 	if t.Kind() == reflect.String {
 		if wrong := shownKind(value); wrong != "" {
 			return []error{fmt.Errorf("%s: %s", path, wrong)}

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strconv"
 	"time"
+
+	"go.opentelemetry.io/collector/component"
 )
 
 // wrongValue says what is wrong with the type of a decoded YAML value, or
@@ -19,6 +21,10 @@ func wrongValue(path string, value any, t reflect.Type) error {
 	wanted := ""
 	switch {
 	case t.Kind() == reflect.String || t.Kind() == reflect.Interface:
+	case t == reflect.TypeFor[time.Time]():
+		wanted = wrongTime(value)
+	case t == reflect.TypeFor[component.ID]():
+		wanted = wrongID(value)
 	case value == nil && (t.Kind() == reflect.Struct || t.Kind() == reflect.Map || t.Kind() == reflect.Slice):
 		// on_cpu: and the like, with nothing below it
 	case t == reflect.TypeFor[time.Duration]():
@@ -53,6 +59,25 @@ func wrongDuration(value any) string {
 		}
 	}
 	return "a duration with its unit, such as 9ms"
+}
+
+func wrongTime(value any) string {
+	switch given := value.(type) {
+	case time.Time: // as YAML reads it without quotes
+		return ""
+	case string:
+		if _, err := time.Parse(time.RFC3339, given); err == nil {
+			return ""
+		}
+	}
+	return "a time with its zone, such as 2026-11-21T09:00:00Z"
+}
+
+func wrongID(value any) string {
+	if text, ok := value.(string); ok && new(component.ID).UnmarshalText([]byte(text)) == nil {
+		return ""
+	}
+	return "the name of an extension, such as file_storage"
 }
 
 func wrongByteSize(value any) string {

@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/receiver/receivertest"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
 	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
 )
@@ -29,7 +30,7 @@ import (
 func TestMetricsAreDeclared(t *testing.T) {
 	d := readDeclared(t)
 	names := map[string]bool{}
-	for _, m := range network.Descriptors() {
+	for _, m := range append(network.Descriptors(), engine.MonitorDescriptors()...) {
 		names[m.Name] = true
 		require.Contains(t, d.Metrics, m.Name)
 		got := d.Metrics[m.Name]

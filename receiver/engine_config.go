@@ -19,26 +19,10 @@ func engineConfig(c *Config, taken signals) engine.Config {
 		CPUPercent:  c.Limits.CPUPercent,
 	}
 	if onCPU := c.Observe.OnCPU.Get(); onCPU != nil && taken.profiles {
-		config.OnCPU = &engine.OnCPU{
-			Targets:        selectors(onCPU.Targets),
-			Period:         onCPU.Period,
-			ReportInterval: onCPU.ReportInterval,
-			Cycles:         onCPU.Event == eventCycles,
-			KernelStacks:   onCPU.KernelStacks,
-			UserStacks:     onCPU.UserStacks,
-			MaxDepth:       onCPU.MaxDepth,
-		}
+		config.OnCPU = onCPU.engine()
 	}
 	if offCPU := c.Observe.OffCPU.Get(); offCPU != nil && taken.profiles {
-		config.OffCPU = &engine.OffCPU{
-			Targets:        selectors(offCPU.Targets),
-			ReportInterval: offCPU.ReportInterval,
-			MinBlock:       offCPU.MinBlock,
-			MaxBlock:       offCPU.MaxBlock,
-			KernelStacks:   offCPU.KernelStacks,
-			UserStacks:     offCPU.UserStacks,
-			MaxDepth:       offCPU.MaxDepth,
-		}
+		config.OffCPU = offCPU.engine()
 	}
 	if memory := c.Observe.Memory.Get(); memory != nil && taken.profiles {
 		config.Memory = memory.engine()
@@ -46,5 +30,9 @@ func engineConfig(c *Config, taken signals) engine.Config {
 	if network := c.Observe.Network.Get(); network != nil && network.heard(taken) {
 		config.Network = network.engine(taken)
 	}
+	for i := range c.Policies {
+		config.Policies = append(config.Policies, c.Policies[i].engine(taken))
+	}
+	config.OnDemand = len(c.Tasks) > 0 || len(c.Policies) > 0
 	return config
 }

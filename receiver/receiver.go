@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
 )
 
@@ -26,13 +27,15 @@ type runner interface {
 	Stats() engine.Stats
 	// Charge adds the CPU time of work to what the engine has used.
 	Charge(work func())
+	task.Starter
 }
 
 // idle stands for an engine that could not start: the receiver's metrics tell so.
 type idle struct{ why error }
 
-func (idle) Shutdown() error    { return nil }
-func (idle) Charge(work func()) { work() }
+func (idle) Shutdown() error                             { return nil }
+func (idle) Charge(work func())                          { work() }
+func (i idle) Start(task.Spec) (task.Observation, error) { return nil, i.why }
 func (i idle) Stats() engine.Stats {
 	return engine.Stats{
 		Attached: map[string]int{"on_cpu": 0, "process": 0},
@@ -68,19 +71,20 @@ type ebpfReceiver struct {
 
 	engine    runner
 	sinks     []*sink
+	tasks     tasks
 	telemetry *metadata.TelemetryBuilder
 }
 
 // Start starts the engine the first time it is called. What keeps the engine
 // from starting is reported as the component's status and stops nothing else.
-func (r *ebpfReceiver) Start(_ context.Context, host component.Host) error {
+func (r *ebpfReceiver) Start(ctx context.Context, host component.Host) error {
 	r.join(host)
 	var err error
-	r.started.Do(func() { err = r.start() })
+	r.started.Do(func() { err = r.start(ctx, host) })
 	return err
 }
 
-func (r *ebpfReceiver) start() error {
+func (r *ebpfReceiver) start(ctx context.Context, host component.Host) error {
 	// Errors are for the person who must act: where in the code they were found is of no use then.
 	r.settings.Logger = r.settings.Logger.WithOptions(zap.AddStacktrace(zap.FatalLevel))
 	var err error
@@ -90,6 +94,9 @@ func (r *ebpfReceiver) start() error {
 	taken := signals{profiles: r.profiles != nil, metrics: r.metrics != nil, logs: r.logs != nil, traces: r.traces != nil}
 	config := engineConfig(r.config, taken)
 	r.tellIdle(config, taken)
+	if r.tasks.store, err = openTaskStore(ctx, host, r.config.Storage, r.settings.ID); err != nil {
+		return err
+	}
 	hooks := r.makeSinks(config.MemoryBytes)
 	if r.engine, err = startEngine(config, hooks, r.settings.Logger); err != nil {
 		r.settings.Logger.Error("The receiver observes nothing", zap.Error(err))
@@ -100,6 +107,7 @@ func (r *ebpfReceiver) start() error {
 	for _, s := range r.sinks {
 		s.start(r.engine.Charge)
 	}
+	r.startTasks(config, hooks, taken)
 	r.reportMissing(r.engine.Stats())
 	return r.observeSelf()
 }
@@ -107,7 +115,7 @@ func (r *ebpfReceiver) start() error {
 // makeSinks makes a sink for each signal that a pipeline takes, and returns the
 // hooks that lead there.
 func (r *ebpfReceiver) makeSinks(memoryBytes uint64) engine.Hooks {
-	hooks := engine.Hooks{Level: r.levelChanged, Held: r.held}
+	hooks := engine.Hooks{Level: r.levelChanged, Held: r.held, Exited: r.tasks.exited, Ask: r.tasks.ask}
 	logger, version := r.settings.Logger, r.settings.BuildInfo.Version
 	maxBytes := memoryBytes / pendingShare
 	if n := count(r.profiles != nil, r.metrics != nil, r.logs != nil, r.traces != nil); n > 1 {
@@ -189,6 +197,7 @@ func (r *ebpfReceiver) Shutdown(ctx context.Context) error {
 func (r *ebpfReceiver) stop(ctx context.Context) error {
 	r.forget()
 	var err error
+	r.tasks.stop()
 	if r.engine != nil {
 		err = r.engine.Shutdown()
 	}
@@ -198,7 +207,7 @@ func (r *ebpfReceiver) stop(ctx context.Context) error {
 	if r.telemetry != nil {
 		r.telemetry.Shutdown()
 	}
-	return err
+	return errors.Join(err, r.tasks.store.close(ctx))
 }
 
 // stopSinks stops all at once, so that a consumer that hangs takes no time from

@@ -61,6 +61,8 @@ func (r *ebpfReceiver) observeSelf() error {
 		t.RegisterEbpfDegradedCallback(count(degraded)),
 		t.RegisterEbpfLimitLevelCallback(count(limitLevel)),
 		t.RegisterEbpfBatchesDroppedCallback(count(r.batchesDropped)),
+		t.RegisterEbpfTasksCallback(count(r.tasksNow)),
+		t.RegisterEbpfTasksRefusedCallback(count(r.tasksRefused)),
 	)
 }
 

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
 	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadatatest"
 )
@@ -26,6 +27,9 @@ type fakeEngine struct{ stats engine.Stats }
 func (*fakeEngine) Shutdown() error       { return nil }
 func (e *fakeEngine) Stats() engine.Stats { return e.stats }
 func (*fakeEngine) Charge(work func())    { work() }
+func (*fakeEngine) Start(task.Spec) (task.Observation, error) {
+	return nil, errors.New("it is none")
+}
 
 func ints(value int64, attributes ...string) metricdata.DataPoint[int64] {
 	return metricdata.DataPoint[int64]{Value: value, Attributes: set(attributes)}

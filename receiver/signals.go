@@ -3,6 +3,7 @@
 package receiver
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
@@ -33,18 +34,51 @@ func (c *ObserveConfig) unheard(taken signals) []string {
 	return needs
 }
 
+// unheardRuns are those of tasks whose results no pipeline takes.
+func unheardRuns(tasks []TaskConfig, taken signals) []string {
+	var list []string
+	for i := range tasks {
+		list = append(list, unheardOf(fmt.Sprintf("tasks[%d]", i), tasks[i].Run, taken)...)
+	}
+	return list
+}
+
+// unheardPolicies are those of policies.
+func unheardPolicies(policies []PolicyConfig, taken signals) []string {
+	var list []string
+	for i := range policies {
+		list = append(list, unheardOf(fmt.Sprintf("policies[%d]", i), policies[i].Run, taken)...)
+	}
+	return list
+}
+
+func unheardOf(path string, runs []RunConfig, taken signals) []string {
+	var list []string
+	for j := range runs {
+		if len(taskRuns(runs[j:j+1], taken)) == 0 {
+			list = append(list, fmt.Sprintf("%s::run[%d] (%s)", path, j, strings.Join(runs[j].kinds(), ", ")))
+		}
+	}
+	return list
+}
+
 // tellIdle says what was asked for and does not run, or not whole.
 func (r *ebpfReceiver) tellIdle(config engine.Config, taken signals) {
 	unheard := r.config.Observe.unheard(taken)
 	switch {
-	case config.Observes():
+	case config.ObservesAtOnce():
 		for _, need := range unheard {
 			r.settings.Logger.Info("A kind of observation does not run, because no pipeline takes what it makes: " + need)
 		}
 	case len(unheard) > 0:
 		r.settings.Logger.Warn("The receiver observes nothing, because no pipeline takes what the kinds listed under observe make: " + strings.Join(unheard, ", "))
+	case config.OnDemand:
+		r.settings.Logger.Info("The receiver observes nothing until a task asks for it")
 	default:
 		r.settings.Logger.Warn("The receiver observes nothing: no kind is listed under observe")
+	}
+	if runs := append(unheardRuns(r.config.Tasks, taken), unheardPolicies(r.config.Policies, taken)...); len(runs) > 0 {
+		r.settings.Logger.Warn("What tasks and policies run does not, because no pipeline takes what it makes: " + strings.Join(runs, ", "))
 	}
 	if taken.traces && (config.Network == nil || !config.Network.Journal.Spans) {
 		r.settings.Logger.Warn("The traces pipeline gets nothing: spans are made where observe::network::requests::spans is true alone")

@@ -8,6 +8,7 @@
 package bindings
 
 //go:generate go run github.com/cilium/ebpf/cmd/bpf2go@v0.22.0 -cc clang-19 -strip llvm-strip-19 -target amd64,arm64 -type process_event -type process_event_type -type scope_bit -type scope_entry -type process_loss Process ../process.bpf.c -- -I.. -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -mcpu=v3
+//go:generate go run github.com/cilium/ebpf/cmd/bpf2go@v0.22.0 -cc clang-19 -strip llvm-strip-19 -target amd64,arm64 -type process_usage Usage ../usage.bpf.c -- -I.. -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -mcpu=v3
 //go:generate go run github.com/cilium/ebpf/cmd/bpf2go@v0.22.0 -cc clang-19 -strip llvm-strip-19 -target amd64,arm64 -type stack_entry -type stack_table -type unwind_rule -type unwind_page -type unwind_mapping -type unwind_space -type unwind_state -type unwind_end -type unwind_cfa -type unwind_save OnCPU ../oncpu.bpf.c -- -I.. -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -mcpu=v3
 //go:generate go run github.com/cilium/ebpf/cmd/bpf2go@v0.22.0 -cc clang-19 -strip llvm-strip-19 -target amd64,arm64 -type stack_entry -type stack_table -type offcpu_thread -type offcpu_cpu -type block_reason OffCPU ../offcpu.bpf.c -- -I.. -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -mcpu=v3
 //go:generate go run github.com/cilium/ebpf/cmd/bpf2go@v0.22.0 -cc clang-19 -strip llvm-strip-19 -target amd64,arm64 MemoryFaults ../memory_faults.bpf.c -- -I.. -O2 -g -Wall -Wextra -Werror -Wno-unused-parameter -mcpu=v3

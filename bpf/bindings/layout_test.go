@@ -35,6 +35,7 @@ var shared = []struct {
 	{"oncpu", "unwind_mapping", 24, OnCPUUnwindMapping{}},
 	{"oncpu", "unwind_space", 8, OnCPUUnwindSpace{}},
 	{"process", "process_event", 40, ProcessProcessEvent{}},
+	{"usage", "process_usage", 24, UsageProcessUsage{}},
 	{"network", "network_key", 64, NetworkNetworkKey{}},
 	{"network", "network_tuple", 44, NetworkNetworkTuple{}},
 	{"network", "network_series", 320, NetworkNetworkSeries{}},
@@ -71,7 +72,7 @@ func embedded(t *testing.T, room string) *ebpf.CollectionSpec {
 	t.Helper()
 	load := map[string]func() (*ebpf.CollectionSpec, error){
 		"oncpu": LoadOnCPU, "offcpu": LoadOffCPU, "process": LoadProcess, "memoryfaults": LoadMemoryFaults, "memorymalloc": LoadMemoryMalloc,
-		"network": LoadNetwork,
+		"network": LoadNetwork, "usage": LoadUsage,
 	}
 	spec, err := load[room]()
 	require.NoError(t, err)
@@ -147,13 +148,15 @@ func TestEnums(t *testing.T) {
 			"PROCESS_ASK":  uint64(ProcessProcessEventTypePROCESS_ASK),
 		}},
 		{"scope_bit", map[string]uint64{
-			"SCOPE_ASKED":   uint64(ProcessScopeBitSCOPE_ASKED),
-			"SCOPE_ON_CPU":  uint64(ProcessScopeBitSCOPE_ON_CPU),
-			"SCOPE_OFF_CPU": uint64(ProcessScopeBitSCOPE_OFF_CPU),
-			"SCOPE_MEMORY":  uint64(ProcessScopeBitSCOPE_MEMORY),
-			"SCOPE_NETWORK": uint64(ProcessScopeBitSCOPE_NETWORK),
-			"SCOPE_FORKED":  uint64(ProcessScopeBitSCOPE_FORKED),
-			"SCOPE_DECIDED": uint64(ProcessScopeBitSCOPE_DECIDED),
+			"SCOPE_ASKED":    uint64(ProcessScopeBitSCOPE_ASKED),
+			"SCOPE_ON_CPU":   uint64(ProcessScopeBitSCOPE_ON_CPU),
+			"SCOPE_OFF_CPU":  uint64(ProcessScopeBitSCOPE_OFF_CPU),
+			"SCOPE_MEMORY":   uint64(ProcessScopeBitSCOPE_MEMORY),
+			"SCOPE_NETWORK":  uint64(ProcessScopeBitSCOPE_NETWORK),
+			"SCOPE_MONITORS": uint64(ProcessScopeBitSCOPE_MONITORS),
+			"SCOPE_TASK":     uint64(ProcessScopeBitSCOPE_TASK),
+			"SCOPE_FORKED":   uint64(ProcessScopeBitSCOPE_FORKED),
+			"SCOPE_DECIDED":  uint64(ProcessScopeBitSCOPE_DECIDED),
 		}},
 		{"process_loss", map[string]uint64{
 			"PROCESS_LOST_RING_FULL":  uint64(ProcessProcessLossPROCESS_LOST_RING_FULL),

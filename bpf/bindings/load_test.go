@@ -24,11 +24,13 @@ func TestVerifier(t *testing.T) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		t.Logf("RLIMIT_MEMLOCK stays as it is: %v", err)
 	}
-	for _, room := range []string{"process", "oncpu", "offcpu", "memorymalloc"} {
+	for _, room := range []string{"process", "usage", "oncpu", "offcpu", "memorymalloc"} {
 		t.Run(room, func(t *testing.T) {
 			spec := embedded(t, room)
 			withoutWhatIsMissing(t, spec)
-			spec.Maps[ProcessMapScope].MaxEntries = 64
+			if scope, ok := spec.Maps[ProcessMapScope]; ok {
+				scope.MaxEntries = 64
+			}
 			if tables, ok := spec.Maps[OnCPUMapStackTables]; ok { // of whatever object
 				var arena uint32
 				require.NoError(t, spec.Variables[OnCPUVarArenaBytes].Get(&arena))

@@ -116,6 +116,7 @@ const (
 	MemoryFaultsVarHelperBytes       = "helper_bytes"
 	MemoryFaultsVarKernelStacks      = "kernel_stacks"
 	MemoryFaultsVarLostNoTable       = "lost_no_table"
+	MemoryFaultsVarScopeBit          = "scope_bit"
 	MemoryFaultsVarUnusedStackEntry  = "unused_stack_entry"
 	MemoryFaultsVarUnusedStackTable  = "unused_stack_table"
 	MemoryFaultsVarUnusedUnwindState = "unused_unwind_state"
@@ -195,6 +196,7 @@ type MemoryFaultsVariableSpecs struct {
 	HelperBytes       *ebpf.VariableSpec `ebpf:"helper_bytes"`
 	KernelStacks      *ebpf.VariableSpec `ebpf:"kernel_stacks"`
 	LostNoTable       *ebpf.VariableSpec `ebpf:"lost_no_table"`
+	ScopeBit          *ebpf.VariableSpec `ebpf:"scope_bit"`
 	UnusedStackEntry  *ebpf.VariableSpec `ebpf:"unused_stack_entry"`
 	UnusedStackTable  *ebpf.VariableSpec `ebpf:"unused_stack_table"`
 	UnusedUnwindState *ebpf.VariableSpec `ebpf:"unused_unwind_state"`
@@ -256,6 +258,7 @@ type MemoryFaultsVariables struct {
 	HelperBytes       *ebpf.Variable `ebpf:"helper_bytes"`
 	KernelStacks      *ebpf.Variable `ebpf:"kernel_stacks"`
 	LostNoTable       *ebpf.Variable `ebpf:"lost_no_table"`
+	ScopeBit          *ebpf.Variable `ebpf:"scope_bit"`
 	UnusedStackEntry  *ebpf.Variable `ebpf:"unused_stack_entry"`
 	UnusedStackTable  *ebpf.Variable `ebpf:"unused_stack_table"`
 	UnusedUnwindState *ebpf.Variable `ebpf:"unused_unwind_state"`

@@ -178,6 +178,7 @@ const (
 	MemoryMallocVarKernelStacks          = "kernel_stacks"
 	MemoryMallocVarLostNoTable           = "lost_no_table"
 	MemoryMallocVarSampleBytes           = "sample_bytes"
+	MemoryMallocVarScopeBit              = "scope_bit"
 	MemoryMallocVarSession               = "session"
 	MemoryMallocVarTrackLive             = "track_live"
 	MemoryMallocVarUnusedAllocationCount = "unused_allocation_count"
@@ -273,6 +274,7 @@ type MemoryMallocVariableSpecs struct {
 	KernelStacks          *ebpf.VariableSpec `ebpf:"kernel_stacks"`
 	LostNoTable           *ebpf.VariableSpec `ebpf:"lost_no_table"`
 	SampleBytes           *ebpf.VariableSpec `ebpf:"sample_bytes"`
+	ScopeBit              *ebpf.VariableSpec `ebpf:"scope_bit"`
 	Session               *ebpf.VariableSpec `ebpf:"session"`
 	TrackLive             *ebpf.VariableSpec `ebpf:"track_live"`
 	UnusedAllocationCount *ebpf.VariableSpec `ebpf:"unused_allocation_count"`
@@ -346,6 +348,7 @@ type MemoryMallocVariables struct {
 	KernelStacks          *ebpf.Variable `ebpf:"kernel_stacks"`
 	LostNoTable           *ebpf.Variable `ebpf:"lost_no_table"`
 	SampleBytes           *ebpf.Variable `ebpf:"sample_bytes"`
+	ScopeBit              *ebpf.Variable `ebpf:"scope_bit"`
 	Session               *ebpf.Variable `ebpf:"session"`
 	TrackLive             *ebpf.Variable `ebpf:"track_live"`
 	UnusedAllocationCount *ebpf.Variable `ebpf:"unused_allocation_count"`

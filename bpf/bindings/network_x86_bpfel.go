@@ -451,6 +451,7 @@ const (
 	NetworkVarEpoch                    = "epoch"
 	NetworkVarMaxSockets               = "max_sockets"
 	NetworkVarNetworkTlsGo             = "network_tls_go"
+	NetworkVarScopeBit                 = "scope_bit"
 	NetworkVarShardMask                = "shard_mask"
 	NetworkVarShards                   = "shards"
 	NetworkVarSocketStorage            = "socket_storage"
@@ -611,6 +612,7 @@ type NetworkVariableSpecs struct {
 	Epoch                    *ebpf.VariableSpec `ebpf:"epoch"`
 	MaxSockets               *ebpf.VariableSpec `ebpf:"max_sockets"`
 	NetworkTlsGo             *ebpf.VariableSpec `ebpf:"network_tls_go"`
+	ScopeBit                 *ebpf.VariableSpec `ebpf:"scope_bit"`
 	ShardMask                *ebpf.VariableSpec `ebpf:"shard_mask"`
 	Shards                   *ebpf.VariableSpec `ebpf:"shards"`
 	SocketStorage            *ebpf.VariableSpec `ebpf:"socket_storage"`
@@ -730,6 +732,7 @@ type NetworkVariables struct {
 	Epoch                    *ebpf.Variable `ebpf:"epoch"`
 	MaxSockets               *ebpf.Variable `ebpf:"max_sockets"`
 	NetworkTlsGo             *ebpf.Variable `ebpf:"network_tls_go"`
+	ScopeBit                 *ebpf.Variable `ebpf:"scope_bit"`
 	ShardMask                *ebpf.Variable `ebpf:"shard_mask"`
 	Shards                   *ebpf.Variable `ebpf:"shards"`
 	SocketStorage            *ebpf.Variable `ebpf:"socket_storage"`

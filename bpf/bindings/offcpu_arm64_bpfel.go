@@ -205,6 +205,7 @@ const (
 	OffCPUVarLostNoTable        = "lost_no_table"
 	OffCPUVarMaxBlock           = "max_block"
 	OffCPUVarMinBlock           = "min_block"
+	OffCPUVarScopeBit           = "scope_bit"
 	OffCPUVarTaskStorage        = "task_storage"
 	OffCPUVarUnusedBlockReason  = "unused_block_reason"
 	OffCPUVarUnusedOffcpuCpu    = "unused_offcpu_cpu"
@@ -297,6 +298,7 @@ type OffCPUVariableSpecs struct {
 	LostNoTable        *ebpf.VariableSpec `ebpf:"lost_no_table"`
 	MaxBlock           *ebpf.VariableSpec `ebpf:"max_block"`
 	MinBlock           *ebpf.VariableSpec `ebpf:"min_block"`
+	ScopeBit           *ebpf.VariableSpec `ebpf:"scope_bit"`
 	TaskStorage        *ebpf.VariableSpec `ebpf:"task_storage"`
 	UnusedBlockReason  *ebpf.VariableSpec `ebpf:"unused_block_reason"`
 	UnusedOffcpuCpu    *ebpf.VariableSpec `ebpf:"unused_offcpu_cpu"`
@@ -376,6 +378,7 @@ type OffCPUVariables struct {
 	LostNoTable        *ebpf.Variable `ebpf:"lost_no_table"`
 	MaxBlock           *ebpf.Variable `ebpf:"max_block"`
 	MinBlock           *ebpf.Variable `ebpf:"min_block"`
+	ScopeBit           *ebpf.Variable `ebpf:"scope_bit"`
 	TaskStorage        *ebpf.Variable `ebpf:"task_storage"`
 	UnusedBlockReason  *ebpf.Variable `ebpf:"unused_block_reason"`
 	UnusedOffcpuCpu    *ebpf.Variable `ebpf:"unused_offcpu_cpu"`

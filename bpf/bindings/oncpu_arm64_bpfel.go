@@ -202,6 +202,7 @@ const (
 	OnCPUVarHelperBytes       = "helper_bytes"
 	OnCPUVarKernelStacks      = "kernel_stacks"
 	OnCPUVarLostNoTable       = "lost_no_table"
+	OnCPUVarScopeBit          = "scope_bit"
 	OnCPUVarUnusedStackEntry  = "unused_stack_entry"
 	OnCPUVarUnusedStackTable  = "unused_stack_table"
 	OnCPUVarUnusedUnwindCfa   = "unused_unwind_cfa"
@@ -283,6 +284,7 @@ type OnCPUVariableSpecs struct {
 	HelperBytes       *ebpf.VariableSpec `ebpf:"helper_bytes"`
 	KernelStacks      *ebpf.VariableSpec `ebpf:"kernel_stacks"`
 	LostNoTable       *ebpf.VariableSpec `ebpf:"lost_no_table"`
+	ScopeBit          *ebpf.VariableSpec `ebpf:"scope_bit"`
 	UnusedStackEntry  *ebpf.VariableSpec `ebpf:"unused_stack_entry"`
 	UnusedStackTable  *ebpf.VariableSpec `ebpf:"unused_stack_table"`
 	UnusedUnwindCfa   *ebpf.VariableSpec `ebpf:"unused_unwind_cfa"`
@@ -347,6 +349,7 @@ type OnCPUVariables struct {
 	HelperBytes       *ebpf.Variable `ebpf:"helper_bytes"`
 	KernelStacks      *ebpf.Variable `ebpf:"kernel_stacks"`
 	LostNoTable       *ebpf.Variable `ebpf:"lost_no_table"`
+	ScopeBit          *ebpf.Variable `ebpf:"scope_bit"`
 	UnusedStackEntry  *ebpf.Variable `ebpf:"unused_stack_entry"`
 	UnusedStackTable  *ebpf.Variable `ebpf:"unused_stack_table"`
 	UnusedUnwindCfa   *ebpf.Variable `ebpf:"unused_unwind_cfa"`

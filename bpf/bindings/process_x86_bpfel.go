@@ -43,13 +43,15 @@ const (
 type ProcessScopeBit uint32
 
 const (
-	ProcessScopeBitSCOPE_ASKED   ProcessScopeBit = 0
-	ProcessScopeBitSCOPE_ON_CPU  ProcessScopeBit = 1
-	ProcessScopeBitSCOPE_OFF_CPU ProcessScopeBit = 2
-	ProcessScopeBitSCOPE_MEMORY  ProcessScopeBit = 4
-	ProcessScopeBitSCOPE_NETWORK ProcessScopeBit = 8
-	ProcessScopeBitSCOPE_FORKED  ProcessScopeBit = 536870912
-	ProcessScopeBitSCOPE_DECIDED ProcessScopeBit = 1073741824
+	ProcessScopeBitSCOPE_ASKED    ProcessScopeBit = 0
+	ProcessScopeBitSCOPE_ON_CPU   ProcessScopeBit = 1
+	ProcessScopeBitSCOPE_OFF_CPU  ProcessScopeBit = 2
+	ProcessScopeBitSCOPE_MEMORY   ProcessScopeBit = 4
+	ProcessScopeBitSCOPE_NETWORK  ProcessScopeBit = 8
+	ProcessScopeBitSCOPE_MONITORS ProcessScopeBit = 16
+	ProcessScopeBitSCOPE_TASK     ProcessScopeBit = 65536
+	ProcessScopeBitSCOPE_FORKED   ProcessScopeBit = 536870912
+	ProcessScopeBitSCOPE_DECIDED  ProcessScopeBit = 1073741824
 )
 
 type ProcessScopeEntry struct {

@@ -14,6 +14,8 @@
 
 #include "process.h"
 
+OBSERVES(SCOPE_NETWORK);
+
 enum network_role {
 	NETWORK_NO_ROLE = 0,
 	NETWORK_CLIENT = 1,

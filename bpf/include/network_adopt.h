@@ -78,7 +78,7 @@ static __always_inline bool adopts(const struct network_process *who)
 	struct scope_entry *known = bpf_map_lookup_elem(&scope, &who->pid);
 
 	if (known && known->bits & SCOPE_DECIDED)
-		return !scope_excludes(known, SCOPE_NETWORK);
+		return !scope_excludes(known, scope_bit);
 	sockets_undecided += 1; /* user space will have answered when this runs again */
 	scope_met(known, who->pid, who->start_boottime, who->exec_id);
 	return walk != NETWORK_WALK_DECIDED;

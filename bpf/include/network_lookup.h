@@ -9,19 +9,6 @@
 
 #include "network_capture.h"
 
-/* A datagram. Responses are told apart by their id, whomever they come from: of the socket no more than a name is needed. */
-struct capture_datagram {
-	const struct network_source *from;
-	u64 sock; /* address in the kernel */
-	u64 began, ended;
-	u32 stream; /* struct network_socket.stream */
-	u32 series;
-	u32 length;
-	u32 kind; /* enum network_piece_kind */
-	u32 slot; /* of network_scratch */
-	u32 unused;
-};
-
 static __always_inline bool capture_is_own_lookup(const u8 *data, u32 kind)
 {
 	const struct capture_dns *header = (const struct capture_dns *)data;
@@ -30,9 +17,19 @@ static __always_inline bool capture_is_own_lookup(const u8 *data, u32 kind)
 	return capture_is_dns(data) && response == (kind == NETWORK_PIECE_READ);
 }
 
-static __noinline int capture_datagram(const struct capture_datagram *datagram)
+/* What names a datagram: of its socket, which responses are not matched by, no more than tells it from others; and its series. */
+static __always_inline u64 capture_name(u64 socket, u32 series) { return (socket & ~0xffffffffULL) | series; }
+
+/* Which way a datagram goes, and the slot of network_scratch. */
+static __always_inline u64 capture_way(u32 slot, u32 kind) { return (u64)slot << 32 | kind; }
+
+/*
+ * The thread's call has moved a datagram of a socket that is not connected: tells of it if
+ * it is a lookup. All of it in registers: the stacks of those who call are full.
+ */
+static __noinline int capture_datagram(const struct network_thread *thread, u64 sock, u64 name, u64 way, u32 length)
 {
-	u32 slot = datagram->slot, series = datagram->series, want = datagram->length, taken;
+	u32 slot = way >> 32, kind = way, series = name, want = length, taken;
 	struct capture_scratch *scratch;
 	struct network_series *place;
 	struct network_piece *piece;
@@ -43,20 +40,20 @@ static __noinline int capture_datagram(const struct capture_datagram *datagram)
 	place = bpf_map_lookup_elem(&network_places, &series);
 	if (!scratch || !place)
 		return 0;
-	if (capture_take(scratch, datagram->from, CAPTURE_FIRST) < CAPTURE_FIRST || !capture_is_own_lookup(scratch->data, datagram->kind))
+	if (capture_take(scratch, &thread->source, CAPTURE_FIRST) < CAPTURE_FIRST || !capture_is_own_lookup(scratch->data, kind))
 		return 0;
 	if (want > capture_bytes)
 		want = capture_bytes;
-	taken = capture_take(scratch, datagram->from, want) & (CAPTURE_MOST - 1);
+	taken = capture_take(scratch, &thread->source, want) & (CAPTURE_MOST - 1);
 	piece = &scratch->piece;
-	piece->sock = datagram->sock;
-	piece->began = datagram->began;
-	piece->ended = datagram->ended;
-	piece->stream = datagram->stream;
+	piece->sock = sock;
+	piece->began = thread->since;
+	piece->ended = bpf_ktime_get_ns();
+	piece->stream = name >> 32;
 	piece->series = series;
 	piece->generation = place->generation;
-	piece->length = datagram->length;
-	piece->kind = datagram->kind;
+	piece->length = length;
+	piece->kind = kind;
 	piece->protocol = NETWORK_DNS;
 	piece->role = place->key.role;
 	piece->lost = 0;

@@ -17,9 +17,9 @@ static __always_inline int transferred_datagram(struct sock *sk, struct task_str
 	struct network_thread *thread = network_thread_of(task);
 	struct network_record *record;
 	struct network_peer peer = {};
-	struct capture_datagram datagram = {};
 	struct pt_regs *saved = 0;
 	u64 pointer, known = network_datagram_socket(sk, operation);
+	u32 id;
 
 	if (thread && thread->since)
 		saved = network_registers(task, thread);
@@ -35,8 +35,8 @@ static __always_inline int transferred_datagram(struct sock *sk, struct task_str
 		}
 		network_read_peer(&peer, pointer);
 	}
-	datagram.series = network_flow(sk, &peer, known);
-	record = network_record(datagram.series);
+	id = network_flow(sk, &peer, known);
+	record = network_record(id);
 	if (!record)
 		return 0;
 	network_add(record, result, operation);
@@ -44,15 +44,7 @@ static __always_inline int transferred_datagram(struct sock *sk, struct task_str
 		return 0;
 	if (result > 0) {
 		capture_source_of(&thread->source, saved, thread->call, thread->messages);
-		datagram.from = &thread->source;
-		datagram.sock = (u64)sk;
-		datagram.began = thread->since;
-		datagram.ended = bpf_ktime_get_ns();
-		datagram.stream = known >> 32;
-		datagram.length = result;
-		datagram.kind = operation;
-		datagram.slot = capture_slot(sk, operation);
-		capture_datagram(&datagram);
+		capture_datagram(thread, (u64)sk, capture_name(known, id), capture_way(capture_slot(sk, operation), operation), result);
 	}
 	network_timed(record, task, thread, operation);
 	return 0;
@@ -98,38 +90,35 @@ struct datagrams {
 	struct sock *sk;
 	u64 first; /* address of the first struct mmsghdr, or of a sockaddr */
 	u64 worked, waited; /* ns, for each */
-	u64 began, ended;   /* of the call */
 };
 
-/* The n-th datagram that a call has received. */
-static __noinline int count_datagram(struct datagrams *all, u64 pointer, s64 bytes, u32 n)
+/* Returns the datagram's series. */
+static __noinline u32 count_datagram(struct datagrams *all, u64 pointer, s64 bytes)
 {
-	struct capture_datagram datagram = {};
 	struct network_record *record;
 	struct network_peer peer = {};
+	u32 id;
 
 	network_read_peer(&peer, pointer);
-	datagram.series = network_flow(all->sk, &peer, all->thread->role);
-	record = network_record(datagram.series);
+	id = network_flow(all->sk, &peer, all->thread->role);
+	record = network_record(id);
 	if (!record)
-		return 0;
+		return NETWORK_NONE;
 	network_add(record, bytes, NETWORK_READ);
 	network_observe(&record->operations[NETWORK_READ], all->worked);
 	if (all->waited)
 		network_observe(&record->waits[NETWORK_WAIT_READ], all->waited);
 	all->waited = 0; /* the call has waited once */
-	if (bytes <= 0)
+	return id;
+}
+
+/* The n-th datagram that a call has received may be a lookup. */
+static __noinline int capture_received(struct datagrams *all, u32 id, s64 bytes, u32 n)
+{
+	if (id == NETWORK_NONE || bytes <= 0)
 		return 0;
 	capture_source_of(&all->thread->source, all->saved, all->thread->call, n);
-	datagram.from = &all->thread->source;
-	datagram.sock = (u64)all->sk;
-	datagram.began = all->began;
-	datagram.ended = all->ended;
-	datagram.stream = all->thread->stream;
-	datagram.length = bytes;
-	datagram.kind = NETWORK_READ;
-	datagram.slot = CAPTURE_SLOT_RETURNS;
-	capture_datagram(&datagram);
+	capture_datagram(all->thread, (u64)all->sk, capture_name((u64)all->thread->stream << 32, id), capture_way(CAPTURE_SLOT_RETURNS, NETWORK_READ), bytes);
 	return 0;
 }
 
@@ -140,7 +129,7 @@ static long count_message(u32 n, struct datagrams *all)
 
 	bpf_probe_read_user(&name, sizeof(name), (void *)(header + MSG_NAME_OFFSET));
 	bpf_probe_read_user(&bytes, sizeof(bytes), (void *)(header + MSG_LEN_OFFSET));
-	count_datagram(all, name, bytes, n);
+	capture_received(all, count_datagram(all, name, bytes), bytes, n);
 	return 0;
 }
 
@@ -149,6 +138,7 @@ static __always_inline int received_datagrams(s64 result)
 {
 	struct task_struct *task = network_task();
 	struct datagrams all = {};
+	u64 now;
 	u32 n;
 
 	if (!datagrams_untold || network_is_outside(task))
@@ -162,20 +152,17 @@ static __always_inline int received_datagrams(s64 result)
 	all.saved = network_registers(task, all.thread);
 	if (!all.saved || result < 0)
 		return 0;
-	all.began = all.thread->since;
-	all.ended = bpf_ktime_get_ns();
-	all.worked = network_worked(task, all.thread, all.ended, &all.waited);
-	all.thread->since = 0;
+	now = bpf_ktime_get_ns();
+	all.worked = network_worked(task, all.thread, now, &all.waited);
 	if (all.thread->call != CALL_RECVMMSG) {
-		count_datagram(&all, network_peer_pointer(all.saved, all.thread->call, 0), result, 0);
-		return 0;
+		capture_received(&all, count_datagram(&all, network_peer_pointer(all.saved, all.thread->call, 0), result), result, 0);
+	} else if (result) {
+		n = result;
+		all.first = network_argument_1(all.saved);
+		all.worked /= n;
+		bpf_loop(n, count_message, &all, 0);
 	}
-	n = result;
-	if (!n)
-		return 0;
-	all.first = network_argument_1(all.saved);
-	all.worked /= n;
-	bpf_loop(n, count_message, &all, 0);
+	all.thread->since = 0;
 	return 0;
 }
 

@@ -45,7 +45,7 @@ static __always_inline bool network_in_scope(u32 pid, u32 exec_id)
 {
 	struct scope_entry *known = bpf_map_lookup_elem(&scope, &pid);
 
-	if (!scope_excludes(known, SCOPE_NETWORK))
+	if (!scope_excludes(known, scope_bit))
 		return true;
 	outside[pid & (OUTSIDE_SLOTS - 1)] = outside_name(pid, exec_id);
 	return false;

@@ -23,9 +23,17 @@ enum scope_bit {
 	SCOPE_OFF_CPU = 1 << 1,
 	SCOPE_MEMORY = 1 << 2,
 	SCOPE_NETWORK = 1 << 3,
+	SCOPE_MONITORS = 1 << 4, /* policies look at the requests that it answers */
+	SCOPE_TASK = 1 << 16, /* and the seven above it: observations that tasks have started */
 	SCOPE_FORKED = 1 << 29, /* user space was not told of the process, but its parent had tables */
 	SCOPE_DECIDED = 1 << 30,
 };
+
+/*
+ * Which bit an object looks at. It says its kind's; the loader may name another, where
+ * the kind is loaded a second time.
+ */
+#define OBSERVES(bit) volatile const u32 scope_bit = bit
 
 /*
  * What user space has decided about a process. Before it has, a fork goes on with

@@ -89,6 +89,8 @@ typedef struct {
 
 struct signal_struct {
 	atomic_t live;
+	int nr_threads;
+	unsigned long long sum_sched_runtime;
 };
 
 struct inode {
@@ -289,6 +291,10 @@ struct bpf_map;
 struct bpf_iter__bpf_sk_storage_map {
 	struct sock *sk;
 	void *value;
+};
+
+struct bpf_iter__task {
+	struct task_struct *task;
 };
 
 struct bpf_iter__task_file {

@@ -113,6 +113,8 @@ func (b *bench) measure(ctx context.Context) error {
 		{partNetwork, b.network},
 		{partConnections, b.connections},
 		{partRequests, b.requests},
+		{partPolicy, b.policies},
+		{partTrigger, b.triggered},
 	} {
 		if !slices.Contains(b.parts, part.name) {
 			continue

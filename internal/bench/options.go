@@ -22,9 +22,11 @@ const (
 	partNetwork     = "network"
 	partConnections = "connections"
 	partRequests    = "requests"
+	partPolicy      = "policy"
+	partTrigger     = "trigger"
 )
 
-var allParts = []string{partExact, partBusy, partWeb, partSwitch, partNetwork, partConnections, partRequests}
+var allParts = []string{partExact, partBusy, partWeb, partSwitch, partNetwork, partConnections, partRequests, partPolicy, partTrigger}
 
 // options are the command line.
 type options struct {

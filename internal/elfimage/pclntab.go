@@ -208,15 +208,16 @@ func (t *GoTable) add(entry, info uint64, absolute bool) bool {
 	return true
 }
 
-// FindPclntab locates the table: by section, or, where sections were stripped,
-// by its header in the read-only segments.
+// FindPclntab locates the table: by section, or, where sections were stripped, or a linker
+// (lld) has made the table a part of another one, by its header in the read-only segments.
 func FindPclntab(f *File, sections []Section, buf []byte) (off, size uint64, ok bool) {
+	if s := f.SectionNamed(sections, ".gopclntab", ".data.rel.ro.gopclntab"); s != nil {
+		return s.Off, s.Size, s.Type != elf.SHT_NOBITS
+	}
 	if len(sections) > 0 {
-		s := f.SectionNamed(sections, ".gopclntab", ".data.rel.ro.gopclntab")
-		if s == nil || s.Type == elf.SHT_NOBITS {
+		if s := f.SectionNamed(sections, ".go.buildinfo"); s == nil || s.Type == elf.SHT_NOBITS {
 			return 0, 0, false
 		}
-		return s.Off, s.Size, true
 	}
 	align := uint64(f.Pick(8, 4)) // of the section, by cmd/link
 	for _, p := range f.Progs {

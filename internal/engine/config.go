@@ -8,6 +8,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
 
 // Config is what an engine is asked to do.
@@ -27,6 +28,10 @@ type Config struct {
 	Memory *Memory
 	// Network likewise.
 	Network *Network
+	// Policies start tasks by themselves.
+	Policies []Policy
+	// OnDemand says that tasks may be asked for, see [Engine.Start].
+	OnDemand bool
 	// Symbols says where names come from beside the binaries.
 	Symbols Symbols
 	// MemoryBytes and CPUPercent (of one core) bound the engine's own cost.
@@ -34,23 +39,13 @@ type Config struct {
 	CPUPercent  float64
 }
 
-// kinds is how many kinds of observation are asked for, sampling how many of them
-// keep samples until their report.
-func (c *Config) kinds() int    { return c.sampling() + count(c.Network != nil) }
-func (c *Config) sampling() int { return count(c.OnCPU != nil, c.OffCPU != nil, c.Memory != nil) }
-
-func count(asked ...bool) int {
-	n := 0
-	for _, one := range asked {
-		if one {
-			n++
-		}
-	}
-	return n
+// Observes tells whether any kind of observation is asked for, or may be later.
+func (c *Config) Observes() bool {
+	return c.OnDemand || len(c.Policies) > 0 || len(c.asked()) > 0
 }
 
-// Observes tells whether any kind of observation is asked for.
-func (c *Config) Observes() bool { return c.kinds() > 0 }
+// ObservesAtOnce tells whether any is asked for from the start.
+func (c *Config) ObservesAtOnce() bool { return len(c.asked()) > 0 }
 
 // Symbols configures where names and lines come from, beside the binaries themselves.
 type Symbols struct {
@@ -141,8 +136,13 @@ type Hooks struct {
 	Metrics  func([]*model.Metrics)
 	Logs     func([]*model.Logs)
 	Spans    func([]*model.Spans)
+	// Ask asks for a task on behalf of a policy, and returns when it runs or waits; it may
+	// take as long as that does. Nil: there are no policies.
+	Ask func(task.Request) []task.Outcome
 	// Held says how much memory the receivers of these hold; nil: none.
 	Held func() uint64
+	// Exited is told of a process that has ended or has left the scope; nil: nobody is.
+	Exited func(model.ProcessID)
 	// Level is told when sampling is reduced or restored to keep to a limit: 0 is
 	// as configured, and cause says why.
 	Level func(level int, cause string)

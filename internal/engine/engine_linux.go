@@ -55,15 +55,23 @@ type Engine struct {
 	// who maps code.
 	unwinding *unwinding
 	foresight foresight
-	mappings  *kernel.MappingWatch
+	mappings  atomic.Pointer[kernel.MappingWatch]
 	subjects  *subjects
+	// running is changed by one goroutine alone, that of run once it is there, with the lock.
 	running   []*running
-	followers []observe.Follower // of running
-	missing   []observe.Kind     // configured, and cannot run here
-	governor  governor
-	degraded  map[string]string
+	followers atomic.Pointer[[]observe.Follower] // of running
+	missing   []observe.Kind                     // configured, and cannot run here
+	// policies is nil where there are none.
+	policies *policies
+	governor governor
+	degraded map[string]string
 	// cpusDue is when to follow the CPUs again after it failed; zero while all is well.
 	cpusDue time.Time
+
+	// calls are for the goroutine of run, until looping is closed.
+	calls   chan func()
+	looping chan struct{}
+	demand  demand
 
 	work meter
 	// once is work that is done once for each binary: its unwind table.
@@ -73,6 +81,7 @@ type Engine struct {
 	mu       sync.Mutex // all below, and reading what release frees
 	released bool
 	last     lastRead
+	past     past
 
 	stop  context.CancelFunc
 	ended sync.WaitGroup
@@ -88,7 +97,11 @@ type running struct {
 	// drained says that it was drained since the subjects were told last.
 	drained bool
 	// begin lets it begin, once there is somebody who follows processes; nil where it runs already.
-	begin func() error
+	// It waits no longer than meet for who runs now to be met.
+	begin func(meet time.Duration) error
+	// tasks are those that share it; nil where the configuration asks for it.
+	tasks *shared
+	costs []observe.ProgramCost // as they were read last
 	// starts is the log line that says what it does, with its fields.
 	starts string
 	fields []zap.Field
@@ -100,8 +113,9 @@ func Start(config Config, hooks Hooks, logger *zap.Logger) (_ *Engine, err error
 	e := &Engine{
 		config: config, hooks: hooks, logger: logger,
 		governor: governor{cpuPercent: config.CPUPercent, memoryBytes: config.MemoryBytes},
-		degraded: map[string]string{},
-		stop:     func() {},
+		degraded: map[string]string{}, past: newPast(),
+		stop:  func() {},
+		calls: make(chan func()), looping: make(chan struct{}),
 	}
 	if !config.Observes() {
 		return e, nil
@@ -188,7 +202,9 @@ func (c Config) capabilities() []kernel.Capability {
 
 // degrade notes that something is less than it could be.
 func (e *Engine) degrade(what string, why error) {
+	e.mu.Lock()
 	e.degraded[what] = why.Error()
+	e.mu.Unlock()
 	e.logger.Warn("The receiver works with less", zap.String("capability", what), zap.Error(why))
 }
 
@@ -218,15 +234,18 @@ func (e *Engine) prepare() error {
 	if err := e.prepareProcesses(); err != nil {
 		return err
 	}
-	if e.config.stackScopes() != lifecycle.ScopeNone {
+	if e.config.OnDemand || e.config.anyAsked(Options.takesStacks) {
 		if err := e.startUnwinding(); err != nil {
 			return err
 		}
 	}
-	if e.config.followsMappings() {
+	if e.config.anyAsked(Options.followsMappings) {
 		if err := e.startMappings(); err != nil {
 			return err
 		}
+	}
+	if err := e.startPolicies(loader); err != nil {
+		return err
 	}
 	if err := e.startKinds(loader); err != nil {
 		return err
@@ -266,20 +285,30 @@ func (e *Engine) prepareProcesses() error {
 
 // launch starts the goroutines that find out who is there.
 func (e *Engine) launch(ctx context.Context) {
-	for _, o := range e.running {
-		if follower, ok := o.Observation.(observe.Follower); ok {
-			e.followers = append(e.followers, follower)
-		}
-	}
+	e.noteFollowers()
 	e.ended.Go(e.readEvents)
 	e.ended.Go(func() { e.watchProcesses(ctx) })
 	if e.unwinding != nil {
 		e.ended.Go(func() { e.unwinding.run(ctx, e.once.run) })
 		e.ended.Go(func() { e.unwinding.runLarge(ctx, e.once.run) })
 	}
-	if e.mappings != nil {
-		e.ended.Go(e.followMappings)
+	if watch := e.mappings.Load(); watch != nil {
+		e.ended.Go(func() { e.followMappings(watch) })
 	}
+	if e.policies != nil {
+		e.policies.launch(ctx, &e.ended)
+	}
+}
+
+// noteFollowers is called when what runs has changed.
+func (e *Engine) noteFollowers() {
+	var followers []observe.Follower
+	for _, o := range e.running {
+		if follower, ok := o.Observation.(observe.Follower); ok {
+			followers = append(followers, follower)
+		}
+	}
+	e.followers.Store(&followers)
 }
 
 // end stops the goroutines.
@@ -289,8 +318,8 @@ func (e *Engine) end() error {
 	if e.tracker != nil {
 		errs = append(errs, e.tracker.StopReading())
 	}
-	if e.mappings != nil {
-		errs = append(errs, e.mappings.Stop())
+	if watch := e.mappings.Load(); watch != nil {
+		errs = append(errs, watch.Stop())
 	}
 	e.ended.Wait()
 	return errors.Join(errs...)
@@ -299,6 +328,7 @@ func (e *Engine) end() error {
 // Shutdown stops sampling, reports what was seen since the last report and frees
 // everything. It returns when nothing is left.
 func (e *Engine) Shutdown() error {
+	e.demand.close()
 	errs := []error{e.end()}
 	now := time.Now()
 	e.work.run(func() {
@@ -335,14 +365,17 @@ func (e *Engine) release() error {
 	for _, o := range e.running {
 		errs = append(errs, o.Close())
 	}
+	if e.policies != nil {
+		errs = append(errs, e.policies.close())
+	}
 	if e.subjects != nil {
 		e.subjects.close()
 	}
 	if e.table != nil {
 		e.table.Close()
 	}
-	if e.mappings != nil {
-		errs = append(errs, e.mappings.Close())
+	if watch := e.mappings.Load(); watch != nil {
+		errs = append(errs, watch.Close())
 	}
 	if e.unwinding != nil {
 		errs = append(errs, e.unwinding.close())
@@ -387,7 +420,7 @@ func (e *Engine) handle(event lifecycle.Event) {
 	case lifecycle.Exec:
 		e.table.Exec(id, event.Comm)
 		e.subjects.ended(id, func(key observe.SubjectKey) bool { return key.ExecID == event.ExecID })
-		if e.unwinding != nil && e.mappings != nil {
+		if e.unwinding != nil && e.mappings.Load() != nil {
 			e.foresight.execed(e.subjects, subjectOf(event), event.Comm)
 		}
 		e.over(id, event.ExecID)

@@ -23,6 +23,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
 
 // emulated says that the kernel runs on emulated CPUs, which are slow.
@@ -44,6 +45,7 @@ type observed struct {
 	mu       sync.Mutex
 	profiles []*model.Profile
 	metrics  []*model.Metrics
+	exited   []model.ProcessID
 	stopped  bool
 }
 
@@ -60,10 +62,16 @@ func configuration(period time.Duration, include ...process.Selector) Config {
 // begin starts an engine that the test's end stops.
 func begin(t *testing.T, config Config) *observed {
 	t.Helper()
+	return beginAsking(t, config, nil)
+}
+
+// beginAsking is begin where policies ask for tasks.
+func beginAsking(t *testing.T, config Config, ask func(task.Request) []task.Outcome) *observed {
+	t.Helper()
 	needRoot(t)
 	core, logs := observer.New(zap.InfoLevel)
 	o := &observed{t: t, logs: logs}
-	e, err := Start(config, Hooks{Profiles: o.put, Metrics: o.putMetrics, Level: func(int, string) {}}, zap.New(core))
+	e, err := Start(config, Hooks{Profiles: o.put, Metrics: o.putMetrics, Exited: o.putExited, Ask: ask, Level: func(int, string) {}}, zap.New(core))
 	require.NoError(t, err)
 	o.Engine = e
 	t.Cleanup(o.end)
@@ -80,6 +88,12 @@ func (o *observed) putMetrics(metrics []*model.Metrics) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.metrics = append(o.metrics, metrics...)
+}
+
+func (o *observed) putExited(id model.ProcessID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.exited = append(o.exited, id)
 }
 
 // end stops the engine; all that was seen is in profiles then.

@@ -15,10 +15,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/offcpu"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
@@ -28,43 +28,75 @@ var catalogue = []kindOf{
 	{observe.OffCPU, lifecycle.ScopeOffCPU, (*Engine).startOffCPU},
 	{observe.Memory, lifecycle.ScopeMemory, (*Engine).startMemory},
 	{observe.Network, lifecycle.ScopeNetwork, (*Engine).startNetwork},
+	{observe.Monitors, lifecycle.ScopeMonitors, (*Engine).startMonitors},
 }
 
-// kindOf is a kind of observation. start returns nil where the configuration
-// does not ask for it.
+// kindOf is a kind of observation.
 type kindOf struct {
 	kind  observe.Kind
 	scope lifecycle.Scope
-	start func(*Engine, *kernel.Loader, host) (*running, []process.Selector, error)
+	start func(*Engine, Options, provision) (*running, error)
+}
+
+// provision is what an observation is started with beside its options.
+type provision struct {
+	loader *kernel.Loader
+	host   host
+	// tableBytes and sampleBytes bound the kernel's tables and an interval's samples.
+	tableBytes, sampleBytes uint64
+}
+
+// launch starts an observation; its begin may be still to come.
+func (k *kindOf) launch(e *Engine, options Options, l provision) (*running, error) {
+	started, err := k.start(e, options, l)
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", k.kind, whatToDo(err))
+	}
+	started.kind, started.reportInterval = k.kind, options.reportInterval()
+	started.due(time.Now())
+	return started, nil
+}
+
+// due has it drained and reported an interval from now.
+func (o *running) due(now time.Time) {
+	o.drainDue, o.reportDue = now.Add(o.DrainInterval()), now.Add(o.reportInterval)
+}
+
+// kindNamed returns an entry of the catalogue.
+func kindNamed(kind observe.Kind) *kindOf {
+	for i := range catalogue {
+		if catalogue[i].kind == kind {
+			return &catalogue[i]
+		}
+	}
+	return nil
 }
 
 // startKinds starts what the configuration asks for. A kind that cannot run here
 // keeps no other from running; the error is that none can.
 func (e *Engine) startKinds(loader *kernel.Loader) error {
 	var errs []error
-	for _, k := range catalogue {
-		started, targets, err := k.start(e, loader, host{subjects: e.subjects, scope: k.scope})
+	for _, options := range e.config.asked() {
+		k := kindNamed(options.kind())
+		started, err := k.launch(e, options, provision{
+			loader: loader, host: host{subjects: e.subjects, scope: k.scope}, tableBytes: e.tableShare(), sampleBytes: e.intervalShare(),
+		})
 		if err != nil {
 			e.missing = append(e.missing, k.kind)
-			errs = append(errs, fmt.Errorf("starting %s: %w", k.kind, whatToDo(err)))
+			errs = append(errs, err)
 			continue
 		}
-		if started == nil {
-			continue
-		}
-		started.kind = k.kind
-		now := time.Now()
-		started.drainDue = now.Add(started.DrainInterval())
-		started.reportDue = now.Add(started.reportInterval)
 		e.running = append(e.running, started)
 		e.noteLeftOut(started)
-		narrowed, err := e.table.Narrow(fmt.Sprintf("observe::%s::targets", k.kind), targets)
+		narrowed, err := e.table.Narrow(fmt.Sprintf("observe::%s::targets", k.kind), options.targets())
 		if err != nil {
 			return fmt.Errorf("starting %s: %w", k.kind, err)
 		}
-		e.subjects.kinds = append(e.subjects.kinds, kindTargets{scope: k.scope, targets: narrowed})
+		e.subjects.addKind(kindTargets{
+			scope: k.scope, stacks: options.takesStacks(), matches: func(p *model.Process) bool { return e.table.Matches(narrowed, p) },
+		})
 	}
-	if len(e.running) == 0 {
+	if len(e.running) == 0 && !e.config.OnDemand {
 		return errors.Join(errs...)
 	}
 	for i, kind := range e.missing {
@@ -88,18 +120,17 @@ func (e *Engine) begin() error {
 		if o.begin == nil {
 			return false
 		}
-		if err := o.begin(); err != nil {
+		if err := o.begin(meetMax); err != nil {
 			err = fmt.Errorf("starting %s: %w", o.kind, whatToDo(err))
 			errs = append(errs, errors.Join(err, o.Close()))
 			e.missing = append(e.missing, o.kind)
 			return true
 		}
-		now := time.Now()
-		o.drainDue, o.reportDue = now.Add(o.DrainInterval()), now.Add(o.reportInterval)
+		o.due(time.Now())
 		e.noteLeftOut(o)
 		return false
 	})
-	if len(e.running) == 0 {
+	if len(e.running) == 0 && !e.config.OnDemand {
 		return errors.Join(errs...)
 	}
 	for i, err := range errs {
@@ -108,34 +139,32 @@ func (e *Engine) begin() error {
 	return nil
 }
 
-func (e *Engine) startOnCPU(loader *kernel.Loader, host host) (*running, []process.Selector, error) {
-	c := e.config.OnCPU
-	if c == nil {
-		return nil, nil, nil
-	}
+func (e *Engine) startOnCPU(options Options, l provision) (*running, error) {
+	c := options.(*OnCPU)
 	profiler, err := oncpu.Start(oncpu.Config{
 		Period:       c.Period,
 		Cycles:       c.Cycles,
 		KernelStacks: c.KernelStacks,
 		UserStacks:   c.UserStacks,
 		MaxDepth:     c.MaxDepth,
-		MapBytes:     e.tableShare(),
-		SampleBytes:  e.intervalShare(),
+		MapBytes:     l.tableBytes,
+		SampleBytes:  l.sampleBytes,
 		SysRoot:      e.sysRoot(),
 		ProcRoot:     e.procRoot(),
-	}, loader, e.sharedMaps(), host)
+	}, l.loader, e.sharedMaps(), l.host)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	started := &running{Observation: profiler, reportInterval: c.ReportInterval}
-	started.begin = func() error { return e.beginOnCPU(profiler, started) }
-	return started, c.Targets, nil
+	started := &running{Observation: profiler}
+	started.begin = func(meet time.Duration) error { return e.beginOnCPU(profiler, started, c, meet) }
+	return started, nil
 }
 
-// beginOnCPU begins to sample when those who run now have been met.
-func (e *Engine) beginOnCPU(profiler *oncpu.Profiler, started *running) error {
-	if e.unwinding != nil {
-		if err := profiler.Meet(e.unwinding.settle); err != nil {
+// beginOnCPU begins to sample when those who run now have been met, for which it waits
+// for meet at most.
+func (e *Engine) beginOnCPU(profiler *oncpu.Profiler, started *running, c *OnCPU, meet time.Duration) error {
+	if e.unwinding != nil && c.UserStacks && meet > 0 {
+		if err := profiler.Meet(func() { e.unwinding.settle(meet) }); err != nil {
 			e.logger.Warn("The first samples of those who run now may have no unwind tables", zap.Error(err))
 		}
 	}
@@ -145,49 +174,53 @@ func (e *Engine) beginOnCPU(profiler *oncpu.Profiler, started *running) error {
 	if why := profiler.Degraded(); why != nil {
 		e.degrade("on_cpu.event", why)
 	}
-	period := e.config.OnCPU.Period
+	period := c.Period
 	started.starts = fmt.Sprintf("sampling %d CPUs every %s", profiler.Attached(), period)
 	started.fields = []zap.Field{zap.Int("cpus", profiler.Attached()), zap.Stringer("period", period)}
 	return nil
 }
 
-func (e *Engine) startOffCPU(loader *kernel.Loader, host host) (*running, []process.Selector, error) {
-	c := e.config.OffCPU
-	if c == nil {
-		return nil, nil, nil
-	}
+func (e *Engine) startOffCPU(options Options, l provision) (*running, error) {
+	c := options.(*OffCPU)
 	observer, err := offcpu.Start(offcpu.Config{
 		MinBlock:     c.MinBlock,
 		MaxBlock:     c.MaxBlock,
 		KernelStacks: c.KernelStacks,
 		UserStacks:   c.UserStacks,
 		MaxDepth:     c.MaxDepth,
-		MapBytes:     e.tableShare(),
-		SampleBytes:  e.intervalShare(),
+		MapBytes:     l.tableBytes,
+		SampleBytes:  l.sampleBytes,
 		SysRoot:      e.sysRoot(),
 		ProcRoot:     e.procRoot(),
-	}, loader, e.sharedMaps(), host)
+	}, l.loader, e.sharedMaps(), l.host)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if why := observer.Degraded(); why != nil {
 		e.degrade("off_cpu.stacks", why)
 	}
 	return &running{
-		Observation: observer, reportInterval: c.ReportInterval,
-		starts: fmt.Sprintf("timing waits of %s and more", c.MinBlock),
-		fields: []zap.Field{zap.Stringer("min_block", c.MinBlock)},
-	}, c.Targets, nil
+		Observation: observer,
+		starts:      fmt.Sprintf("timing waits of %s and more", c.MinBlock),
+		fields:      []zap.Field{zap.Stringer("min_block", c.MinBlock)},
+	}, nil
 }
 
 // tableShare is a kind's part of what the kernel's tables may take, intervalShare
-// that of what samples may.
+// that of what samples may. Where tasks may run, they have half of both.
 func (e *Engine) tableShare() uint64 {
-	return e.config.MemoryBytes / mapShare / uint64(e.config.kinds())
+	return e.config.MemoryBytes / mapShare / e.halves() / uint64(max(1, len(e.config.asked())))
 }
 
 func (e *Engine) intervalShare() uint64 {
-	return e.config.MemoryBytes / sampleShare / uint64(e.config.sampling())
+	return e.config.MemoryBytes / sampleShare / e.halves() / uint64(max(1, e.config.numberAsked(Options.samples)))
+}
+
+func (e *Engine) halves() uint64 {
+	if e.config.OnDemand {
+		return 2
+	}
+	return 1
 }
 
 // sharedMaps are the maps that all observations use.

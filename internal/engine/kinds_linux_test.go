@@ -15,7 +15,6 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
@@ -27,7 +26,7 @@ func lacking(t *testing.T, why error) {
 	catalogue = slices.Clone(before)
 	for i := range catalogue {
 		if catalogue[i].kind == observe.OffCPU {
-			catalogue[i].start = func(*Engine, *kernel.Loader, host) (*running, []process.Selector, error) { return nil, nil, why }
+			catalogue[i].start = func(*Engine, Options, provision) (*running, error) { return nil, why }
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/memory"
@@ -18,34 +17,31 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
-func (e *Engine) startMemory(loader *kernel.Loader, host host) (*running, []process.Selector, error) {
-	c := e.config.Memory
-	if c == nil {
-		return nil, nil, nil
-	}
+func (e *Engine) startMemory(options Options, l provision) (*running, error) {
+	c := options.(*Memory)
 	config := memory.Config{
-		MapBytes: e.tableShare(), SampleBytes: e.intervalShare(),
+		MapBytes: l.tableBytes, SampleBytes: l.sampleBytes,
 		SysRoot: e.sysRoot(), ProcRoot: e.procRoot(), Plain: c.plain,
 	}
 	if c.Distance == 0 {
-		faults, err := memory.StartFaults(config, loader, e.sharedMaps(), host)
+		faults, err := memory.StartFaults(config, l.loader, e.sharedMaps(), l.host)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		return &running{Observation: faults, reportInterval: c.ReportInterval, starts: "counting page faults"}, c.Targets, nil
+		return &running{Observation: faults, starts: "counting page faults"}, nil
 	}
 	malloc, err := memory.StartMalloc(memory.MallocConfig{
 		Config: config, Distance: c.Distance, Live: c.Live,
-		Decide: e.deciding(lifecycle.ScopeMemory), Open: e.symbols.Open, Charge: e.work.run, Logger: e.logger,
-	}, loader, e.sharedMaps(), host)
+		Decide: e.deciding(l.host.scope), Open: e.symbols.Open, Charge: e.work.run, Logger: e.logger,
+	}, l.loader, e.sharedMaps(), l.host)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	return &running{
-		Observation: malloc, reportInterval: c.ReportInterval,
-		starts: fmt.Sprintf("sampling allocations every %d bytes", c.Distance),
-		fields: []zap.Field{zap.Uint64("sample_bytes", c.Distance), zap.Bool("live", c.Live)},
-	}, c.Targets, nil
+		Observation: malloc,
+		starts:      fmt.Sprintf("sampling allocations every %d bytes", c.Distance),
+		fields:      []zap.Field{zap.Uint64("sample_bytes", c.Distance), zap.Bool("live", c.Live)},
+	}, nil
 }
 
 // deciding says who has a pid now and whether it is in scope of a kind.
@@ -64,14 +60,26 @@ func (e *Engine) deciding(kind lifecycle.Scope) func(pid uint32) (model.ProcessI
 
 // follow calls tell with every observation that attaches to processes.
 func (e *Engine) follow(tell func(observe.Follower)) {
-	for _, follower := range e.followers {
-		tell(follower)
+	if followers := e.followers.Load(); followers != nil {
+		for _, follower := range *followers {
+			tell(follower)
+		}
 	}
 }
 
 // changed is told who came into scope, left it, or runs another program.
 func (e *Engine) changed(changes []process.Change) {
 	e.subjects.changed(changes)
+	if e.policies != nil {
+		e.policies.scopeChanged(changes)
+	}
+	if e.hooks.Exited != nil {
+		for _, change := range changes {
+			if change.Kind == process.Removed {
+				e.hooks.Exited(change.ID)
+			}
+		}
+	}
 	e.follow(func(f observe.Follower) {
 		for _, change := range changes {
 			f.Look(change.ID.PID)

@@ -5,10 +5,7 @@
 package engine
 
 import (
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/tls"
 )
 
@@ -27,11 +24,8 @@ const journalShare = 16
 // until their exchanges have ended.
 const contentShare = 16
 
-func (e *Engine) startNetwork(loader *kernel.Loader, host host) (*running, []process.Selector, error) {
-	c := e.config.Network
-	if c == nil {
-		return nil, nil, nil
-	}
+func (e *Engine) startNetwork(options Options, l provision) (*running, error) {
+	c := options.(*Network)
 	libraries := make([]tls.Library, 0, len(c.TLS))
 	for _, name := range c.TLS {
 		libraries = append(libraries, tls.Library(name))
@@ -43,22 +37,25 @@ func (e *Engine) startNetwork(loader *kernel.Loader, host host) (*running, []pro
 	journal := c.Journal
 	journal.Bytes = e.config.MemoryBytes / journalShare
 	journal.Samples.Bytes = e.config.MemoryBytes / contentShare
+	var answered func(network.Answer)
+	if c == e.config.Network && e.config.monitorsRequests() && e.config.networkHears() {
+		answered = e.policies.answered
+	}
 	observer, err := network.Start(network.Config{
+		Answered: answered,
 		Only:     sides[c.Role],
-		MapBytes: e.tableShare(), SocketBytes: e.config.MemoryBytes / socketShare,
+		MapBytes: l.tableBytes, SocketBytes: e.config.MemoryBytes / socketShare,
 		ResolveNAT: c.ResolveNAT, Requests: c.Requests, Protocols: protocols, BufferBytes: c.BufferBytes, Journal: journal,
 		TLS: network.TLSConfig{
-			Libraries: libraries, Decide: e.deciding(lifecycle.ScopeNetwork), Open: e.symbols.Open, Charge: e.work.run,
+			Libraries: libraries, Decide: e.deciding(l.host.scope), Open: e.symbols.Open, Charge: e.work.run,
 		},
 		Charge: e.work.run, SysRoot: e.sysRoot(), ProcRoot: e.procRoot(), Logger: e.logger,
-	}, loader, e.sharedMaps(), host)
+	}, l.loader, e.sharedMaps(), l.host)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if why := observer.Degraded(); why != nil {
 		e.degrade("network.calls", why)
 	}
-	return &running{
-		Observation: observer, reportInterval: c.ReportInterval, starts: "counting connections",
-	}, c.Targets, nil
+	return &running{Observation: observer, starts: "counting connections"}, nil
 }

@@ -52,8 +52,8 @@ func (s *subjects) readOnce(key observe.SubjectKey, comm string) *subject {
 	}
 	met.process.Store(known)
 	met.program = program
-	met.scope = s.scopeOf(known)
-	if met.scope == lifecycle.ScopeNone || known.KernelThread {
+	met.scope.set(s.scopeOf(known))
+	if met.scope.get() == lifecycle.ScopeNone || known.KernelThread {
 		return met
 	}
 	err = s.open(met, key.ID())
@@ -94,13 +94,13 @@ func (s *subjects) subject() *subject {
 // open reads the mappings of the program that the process runs now, if its user stacks
 // are taken.
 func (s *subjects) open(met *subject, id model.ProcessID) error {
-	if met.scope&s.stacks == lifecycle.ScopeNone {
+	if met.scope.get()&s.stacks() == lifecycle.ScopeNone {
 		return nil
 	}
 	space, err := s.symbols.Open(id)
 	met.lost.Store(errors.Is(err, symbol.ErrProcessExited))
-	if err == nil {
-		met.space.Store(space)
+	if err == nil && !met.space.CompareAndSwap(nil, space) {
+		space.Close() // another goroutine was faster
 	}
 	return err
 }
@@ -134,6 +134,6 @@ func (s *subjects) departed(key observe.SubjectKey, comm string) *subject {
 	}
 	stranger := s.stranger(key, comm)
 	met.process.Store(stranger)
-	met.scope = s.scopeOf(stranger)
+	met.scope.set(s.scopeOf(stranger))
 	return met
 }

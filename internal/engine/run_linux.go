@@ -27,12 +27,16 @@ func (e *Engine) run(ctx context.Context) {
 	e.announce()
 	timer := time.NewTimer(time.Until(e.nextDue()))
 	defer timer.Stop()
+	defer close(e.looping)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-cpus:
 			e.work.run(e.followCPUs)
+		case call := <-e.calls:
+			e.work.run(call)
+			timer.Reset(time.Until(e.nextDue()))
 		case <-timer.C:
 			e.work.run(func() { e.tick(ctx, time.Now()) })
 			timer.Reset(time.Until(e.nextDue()))
@@ -51,8 +55,11 @@ func (e *Engine) announce() {
 // kindField says in a log line which kind of observation it is about.
 func kindField(kind observe.Kind) zap.Field { return zap.String("kind", string(kind)) }
 
+// idleTick is how often ends of processes are read where nothing is drained.
+const idleTick = time.Second
+
 func (e *Engine) nextDue() time.Time {
-	due := e.running[0].drainDue
+	due := time.Now().Add(idleTick)
 	for _, o := range e.running {
 		if o.drainDue.Before(due) {
 			due = o.drainDue
@@ -113,8 +120,9 @@ func (e *Engine) drain(now time.Time) {
 // narrate hands over what has happened since the last drain.
 func (e *Engine) narrate(o *running) {
 	if narrator, ok := o.Observation.(observe.Narrator); ok {
-		e.tell(narrator.Logs())
-		if spans := narrator.Spans(); e.hooks.Spans != nil && len(spans) > 0 {
+		logs, spans := o.tasks.logs(narrator.Logs()), o.tasks.spans(narrator.Spans())
+		e.tell(logs)
+		if e.hooks.Spans != nil && len(spans) > 0 {
 			e.hooks.Spans(spans)
 		}
 	}
@@ -127,7 +135,7 @@ func (e *Engine) tell(logs []*model.Logs) {
 }
 
 func (e *Engine) report(o *running, now time.Time) {
-	found := o.Report(now)
+	found := o.tasks.label(o.Report(now))
 	if e.hooks.Profiles != nil && len(found.Profiles) > 0 {
 		e.hooks.Profiles(found.Profiles)
 	}
@@ -158,8 +166,8 @@ func (e *Engine) keepToLimits(now time.Time) {
 // followCPUs is called when CPUs came or went, and again an interval of the scan
 // after it failed.
 func (e *Engine) followCPUs() {
-	if e.mappings != nil {
-		e.followCPUsMappings()
+	if watch := e.mappings.Load(); watch != nil {
+		e.followCPUsMappings(watch)
 	}
 	var errs []error
 	for _, o := range e.running {
@@ -222,6 +230,9 @@ func (e *Engine) cost() cost {
 // memory is what the engine holds, kernel maps included.
 func (e *Engine) memory() uint64 {
 	maps, symbols := e.mapBytes(), e.symbols.Stats()
+	if e.policies != nil {
+		maps += e.policies.bytes()
+	}
 	return maps + e.table.Bytes() + e.sampleBytes() + uint64(symbols.TableBytes+symbols.FrameBytes+symbols.OtherBytes)
 }
 

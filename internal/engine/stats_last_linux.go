@@ -75,11 +75,21 @@ func (e *Engine) readPrograms() {
 			missed[probeProcess] += cost.Missed
 		}
 	}
+	maps.Copy(programs, e.past.programs)
+	maps.Copy(missed, e.past.missed)
+	told := map[string]bool{} // a kind may run twice
 	for _, o := range e.running {
 		costs, err := o.Costs()
 		errs = append(errs, err)
-		for _, cost := range costs {
-			programs[string(o.kind)+"."+cost.Program] = ProgramStats{Runs: cost.Runs, Time: cost.Time}
+		if err == nil {
+			o.costs = costs
+		}
+		for _, cost := range o.costs {
+			name := string(o.kind) + "." + cost.Program
+			if !told[name] {
+				told[name], programs[name] = true, e.past.programs[name]
+			}
+			programs[name] = programs[name].plus(cost)
 			missed[string(o.kind)] += cost.Missed
 		}
 	}
@@ -98,7 +108,13 @@ func (e *Engine) readLosses() {
 		lost, incomplete = map[LossKey]uint64{}, map[LossKey]uint64{}
 	}
 	// Several kinds may tell of the same probe, such as the unwinder.
-	told := map[LossKey]uint64{}
+	told := maps.Clone(e.past.losses)
+	maps.Copy(incomplete, e.past.incomplete)
+	for key, n := range told {
+		if _, less := e.past.incomplete[key]; !less {
+			lost[key] = n
+		}
+	}
 	for _, o := range e.running {
 		for _, loss := range o.Losses() {
 			key := LossKey{loss.Probe, loss.Reason}

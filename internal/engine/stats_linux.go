@@ -38,10 +38,12 @@ func (e *Engine) Stats() Stats {
 		stats.Attached[string(kind)] = 0
 		stats.Missing = append(stats.Missing, string(kind))
 	}
+	maps.Copy(stats.Events, e.past.events)
+	maps.Copy(stats.Unmerged, e.past.unmerged)
 	for _, o := range e.running {
-		stats.Events[string(o.kind)] = o.Samples()
-		stats.Unmerged[string(o.kind)] = o.Unmerged()
-		stats.Attached[string(o.kind)] = o.Attached()
+		stats.Events[string(o.kind)] += o.Samples()
+		stats.Unmerged[string(o.kind)] += o.Unmerged()
+		stats.Attached[string(o.kind)] += o.Attached()
 	}
 	if !e.released {
 		stats.Attached[probeProcess] = len(e.tracker.Programs())
@@ -52,6 +54,9 @@ func (e *Engine) Stats() Stats {
 	stats.ProcessBytes = e.table.Bytes()
 	e.processStats(&stats)
 	e.symbolStats(&stats)
+	if e.policies != nil {
+		e.policies.stats(&stats)
+	}
 	if e.unwinding != nil {
 		tables := e.unwinding.store.Stats()
 		stats.UnwindHits, stats.UnwindMisses, stats.UnwindEvictions = tables.Found, tables.Built+tables.Full, tables.Evicted

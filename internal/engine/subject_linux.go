@@ -18,7 +18,7 @@ import (
 // until the kernel's last word about it has been read.
 type subject struct {
 	process atomic.Pointer[model.Process] // nil when out of scope
-	scope   lifecycle.Scope
+	scope   scopes
 	// space is nil when the mappings could not be read: lost then says that the
 	// program was over before, and otherwise it was access or the like.
 	space  atomic.Pointer[symbol.AddressSpace]
@@ -36,6 +36,13 @@ type subject struct {
 }
 
 var _ observe.Subject = (*subject)(nil)
+
+// scopes are the observations that a subject is in scope of: tasks begin and end while
+// it is known.
+type scopes struct{ bits atomic.Uint32 }
+
+func (s *scopes) get() lifecycle.Scope      { return lifecycle.Scope(s.bits.Load()) }
+func (s *scopes) set(scope lifecycle.Scope) { s.bits.Store(uint32(scope)) }
 
 // Process implements observe.Subject.
 func (s *subject) Process() *model.Process { return s.process.Load() }

@@ -34,11 +34,9 @@ type subjects struct {
 	table   *process.Table
 	tracker *lifecycle.Tracker
 	symbols *symbol.Symbolizer
-	// unwinding is nil where no observation takes user stacks; stacks are the scopes of
-	// those that do.
+	// unwinding is nil where no observation takes user stacks.
 	unwinding *unwinding
-	stacks    lifecycle.Scope
-	kinds     []kindTargets
+	kinds     atomic.Pointer[[]kindTargets]
 	boot      func() (time.Time, error)
 	logger    *zap.Logger
 
@@ -50,10 +48,43 @@ type subjects struct {
 	unnamed, unread, notCode, undecided, crowded atomic.Uint64
 }
 
-// kindTargets narrows the scope of one kind of observation.
+// kindTargets says who is in scope of one observation.
 type kindTargets struct {
-	scope   lifecycle.Scope
-	targets *process.Narrowing
+	scope lifecycle.Scope
+	// stacks says that it takes user stacks.
+	stacks bool
+	// matches narrows the engine's own scope.
+	matches func(*model.Process) bool
+}
+
+// addKind and removeKind are called by one goroutine at a time.
+func (s *subjects) addKind(kind kindTargets) {
+	kinds := append(slices.Clone(s.observations()), kind)
+	s.kinds.Store(&kinds)
+}
+
+func (s *subjects) removeKind(scope lifecycle.Scope) {
+	kinds := slices.DeleteFunc(slices.Clone(s.observations()), func(k kindTargets) bool { return k.scope == scope })
+	s.kinds.Store(&kinds)
+}
+
+// observations are those that run now.
+func (s *subjects) observations() []kindTargets {
+	if kinds := s.kinds.Load(); kinds != nil {
+		return *kinds
+	}
+	return nil
+}
+
+// stacks are the scopes of the observations that take user stacks.
+func (s *subjects) stacks() lifecycle.Scope {
+	scopes := lifecycle.ScopeNone
+	for _, kind := range s.observations() {
+		if kind.stacks {
+			scopes |= kind.scope
+		}
+	}
+	return scopes
 }
 
 // asked reads a process that the kernel has met and tells it the decision.
@@ -78,7 +109,7 @@ func (s *subjects) again(key observe.SubjectKey, old *subject) bool {
 	if s.left(key, old) {
 		return true // the question, too, is of a program that is over
 	}
-	if err != nil || !inScope || s.scopeOf(known) != old.scope {
+	if err != nil || !inScope || s.scopeOf(known) != old.scope.get() {
 		return false
 	}
 	old.process.Store(known)
@@ -113,7 +144,7 @@ func (s *subjects) answer(key observe.SubjectKey, about *subject) {
 
 // tell tells the kernel the decision, and where the unwind tables are.
 func (s *subjects) tell(key observe.SubjectKey, about *subject) {
-	if err := s.tracker.Answer(key.PID, key.ExecID, about.scope, about.handle()); err != nil {
+	if err := s.tracker.Answer(key.PID, key.ExecID, about.scope.get(), about.handle()); err != nil {
 		s.logger.Debug("Telling the kernel who is in scope", zap.Error(err))
 	}
 }
@@ -190,7 +221,7 @@ func (s *subjects) remember(key observe.SubjectKey, met *subject) (kept *subject
 	switch {
 	case ok && old.knowsMore(met):
 		return old, old.ended == 0
-	case ok && old.scope == met.scope && met.process.Load() != nil:
+	case ok && old.scope.get() == met.scope.get() && met.process.Load() != nil:
 		// Observations hold on to the old one until they report: it is renewed.
 		s.renew(key, old, met)
 		return old, old.ended == 0
@@ -227,8 +258,8 @@ func (s *subjects) renew(key observe.SubjectKey, old, met *subject) {
 // scopeOf returns the kinds of observation that a process in scope is subject to.
 func (s *subjects) scopeOf(p *model.Process) lifecycle.Scope {
 	scope := lifecycle.ScopeNone
-	for _, kind := range s.kinds {
-		if s.table.Matches(kind.targets, p) {
+	for _, kind := range s.observations() {
+		if kind.matches(p) {
 			scope |= kind.scope
 		}
 	}
@@ -336,7 +367,7 @@ var _ observe.Host = host{}
 // Subject implements observe.Host.
 func (h host) Subject(key observe.SubjectKey, comm string) observe.Subject {
 	known := h.seen(key, comm)
-	if known == nil || known.scope&h.scope == 0 {
+	if known == nil || known.scope.get()&h.scope == 0 {
 		return nil
 	}
 	return known

@@ -88,13 +88,14 @@ func TestWhatWasReadStays(t *testing.T) {
 	key := observe.SubjectKey{PID: 7, StartBoottime: 10_000_000, ExecID: 1}
 	for _, matchesAll := range []bool{true, false} {
 		s := &subjects{known: map[observe.SubjectKey]*subject{}, byProcess: map[model.ProcessID][]observe.SubjectKey{}}
-		read := &subject{program: 1, scope: lifecycle.ScopeNetwork}
+		read := &subject{program: 1}
+		read.scope.set(lifecycle.ScopeNetwork)
 		read.process.Store(&model.Process{ServiceName: "checkout"})
 		s.remember(key, read)
 		departed := &subject{ended: drainsAfterEnd}
 		departed.lost.Store(true)
 		if matchesAll {
-			departed.scope = lifecycle.ScopeNetwork
+			departed.scope.set(lifecycle.ScopeNetwork)
 			departed.process.Store(&model.Process{ServiceName: "unknown_service"})
 		}
 		kept, _ := s.remember(key, departed)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/unwind/store"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
@@ -78,26 +77,6 @@ type retired struct {
 	at     time.Time
 }
 
-// stackScopes are the scopes of processes whose user stacks are taken.
-func (c *Config) stackScopes() lifecycle.Scope {
-	scopes := lifecycle.ScopeNone
-	if c.OnCPU != nil && c.OnCPU.UserStacks {
-		scopes |= lifecycle.ScopeOnCPU
-	}
-	if c.OffCPU != nil && c.OffCPU.UserStacks {
-		scopes |= lifecycle.ScopeOffCPU
-	}
-	if c.Memory != nil {
-		scopes |= lifecycle.ScopeMemory
-	}
-	return scopes
-}
-
-// followsMappings tells whether any kind asks who maps code.
-func (c *Config) followsMappings() bool {
-	return c.stackScopes() != lifecycle.ScopeNone || c.Network != nil && c.Network.Requests && len(c.Network.TLS) > 0
-}
-
 // startUnwinding makes the maps of unwind tables.
 func (e *Engine) startUnwinding() error {
 	var err error
@@ -105,27 +84,30 @@ func (e *Engine) startUnwinding() error {
 		return fmt.Errorf("preparing unwind tables: %w", err)
 	}
 	e.unwinding.refresh, e.unwinding.publish = e.subjects.refresh, e.subjects.publish
-	e.subjects.unwinding, e.subjects.stacks = e.unwinding, e.config.stackScopes()
+	e.subjects.unwinding = e.unwinding
 	e.foresight.flush, e.foresight.logger = e.tracker.Flush, e.logger
 	return nil
 }
 
-// startMappings begins to follow who maps code.
+// startMappings begins to follow who maps code. It is called by one goroutine at a time.
 func (e *Engine) startMappings() error {
 	online, err := kernel.OnlineCPUs(e.sysRoot())
 	if err != nil {
 		return err
 	}
-	if e.mappings, err = kernel.WatchMappings(online); err != nil {
+	watch, err := kernel.WatchMappings(online)
+	if err != nil {
 		e.degrade("mappings", err)
+		return nil
 	}
+	e.mappings.Store(watch)
 	return nil
 }
 
-func (e *Engine) followCPUsMappings() {
+func (e *Engine) followCPUsMappings(watch *kernel.MappingWatch) {
 	online, err := kernel.OnlineCPUs(e.sysRoot())
 	if err == nil {
-		err = e.mappings.Follow(online)
+		err = watch.Follow(online)
 	}
 	if err != nil {
 		e.logger.Error("Following mappings of code on CPUs that came or went", zap.Error(err))
@@ -134,11 +116,11 @@ func (e *Engine) followCPUsMappings() {
 }
 
 // followMappings hears of mappings until the watch is closed.
-func (e *Engine) followMappings() {
+func (e *Engine) followMappings(watch *kernel.MappingWatch) {
 	lost := uint64(0)
 	for {
 		strangers := false
-		err := e.mappings.Read(func(pid uint32) {
+		err := watch.Read(func(pid uint32) {
 			if !e.mapped(pid) {
 				strangers = true
 			}
@@ -153,7 +135,7 @@ func (e *Engine) followMappings() {
 			e.logger.Error("Following mappings of code", zap.Error(err))
 			return
 		}
-		if now := e.mappings.Lost(); now != lost {
+		if now := watch.Lost(); now != lost {
 			lost = now
 			e.mappedAll()
 		}
@@ -188,10 +170,10 @@ func (u *unwinding) want(key observe.SubjectKey, s *subject, space *symbol.Addre
 }
 
 // settle waits until those who were met have their tables, within bounds.
-func (u *unwinding) settle() {
+func (u *unwinding) settle(most time.Duration) {
 	began := time.Now()
 	time.Sleep(meetMin)
-	for time.Since(began) < meetMax && !u.idle() {
+	for time.Since(began) < most && !u.idle() {
 		time.Sleep(5 * time.Millisecond)
 	}
 }

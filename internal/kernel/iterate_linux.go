@@ -11,22 +11,45 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// Iterate runs a program once for everything that its kind of iterator goes through:
-// the elements of over, or nil where that is something else. The program writes
-// nothing.
-func Iterate(program *ebpf.Program, over *ebpf.Map) (err error) {
-	iterator, err := link.AttachIter(link.IterOptions{Program: program, Map: over})
+// Iterator runs a program once for everything that its kind of iterator goes through.
+// The program writes nothing.
+type Iterator struct {
+	program *ebpf.Program
+	link    *link.Iter
+}
+
+// NewIterator makes an iterator over the elements of a map, or over nil where the kind
+// goes through something else.
+func NewIterator(program *ebpf.Program, over *ebpf.Map) (*Iterator, error) {
+	made, err := link.AttachIter(link.IterOptions{Program: program, Map: over})
 	if err != nil {
-		return fmt.Errorf("iterating by %s: %w", program, err)
+		return nil, fmt.Errorf("iterating by %s: %w", program, err)
 	}
-	defer func() { err = errors.Join(err, iterator.Close()) }()
-	run, err := iterator.Open()
+	return &Iterator{program: program, link: made}, nil
+}
+
+// Run goes through everything once.
+func (i *Iterator) Run() (err error) {
+	run, err := i.link.Open()
 	if err != nil {
-		return fmt.Errorf("iterating by %s: %w", program, err)
+		return fmt.Errorf("iterating by %s: %w", i.program, err)
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
 	if _, err := io.Copy(io.Discard, run); err != nil {
-		return fmt.Errorf("iterating by %s: %w", program, err)
+		return fmt.Errorf("iterating by %s: %w", i.program, err)
 	}
 	return nil
+}
+
+// Close frees it.
+func (i *Iterator) Close() error { return i.link.Close() }
+
+// Iterate makes an iterator, runs it once and closes it.
+func Iterate(program *ebpf.Program, over *ebpf.Map) (err error) {
+	iterator, err := NewIterator(program, over)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, iterator.Close()) }()
+	return iterator.Run()
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 )
 
 // Loader loads BPF objects. It keeps the kernel's type information, some MiB,
@@ -18,12 +20,18 @@ import (
 // information of each of a host's hundred modules would be read.
 type Loader struct {
 	cache *btf.Cache
+	// scopeBit is what objects look at in a process's scope; 0: the bit of their kind.
+	scopeBit uint32
 }
 
 // NewLoader returns a Loader that has read nothing yet.
 func NewLoader() *Loader {
 	return &Loader{cache: btf.NewCache()}
 }
+
+// Observing returns a Loader with the same types whose objects look at a bit of a
+// process's scope of their own: where a kind is loaded a second time.
+func (l *Loader) Observing(bit uint32) *Loader { return &Loader{cache: l.cache, scopeBit: bit} }
 
 // Load verifies the programs of spec and creates its maps, but for those that
 // shared has too, by name: of these it uses shared's, whatever their size. what
@@ -37,6 +45,11 @@ func (l *Loader) Load(what string, spec *ebpf.CollectionSpec, shared map[string]
 		if wanted, ok := spec.Maps[name]; ok {
 			wanted.MaxEntries = m.MaxEntries()
 			replacements[name] = m
+		}
+	}
+	if own := spec.Variables[bindings.OnCPUVarScopeBit]; own != nil && l.scopeBit != 0 {
+		if err := own.Set(l.scopeBit); err != nil {
+			return nil, fmt.Errorf("loading %s: setting the bit of its scope: %w", what, err)
 		}
 	}
 	// Kernels before 5.11 charge maps to RLIMIT_MEMLOCK. Where the limit may not

@@ -44,6 +44,8 @@ type Metrics struct {
 	Process *Process
 	Time    time.Time
 	Metrics []Metric
+	// TaskID is set when a task or a policy started the observation.
+	TaskID string
 }
 
 // Metric is one metric with its points. No two points have the same attributes.
@@ -96,7 +98,7 @@ func (v AttributeValue) Float() float64 { return math.Float64frombits(uint64(v.I
 // AttributeType says which field of an [AttributeValue] counts.
 type AttributeType uint8
 
-// Types of attributes. A boolean is Int, 0 or 1; texts and lists of them are Text.
+// Types of attributes. A boolean is Int, 0 or 1; texts and lists are Text.
 const (
 	TextAttribute AttributeType = iota
 	IntAttribute
@@ -104,6 +106,7 @@ const (
 	FloatAttribute
 	LinesAttribute // a text that keeps its line feeds and tabs
 	ListAttribute  // texts with a NUL between them
+	CauseAttribute // a list of causes, in JSON
 )
 
 // Text returns a string attribute.

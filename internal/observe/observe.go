@@ -20,6 +20,8 @@ const (
 	OffCPU  Kind = "off_cpu"
 	Memory  Kind = "memory"
 	Network Kind = "network"
+	// Monitors is what policies see of requests; nothing else is told of it.
+	Monitors Kind = "http_monitors"
 )
 
 // Observation is one running kind. Its methods are called from one goroutine,

@@ -21,6 +21,7 @@ func slowLog() model.Log {
 		TraceID: [16]byte{1, 2}, SpanID: [8]byte{3}, Sampled: true,
 		Attributes: []model.Attribute{
 			model.Text("url.path", "/a\xff"), model.Int("http.response.status_code", 503), model.Bool("ebpf.tls", false), model.Float("ebpf.request.duration", 0.25),
+			model.Causes("ebpf.causes", []model.Cause{{Monitor: "process_cpu", Threshold: 80, Value: 93.5}, {Monitor: "http_error_rate", Threshold: 5, Value: 50, Path: "/pay"}}),
 		},
 	}
 }
@@ -54,6 +55,10 @@ func TestLogs(t *testing.T) {
 		require.True(t, record.Flags().IsSampled())
 		require.Equal(t, map[string]any{
 			"url.path": "/a\ufffd", "http.response.status_code": int64(503), "ebpf.tls": false, "ebpf.request.duration": 0.25,
+			"ebpf.causes": []any{
+				map[string]any{"monitor": "process_cpu", "threshold": 80.0, "current": 93.5},
+				map[string]any{"monitor": "http_error_rate", "threshold": 5.0, "current": 50.0, "uri": "/pay"},
+			},
 		}, record.Attributes().AsRaw())
 		plain := first.ScopeLogs().At(0).LogRecords().At(1)
 		require.True(t, plain.TraceID().IsEmpty() && plain.SpanID().IsEmpty() && !plain.Flags().IsSampled())

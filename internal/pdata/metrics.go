@@ -91,7 +91,7 @@ func (b *MetricsBuilder) add(m *model.Metrics, d *model.Descriptor, points []mod
 		if i > 0 && b.size >= maxBytes {
 			return i
 		}
-		b.size += addPoint(metric, d, &points[i], at)
+		b.size += addPoint(metric, d, &points[i], at, m.TaskID)
 	}
 	return len(points)
 }

@@ -259,3 +259,20 @@ func TestMetricsSizeIsAnUpperBound(t *testing.T) {
 	estimate, size := requireMetricsSize(t, series(10, 1000))
 	require.Less(t, estimate, 2*size)
 }
+
+// TestMetricsOfATask holds that each point says whose it is, so that it is no point of the series that is always counted.
+func TestMetricsOfATask(t *testing.T) {
+	process := &model.Process{ID: model.ProcessID{PID: 7}}
+	point := []model.Point{{Attributes: []model.Attribute{model.Text("a", "b")}, Int: 1}}
+	in := []*model.Metrics{
+		{Process: process, Metrics: []model.Metric{{Descriptor: bytesSent, Points: point}}},
+		{Process: process, TaskID: "0123", Metrics: []model.Metric{{Descriptor: bytesSent, Points: point}}},
+	}
+	messages := newTestMetricsBuilder().Batches(in)
+	require.Len(t, messages, 1)
+	points := messages[0].ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics().At(0).Sum().DataPoints()
+	require.Equal(t, 2, points.Len())
+	require.Equal(t, map[string]any{"a": "b"}, points.At(0).Attributes().AsRaw())
+	require.Equal(t, map[string]any{"a": "b", "ebpf.task.id": "0123"}, points.At(1).Attributes().AsRaw())
+	requireMetricsSize(t, in)
+}

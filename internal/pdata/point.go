@@ -37,20 +37,20 @@ func grow(metric pmetric.Metric, n int) {
 	}
 }
 
-// addPoint writes a point and returns an upper bound of its size.
-func addPoint(metric pmetric.Metric, d *model.Descriptor, p *model.Point, at pcommon.Timestamp) int {
+// addPoint writes a point, of a task if it has an id, and returns an upper bound of its size.
+func addPoint(metric pmetric.Metric, d *model.Descriptor, p *model.Point, at pcommon.Timestamp, taskID string) int {
 	switch metric.Type() {
 	case pmetric.MetricTypeSum:
-		return setNumber(metric.Sum().DataPoints().AppendEmpty(), p, at)
+		return setNumber(metric.Sum().DataPoints().AppendEmpty(), p, at, taskID)
 	case pmetric.MetricTypeGauge:
-		return setNumber(metric.Gauge().DataPoints().AppendEmpty(), p, at)
+		return setNumber(metric.Gauge().DataPoints().AppendEmpty(), p, at, taskID)
 	case pmetric.MetricTypeHistogram:
-		return setHistogram(metric.Histogram().DataPoints().AppendEmpty(), d.Bounds, p, at)
+		return setHistogram(metric.Histogram().DataPoints().AppendEmpty(), d.Bounds, p, at, taskID)
 	}
 	return 0
 }
 
-func setNumber(out pmetric.NumberDataPoint, p *model.Point, at pcommon.Timestamp) int {
+func setNumber(out pmetric.NumberDataPoint, p *model.Point, at pcommon.Timestamp, taskID string) int {
 	out.SetStartTimestamp(timestamp(p.Start))
 	out.SetTimestamp(at)
 	if p.IsFloat {
@@ -58,10 +58,10 @@ func setNumber(out pmetric.NumberDataPoint, p *model.Point, at pcommon.Timestamp
 	} else {
 		out.SetIntValue(p.Int)
 	}
-	return sizeNumberPoint + putAttributes(out.Attributes(), p.Attributes)
+	return sizeNumberPoint + putAttributes(out.Attributes(), p.Attributes) + putTask(out.Attributes(), taskID)
 }
 
-func setHistogram(out pmetric.HistogramDataPoint, bounds []float64, p *model.Point, at pcommon.Timestamp) int {
+func setHistogram(out pmetric.HistogramDataPoint, bounds []float64, p *model.Point, at pcommon.Timestamp, taskID string) int {
 	h := p.Histogram
 	out.SetStartTimestamp(timestamp(p.Start))
 	out.SetTimestamp(at)
@@ -73,7 +73,17 @@ func setHistogram(out pmetric.HistogramDataPoint, bounds []float64, p *model.Poi
 	}
 	out.ExplicitBounds().FromRaw(bounds)
 	out.BucketCounts().FromRaw(h.Buckets)
-	return sizeHistogramPoint + 8*(len(bounds)+len(h.Buckets)) + putAttributes(out.Attributes(), p.Attributes)
+	return sizeHistogramPoint + 8*(len(bounds)+len(h.Buckets)) + putAttributes(out.Attributes(), p.Attributes) + putTask(out.Attributes(), taskID)
+}
+
+// putTask says whose a point is, where it is a task's.
+func putTask(out pcommon.Map, id string) int {
+	if id == "" {
+		return 0
+	}
+	text := validText(id)
+	out.PutStr(KeyTaskID, text)
+	return sizeAttribute + sizeString(len(KeyTaskID)) + sizeString(len(text))
 }
 
 // putAttributes writes a point's attributes and returns an upper bound of their size.
@@ -100,6 +110,8 @@ func putAttributes(out pcommon.Map, attributes []model.Attribute) int {
 			size += sizeString(len(text))
 		case model.ListAttribute:
 			size += putList(out.PutEmptySlice(a.Key), a.Value.List())
+		case model.CauseAttribute:
+			size += putCauses(out.PutEmptySlice(a.Key), a.Value.Causes())
 		}
 	}
 	return size
@@ -113,6 +125,24 @@ func putList(out pcommon.Slice, values []string) int {
 		text := validText(value)
 		out.AppendEmpty().SetStr(text)
 		size += sizeHeader + sizeString(len(text))
+	}
+	return size
+}
+
+// putCauses writes a list of maps and returns an upper bound of its size.
+func putCauses(out pcommon.Slice, causes []model.Cause) int {
+	const keys = len("monitor") + len("threshold") + len("current") + len("uri")
+	out.EnsureCapacity(len(causes))
+	size := sizeHeader
+	for i := range causes {
+		cause, monitor, path := out.AppendEmpty().SetEmptyMap(), validText(causes[i].Monitor), validText(causes[i].Path)
+		cause.PutStr("monitor", monitor)
+		cause.PutDouble("threshold", causes[i].Threshold)
+		cause.PutDouble("current", causes[i].Value)
+		if path != "" {
+			cause.PutStr("uri", path)
+		}
+		size += 2*sizeHeader + 4*(sizeAttribute+sizeHeader) + keys + sizeString(len(monitor)) + sizeString(len(path))
 	}
 	return size
 }

@@ -32,6 +32,17 @@ func (t *Table) Narrow(path string, selectors []Selector) (*Narrowing, error) {
 	}
 }
 
+// Release forgets a narrowing that nobody asks any more.
+func (t *Table) Release(n *Narrowing) {
+	for {
+		before := t.narrowings.Load()
+		after := slices.DeleteFunc(slices.Clone(*before), func(o *Narrowing) bool { return o == n })
+		if t.narrowings.CompareAndSwap(before, &after) {
+			return
+		}
+	}
+}
+
 // Matches says whether a process in scope is left in it by a narrowing.
 func (t *Table) Matches(n *Narrowing, p *model.Process) bool {
 	if len(n.matchers) == 0 {

@@ -107,3 +107,16 @@ func TestNarrowingSeesWhatEventsTold(t *testing.T) {
 	scan(t, table)
 	require.Empty(t, table.Stats().Unmatched)
 }
+
+// TestReleasedNarrowing holds that nobody is warned of a narrowing that is not asked any more, and that others stay.
+func TestReleasedNarrowing(t *testing.T) {
+	table := shopHost(t).table(Config{SelfPID: 1})
+	gone, err := table.Narrow("targets", []Selector{{Comm: "nobody"}})
+	require.NoError(t, err)
+	_, err = table.Narrow(onCPU, []Selector{{Comm: "nobody"}})
+	require.NoError(t, err)
+	table.Release(gone)
+	table.Release(gone)
+	scan(t, table)
+	require.Equal(t, []string{onCPU + "[0]"}, table.Stats().Unmatched)
+}

@@ -56,6 +56,24 @@ func TestFindInGo(t *testing.T) {
 	require.Equal(t, goTLS, calls)
 }
 
+// TestFindInGoLinkedByAnother holds that the methods are found where the linker has made the table of functions a part of another
+// section, as lld does: here its name is taken away.
+func TestFindInGoLinkedByAnother(t *testing.T) {
+	objcopy, err := exec.LookPath("objcopy")
+	if err != nil {
+		t.Skip("objcopy (Debian's binutils) is not installed: the table's name cannot be taken away")
+	}
+	path := testbin.Go(t, "../observe/network/testdata/gotls")
+	want, err := find(t, path)
+	require.NoError(t, err)
+	other := filepath.Join(t.TempDir(), "other")
+	out, err := exec.Command(objcopy, "--rename-section", ".gopclntab=.other", path, other).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	got, err := find(t, other)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
 // TestReturnsAgreeWithObjdump holds that a breakpoint would be put where an instruction begins, and on each one by which a method
 // returns, with another disassembler as the truth: of a program that is built here, and of the Go command as it was installed.
 func TestReturnsAgreeWithObjdump(t *testing.T) {

@@ -27,6 +27,10 @@ type Report struct {
 	Steady     []Steady     `json:",omitempty"`
 	Saturation []Saturation `json:",omitempty"`
 	Latency    []Latency    `json:",omitempty"`
+	// Watched is what policies cost.
+	Watched []Watched `json:",omitempty"`
+	// Triggers is how fast tasks begin.
+	Triggers []Trigger `json:",omitempty"`
 	// Notes say what was left out or disturbed, and why.
 	Notes   []string `json:",omitempty"`
 	Targets []Target

@@ -37,6 +37,10 @@ func whole() *Report {
 			{Program: Ours, Period: 10 * time.Millisecond, Rounds: rounds(2*time.Microsecond, 9*time.Microsecond, 2400*time.Nanosecond)},
 			{Program: Reference, Period: 10 * time.Millisecond, KernelStacks: true, Rounds: rounds(12400*time.Nanosecond, 6400*time.Nanosecond)},
 		},
+		Triggers: []Trigger{
+			{Kind: "on_cpu", Before: TriggerUnknown, Started: []time.Duration{200e6, 180e6, 900e6}, FirstSample: []time.Duration{299e6, 250e6, 950e6}},
+			{Kind: "network", Before: TriggerUnknown, Started: []time.Duration{900e6}},
+		},
 		Switches: []Switch{
 			{State: SwitchBare, Turns: []time.Duration{3000, 3900, 3100}},
 			{State: SwitchEmpty, Turns: []time.Duration{3175, 4075, 3270}},
@@ -72,6 +76,11 @@ func whole() *Report {
 		}, {
 			Buffer: 8 << 20, Answered: 300000, Counted: 300000, Timed: 300000, Elapsed: 3 * time.Second,
 			Client: Quantiles{P50: 300 * time.Microsecond, P99: 10 * time.Millisecond}, Told: Quantiles{P50: 500 * time.Microsecond, P99: 10500 * time.Microsecond},
+		}},
+		Watched: []Watched{{
+			Processes: 1000, Rules: 3,
+			Without: Watch{InScope: 1000, CPU: 3 * time.Millisecond, Elapsed: 10 * time.Second, Memory: 2 << 20},
+			With:    Watch{InScope: 1000, CPU: 23 * time.Millisecond, Elapsed: 10 * time.Second, Memory: 3 << 20},
 		}},
 		Latency: []Latency{{Transport: "plain", Rate: 2000, Turns: []LatencyTurn{
 			{Without: Quantiles{10000, 90000}, With: Quantiles{10300, 99000}, Answered: 3000, Counted: 3000},
@@ -117,6 +126,8 @@ func TestFigures(t *testing.T) {
 	require.EqualValues(t, -1500, r.Saturation[0].missing(), "of 1000 that were not counted 2500 records are counted as lost")
 	require.Equal(t, Quantiles{400, 9000}, r.Latency[0].added(), "medians of each turn's difference")
 	require.Zero(t, (&Latency{}).added(), "not measured")
+	require.InDelta(t, 0.2, r.Watched[0].Percent(), 1e-9)
+	require.EqualValues(t, 1<<20, r.Watched[0].Memory())
 }
 
 func TestTargetsKept(t *testing.T) {
@@ -126,7 +137,7 @@ func TestTargetsKept(t *testing.T) {
 		require.Equal(t, "PASS", target.Verdict(), target.Name)
 	}
 	require.True(t, r.Passed())
-	require.Len(t, r.Targets, 29)
+	require.Len(t, r.Targets, 32)
 }
 
 func TestTargetsMissed(t *testing.T) {

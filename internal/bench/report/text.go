@@ -36,6 +36,8 @@ func (r *Report) Print(to io.Writer) error {
 	r.printSwitches(w)
 	r.printNetwork(w)
 	r.printRequests(w)
+	r.printWatched(w)
+	r.printTriggers(w)
 	fmt.Fprintf(w, "\nTargets\n")
 	for _, t := range r.Targets {
 		fmt.Fprintf(w, "  %s\t%s\t%s\tlimit %s\n", t.Verdict(), t.Name, t.Figure, t.Limit)

@@ -72,6 +72,9 @@ type capture struct {
 	// wall converts CLOCK_MONOTONIC, in ns, as of the last look.
 	wall func(ns int64) time.Time
 
+	// answered is told of requests that processes have answered; nil: nobody is.
+	answered     func(Answer)
+	onlyAnswered bool
 	// charge runs what is done with what was read.
 	charge func(work func())
 
@@ -120,6 +123,7 @@ func newCapture(config Config, ring *ring, t *table) *capture {
 		ring: ring, places: &t.places, carried: t.carried, mostWaiting: max(waitingBuffers*int(config.BufferBytes), minWaiting),
 		totals: requests.NewTotals(), streams: map[streamID]*stream{}, opaque: map[tls.Library]uint64{}, swept: time.Now(),
 		told: make([]atomic.Uint64, len(captureReasons)), closing: make(chan struct{}), charge: config.Charge,
+		answered: config.Answered, onlyAnswered: config.OnlyAnswered,
 	}
 	if c.charge == nil {
 		c.charge = func(work func()) { work() }
@@ -331,6 +335,12 @@ func (c *capture) whom(p *piece) requests.Whom {
 func (c *capture) exchange(e *l7.Exchange) {
 	whom := c.current.whom
 	if whom.Subject == (observe.SubjectKey{}) {
+		return
+	}
+	if c.answered != nil {
+		c.answer(whom.Subject, e)
+	}
+	if c.onlyAnswered {
 		return
 	}
 	if route, counted := c.totals.Add(whom, e); counted && c.journal != nil {

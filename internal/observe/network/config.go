@@ -44,6 +44,10 @@ type Config struct {
 	TLS TLSConfig
 	// Journal says which requests are told one by one.
 	Journal requests.JournalConfig
+	// Answered, if not nil, is told of each request of HTTP that a process has answered, and
+	// OnlyAnswered has nothing else told of requests. It must return soon.
+	Answered     func(Answer)
+	OnlyAnswered bool
 	// Charge runs what is done beside Drain and Report and notes its cost; nil: nobody
 	// wants to know.
 	Charge func(work func())

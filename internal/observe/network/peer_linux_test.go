@@ -306,58 +306,67 @@ func (w *watching) forgetEnds() {
 	}
 }
 
+// couple is a client and a server with a connection.
+type couple struct {
+	client, server *nettest.Program
+	from, to       *nettest.Socket
+}
+
+// couples connects two clients with two servers in namespaces of their own; addresses and ports of the connections are the same.
+func couples(t *testing.T) []*couple {
+	t.Helper()
+	var list []*couple
+	var listeners []*nettest.Socket
+	var near, far nettest.End
+	for i := range 2 {
+		here, there := nettest.New(t), nettest.New(t)
+		if i == 0 {
+			near, far = nettest.Join(t, here, there)
+		} else {
+			nettest.JoinLike(t, here, there, near, far)
+		}
+		c := &couple{client: nettest.Start(t, here), server: nettest.Start(t, there)}
+		list, listeners = append(list, c), append(listeners, c.server.Listen("tcp4", netip.AddrPortFrom(far.IPv4, 8080)))
+	}
+	for i, c := range list { // both clients are there before one server has accepted
+		c.from = c.client.DialFrom("tcp4", netip.AddrPortFrom(near.IPv4, 40000), listeners[i].Local)
+	}
+	for i, c := range list {
+		c.to = listeners[i].Accept()
+	}
+	return list
+}
+
+// toldApart has each client send, and holds that each process is told with its own peer.
+func toldApart(t *testing.T, w *watching, list []*couple) {
+	t.Helper()
+	bytes := func(i int) int64 { return int64(1000 * (i + 1)) }
+	for i, c := range list {
+		nettest.Carry(c.from, nettest.Transfer{How: "write", Bytes: bytes(i)}, c.to, nettest.Transfer{How: "read", Bytes: bytes(i)})
+	}
+	w.report()
+	for i, c := range list {
+		require.Equal(t, bytes(i), w.sum(c.client, "ebpf.network.io", fmt.Sprintf("ebpf.peer.pid=%d", c.server.PID()), "ebpf.role=client"), i)
+		require.Equal(t, bytes(i), w.sum(c.server, "ebpf.network.io", fmt.Sprintf("ebpf.peer.pid=%d", c.client.PID()), "ebpf.role=server"), i)
+	}
+}
+
 // TestConnectionsCalledTheSame holds that processes are told with their own peers of two connections that have the same
-// addresses and ports on both ends at the same time, in two pairs of network namespaces; and so they are of connections from
-// before the start.
+// addresses and ports on both ends at the same time, in two pairs of network namespaces.
 func TestConnectionsCalledTheSame(t *testing.T) {
+	eachWay(t, func(t *testing.T, start func() *watching) {
+		w := start()
+		toldApart(t, w, couples(t))
+	})
+}
+
+// TestConnectionsCalledTheSameFromBefore holds the same of connections from before the start.
+func TestConnectionsCalledTheSameFromBefore(t *testing.T) {
+	guest.TakesLong(t)
 	runEachWay(t, func(t *testing.T, by *way) {
-		type couple struct {
-			client, server *nettest.Program
-			from, to       *nettest.Socket
-		}
-		for _, before := range []bool{false, true} {
-			var couples []couple
-			var near, far nettest.End
-			connect := func() {
-				for i := range 2 {
-					here, there := nettest.New(t), nettest.New(t)
-					if i == 0 {
-						near, far = nettest.Join(t, here, there)
-					} else {
-						near, far = nettest.JoinLike(t, here, there, near, far)
-					}
-					couples = append(couples, couple{client: nettest.Start(t, here), server: nettest.Start(t, there)})
-				}
-				var listeners []*nettest.Socket
-				for i := range couples {
-					listeners = append(listeners, couples[i].server.Listen("tcp4", netip.AddrPortFrom(far.IPv4, 8080)))
-				}
-				for i := range couples { // both clients are there before one server has accepted
-					couples[i].from = couples[i].client.DialFrom("tcp4", netip.AddrPortFrom(near.IPv4, 40000), listeners[i].Local)
-				}
-				for i := range couples {
-					couples[i].to = listeners[i].Accept()
-				}
-			}
-			var w *watching
-			if before {
-				connect()
-				w = watch(t, config(), by.change, couples[0].client, couples[0].server, couples[1].client, couples[1].server)
-				w.report()
-			} else {
-				w = watch(t, config(), by.change)
-				connect()
-			}
-			for i, c := range couples {
-				bytes := int64(1000 * (i + 1))
-				nettest.Carry(c.from, nettest.Transfer{How: "write", Bytes: bytes}, c.to, nettest.Transfer{How: "read", Bytes: bytes})
-			}
-			w.report()
-			for i, c := range couples {
-				bytes := int64(1000 * (i + 1))
-				require.Equal(t, bytes, w.sum(c.client, "ebpf.network.io", fmt.Sprintf("ebpf.peer.pid=%d", c.server.PID()), "ebpf.role=client"), "%d, before: %t", i, before)
-				require.Equal(t, bytes, w.sum(c.server, "ebpf.network.io", fmt.Sprintf("ebpf.peer.pid=%d", c.client.PID()), "ebpf.role=server"), "%d, before: %t", i, before)
-			}
-		}
+		list := couples(t)
+		w := watch(t, config(), by.change, list[0].client, list[0].server, list[1].client, list[1].server)
+		w.report()
+		toldApart(t, w, list)
 	})
 }

@@ -135,7 +135,7 @@ func connected(t *testing.T) (client, server net.Conn) {
 // looked at them yet, and that stopping and closing go one after the other.
 func TestStopTakesALastLook(t *testing.T) {
 	guest.SameOnEveryKernel(t)
-	const rounds, times = 4, 25
+	const rounds, times = 2, 25
 	runEachWay(t, func(t *testing.T, by *way) {
 		for range rounds { // the reader is at another place each time
 			config := requestConfig()

@@ -61,7 +61,7 @@ func holds(at *place) bool {
 // stays tells whether a process is in scope still, and whether that is known: where the
 // kernel was not told of a process it may have ended, unless it runs for certain.
 func (t *table) stays(subject observe.SubjectKey, runs bool) (stays, known bool, err error) {
-	const decided, network = uint32(bindings.ProcessScopeBitSCOPE_DECIDED), uint32(bindings.ProcessScopeBitSCOPE_NETWORK)
+	const decided = uint32(bindings.ProcessScopeBitSCOPE_DECIDED)
 	var entry bindings.ProcessScopeEntry
 	if err := t.scopes.Lookup(&subject.PID, &entry); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return false, false, fmt.Errorf("reading who is in scope: %w", err)
@@ -69,7 +69,7 @@ func (t *table) stays(subject observe.SubjectKey, runs bool) (stays, known bool,
 	switch {
 	case entry.Bits&decided == 0 && !runs:
 		return true, false, nil
-	case entry.Bits&decided != 0 && entry.Bits&network != 0:
+	case entry.Bits&decided != 0 && entry.Bits&t.scopeBit != 0:
 		return true, true, nil
 	}
 	return t.host.Subject(subject, "") != nil, true, nil

@@ -63,15 +63,17 @@ type owner struct {
 
 // table is the kernel's series and what became of them.
 type table struct {
-	host    observe.Host
-	scopes  *ebpf.Map // of process.bpf.c: what was decided about processes
-	places  shared[place]
-	records shared[record]
-	shards  uint32
-	ids     *ebpf.Map
-	free    *ebpf.Map // those of nobody are pushed here
-	spare   *ebpf.Map
-	counts  *ebpf.Map
+	host   observe.Host
+	scopes *ebpf.Map // of process.bpf.c: what was decided about processes
+	// scopeBit is that of this observation in what was decided.
+	scopeBit uint32
+	places   shared[place]
+	records  shared[record]
+	shards   uint32
+	ids      *ebpf.Map
+	free     *ebpf.Map // those of nobody are pushed here
+	spare    *ebpf.Map
+	counts   *ebpf.Map
 
 	live    map[uint32]*series
 	owners  map[model.Resource]*owner
@@ -100,6 +102,9 @@ func (t *table) open(coll *ebpf.Collection, p plan, scopes *ebpf.Map, host obser
 	t.ends = ends{
 		known: coll.Maps[bindings.NetworkMapNetworkEnds], listeners: coll.Maps[bindings.NetworkMapNetworkListeners],
 		receivers: coll.Maps[bindings.NetworkMapNetworkReceivers],
+	}
+	if err := coll.Variables[bindings.NetworkVarScopeBit].Get(&t.scopeBit); err != nil {
+		return fmt.Errorf("reading which bit of scopes is observed: %w", err)
 	}
 	t.live, t.owners = map[uint32]*series{}, map[model.Resource]*owner{}
 	t.carried = make(carried, p.series)

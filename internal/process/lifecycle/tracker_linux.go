@@ -123,11 +123,14 @@ type Scope uint32
 
 // Kinds of observation as bits of a Scope.
 const (
-	ScopeNone    Scope = 0
-	ScopeOnCPU         = Scope(bindings.ProcessScopeBitSCOPE_ON_CPU)
-	ScopeOffCPU        = Scope(bindings.ProcessScopeBitSCOPE_OFF_CPU)
-	ScopeMemory        = Scope(bindings.ProcessScopeBitSCOPE_MEMORY)
-	ScopeNetwork       = Scope(bindings.ProcessScopeBitSCOPE_NETWORK)
+	ScopeNone     Scope = 0
+	ScopeOnCPU          = Scope(bindings.ProcessScopeBitSCOPE_ON_CPU)
+	ScopeOffCPU         = Scope(bindings.ProcessScopeBitSCOPE_OFF_CPU)
+	ScopeMemory         = Scope(bindings.ProcessScopeBitSCOPE_MEMORY)
+	ScopeNetwork        = Scope(bindings.ProcessScopeBitSCOPE_NETWORK)
+	ScopeMonitors       = Scope(bindings.ProcessScopeBitSCOPE_MONITORS)
+	// ScopeTask and the seven bits above it are observations that tasks have started.
+	ScopeTask = Scope(bindings.ProcessScopeBitSCOPE_TASK)
 )
 
 // Decide writes into the kernel which observations a process is in scope of.

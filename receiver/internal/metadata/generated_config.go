@@ -26,6 +26,26 @@ func (ms *DNSLookupDurationMetricConfig) Unmarshal(parser *confmap.Conf) error {
 	return nil
 }
 
+// EbpfHTTPAvgResponseTimeMetricConfig provides config for the ebpf.http.avg_response_time metric.
+type EbpfHTTPAvgResponseTimeMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *EbpfHTTPAvgResponseTimeMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
 // EbpfHTTPClientRequestSizeMetricConfig provides config for the ebpf.http.client.request.size metric.
 type EbpfHTTPClientRequestSizeMetricConfig struct {
 	Enabled          bool `mapstructure:"enabled"`
@@ -53,6 +73,26 @@ type EbpfHTTPClientResponseSizeMetricConfig struct {
 }
 
 func (ms *EbpfHTTPClientResponseSizeMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
+// EbpfHTTPErrorRateMetricConfig provides config for the ebpf.http.error_rate metric.
+type EbpfHTTPErrorRateMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *EbpfHTTPErrorRateMetricConfig) Unmarshal(parser *confmap.Conf) error {
 	if parser == nil {
 		return nil
 	}
@@ -406,6 +446,46 @@ func (ms *HTTPServerResponseBodySizeMetricConfig) Unmarshal(parser *confmap.Conf
 	return nil
 }
 
+// ProcessCPUUtilizationMetricConfig provides config for the process.cpu.utilization metric.
+type ProcessCPUUtilizationMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *ProcessCPUUtilizationMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
+// ProcessThreadCountMetricConfig provides config for the process.thread.count metric.
+type ProcessThreadCountMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *ProcessThreadCountMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
 // RPCClientCallDurationMetricConfig provides config for the rpc.client.call.duration metric.
 type RPCClientCallDurationMetricConfig struct {
 	Enabled          bool `mapstructure:"enabled"`
@@ -446,11 +526,33 @@ func (ms *RPCServerCallDurationMetricConfig) Unmarshal(parser *confmap.Conf) err
 	return nil
 }
 
+// SystemCPULoadAverage1mMetricConfig provides config for the system.cpu.load_average.1m metric.
+type SystemCPULoadAverage1mMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *SystemCPULoadAverage1mMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
 // MetricsConfig provides config for ebpf metrics.
 type MetricsConfig struct {
 	DNSLookupDuration            DNSLookupDurationMetricConfig            `mapstructure:"dns.lookup.duration"`
+	EbpfHTTPAvgResponseTime      EbpfHTTPAvgResponseTimeMetricConfig      `mapstructure:"ebpf.http.avg_response_time"`
 	EbpfHTTPClientRequestSize    EbpfHTTPClientRequestSizeMetricConfig    `mapstructure:"ebpf.http.client.request.size"`
 	EbpfHTTPClientResponseSize   EbpfHTTPClientResponseSizeMetricConfig   `mapstructure:"ebpf.http.client.response.size"`
+	EbpfHTTPErrorRate            EbpfHTTPErrorRateMetricConfig            `mapstructure:"ebpf.http.error_rate"`
 	EbpfHTTPServerRequestSize    EbpfHTTPServerRequestSizeMetricConfig    `mapstructure:"ebpf.http.server.request.size"`
 	EbpfHTTPServerResponseSize   EbpfHTTPServerResponseSizeMetricConfig   `mapstructure:"ebpf.http.server.response.size"`
 	EbpfNetworkConnections       EbpfNetworkConnectionsMetricConfig       `mapstructure:"ebpf.network.connections"`
@@ -468,8 +570,11 @@ type MetricsConfig struct {
 	HTTPServerRequestBodySize    HTTPServerRequestBodySizeMetricConfig    `mapstructure:"http.server.request.body.size"`
 	HTTPServerRequestDuration    HTTPServerRequestDurationMetricConfig    `mapstructure:"http.server.request.duration"`
 	HTTPServerResponseBodySize   HTTPServerResponseBodySizeMetricConfig   `mapstructure:"http.server.response.body.size"`
+	ProcessCPUUtilization        ProcessCPUUtilizationMetricConfig        `mapstructure:"process.cpu.utilization"`
+	ProcessThreadCount           ProcessThreadCountMetricConfig           `mapstructure:"process.thread.count"`
 	RPCClientCallDuration        RPCClientCallDurationMetricConfig        `mapstructure:"rpc.client.call.duration"`
 	RPCServerCallDuration        RPCServerCallDurationMetricConfig        `mapstructure:"rpc.server.call.duration"`
+	SystemCPULoadAverage1m       SystemCPULoadAverage1mMetricConfig       `mapstructure:"system.cpu.load_average.1m"`
 }
 
 func DefaultMetricsConfig() MetricsConfig {
@@ -477,10 +582,16 @@ func DefaultMetricsConfig() MetricsConfig {
 		DNSLookupDuration: DNSLookupDurationMetricConfig{
 			Enabled: true,
 		},
+		EbpfHTTPAvgResponseTime: EbpfHTTPAvgResponseTimeMetricConfig{
+			Enabled: true,
+		},
 		EbpfHTTPClientRequestSize: EbpfHTTPClientRequestSizeMetricConfig{
 			Enabled: true,
 		},
 		EbpfHTTPClientResponseSize: EbpfHTTPClientResponseSizeMetricConfig{
+			Enabled: true,
+		},
+		EbpfHTTPErrorRate: EbpfHTTPErrorRateMetricConfig{
 			Enabled: true,
 		},
 		EbpfHTTPServerRequestSize: EbpfHTTPServerRequestSizeMetricConfig{
@@ -534,10 +645,19 @@ func DefaultMetricsConfig() MetricsConfig {
 		HTTPServerResponseBodySize: HTTPServerResponseBodySizeMetricConfig{
 			Enabled: true,
 		},
+		ProcessCPUUtilization: ProcessCPUUtilizationMetricConfig{
+			Enabled: true,
+		},
+		ProcessThreadCount: ProcessThreadCountMetricConfig{
+			Enabled: true,
+		},
 		RPCClientCallDuration: RPCClientCallDurationMetricConfig{
 			Enabled: true,
 		},
 		RPCServerCallDuration: RPCServerCallDurationMetricConfig{
+			Enabled: true,
+		},
+		SystemCPULoadAverage1m: SystemCPULoadAverage1mMetricConfig{
 			Enabled: true,
 		},
 	}
@@ -564,13 +684,19 @@ func (ec *EventConfig) Unmarshal(parser *confmap.Conf) error {
 
 // EventsConfig provides config for ebpf events.
 type EventsConfig struct {
-	EbpfRequest       EventConfig `mapstructure:"ebpf.request"`
-	EbpfRequestSample EventConfig `mapstructure:"ebpf.request.sample"`
-	EbpfRequestTop    EventConfig `mapstructure:"ebpf.request.top"`
+	EbpfProfilingTriggered EventConfig `mapstructure:"ebpf.profiling.triggered"`
+	EbpfRequest            EventConfig `mapstructure:"ebpf.request"`
+	EbpfRequestSample      EventConfig `mapstructure:"ebpf.request.sample"`
+	EbpfRequestTop         EventConfig `mapstructure:"ebpf.request.top"`
+	EbpfTaskFinished       EventConfig `mapstructure:"ebpf.task.finished"`
+	EbpfTaskStarted        EventConfig `mapstructure:"ebpf.task.started"`
 }
 
 func DefaultEventsConfig() EventsConfig {
 	return EventsConfig{
+		EbpfProfilingTriggered: EventConfig{
+			Enabled: true,
+		},
 		EbpfRequest: EventConfig{
 			Enabled: true,
 		},
@@ -578,6 +704,12 @@ func DefaultEventsConfig() EventsConfig {
 			Enabled: true,
 		},
 		EbpfRequestTop: EventConfig{
+			Enabled: true,
+		},
+		EbpfTaskFinished: EventConfig{
+			Enabled: true,
+		},
+		EbpfTaskStarted: EventConfig{
 			Enabled: true,
 		},
 	}

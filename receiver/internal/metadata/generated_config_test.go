@@ -29,10 +29,16 @@ func TestMetricsBuilderConfig(t *testing.T) {
 					DNSLookupDuration: DNSLookupDurationMetricConfig{
 						Enabled: true,
 					},
+					EbpfHTTPAvgResponseTime: EbpfHTTPAvgResponseTimeMetricConfig{
+						Enabled: true,
+					},
 					EbpfHTTPClientRequestSize: EbpfHTTPClientRequestSizeMetricConfig{
 						Enabled: true,
 					},
 					EbpfHTTPClientResponseSize: EbpfHTTPClientResponseSizeMetricConfig{
+						Enabled: true,
+					},
+					EbpfHTTPErrorRate: EbpfHTTPErrorRateMetricConfig{
 						Enabled: true,
 					},
 					EbpfHTTPServerRequestSize: EbpfHTTPServerRequestSizeMetricConfig{
@@ -86,10 +92,19 @@ func TestMetricsBuilderConfig(t *testing.T) {
 					HTTPServerResponseBodySize: HTTPServerResponseBodySizeMetricConfig{
 						Enabled: true,
 					},
+					ProcessCPUUtilization: ProcessCPUUtilizationMetricConfig{
+						Enabled: true,
+					},
+					ProcessThreadCount: ProcessThreadCountMetricConfig{
+						Enabled: true,
+					},
 					RPCClientCallDuration: RPCClientCallDurationMetricConfig{
 						Enabled: true,
 					},
 					RPCServerCallDuration: RPCServerCallDurationMetricConfig{
+						Enabled: true,
+					},
+					SystemCPULoadAverage1m: SystemCPULoadAverage1mMetricConfig{
 						Enabled: true,
 					},
 				},
@@ -102,10 +117,16 @@ func TestMetricsBuilderConfig(t *testing.T) {
 					DNSLookupDuration: DNSLookupDurationMetricConfig{
 						Enabled: false,
 					},
+					EbpfHTTPAvgResponseTime: EbpfHTTPAvgResponseTimeMetricConfig{
+						Enabled: false,
+					},
 					EbpfHTTPClientRequestSize: EbpfHTTPClientRequestSizeMetricConfig{
 						Enabled: false,
 					},
 					EbpfHTTPClientResponseSize: EbpfHTTPClientResponseSizeMetricConfig{
+						Enabled: false,
+					},
+					EbpfHTTPErrorRate: EbpfHTTPErrorRateMetricConfig{
 						Enabled: false,
 					},
 					EbpfHTTPServerRequestSize: EbpfHTTPServerRequestSizeMetricConfig{
@@ -159,10 +180,19 @@ func TestMetricsBuilderConfig(t *testing.T) {
 					HTTPServerResponseBodySize: HTTPServerResponseBodySizeMetricConfig{
 						Enabled: false,
 					},
+					ProcessCPUUtilization: ProcessCPUUtilizationMetricConfig{
+						Enabled: false,
+					},
+					ProcessThreadCount: ProcessThreadCountMetricConfig{
+						Enabled: false,
+					},
 					RPCClientCallDuration: RPCClientCallDurationMetricConfig{
 						Enabled: false,
 					},
 					RPCServerCallDuration: RPCServerCallDurationMetricConfig{
+						Enabled: false,
+					},
+					SystemCPULoadAverage1m: SystemCPULoadAverage1mMetricConfig{
 						Enabled: false,
 					},
 				},
@@ -172,7 +202,7 @@ func TestMetricsBuilderConfig(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg := loadMetricsBuilderConfig(t, tt.name)
-			diff := cmp.Diff(tt.want, cfg, cmpopts.IgnoreUnexported(DNSLookupDurationMetricConfig{}, EbpfHTTPClientRequestSizeMetricConfig{}, EbpfHTTPClientResponseSizeMetricConfig{}, EbpfHTTPServerRequestSizeMetricConfig{}, EbpfHTTPServerResponseSizeMetricConfig{}, EbpfNetworkConnectionsMetricConfig{}, EbpfNetworkDropsMetricConfig{}, EbpfNetworkIoMetricConfig{}, EbpfNetworkOperationDurationMetricConfig{}, EbpfNetworkWaitDurationMetricConfig{}, EbpfTCPConnectionFailuresMetricConfig{}, EbpfTCPResetsMetricConfig{}, EbpfTCPRetransmitsMetricConfig{}, EbpfTCPRttMetricConfig{}, HTTPClientRequestBodySizeMetricConfig{}, HTTPClientRequestDurationMetricConfig{}, HTTPClientResponseBodySizeMetricConfig{}, HTTPServerRequestBodySizeMetricConfig{}, HTTPServerRequestDurationMetricConfig{}, HTTPServerResponseBodySizeMetricConfig{}, RPCClientCallDurationMetricConfig{}, RPCServerCallDurationMetricConfig{}))
+			diff := cmp.Diff(tt.want, cfg, cmpopts.IgnoreUnexported(DNSLookupDurationMetricConfig{}, EbpfHTTPAvgResponseTimeMetricConfig{}, EbpfHTTPClientRequestSizeMetricConfig{}, EbpfHTTPClientResponseSizeMetricConfig{}, EbpfHTTPErrorRateMetricConfig{}, EbpfHTTPServerRequestSizeMetricConfig{}, EbpfHTTPServerResponseSizeMetricConfig{}, EbpfNetworkConnectionsMetricConfig{}, EbpfNetworkDropsMetricConfig{}, EbpfNetworkIoMetricConfig{}, EbpfNetworkOperationDurationMetricConfig{}, EbpfNetworkWaitDurationMetricConfig{}, EbpfTCPConnectionFailuresMetricConfig{}, EbpfTCPResetsMetricConfig{}, EbpfTCPRetransmitsMetricConfig{}, EbpfTCPRttMetricConfig{}, HTTPClientRequestBodySizeMetricConfig{}, HTTPClientRequestDurationMetricConfig{}, HTTPClientResponseBodySizeMetricConfig{}, HTTPServerRequestBodySizeMetricConfig{}, HTTPServerRequestDurationMetricConfig{}, HTTPServerResponseBodySizeMetricConfig{}, ProcessCPUUtilizationMetricConfig{}, ProcessThreadCountMetricConfig{}, RPCClientCallDurationMetricConfig{}, RPCServerCallDurationMetricConfig{}, SystemCPULoadAverage1mMetricConfig{}))
 			require.Emptyf(t, diff, "Config mismatch (-expected +actual):\n%s", diff)
 		})
 	}

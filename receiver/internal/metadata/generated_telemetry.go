@@ -49,6 +49,8 @@ type TelemetryBuilder struct {
 	EbpfSymbolErrors       metric.Int64ObservableCounter
 	EbpfSymbolEvictions    metric.Int64ObservableCounter
 	EbpfSymbolLookups      metric.Int64ObservableCounter
+	EbpfTasks              metric.Int64ObservableGauge
+	EbpfTasksRefused       metric.Int64ObservableCounter
 	EbpfUnwindEvictions    metric.Int64ObservableCounter
 	EbpfUnwindLookups      metric.Int64ObservableCounter
 }
@@ -379,6 +381,36 @@ func (builder *TelemetryBuilder) RegisterEbpfSymbolLookupsCallback(cb metric.Int
 	return nil
 }
 
+// RegisterEbpfTasksCallback sets callback for observable EbpfTasks metric.
+func (builder *TelemetryBuilder) RegisterEbpfTasksCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.EbpfTasks, obs: o})
+		return nil
+	}, builder.EbpfTasks)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterEbpfTasksRefusedCallback sets callback for observable EbpfTasksRefused metric.
+func (builder *TelemetryBuilder) RegisterEbpfTasksRefusedCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.EbpfTasksRefused, obs: o})
+		return nil
+	}, builder.EbpfTasksRefused)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
 // RegisterEbpfUnwindEvictionsCallback sets callback for observable EbpfUnwindEvictions metric.
 func (builder *TelemetryBuilder) RegisterEbpfUnwindEvictionsCallback(cb metric.Int64Callback) error {
 	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
@@ -571,6 +603,18 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_ebpf_symbol_lookups",
 		metric.WithDescription("Look-ups of an address in the symbolizer's cache. [Development]"),
 		metric.WithUnit("{lookup}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.EbpfTasks, err = builder.meter.Int64ObservableGauge(
+		"otelcol_ebpf_tasks",
+		metric.WithDescription("Tasks now, by state. [Development]"),
+		metric.WithUnit("{task}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.EbpfTasksRefused, err = builder.meter.Int64ObservableCounter(
+		"otelcol_ebpf_tasks_refused",
+		metric.WithDescription("Requests for tasks that were refused because as many wait as may. [Development]"),
+		metric.WithUnit("{request}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.EbpfUnwindEvictions, err = builder.meter.Int64ObservableCounter(

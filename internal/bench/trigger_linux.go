@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/report"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/workload"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
+)
+
+const (
+	// triggerRounds is how many tasks of each kind are asked for, triggerRun how long one runs whose
+	// first sample is waited for: on a host that has much else to do the program may have to wait, too.
+	triggerRounds = 7
+	triggerRun    = time.Second
+	// triggerLoad bounds how long the program is busy.
+	triggerLoad = 10 * time.Minute
+)
+
+// triggered measures how long it takes from the request of a task to its first sample. The
+// engine is in this process, as it is in the Collector.
+func (b *bench) triggered(ctx context.Context) (err error) {
+	progress("trigger: %d tasks of each kind, one after the other", triggerRounds)
+	load, err := workload.NewBusy(ctx, b.dir, b.module, b.nice)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, load.Close()) }()
+	if why, absent := load.Absent["c"]; absent {
+		b.note("the part trigger was left out: %s", why)
+		return nil
+	}
+	busy, err := load.StartOne(ctx, "c", triggerLoad)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, busy.Stop()) }()
+	onCPU := &engine.OnCPU{Period: 9 * time.Millisecond, ReportInterval: time.Second, KernelStacks: true, UserStacks: true, MaxDepth: 127}
+	slowly := *onCPU
+	slowly.Period = 50 * time.Millisecond
+	network := &engine.Network{ReportInterval: time.Second}
+	for _, one := range []struct {
+		kind    string
+		before  *engine.OnCPU
+		options engine.Options
+	}{
+		{"on_cpu", nil, onCPU},
+		{"on_cpu", &slowly, onCPU},
+		{"off_cpu", nil, &engine.OffCPU{ReportInterval: time.Second, MinBlock: time.Millisecond, KernelStacks: true, UserStacks: true, MaxDepth: 127}},
+		{"memory", nil, &engine.Memory{ReportInterval: time.Second}},
+		{"network", nil, network},
+	} {
+		measured, err := trigger(ctx, uint32(busy.PID()), one.kind, one.before, one.options)
+		if err != nil {
+			return fmt.Errorf("%s: %w", one.kind, err)
+		}
+		b.report.Triggers = append(b.report.Triggers, measured)
+	}
+	return nil
+}
+
+// noting is an engine whose last observation is remembered.
+type noting struct {
+	*engine.Engine
+	last task.Observation
+}
+
+func (n *noting) Start(spec task.Spec) (task.Observation, error) {
+	o, err := n.Engine.Start(spec)
+	n.last = o
+	return o, err
+}
+
+// trigger asks for tasks of one kind. Each has an engine of its own: of a program that was
+// profiled before more is known.
+func trigger(ctx context.Context, pid uint32, kind string, before *engine.OnCPU, options engine.Options) (report.Trigger, error) {
+	measured := report.Trigger{Kind: kind, Before: report.TriggerUnknown}
+	if before != nil {
+		measured.Before = report.TriggerKnown
+	}
+	for range triggerRounds {
+		if err := triggerOnce(ctx, pid, kind, before, options, &measured); err != nil {
+			return measured, err
+		}
+	}
+	return measured, nil
+}
+
+func triggerOnce(ctx context.Context, pid uint32, kind string, before *engine.OnCPU, options engine.Options, measured *report.Trigger) (err error) {
+	e, err := engine.Start(engine.Config{
+		RootPath: "/", Include: []process.Selector{{PID: pid}}, ScanInterval: 10 * time.Second, OnCPU: before, OnDemand: true,
+		MemoryBytes: 256 << 20, CPUPercent: 100,
+	}, engine.Hooks{Level: func(int, string) {}}, zap.NewNop())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.Shutdown()) }()
+	if err := sleep(ctx, time.Second); err != nil { // the first scan
+		return err
+	}
+	starter := &noting{Engine: e}
+	manager := task.New(task.Config{Starter: starter, Running: 1, Logger: zap.NewNop()})
+	id, err := e.Identify(pid)
+	if err != nil {
+		manager.Close()
+		return err
+	}
+	asked, began := monotonic(), time.Now()
+	outcome := manager.Request(task.Request{
+		By: "bench", Duration: time.Minute, Processes: []*model.Process{id}, Runs: []task.Run{{Kind: kind, Options: options}},
+	})[0]
+	measured.Started = append(measured.Started, time.Since(began))
+	if outcome.Err == nil && kind == "on_cpu" {
+		err = sleep(ctx, triggerRun)
+	}
+	manager.Close() // reads what the kernel has counted
+	if err = errors.Join(err, outcome.Err); err != nil {
+		return err
+	}
+	sampling, ok := starter.last.(interface{ FirstSample() uint64 })
+	if kind != "on_cpu" || !ok {
+		return nil // others begin when something happens
+	}
+	first := sampling.FirstSample()
+	if first == 0 {
+		return fmt.Errorf("no sample within %s", triggerRun)
+	}
+	measured.FirstSample = append(measured.FirstSample, time.Duration(first-asked))
+	return nil
+}
+
+// monotonic is CLOCK_MONOTONIC, which programs take the time of samples from.
+func monotonic() uint64 {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		panic(err) // Linux has this clock
+	}
+	return uint64(now.Nano())
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTriggers holds that policies of three kinds of monitors fire once each, and that the profiles show the guilty
+// functions: what `make demo-trigger` shows of five.
+func TestTriggers(t *testing.T) {
+	needRoot(t)
+	collector := distribution(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	demo := filepath.Join(t.TempDir(), "demo-trigger")
+	build := exec.CommandContext(ctx, "go", "build", "-o", demo, "./internal/demo/trigger")
+	build.Dir = "../.."
+	told, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", told)
+	told, err = exec.CommandContext(ctx, demo, "-binary", collector, "-troubles", "threads,slow,failing").CombinedOutput()
+	require.NoError(t, err, "%s", told)
+	require.Contains(t, string(told), "each policy has fired once")
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
+)
+
+// Policy is what starts by itself when one of its rules holds.
+type Policy struct {
+	policy.Policy
+	// Targets narrows the engine's own; empty does not.
+	Targets []process.Selector
+	// Runs are what is started then, for Duration each, unless a run says so itself.
+	Runs     []task.Run
+	Duration time.Duration
+}
+
+// rulesOf are the policies as the watch knows them.
+func rulesOf(policies []Policy) []policy.Policy {
+	list := make([]policy.Policy, len(policies))
+	for i := range policies {
+		list[i] = policies[i].Policy
+	}
+	return list
+}
+
+// monitorsRequests tells whether any policy looks at requests.
+func (c *Config) monitorsRequests() bool {
+	return slices.ContainsFunc(c.Policies, func(p Policy) bool { return p.OfRequests() })
+}
+
+// networkHears tells whether the kind network sees all requests that policies look at.
+func (c *Config) networkHears() bool {
+	n := c.Network
+	return n != nil && n.Requests && len(n.Targets) == 0 && n.Role != ClientRole && (len(n.Protocols) == 0 || slices.Contains(n.Protocols, protocolHTTP))
+}
+
+// protocolHTTP is HTTP/1 among the protocols of the kind network.
+const protocolHTTP = "http"
+
+// monitorTargets are whom policies watch that look at requests; none: everybody.
+func (c *Config) monitorTargets() []process.Selector {
+	var targets []process.Selector
+	for i := range c.Policies {
+		p := &c.Policies[i]
+		switch {
+		case !p.OfRequests():
+			continue
+		case len(p.Targets) == 0:
+			return nil
+		}
+		targets = append(targets, p.Targets...)
+	}
+	return targets
+}

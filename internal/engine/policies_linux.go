@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/usage"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
+)
+
+// policies watches processes and asks for tasks. What takes long, reading processes and
+// starting tasks, has goroutines of its own: looks come each second whatever happens.
+type policies struct {
+	table  *process.Table
+	watch  *policy.Watch
+	reader *usage.Reader
+	// ask starts a task, and returns when it runs.
+	ask func(task.Request) []task.Outcome
+	// work charges what it does.
+	work     func(func())
+	tell     func([]*model.Metrics)
+	logger   *zap.Logger
+	warnings *warn.Rarely
+	proc     string // where the host's procfs is mounted
+	sys      string // where its sysfs is
+	clock    clock
+	cpus     int
+	cpusDue  time.Duration
+	reported time.Duration
+
+	mu sync.Mutex // all below
+	// entries are replaced, never changed.
+	entries  []policyEntry
+	changes  []process.Change
+	triggers []policy.Trigger
+
+	// changed and fired say that there are some.
+	changed, fired chan struct{}
+}
+
+// policyEntry is a policy with whom it watches.
+type policyEntry struct {
+	Policy
+	targets *process.Narrowing
+}
+
+const (
+	// lateLook is how long after a second's end those requests are looked at again that
+	// are told by then: pieces are read each 50 ms, and wait 20 ms to be in order.
+	lateLook = 90 * time.Millisecond
+	// starters is how many tasks are asked for at once.
+	starters = 4
+	// valuesInterval is how often the values of monitors are told.
+	valuesInterval = 10 * time.Second
+	// cpusInterval is how often the host's CPUs are counted.
+	cpusInterval = 10 * time.Second
+)
+
+// startPolicies prepares to watch where there are policies.
+func (e *Engine) startPolicies(loader *kernel.Loader) (err error) {
+	if len(e.config.Policies) == 0 {
+		return nil
+	}
+	e.policies, err = newPolicies(e, loader)
+	return err
+}
+
+// newPolicies prepares to watch. ask is set before it runs.
+func newPolicies(e *Engine, loader *kernel.Loader) (*policies, error) {
+	reader, err := usage.Open(loader, trackedProcesses)
+	if err != nil {
+		return nil, fmt.Errorf("watching processes for policies: %w", err)
+	}
+	p := &policies{
+		table: e.table, watch: policy.New(nil), reader: reader, work: e.work.run, tell: e.hooks.Metrics, logger: e.logger,
+		warnings: warn.NewRarely(e.logger, "Policies see less than is configured", nil),
+		proc:     e.procRoot(), sys: e.sysRoot(),
+		ask: e.hooks.Ask, changed: make(chan struct{}, 1), fired: make(chan struct{}, 1),
+	}
+	if err := p.replace(e.config.Policies); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+// replace watches by other policies from now on. Windows of what did not change go on.
+func (p *policies) replace(list []Policy) error {
+	entries := make([]policyEntry, len(list))
+	for i := range list {
+		narrowed, err := p.table.Narrow(fmt.Sprintf("policies[%d]::targets", i), list[i].Targets)
+		if err != nil {
+			return err
+		}
+		entries[i] = policyEntry{Policy: list[i], targets: narrowed}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.entries = entries
+	p.watch.Replace(rulesOf(list), func(known *model.Process) []int { return p.matching(entries, known) })
+	return nil
+}
+
+// matching are the policies that watch a process, by their index.
+func (p *policies) matching(entries []policyEntry, known *model.Process) []int {
+	var by []int
+	for i := range entries {
+		if p.table.Matches(entries[i].targets, known) {
+			by = append(by, i)
+		}
+	}
+	return by
+}
+
+// launch starts what runs until the context ends.
+func (p *policies) launch(ctx context.Context, group *sync.WaitGroup) {
+	group.Go(func() { p.follow(ctx) })
+	group.Go(func() { p.run(ctx) })
+	for range starters {
+		group.Go(func() { p.start(ctx) })
+	}
+}
+
+// scopeChanged is told who came into scope, left it, or runs another program.
+func (p *policies) scopeChanged(changes []process.Change) {
+	p.mu.Lock()
+	p.changes = append(p.changes, changes...)
+	p.mu.Unlock()
+	poke(p.changed)
+}
+
+// poke says that there is something to do.
+func poke(waiting chan struct{}) {
+	select {
+	case waiting <- struct{}{}:
+	default:
+	}
+}
+
+// follow reads processes that come, and forgets those that go.
+func (p *policies) follow(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.changed:
+		}
+		p.mu.Lock()
+		changes := p.changes
+		p.changes = nil
+		p.mu.Unlock()
+		for _, change := range changes {
+			if ctx.Err() != nil {
+				return
+			}
+			p.work(func() { p.take(change) })
+		}
+	}
+}
+
+func (p *policies) take(change process.Change) {
+	if change.Kind == process.Removed {
+		p.forget(change.ID)
+		return
+	}
+	known, inScope, err := p.table.Lookup(change.ID)
+	if err != nil || !inScope {
+		p.forget(change.ID) // it has ended, which is told next
+		return
+	}
+	p.mu.Lock()
+	by := p.matching(p.entries, known)
+	p.watch.Add(known, by)
+	p.mu.Unlock()
+	if len(by) == 0 {
+		p.forget(change.ID)
+		return
+	}
+	if err := p.reader.Add(change.ID); err != nil {
+		p.warnings.Warn(err)
+	}
+}
+
+func (p *policies) forget(id model.ProcessID) {
+	p.watch.Remove(id)
+	if err := p.reader.Remove(id); err != nil {
+		p.warnings.Warn(err)
+	}
+}
+
+// probePolicies names what policies lose.
+const probePolicies = "policies"
+
+func (p *policies) stats(stats *Stats) {
+	watch := p.watch.Stats()
+	stats.Lost[LossKey{probePolicies, "seconds_missed"}] = watch.Missed
+	stats.Lost[LossKey{probePolicies, "request_late"}] = watch.Late
+	stats.Lost[LossKey{probePolicies, "windows_full"}] = watch.Crowded
+}
+
+// bytes is the memory of what is known of processes, and of the kernel's maps.
+func (p *policies) bytes() uint64 { return p.watch.Bytes() + p.reader.MapBytes() }
+
+// close frees everything; nothing runs any more.
+func (p *policies) close() error {
+	p.warnings.Close()
+	return p.reader.Close()
+}
+
+// clock is how seconds are counted. Its methods may be called from any goroutine.
+type clock struct {
+	mu   sync.Mutex
+	line policy.Timeline
+	// asleep is how far CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC.
+	asleep time.Duration
+}
+
+// follow reads the clocks and returns CLOCK_BOOTTIME, the second which that falls in, when
+// it ends, and by how much the wall clock was set since the last call.
+func (c *clock) follow() (now time.Duration, second int64, ends time.Duration, stepped int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now = clockNow(unix.CLOCK_BOOTTIME)
+	c.asleep = now - clockNow(unix.CLOCK_MONOTONIC)
+	stepped = c.line.Follow(time.Now(), now)
+	second = c.line.Second(now)
+	return now, second, c.line.Ends(second), stepped
+}
+
+// second is that of a moment of CLOCK_MONOTONIC, in ns.
+func (c *clock) second(monotonic int64) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.line.Second(time.Duration(monotonic) + c.asleep)
+}
+
+// clockNow reads a clock that every kernel has.
+func clockNow(clock int32) time.Duration {
+	var now unix.Timespec
+	if unix.ClockGettime(clock, &now) != nil {
+		return 0
+	}
+	return time.Duration(now.Nano())
+}

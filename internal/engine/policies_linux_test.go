@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
+)
+
+// asked are the tasks that policies asked for, in place of those who start them.
+type asked struct {
+	mu       sync.Mutex
+	requests []task.Request
+	answer   func(task.Request) []task.Outcome
+}
+
+func (a *asked) ask(r task.Request) []task.Outcome {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.requests = append(a.requests, r)
+	if a.answer != nil {
+		return a.answer(r)
+	}
+	return []task.Outcome{{Kind: "on_cpu", TaskID: "1", State: task.Started}}
+}
+
+// of are those of a policy for a process.
+func (a *asked) of(name string, pid int) (list []task.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, r := range a.requests {
+		if r.Name == name && r.Processes[0].ID.PID == uint32(pid) {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// when is a policy of one rule, with a name for each.
+func when(name string, rule policy.Rule) Policy {
+	return Policy{
+		Policy: policy.Policy{Name: name, When: []policy.Rule{rule}, Silence: time.Hour},
+		Runs:   []task.Run{{Kind: "on_cpu"}}, Duration: time.Minute,
+	}
+}
+
+func watching(t *testing.T, a *asked, policies []Policy, include ...process.Selector) *observed {
+	t.Helper()
+	config := configuration(100*time.Millisecond, include...)
+	config.Policies = policies
+	return beginAsking(t, config, a.ask)
+}
+
+const patience = 30 * time.Second
+
+// burn uses CPU time of this process until told to stop.
+func burn(stop *atomic.Bool) {
+	for n := 0; !stop.Load(); n++ {
+		_ = n
+	}
+}
+
+// TestPoliciesOfProcesses holds that what a process does triggers within its window, once.
+func TestPoliciesOfProcesses(t *testing.T) {
+	a := &asked{}
+	self := os.Getpid()
+	const threads = 64
+	o := watching(t, a, []Policy{
+		when("busy", policy.Rule{Monitor: policy.ProcessCPU, Threshold: 15 / float64(runtime.NumCPU()), Period: 10, Count: 2}),
+		when("threads", policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: threads + 20, Period: 5, Count: 2}),
+		when("load", policy.Rule{Monitor: policy.SystemLoad, Threshold: 0, Period: 3, Count: 1}),
+		when("never", policy.Rule{Monitor: policy.SystemLoad, Threshold: 1e9, Period: 3, Count: 1}),
+	}, process.Selector{PID: uint32(self)})
+	require.Eventually(t, func() bool { return len(a.of("load", self)) == 1 }, patience, 20*time.Millisecond)
+	require.Empty(t, a.of("threads", self))
+
+	var stop atomic.Bool
+	held := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() { burn(&stop) })
+	for range threads + 20 {
+		done.Go(func() {
+			runtime.LockOSThread()
+			<-held
+		})
+	}
+	require.Eventually(t, func() bool { return len(a.of("busy", self)) == 1 && len(a.of("threads", self)) == 1 }, patience, 20*time.Millisecond)
+	stop.Store(true)
+	close(held)
+	done.Wait()
+	r := a.of("busy", self)[0]
+	require.Equal(t, "policy:busy", r.By)
+	require.Equal(t, time.Minute, r.Duration)
+	require.Len(t, r.Causes, 1)
+	require.Equal(t, "process_cpu", r.Causes[0].Monitor)
+	require.GreaterOrEqual(t, r.Causes[0].Value, r.Causes[0].Threshold)
+	require.LessOrEqual(t, r.Causes[0].Value, 100.0)
+	require.GreaterOrEqual(t, a.of("threads", self)[0].Causes[0].Value, float64(threads+20))
+	o.end()
+	require.Len(t, a.of("busy", self), 1, "silence")
+	require.Len(t, a.of("load", self), 1)
+	require.Empty(t, a.of("never", self))
+}
+
+// TestPoliciesOfNewProcesses holds that who starts later is watched, and who could not be run is asked for again.
+func TestPoliciesOfNewProcesses(t *testing.T) {
+	a := &asked{}
+	var refused sync.Once
+	a.answer = func(task.Request) []task.Outcome {
+		outcome := task.Outcome{State: task.Started}
+		refused.Do(func() { outcome = task.Outcome{Err: errors.New("not now")} })
+		return []task.Outcome{outcome}
+	}
+	o := watching(t, a, []Policy{when("one", policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1})},
+		process.Selector{Cmdline: fmt.Sprintf("^sleep 60.%d$", os.Getpid())})
+	child := exec.Command("sleep", fmt.Sprintf("60.%d", os.Getpid())) // like no other
+	require.NoError(t, child.Start())
+	t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
+	require.Eventually(t, func() bool { return len(a.of("one", child.Process.Pid)) == 2 }, patience, 20*time.Millisecond)
+	require.Equal(t, 1, o.policies.watch.Members())
+	require.NoError(t, child.Process.Kill())
+	require.Error(t, child.Wait(), "it was killed")
+	require.Eventually(t, func() bool { return o.policies.watch.Members() == 0 }, patience, 20*time.Millisecond)
+}
+
+// serves says that the test binary was started to be a server.
+const serves = "EBPFRECEIVER_TEST_SERVES"
+
+// TestServer is a server for other tests: one path is slow and one fails.
+func TestServer(t *testing.T) {
+	if os.Getenv(serves) == "" {
+		t.Skip("other tests start it")
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/slow":
+			time.Sleep(50 * time.Millisecond)
+		case "/fails":
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = fmt.Fprintln(w, "done")
+	}))
+	fmt.Println(server.URL)
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	server.Close()
+}
+
+// serve starts a server and returns its process id and its address.
+func serve(t *testing.T) (pid int, url string) {
+	t.Helper()
+	server := exec.Command(os.Args[0], "-test.run=^TestServer$")
+	server.Env = append(os.Environ(), serves+"=1")
+	stdin, err := server.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := server.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, server.Start())
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = server.Wait()
+	})
+	lines := bufio.NewScanner(stdout)
+	require.True(t, lines.Scan())
+	url = lines.Text()
+	go func() { _, _ = io.Copy(io.Discard, stdout) }()
+	return server.Process.Pid, url
+}
+
+// TestPoliciesOfRequests holds that a server's requests trigger by their paths alone, and tells the values of monitors.
+func TestPoliciesOfRequests(t *testing.T) {
+	needRoot(t)
+	guest.TakesLong(t)
+	a := &asked{}
+	pid, url := serve(t)
+	o := watching(t, a, []Policy{
+		when("slow", policy.Rule{Monitor: policy.HTTPAvgResponseTime, Threshold: 40, Period: 5, Count: 2, Paths: []string{"/slow"}}),
+		when("fails", policy.Rule{Monitor: policy.HTTPErrorRate, Threshold: 50, Period: 5, Count: 2, Paths: []string{"/fails"}}),
+		when("other", policy.Rule{Monitor: policy.HTTPErrorRate, Threshold: 1, Period: 5, Count: 1, Paths: []string{"/good"}}),
+	}, process.Selector{PID: uint32(pid)})
+	stop := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		client := &http.Client{Transport: &http.Transport{}}
+		defer client.CloseIdleConnections()
+		for {
+			for _, path := range []string{"/slow", "/fails?x=1", "/good"} {
+				if response, err := client.Get(url + path); err == nil {
+					_, _ = io.Copy(io.Discard, response.Body)
+					_ = response.Body.Close()
+				}
+			}
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	})
+	defer done.Wait()
+	defer close(stop)
+	require.Eventually(t, func() bool { return len(a.of("slow", pid)) == 1 && len(a.of("fails", pid)) == 1 }, patience, 20*time.Millisecond)
+	slow, fails := a.of("slow", pid)[0].Causes, a.of("fails", pid)[0].Causes
+	require.Equal(t, []model.Cause{{Monitor: "http_avg_response_time", Threshold: 40, Value: slow[0].Value, Path: "/slow"}}, slow)
+	require.GreaterOrEqual(t, slow[0].Value, 50.0)
+	require.Equal(t, []model.Cause{{Monitor: "http_error_rate", Threshold: 50, Value: 100, Path: "/fails"}}, fails)
+	require.Empty(t, a.of("other", pid))
+	require.Eventually(t, func() bool {
+		told := o.values()
+		return told["ebpf.http.avg_response_time/slow"] >= 0.05 && told["ebpf.http.error_rate/fails"] == 1
+	},
+		patience, 50*time.Millisecond)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, m := range o.metrics {
+		for _, metric := range m.Metrics {
+			require.Contains(t, []string{"ebpf.http.avg_response_time", "ebpf.http.error_rate"}, metric.Name, "nothing else is told of what policies look at")
+		}
+	}
+}
+
+// values are those of monitors that were told of paths.
+func (o *observed) values() map[string]float64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	told := map[string]float64{}
+	for _, m := range o.metrics {
+		for _, metric := range m.Metrics {
+			for _, p := range metric.Points {
+				if last := p.Attributes[len(p.Attributes)-1]; last.Key == "ebpf.policy.uri" {
+					told[metric.Name+last.Value.Text] = p.Float
+				}
+			}
+		}
+	}
+	return told
+}

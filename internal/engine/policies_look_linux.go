@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
+)
+
+// run looks at the end of each second, and again when its requests have been told.
+func (p *policies) run(ctx context.Context) {
+	now, second, ends, _ := p.clock.follow()
+	timer := time.NewTimer(ends - now)
+	defer timer.Stop()
+	late := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		if late {
+			p.work(p.lookLate)
+		}
+		var stepped int64
+		before := second
+		now, second, ends, stepped = p.clock.follow()
+		if stepped != 0 {
+			p.logger.Info("The wall clock was set; seconds of policies go on", zap.Int64("by_seconds", stepped))
+		}
+		if looked := second > before; looked {
+			p.work(func() { p.look(second-1, now) })
+		}
+		late = !late && p.hearsRequests() && second > before
+		wait := ends - now
+		if late {
+			wait = lateLook
+		}
+		timer.Reset(max(wait, 0))
+	}
+}
+
+// look reads what is to be known at the end of a second.
+func (p *policies) look(ended int64, now time.Duration) {
+	if err := p.reader.Read(); err != nil {
+		p.warnings.Warn(fmt.Errorf("process_cpu and process_thread_count have no values: %w", err))
+	}
+	at := clockNow(bootClock)
+	if at >= p.cpusDue {
+		p.countCPUs(at)
+	}
+	load, err := readLoad(p.proc)
+	if err != nil {
+		p.warnings.Warn(fmt.Errorf("system_load has no values: %w", err))
+	}
+	p.fire(p.watch.Tick(policy.Reading{
+		Second: ended, At: at, CPUs: p.cpus, Load: load, HasLoad: err == nil,
+		Usage: func(id model.ProcessID) (policy.Usage, bool) {
+			u, ok := p.reader.Of(id)
+			return policy.Usage(u), ok
+		},
+	}))
+	if now >= p.reported+valuesInterval {
+		p.reported = now
+		if found := values(p.watch, time.Now()); p.tell != nil && len(found) > 0 {
+			p.tell(found)
+		}
+	}
+}
+
+func (p *policies) lookLate() { p.fire(p.watch.Late(clockNow(bootClock))) }
+
+// fire hands triggers to those who start tasks.
+func (p *policies) fire(fired []policy.Trigger) {
+	if len(fired) == 0 {
+		return
+	}
+	p.mu.Lock()
+	p.triggers = append(p.triggers, fired...)
+	p.mu.Unlock()
+	poke(p.fired)
+}
+
+func (p *policies) countCPUs(now time.Duration) {
+	p.cpusDue = now + cpusInterval
+	online, err := kernel.OnlineCPUs(p.sys)
+	if err != nil {
+		p.warnings.Warn(err)
+		return
+	}
+	p.cpus = len(online)
+}
+
+// readLoad reads the host's load average over a minute.
+func readLoad(proc string) (float64, error) {
+	text, err := os.ReadFile(filepath.Join(proc, "loadavg"))
+	if err != nil {
+		return 0, fmt.Errorf("reading the load average: %w", err)
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	load, err := strconv.ParseFloat(first, 64)
+	if err != nil {
+		return 0, fmt.Errorf("reading the load average: %w", err)
+	}
+	return load, nil
+}
+
+// hearsRequests tells whether any policy looks at requests.
+func (p *policies) hearsRequests() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.entries {
+		if p.entries[i].OfRequests() {
+			return true
+		}
+	}
+	return false
+}
+
+// answered takes a request that a process has answered.
+func (p *policies) answered(a network.Answer) {
+	p.watch.Request(a.Subject.ID(), policy.Request{
+		Second: p.clock.second(a.Ended), Path: a.Path, Status: a.Status, Took: a.Took, Timed: a.Timed,
+	})
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
+)
+
+// bootClock is what seconds and silence are counted by.
+const bootClock = unix.CLOCK_BOOTTIME
+
+// start asks for tasks until the context ends.
+func (p *policies) start(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.fired:
+		}
+		for t, ok := p.nextTrigger(); ok && ctx.Err() == nil; t, ok = p.nextTrigger() {
+			p.trigger(t)
+		}
+	}
+}
+
+func (p *policies) nextTrigger() (policy.Trigger, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.triggers) == 0 {
+		return policy.Trigger{}, false
+	}
+	t := p.triggers[0]
+	p.triggers[0] = policy.Trigger{}
+	if p.triggers = p.triggers[1:]; len(p.triggers) > 0 {
+		poke(p.fired) // another one may help
+	}
+	return t, true
+}
+
+// trigger asks for what a policy runs, and tells the watch what came of it.
+func (p *policies) trigger(t policy.Trigger) {
+	entry, ok := p.entry(t.Policy.Name)
+	if !ok {
+		return // replaced meanwhile
+	}
+	id := t.Process.ID
+	started := func() { p.watch.Started(t.Policy.Name, id, clockNow(bootClock)) }
+	failed := func(why error) {
+		p.watch.Failed(t.Policy.Name, id, clockNow(bootClock))
+		p.warnings.Warn(fmt.Errorf("policy %s holds for process %d (%s), and nothing could be started: %w", t.Policy.Name, id.PID, t.Process.ServiceName, why))
+	}
+	runs := p.runs(entry.Runs, t)
+	if len(runs) == 0 { // no pipeline takes what they make, which was told at the start
+		started()
+		return
+	}
+	waiting := &waitingRuns{started: started, failed: failed}
+	waiting.left.Store(int64(len(runs)))
+	outcomes := p.ask(task.Request{
+		Name: t.Policy.Name, By: "policy:" + t.Policy.Name, Causes: t.Causes, Runs: runs, Processes: []*model.Process{t.Process}, Duration: entry.Duration,
+		Started: func(string) { waiting.start() }, Failed: func(_ string, why error) { waiting.fail(why) },
+	})
+	for _, o := range outcomes {
+		switch {
+		case o.Err != nil:
+			waiting.fail(o.Err)
+		case o.State == task.Started, o.Already:
+			waiting.start()
+		}
+	}
+	p.logger.Debug("A policy holds", zap.String("policy", t.Policy.Name), zap.Uint32("pid", id.PID))
+}
+
+// waitingRuns says once what came of the runs of a trigger: that one has started, or that
+// none will.
+type waitingRuns struct {
+	left    atomic.Int64
+	told    atomic.Bool
+	started func()
+	failed  func(error)
+}
+
+func (w *waitingRuns) start() {
+	if w.told.CompareAndSwap(false, true) {
+		w.started()
+	}
+}
+
+func (w *waitingRuns) fail(why error) {
+	if w.left.Add(-1) <= 0 && w.told.CompareAndSwap(false, true) {
+		w.failed(errors.Join(why))
+	}
+}
+
+func (p *policies) entry(name string) (Policy, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.IndexFunc(p.entries, func(e policyEntry) bool { return e.Name == name })
+	if i < 0 {
+		return Policy{}, false
+	}
+	return p.entries[i].Policy, true
+}
+
+// runs are those of a policy for a process. The network is that of the whole instance of
+// the service.
+func (p *policies) runs(runs []task.Run, t policy.Trigger) []task.Run {
+	runs = slices.Clone(runs)
+	for i := range runs {
+		if runs[i].Kind == string(observe.Network) {
+			runs[i].Processes = p.table.Instance(t.Process)
+		}
+	}
+	return runs
+}

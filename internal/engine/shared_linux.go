@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
+)
+
+// shared is an observation that runs for tasks: all that want the same share it, so that
+// ten profiles cost one timer on each CPU. What it finds is told of the task whose process
+// it was found of, the oldest if there are several, and of nobody else.
+type shared struct {
+	options Options
+	scope   lifecycle.Scope
+	running *running
+	// runs are the tasks' runs, oldest first. The list is replaced, not changed: it is read
+	// under locks of others.
+	runs atomic.Pointer[[]*taskRun]
+}
+
+// taskRun is one task's part of it.
+type taskRun struct {
+	engine *Engine
+	shared *shared
+	id     string
+	// processes are observed, or whom targets match.
+	processes map[model.ProcessID]bool
+	targets   *process.Narrowing
+	// told counts what was told of it, lostBefore what was lost before it began.
+	told       atomic.Uint64
+	lostBefore uint64
+}
+
+func (s *shared) list() []*taskRun {
+	if runs := s.runs.Load(); runs != nil {
+		return *runs
+	}
+	return nil
+}
+
+// add and remove are called by one goroutine at a time.
+func (s *shared) add(r *taskRun) {
+	runs := append(slices.Clone(s.list()), r)
+	s.runs.Store(&runs)
+}
+
+// remove tells whether anybody is left.
+func (s *shared) remove(r *taskRun) bool {
+	runs := slices.DeleteFunc(slices.Clone(s.list()), func(o *taskRun) bool { return o == r })
+	s.runs.Store(&runs)
+	return len(runs) > 0
+}
+
+// covers tells whether a process in scope is observed for any task.
+func (s *shared) covers(p *model.Process) bool { return s.of(p) != nil }
+
+// of is the run that observes a process; nil for nobody's, and for the host.
+func (s *shared) of(p *model.Process) *taskRun {
+	if p == nil {
+		return nil
+	}
+	for _, r := range s.list() {
+		if r.covers(p) {
+			return r
+		}
+	}
+	return nil
+}
+
+func (r *taskRun) covers(p *model.Process) bool {
+	if r.targets != nil {
+		return r.engine.table.Matches(r.targets, p)
+	}
+	return r.processes[p.ID]
+}
+
+// Covers implements [task.Observation].
+func (r *taskRun) Covers(id model.ProcessID) bool {
+	if r.targets == nil {
+		return r.processes[id]
+	}
+	p, inScope, err := r.engine.table.Lookup(id)
+	return err == nil && inScope && p != nil && r.covers(p)
+}
+
+// known tells whether all of its processes were met already.
+func (r *taskRun) known() bool {
+	for id := range r.processes {
+		if !r.engine.subjects.met(id) {
+			return false
+		}
+	}
+	return r.targets == nil
+}
+
+func (r *taskRun) release() {
+	if r.targets != nil {
+		r.engine.table.Release(r.targets)
+	}
+}
+
+// label says of what was found whose task it is. A nil shared belongs to no task.
+func (s *shared) label(found model.Findings) model.Findings {
+	if s == nil {
+		return found
+	}
+	found.Profiles = slices.DeleteFunc(found.Profiles, func(p *model.Profile) bool {
+		r := s.of(p.Process)
+		if r == nil {
+			return true
+		}
+		p.TaskID = r.id
+		r.told.Add(observations(p))
+		return false
+	})
+	found.Metrics = slices.DeleteFunc(found.Metrics, func(m *model.Metrics) bool {
+		r := s.of(m.Process)
+		if r == nil {
+			return true
+		}
+		m.TaskID = r.id
+		for i := range m.Metrics {
+			r.told.Add(uint64(len(m.Metrics[i].Points)))
+		}
+		return false
+	})
+	found.Logs = s.logs(found.Logs)
+	return found
+}
+
+// observations is how many a profile tells of: by their count where it has one.
+func observations(p *model.Profile) uint64 {
+	column := slices.IndexFunc(p.SampleTypes, func(t model.ValueType) bool { return t.Unit == "count" })
+	if column < 0 {
+		return uint64(len(p.Samples))
+	}
+	var n uint64
+	for i := range p.Samples {
+		n += uint64(max(p.Samples[i].Values[column], 0))
+	}
+	return n
+}
+
+func (s *shared) logs(logs []*model.Logs) []*model.Logs {
+	if s == nil {
+		return logs
+	}
+	return slices.DeleteFunc(logs, func(l *model.Logs) bool {
+		r := s.of(l.Process)
+		if r == nil {
+			return true
+		}
+		for i := range l.Logs {
+			l.Logs[i].Attributes = append(slices.Clip(l.Logs[i].Attributes), model.Text(task.IDKey, r.id))
+		}
+		r.told.Add(uint64(len(l.Logs)))
+		return false
+	})
+}
+
+func (s *shared) spans(spans []*model.Spans) []*model.Spans {
+	if s == nil {
+		return spans
+	}
+	return slices.DeleteFunc(spans, func(of *model.Spans) bool {
+		r := s.of(of.Process)
+		if r == nil {
+			return true
+		}
+		for i := range of.Spans {
+			of.Spans[i].Attributes = append(slices.Clip(of.Spans[i].Attributes), model.Text(task.IDKey, r.id))
+		}
+		r.told.Add(uint64(len(of.Spans)))
+		return false
+	})
+}

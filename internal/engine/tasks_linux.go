@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
+)
+
+const (
+	// maxShared is how many observations run for tasks at once: those with the same
+	// options are one. Each has a bit of scopes, from lifecycle.ScopeTask on.
+	maxShared = 8
+	// meetTask bounds the wait for who runs to be met before a task samples. What a task is
+	// about happens now: a first stack without tables is better than one that comes late.
+	meetTask = 100 * time.Millisecond
+)
+
+// errStopped answers those who ask an engine that has stopped, or that was not made for it.
+var errStopped = errors.New("the engine does not take tasks")
+
+// demand is what runs for tasks.
+type demand struct {
+	mu     sync.Mutex // all below; also held while observations are started and closed
+	closed bool
+	shared [maxShared]*shared
+	// mapped ends when nobody follows mappings for tasks any more; nil: nobody does.
+	mapped chan struct{}
+}
+
+func (d *demand) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+}
+
+var _ task.Starter = (*Engine)(nil)
+
+// Start implements [task.Starter]: it observes processes for a task, beside what is
+// observed anyway.
+func (e *Engine) Start(spec task.Spec) (_ task.Observation, err error) {
+	options, ok := spec.Options.(Options)
+	if !ok {
+		return nil, fmt.Errorf("these are no options of an observation: %T", spec.Options)
+	}
+	e.demand.mu.Lock()
+	defer e.demand.mu.Unlock()
+	if e.demand.closed || !e.config.OnDemand {
+		return nil, errStopped
+	}
+	run := &taskRun{engine: e, id: spec.TaskID}
+	if err := run.whom(spec); err != nil {
+		return nil, err
+	}
+	e.work.run(func() { err = e.join(run, options.untargeted()) })
+	if err != nil {
+		run.release()
+		return nil, err
+	}
+	return run, nil
+}
+
+// join has a task's run share the observation with its options, which is started where
+// there is none. The caller holds the lock of demand.
+func (e *Engine) join(run *taskRun, options Options) error {
+	place := -1
+	for i, s := range e.demand.shared {
+		switch {
+		case s == nil && place < 0:
+			place = i
+		case s != nil && reflect.DeepEqual(s.options, options):
+			return e.joinRunning(s, run)
+		}
+	}
+	if place < 0 {
+		return fmt.Errorf("%d observations with different options run for tasks already, more cannot: "+
+			"wait for one to end, or give tasks and policies the same options", maxShared)
+	}
+	s := &shared{options: options, scope: lifecycle.ScopeTask << place}
+	run.shared = s
+	s.add(run)
+	e.subjects.addKind(kindTargets{scope: s.scope, stacks: options.takesStacks(), matches: s.covers})
+	if err := e.startShared(s, run); err != nil {
+		s.remove(run)
+		e.subjects.removeKind(s.scope)
+		e.subjects.rescope()
+		return errors.Join(err, e.unmapForTasks())
+	}
+	e.demand.shared[place] = s
+	return nil
+}
+
+func (e *Engine) joinRunning(s *shared, run *taskRun) error {
+	run.shared = s
+	run.lostBefore = lost(s.running)
+	s.add(run)
+	e.subjects.rescope()
+	// Programs remember for an epoch who is out of scope: a drain ends it.
+	return e.inLoop(func() error { return s.running.Drain() })
+}
+
+// startShared starts the observation for its first run.
+func (e *Engine) startShared(s *shared, run *taskRun) (err error) {
+	if s.options.followsMappings() && e.mappings.Load() == nil {
+		if err := e.mapForTasks(); err != nil {
+			return err
+		}
+	}
+	e.subjects.rescope()
+	started, err := kindNamed(s.options.kind()).launch(e, s.options, provision{
+		loader:     kernel.NewLoader().Observing(uint32(s.scope)),
+		host:       host{subjects: e.subjects, scope: s.scope},
+		tableBytes: e.config.MemoryBytes / mapShare / 2 / maxShared, sampleBytes: e.config.MemoryBytes / sampleShare / 2 / maxShared,
+	})
+	if err != nil {
+		return err
+	}
+	started.tasks = s
+	if started.begin != nil {
+		meet := meetTask
+		if run.known() {
+			meet = 0
+		}
+		err = started.begin(meet)
+	}
+	if err == nil {
+		s.running = started
+		err = e.inLoop(func() error { return e.take(started) })
+	}
+	if err != nil {
+		return errors.Join(err, started.Close())
+	}
+	e.logger.Info(fmt.Sprintf("%s for tasks: %s, reports every %s", started.kind, started.starts, started.reportInterval),
+		append([]zap.Field{kindField(started.kind), zap.Stringer("report_interval", started.reportInterval)}, started.fields...)...)
+	return nil
+}
+
+// take has an observation drained and reported from now on. It runs in the goroutine that
+// does.
+func (e *Engine) take(started *running) error {
+	if level := e.governor.level; level > 0 {
+		if err := started.SetLevel(level); err != nil {
+			return err
+		}
+	}
+	started.due(time.Now())
+	e.mu.Lock()
+	e.running = append(slices.Clip(e.running), started)
+	e.mu.Unlock()
+	e.noteFollowers()
+	if follower, ok := started.Observation.(observe.Follower); ok {
+		follower.LookAll()
+	}
+	e.noteLeftOut(started)
+	return nil
+}
+
+// leave is the opposite of take. What the observation has come to is kept.
+func (e *Engine) leave(ended *running) {
+	e.mu.Lock()
+	e.past.add(ended)
+	e.running = slices.DeleteFunc(slices.Clone(e.running), func(o *running) bool { return o == ended })
+	e.mu.Unlock()
+	e.noteFollowers()
+}
+
+// inLoop calls a function in the goroutine that drains and reports.
+func (e *Engine) inLoop(call func() error) (err error) {
+	done := make(chan struct{})
+	select {
+	case e.calls <- func() { err = call(); close(done) }:
+		<-done
+		return err
+	case <-e.looping:
+		return errStopped
+	}
+}
+
+// mapForTasks follows who maps code while tasks need it, where nothing else does.
+func (e *Engine) mapForTasks() error {
+	if err := e.startMappings(); err != nil {
+		return err
+	}
+	watch := e.mappings.Load()
+	if watch == nil {
+		return nil // it cannot be followed here, which was told
+	}
+	done := make(chan struct{})
+	e.demand.mapped = done
+	e.ended.Go(func() {
+		defer close(done)
+		e.followMappings(watch)
+	})
+	e.mappedAll() // nobody told of what they did meanwhile
+	return nil
+}
+
+// unmapForTasks stops following when no observation needs it any more.
+func (e *Engine) unmapForTasks() error {
+	if e.demand.mapped == nil || slices.ContainsFunc(e.demand.shared[:], func(s *shared) bool { return s != nil && s.options.followsMappings() }) {
+		return nil
+	}
+	watch := e.mappings.Swap(nil)
+	err := watch.Stop()
+	<-e.demand.mapped
+	e.demand.mapped = nil
+	// The goroutine that drains may be at it, since CPUs came or went.
+	return errors.Join(err, e.inLoop(func() error { return watch.Close() }))
+}
+
+// lost is how many events an observation could not keep.
+func lost(o *running) uint64 {
+	var n uint64
+	for _, loss := range o.Losses() {
+		if !loss.Told {
+			n += loss.Count
+		}
+	}
+	return n
+}
+
+// Stop implements [task.Observation].
+func (r *taskRun) Stop() (task.Counts, error) {
+	e, s := r.engine, r.shared
+	var errs []error
+	note := func(err error) {
+		if !errors.Is(err, errStopped) { // Shutdown does it all by itself
+			errs = append(errs, err)
+		}
+	}
+	note(e.inLoop(func() error {
+		defer e.narrate(s.running)
+		return s.running.Drain()
+	}))
+	if s.options.takesStacks() {
+		e.symbols.AwaitLines(lastLines)
+	}
+	e.demand.mu.Lock()
+	defer e.demand.mu.Unlock()
+	counts := task.Counts{}
+	note(e.inLoop(func() error {
+		now := time.Now()
+		e.report(s.running, now)
+		e.narrate(s.running)
+		s.running.reportDue = now.Add(s.running.reportInterval)
+		counts.Losses = lost(s.running) - r.lostBefore
+		return nil
+	}))
+	counts.Samples = r.told.Load()
+	if e.demand.closed {
+		return counts, errors.Join(errs...)
+	}
+	e.work.run(func() { note(e.part(r)) })
+	return counts, errors.Join(errs...)
+}
+
+// FirstSample is when the observation has seen the first event, in nanoseconds of
+// CLOCK_MONOTONIC, as far as it was read; 0 where there was none, or it notes no times.
+func (r *taskRun) FirstSample() uint64 {
+	if noting, ok := r.shared.running.Observation.(interface{ FirstSample() uint64 }); ok {
+		return noting.FirstSample()
+	}
+	return 0
+}
+
+// Identify returns who has a pid now, if that is in scope.
+func (e *Engine) Identify(pid uint32) (*model.Process, error) {
+	p, inScope, err := e.table.LookupPID(pid)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("looking up process %d: %w", pid, err)
+	case !inScope || p == nil:
+		return nil, fmt.Errorf("process %d is not in scope of targets", pid)
+	}
+	return p, nil
+}
+
+// part takes a task's run out of what it shares, and ends that with the last one. The
+// caller holds the lock of demand.
+func (e *Engine) part(r *taskRun) error {
+	s := r.shared
+	defer r.release()
+	if left := s.remove(r); left {
+		e.subjects.rescope()
+		return nil
+	}
+	place := slices.Index(e.demand.shared[:], s)
+	e.demand.shared[place] = nil
+	err := e.inLoop(func() error { e.leave(s.running); return nil })
+	e.subjects.removeKind(s.scope)
+	e.subjects.rescope()
+	return errors.Join(err, s.running.Close(), e.unmapForTasks())
+}
+
+// whom finds out who is to be observed: processes that are in scope and have not ended.
+func (r *taskRun) whom(spec task.Spec) error {
+	table := r.engine.table
+	if len(spec.Processes) == 0 {
+		narrowed, err := table.Narrow("targets", spec.Targets)
+		r.targets = narrowed
+		return err
+	}
+	r.processes = map[model.ProcessID]bool{}
+	var why error
+	for _, p := range spec.Processes {
+		switch _, inScope, err := table.Lookup(p.ID); {
+		case errors.Is(err, process.ErrGone):
+			why = fmt.Errorf("process %d has ended", p.ID.PID)
+			if r.engine.hooks.Exited != nil {
+				r.engine.hooks.Exited(p.ID)
+			}
+		case err != nil:
+			why = fmt.Errorf("looking up process %d: %w", p.ID.PID, err)
+		case !inScope:
+			why = fmt.Errorf("process %d is not in scope of targets", p.ID.PID)
+		default:
+			r.processes[p.ID] = true
+		}
+	}
+	if len(r.processes) == 0 {
+		return why
+	}
+	return nil
+}

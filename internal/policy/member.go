@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// Usage is what a process has used since it began.
+type Usage struct {
+	CPU     time.Duration
+	Threads int
+}
+
+// shortest is the shortest time that a process's use of CPUs is told of: the kernel
+// counts what runs at its ticks, up to 10 ms apart.
+const shortest = 250 * time.Millisecond
+
+// member is a process that is watched.
+type member struct {
+	process *model.Process
+	place   int // in Watch.order
+	dirty   bool
+	// cpu was used until read, of CLOCK_BOOTTIME; before the first reading read is 0.
+	cpu, read time.Duration
+	// percent and threads are of the last second, unless it told nothing.
+	percent, threads       float64
+	hasPercent, hasThreads bool
+	subjects               []subject
+}
+
+// subject is a process as one policy sees it.
+type subject struct {
+	of   *watched
+	gate gate
+	// windows are those of each rule: none of what is the host's, and of requests none
+	// before the first one.
+	windows [][]window
+}
+
+// use takes what the process has used until now, of cpus CPUs.
+func (m *member) use(now time.Duration, cpus int, u Usage) {
+	m.threads, m.hasThreads = float64(u.Threads), true
+	m.hasPercent = false
+	elapsed := now - m.read
+	switch {
+	case m.read == 0: // nothing to compare with
+	case elapsed < shortest, u.CPU < m.cpu:
+		// The next reading tells of this time, too. CPU time falls where a thread has ended
+		// while the process was read, so that it was counted neither among those that run nor
+		// among those that have ended.
+		return
+	default:
+		m.percent = min(100*float64(u.CPU-m.cpu)/float64(elapsed)/float64(max(cpus, 1)), 100)
+		m.hasPercent = true
+	}
+	m.cpu, m.read = u.CPU, now
+}
+
+// value is what a monitor of processes said of the last second.
+func (m *member) value(monitor Monitor) (float64, bool) {
+	switch monitor {
+	case ProcessCPU:
+		return m.percent, m.hasPercent
+	case ProcessThreadCount:
+		return m.threads, m.hasThreads
+	}
+	return 0, false
+}
+
+// put writes the last second's values into the windows.
+func (m *member) put(second int64) {
+	for i := range m.subjects {
+		s := &m.subjects[i]
+		for j := range s.of.When {
+			if windows := s.windows[j]; len(windows) == 1 {
+				if value, ok := m.value(s.of.When[j].Monitor); ok {
+					windows[0].put(second, value)
+				}
+			}
+		}
+	}
+}
+
+// causes are the rules of a policy that hold.
+func (s *subject) causes(now int64) []model.Cause {
+	var list []model.Cause
+	for i := range s.of.When {
+		rule, windows := &s.of.When[i], s.windows[i]
+		if rule.Monitor == SystemLoad {
+			windows = s.of.host[i]
+		}
+		for j := range windows {
+			if w := &windows[j]; w.marks != nil && w.holds(now, rule.Count) {
+				list = append(list, model.Cause{
+					Monitor: string(rule.Monitor), Threshold: rule.Threshold, Value: w.current(now), Path: rule.uri(j),
+				})
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+// Monitor names what gives a value for each second, as the configuration does.
+type Monitor string
+
+// Monitors.
+const (
+	// ProcessCPU is the CPU time that a process used in a second, in per cent of that
+	// of all the host's CPUs.
+	ProcessCPU Monitor = "process_cpu"
+	// ProcessThreadCount is the number of a process's threads.
+	ProcessThreadCount Monitor = "process_thread_count"
+	// SystemLoad is the host's load average over a minute.
+	SystemLoad Monitor = "system_load"
+	// HTTPErrorRate is the part of a server's responses in a second whose status is 500
+	// to 599, in per cent.
+	HTTPErrorRate Monitor = "http_error_rate"
+	// HTTPAvgResponseTime is the mean time, in milliseconds, that the requests took which
+	// a server has answered in a second.
+	HTTPAvgResponseTime Monitor = "http_avg_response_time"
+)
+
+// Monitors lists them all.
+func Monitors() []Monitor {
+	return []Monitor{ProcessCPU, ProcessThreadCount, SystemLoad, HTTPErrorRate, HTTPAvgResponseTime}
+}
+
+// OfRequests tells whether the monitor's values come from requests.
+func (m Monitor) OfRequests() bool { return m == HTTPErrorRate || m == HTTPAvgResponseTime }
+
+// Percentage tells whether values lie between 0 and 100.
+func (m Monitor) Percentage() bool { return m == ProcessCPU || m == HTTPErrorRate }

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Policy says when something is started by itself. What that is, is nothing to this room.
+type Policy struct {
+	// Name is unique.
+	Name string
+	// When has a rule at least; any that holds triggers.
+	When []Rule
+	// Silence is for how long after the start of a run there is no second one for the
+	// same process.
+	Silence time.Duration
+}
+
+// OfRequests tells whether any rule looks at requests.
+func (p *Policy) OfRequests() bool {
+	return slices.ContainsFunc(p.When, func(r Rule) bool { return r.Monitor.OfRequests() })
+}
+
+// Rule holds while at least Count of the last Period seconds have reached Threshold.
+type Rule struct {
+	Monitor   Monitor
+	Threshold float64
+	// Period is in seconds; Count is at least 1 and at most Period.
+	Period, Count int
+	// Paths are those of requests that count, each with a window of its own, or Pattern
+	// finds those that do; neither: all do.
+	Paths   []string
+	Pattern *regexp.Regexp
+}
+
+// same tells whether two rules see the same in their windows, so that one may go on with
+// the other's.
+func (r *Rule) same(o *Rule) bool {
+	return r.Monitor == o.Monitor && r.Threshold == o.Threshold && r.Period == o.Period && r.pattern() == o.pattern() && slices.Equal(r.Paths, o.Paths)
+}
+
+func (r *Rule) pattern() string {
+	if r.Pattern == nil {
+		return ""
+	}
+	return r.Pattern.String()
+}
+
+// windows is how many the rule has for a process.
+func (r *Rule) windows() int { return max(1, len(r.Paths)) }
+
+// uri is what one window's requests have in common; empty for all requests.
+func (r *Rule) uri(window int) string {
+	if len(r.Paths) > 0 {
+		return r.Paths[window]
+	}
+	return r.pattern()
+}
+
+// window is that of a request's path; false where it counts for none.
+func (r *Rule) window(path []byte) (int, bool) {
+	switch {
+	case len(r.Paths) > 0:
+		i := slices.IndexFunc(r.Paths, func(p string) bool { return p == string(path) })
+		return i, i >= 0
+	case r.Pattern != nil:
+		return 0, r.Pattern.Match(path)
+	}
+	return 0, true
+}
+
+// Prefixes are beginnings of paths that the rules of policies ask for: a path that
+// begins with none of them counts for no rule. None at all means that no path is left out.
+func Prefixes(policies []Policy) []string {
+	var list []string
+	for i := range policies {
+		for j := range policies[i].When {
+			r := &policies[i].When[j]
+			switch {
+			case !r.Monitor.OfRequests():
+				continue
+			case len(r.Paths) > 0:
+				list = append(list, r.Paths...)
+				continue
+			}
+			prefix := literal(r.pattern())
+			if prefix == "" {
+				return nil
+			}
+			list = append(list, prefix)
+		}
+	}
+	slices.Sort(list)
+	shortest := list[:0]
+	for _, prefix := range list {
+		if n := len(shortest); n == 0 || !strings.HasPrefix(prefix, shortest[n-1]) {
+			shortest = append(shortest, prefix)
+		}
+	}
+	return shortest
+}
+
+// literal is the text that a path begins with wherever the pattern matches it; empty where
+// that is not known.
+func literal(pattern string) string {
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return ""
+	}
+	parsed = parsed.Simplify()
+	if parsed.Op != syntax.OpConcat || len(parsed.Sub) < 2 || parsed.Sub[0].Op != syntax.OpBeginText {
+		return ""
+	}
+	text := parsed.Sub[1]
+	if text.Op != syntax.OpLiteral || text.Flags&syntax.FoldCase != 0 {
+		return ""
+	}
+	return string(text.Rune)
+}
+
+// uris is what narrows the rule, as one text.
+func (r *Rule) uris() string { return strings.Join(r.Paths, "\x00") + "\x00" + r.pattern() }

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"slices"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// maxRequestWindows bounds the windows of requests of all processes; a period of an hour
+// takes some 900 bytes, one of a minute 400.
+const maxRequestWindows = 16384
+
+// keptGauge is how many values a window of a process or of the host keeps.
+const keptGauge = 2
+
+// Watch watches processes by policies. Its methods may be called from any goroutine.
+type Watch struct {
+	mu       sync.Mutex
+	policies []*watched
+	members  map[model.ProcessID]*member
+	order    []*member
+	dirty    []*member // of whom something was told since the last look
+	second   int64     // the last that has ended
+	read     time.Duration
+	load     float64
+	hasLoad  bool
+	// requestWindows and bytes are what windows take.
+	requestWindows, bytes int
+	stats                 Stats
+}
+
+// Stats counts since the start.
+type Stats struct {
+	// Late are requests that were told of too long after they had ended, Crowded those
+	// for which there was no room for another window.
+	Late, Crowded uint64
+	// Missed are seconds at whose end nobody looked.
+	Missed uint64
+	// Triggers are how often policies have fired.
+	Triggers uint64
+}
+
+// watched is a policy with the windows of what is the host's, by rule.
+type watched struct {
+	Policy
+	host [][]window
+}
+
+// Trigger says that a policy holds for a process.
+type Trigger struct {
+	Policy  Policy
+	Process *model.Process
+	// Causes are all rules of the policy that hold, one at least.
+	Causes []model.Cause
+}
+
+// New watches by policies.
+func New(policies []Policy) *Watch {
+	w := &Watch{members: map[model.ProcessID]*member{}}
+	w.policies = w.takeOver(policies)
+	return w
+}
+
+// takeOver makes policies of which those rules go on that there were before.
+func (w *Watch) takeOver(policies []Policy) []*watched {
+	list := make([]*watched, len(policies))
+	for i, p := range policies {
+		list[i] = &watched{Policy: p, host: make([][]window, len(p.When))}
+		for j := range p.When {
+			if rule := &p.When[j]; rule.Monitor == SystemLoad {
+				list[i].host[j] = []window{makeWindow(rule.Threshold, rule.Period, keptGauge)}
+			}
+		}
+		if before := w.named(p.Name); before != nil {
+			carry(list[i].host, list[i].When, before.host, before.When)
+		}
+	}
+	return list
+}
+
+// carry has rules go on with the windows of those before that see the same.
+func carry(windows [][]window, rules []Rule, before [][]window, old []Rule) {
+	for i := range rules {
+		if j := slices.IndexFunc(old, func(r Rule) bool { return rules[i].same(&r) }); j >= 0 && before[j] != nil {
+			windows[i], before[j] = before[j], nil
+		}
+	}
+}
+
+func (w *Watch) named(name string) *watched {
+	for _, p := range w.policies {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// Replace watches by other policies from now on. Rules that were there in a policy of the
+// same name go on with their windows, and a policy of the same name keeps its silence.
+// matches says which policies, by their index, a process is watched by.
+func (w *Watch) Replace(policies []Policy, matches func(*model.Process) []int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.policies = w.takeOver(policies)
+	for _, m := range slices.Clone(w.order) {
+		if by := matches(m.process); len(by) > 0 {
+			w.subject(m, by)
+		} else {
+			w.remove(m)
+		}
+	}
+}
+
+// Add watches a process by the policies that match it, and no more by others. Of one that
+// began after the last second had ended, all is known that it has used.
+func (w *Watch) Add(p *model.Process, by []int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m := w.members[p.ID]
+	if m == nil {
+		m = &member{place: len(w.order)}
+		const tick = time.Second / model.TicksPerSecond
+		if began := time.Duration(p.ID.StartTicks) * tick; w.read > 0 && began >= w.read {
+			m.read = w.read
+		}
+		w.members[p.ID] = m
+		w.order = append(w.order, m)
+	}
+	m.process = p
+	w.subject(m, by)
+	if len(by) == 0 {
+		w.remove(m)
+	}
+}
+
+// subject has a process watched by these policies.
+func (w *Watch) subject(m *member, by []int) {
+	before := m.subjects
+	m.subjects = make([]subject, 0, len(by))
+	for _, i := range by {
+		if i >= len(w.policies) {
+			continue // by policies that were replaced meanwhile
+		}
+		s := subject{of: w.policies[i], windows: make([][]window, len(w.policies[i].When))}
+		j := slices.IndexFunc(before, func(b subject) bool { return b.of.Name == s.of.Name })
+		if j >= 0 {
+			s.gate = before[j].gate
+			carry(s.windows, s.of.When, before[j].windows, before[j].of.When)
+		}
+		for k := range s.of.When {
+			rule := &s.of.When[k]
+			if s.windows[k] == nil && rule.Monitor != SystemLoad && !rule.Monitor.OfRequests() {
+				s.windows[k] = []window{makeWindow(rule.Threshold, rule.Period, keptGauge)}
+				w.bytes += s.windows[k][0].bytes()
+			}
+		}
+		m.subjects = append(m.subjects, s)
+	}
+	w.giveBack(before)
+}
+
+// giveBack notes that windows are no more.
+func (w *Watch) giveBack(subjects []subject) {
+	for i := range subjects {
+		for j, windows := range subjects[i].windows {
+			for k := range windows {
+				if windows[k].marks == nil {
+					continue
+				}
+				w.bytes -= windows[k].bytes()
+				if subjects[i].of.When[j].Monitor.OfRequests() {
+					w.requestWindows--
+				}
+			}
+		}
+	}
+}
+
+// Remove watches a process no more.
+func (w *Watch) Remove(id model.ProcessID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if m := w.members[id]; m != nil {
+		w.remove(m)
+	}
+}
+
+func (w *Watch) remove(m *member) {
+	last := len(w.order) - 1
+	w.order[m.place] = w.order[last]
+	w.order[m.place].place = m.place
+	w.order[last] = nil
+	w.order = w.order[:last]
+	delete(w.members, m.process.ID)
+	w.giveBack(m.subjects)
+	m.subjects = nil
+}
+
+// Reading is what was read at the end of a second.
+type Reading struct {
+	// Second is the last that has ended, At the moment of the reading, of CLOCK_BOOTTIME.
+	Second int64
+	At     time.Duration
+	// CPUs are those of the host that are online.
+	CPUs int
+	// Load is the host's load average over a minute, where HasLoad says so.
+	Load    float64
+	HasLoad bool
+	// Usage is what a process has used; false where nobody knows. It must not call the
+	// Watch.
+	Usage func(model.ProcessID) (Usage, bool)
+}
+
+// Tick takes what was read at the end of a second, and returns which policies hold. A
+// second that was told of is not told of again.
+func (w *Watch) Tick(r Reading) []Trigger {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r.Second <= w.second {
+		return nil
+	}
+	if w.second != 0 {
+		w.stats.Missed += uint64(r.Second - w.second - 1)
+	}
+	w.second, w.read, w.load, w.hasLoad = r.Second, r.At, r.Load, r.HasLoad
+	if r.HasLoad {
+		for _, p := range w.policies {
+			for i := range p.host {
+				if p.host[i] != nil {
+					p.host[i][0].put(r.Second, r.Load)
+				}
+			}
+		}
+	}
+	var fired []Trigger
+	for _, m := range w.order {
+		m.hasThreads, m.hasPercent = false, false
+		if u, ok := r.Usage(m.process.ID); ok {
+			m.use(r.At, r.CPUs, u)
+			m.put(r.Second)
+		}
+		fired = w.look(m, r.At, fired)
+	}
+	w.clean()
+	return fired
+}
+
+// Late looks again at those of whom something was told since the last second's end, for
+// that may have been about it.
+func (w *Watch) Late(at time.Duration) []Trigger {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var fired []Trigger
+	for _, m := range w.dirty {
+		fired = w.look(m, at, fired)
+	}
+	w.clean()
+	return fired
+}
+
+func (w *Watch) clean() {
+	for i, m := range w.dirty {
+		m.dirty = false
+		w.dirty[i] = nil
+	}
+	w.dirty = w.dirty[:0]
+}
+
+// look appends the policies that hold for a process, and that are not silent.
+func (w *Watch) look(m *member, at time.Duration, fired []Trigger) []Trigger {
+	for i := range m.subjects {
+		s := &m.subjects[i]
+		if !s.gate.open(at) {
+			continue
+		}
+		if causes := s.causes(w.second); len(causes) > 0 {
+			s.gate.asked = true
+			w.stats.Triggers++
+			fired = append(fired, Trigger{Policy: s.of.Policy, Process: m.process, Causes: causes})
+		}
+	}
+	return fired
+}
+
+// Request is one that a process has answered.
+type Request struct {
+	// Second is the one in which it ended.
+	Second int64
+	// Path is without query.
+	Path []byte
+	// Status is 0 where it is not known. Took is how long it took, where Timed says so.
+	Status int
+	Took   time.Duration
+	Timed  bool
+}
+
+// Request takes a request that a process has answered.
+func (w *Watch) Request(id model.ProcessID, r Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m := w.members[id]
+	if m == nil {
+		return
+	}
+	if w.second != 0 && r.Second > w.second+spare {
+		w.stats.Late++ // by a clock that nobody follows
+		return
+	}
+	for i := range m.subjects {
+		s := &m.subjects[i]
+		for j := range s.of.When {
+			if sum, ok := r.value(s.of.When[j].Monitor); ok {
+				w.count(s, j, &r, sum)
+			}
+		}
+	}
+	if !m.dirty {
+		m.dirty = true
+		w.dirty = append(w.dirty, m)
+	}
+}
+
+// value is what a request adds to the sum that a monitor's value is the mean of.
+func (r *Request) value(monitor Monitor) (float64, bool) {
+	switch monitor {
+	case HTTPErrorRate:
+		if r.Status >= 500 && r.Status <= 599 {
+			return 100, true
+		}
+		return 0, r.Status != 0
+	case HTTPAvgResponseTime:
+		return float64(r.Took) / float64(time.Millisecond), r.Timed
+	}
+	return 0, false
+}
+
+// count adds a request to the window of a rule that it counts for.
+func (w *Watch) count(s *subject, rule int, r *Request, sum float64) {
+	of := &s.of.When[rule]
+	i, ok := of.window(r.Path)
+	if !ok {
+		return
+	}
+	if s.windows[rule] == nil {
+		s.windows[rule] = make([]window, of.windows())
+	}
+	to := &s.windows[rule][i]
+	if to.marks == nil {
+		if w.requestWindows >= maxRequestWindows {
+			w.stats.Crowded++
+			return
+		}
+		*to = makeWindow(of.Threshold, of.Period, LateBy)
+		w.requestWindows++
+		w.bytes += to.bytes()
+	}
+	if !to.add(r.Second, sum, 1) {
+		w.stats.Late++
+	}
+}
+
+// Started tells that what a trigger asked for has begun at a moment of CLOCK_BOOTTIME.
+func (w *Watch) Started(policy string, id model.ProcessID, at time.Duration) {
+	w.answer(policy, id, func(s *subject) { s.gate.started(at, s.of.Silence) })
+}
+
+// Failed tells that it did not.
+func (w *Watch) Failed(policy string, id model.ProcessID, at time.Duration) {
+	w.answer(policy, id, func(s *subject) { s.gate.failed(at) })
+}
+
+func (w *Watch) answer(policy string, id model.ProcessID, tell func(*subject)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m := w.members[id]
+	if m == nil {
+		return // it has ended
+	}
+	for i := range m.subjects {
+		if s := &m.subjects[i]; s.of.Name == policy {
+			tell(s)
+		}
+	}
+}
+
+// Members is how many processes are watched, Bytes the memory that is held for them.
+func (w *Watch) Members() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.order)
+}
+
+// Bytes is the memory that is held.
+func (w *Watch) Bytes() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	const entry = 64 // of the map and the list
+	subjects := 0
+	for _, m := range w.order {
+		subjects += len(m.subjects)
+	}
+	return uint64(w.bytes + len(w.order)*(int(unsafe.Sizeof(member{}))+entry) + subjects*(int(unsafe.Sizeof(subject{}))+3*24))
+}
+
+// Stats returns what was counted.
+func (w *Watch) Stats() Stats {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stats
+}

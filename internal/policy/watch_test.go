@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"fmt"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// host is what a Watch is told of in tests.
+type host struct {
+	t      *testing.T
+	watch  *Watch
+	second int64
+	at     time.Duration
+	load   float64
+	used   map[model.ProcessID]Usage
+}
+
+const cpus = 2
+
+func newHost(t *testing.T, policies ...Policy) *host {
+	for i := range policies {
+		if policies[i].Name == "" {
+			policies[i].Name = "p"
+		}
+		if policies[i].Silence == 0 {
+			policies[i].Silence = 20 * time.Minute
+		}
+	}
+	return &host{t: t, watch: New(policies), second: 1_800_000_000, at: 1000 * time.Second, used: map[model.ProcessID]Usage{}}
+}
+
+// process is one that began long before anybody watched.
+func process(pid uint32) *model.Process {
+	return &model.Process{ID: model.ProcessID{PID: pid, StartTicks: 1}}
+}
+
+// next lets a second go by in which a process used cpu, and tells what fired.
+func (h *host) next(id model.ProcessID, cpu time.Duration, threads int) []Trigger {
+	u := h.used[id]
+	h.used[id] = Usage{CPU: u.CPU + cpu, Threads: threads}
+	return h.tick(time.Second)
+}
+
+func (h *host) tick(took time.Duration) []Trigger {
+	h.at += took
+	h.second += int64(took / time.Second)
+	return h.watch.Tick(Reading{
+		Second: h.second, At: h.at, CPUs: cpus, Load: h.load, HasLoad: true,
+		Usage: func(id model.ProcessID) (Usage, bool) { return h.used[id], true },
+	})
+}
+
+func cpuRule(threshold float64, period, count int) Policy {
+	return Policy{When: []Rule{{Monitor: ProcessCPU, Threshold: threshold, Period: period, Count: count}}}
+}
+
+// TestBusyProcess holds that CPU time counts by the second, that a trigger has its causes, and that it comes once.
+func TestBusyProcess(t *testing.T) {
+	h := newHost(t, cpuRule(40, 5, 3))
+	p := process(7)
+	h.watch.Add(p, []int{0})
+	h.used[p.ID] = Usage{CPU: 100 * time.Hour} // in all the time before
+	for range 10 {
+		require.Empty(t, h.next(p.ID, 100*time.Millisecond, 1))
+	}
+	require.Empty(t, h.next(p.ID, 800*time.Millisecond, 1), "40 % of two CPUs: the first of three")
+	require.Empty(t, h.next(p.ID, time.Second, 1))
+	fired := h.next(p.ID, 900*time.Millisecond, 1)
+	require.Len(t, fired, 1)
+	require.Equal(t, "p", fired[0].Policy.Name)
+	require.Same(t, p, fired[0].Process)
+	require.Equal(t, []model.Cause{{Monitor: "process_cpu", Threshold: 40, Value: 45}}, fired[0].Causes)
+	require.Empty(t, h.next(p.ID, time.Second, 1), "nobody has said yet what came of it")
+	h.watch.Started("p", p.ID, h.at)
+	for range 1199 {
+		require.Empty(t, h.next(p.ID, time.Second, 1), "silence")
+	}
+	require.Len(t, h.next(p.ID, time.Second, 1), 1)
+}
+
+// TestNeverTriggers are those cases in which Rover triggers, or nobody should.
+func TestNeverTriggers(t *testing.T) {
+	busy := func(seconds int) []time.Duration {
+		list := make([]time.Duration, seconds)
+		for i := range list {
+			list[i] = 2 * time.Second
+		}
+		return list
+	}
+	for name, used := range map[string][]time.Duration{
+		"a spike shorter than count":     append(append(busy(1), 0, 0, 0, 0), busy(1)...),
+		"the shorter period counts":      append(append(busy(2), 0, 0, 0, 0), busy(2)...),
+		"busy before anybody has looked": {0, 0, 0, 0, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, cpuRule(80, 5, 3), Policy{Name: "long", When: []Rule{{Monitor: ProcessCPU, Threshold: 80, Period: 60, Count: 50}}})
+			p := process(7)
+			h.used[p.ID] = Usage{CPU: 1000 * time.Hour}
+			h.watch.Add(p, []int{0, 1})
+			require.Empty(t, h.tick(time.Second))
+			for _, cpu := range used {
+				require.Empty(t, h.next(p.ID, cpu, 1))
+			}
+		})
+	}
+}
+
+// TestBusyAnHourAgo holds that what was an hour ago does not count, nor slow down what is now.
+func TestBusyAnHourAgo(t *testing.T) {
+	h := newHost(t, cpuRule(80, 10, 5))
+	p := process(7)
+	h.watch.Add(p, []int{0})
+	h.tick(time.Second)
+	for range 4 { // one less than it takes
+		require.Empty(t, h.next(p.ID, 2*time.Second, 1))
+	}
+	require.Empty(t, h.tick(time.Hour))
+	require.Empty(t, h.next(p.ID, 2*time.Second, 1))
+	for range 3 {
+		require.Empty(t, h.next(p.ID, 2*time.Second, 1))
+	}
+	require.Len(t, h.next(p.ID, 2*time.Second, 1), 1, "as soon as if it had never been busy before")
+}
+
+// TestTrafficThatStopped holds that windows age without requests.
+func TestTrafficThatStopped(t *testing.T) {
+	h := newHost(t, Policy{When: []Rule{{Monitor: HTTPErrorRate, Threshold: 50, Period: 10, Count: 5}}})
+	p := process(7)
+	h.watch.Add(p, []int{0})
+	for range 4 {
+		h.watch.Request(p.ID, Request{Second: h.second + 1, Path: []byte("/"), Status: 500})
+		require.Empty(t, h.tick(time.Second))
+	}
+	for range 10 {
+		require.Empty(t, h.tick(time.Second))
+	}
+	h.watch.Request(p.ID, Request{Second: h.second + 1, Path: []byte("/"), Status: 500})
+	require.Empty(t, h.tick(time.Second), "the first four have left")
+	require.Equal(t, 1, h.watch.order[0].subjects[0].windows[0][0].reached(h.second))
+}
+
+// TestThreadsAndLoad are the monitors that are not differences.
+func TestThreadsAndLoad(t *testing.T) {
+	h := newHost(t,
+		Policy{Name: "threads", When: []Rule{{Monitor: ProcessThreadCount, Threshold: 100, Period: 3, Count: 2}}},
+		Policy{Name: "load", When: []Rule{{Monitor: SystemLoad, Threshold: 4, Period: 3, Count: 2}}})
+	p, q := process(7), process(8)
+	h.watch.Add(p, []int{0, 1})
+	h.watch.Add(q, []int{1})
+	require.Empty(t, h.next(p.ID, 0, 100))
+	fired := h.next(p.ID, 0, 120)
+	require.Len(t, fired, 1)
+	require.Equal(t, []model.Cause{{Monitor: "process_thread_count", Threshold: 100, Value: 120}}, fired[0].Causes)
+	h.watch.Started("threads", p.ID, h.at)
+
+	h.load = 4.5
+	require.Empty(t, h.next(p.ID, 0, 1))
+	fired = h.next(p.ID, 0, 1)
+	require.Len(t, fired, 2, "one value of the host, each process that is watched")
+	require.Equal(t, []model.Cause{{Monitor: "system_load", Threshold: 4, Value: 4.5}}, fired[0].Causes)
+}
+
+// TestRequests is what narrows monitors of requests.
+func TestRequests(t *testing.T) {
+	h := newHost(t,
+		Policy{Name: "list", When: []Rule{{Monitor: HTTPAvgResponseTime, Threshold: 300, Period: 5, Count: 2, Paths: []string{"/pay", "/cart"}}}},
+		Policy{Name: "pattern", When: []Rule{{Monitor: HTTPErrorRate, Threshold: 50, Period: 5, Count: 2, Pattern: regexp.MustCompile("^/pay")}}})
+	p := process(7)
+	h.watch.Add(p, []int{0, 1})
+	ask := func(path string, status int, took time.Duration) {
+		h.watch.Request(p.ID, Request{Second: h.second + 1, Path: []byte(path), Status: status, Took: took, Timed: true})
+	}
+	for range 5 { // slow and failing elsewhere; half of each path's seconds are slow
+		ask("/other", 500, time.Minute)
+		ask("/pay", 200, 100*time.Millisecond)
+		require.Empty(t, h.tick(time.Second))
+	}
+	ask("/cart", 499, 299*time.Millisecond)
+	require.Empty(t, h.tick(time.Second))
+	ask("/cart", 200, 500*time.Millisecond)
+	ask("/cart", 200, 100*time.Millisecond) // the mean is 300
+	require.Empty(t, h.tick(time.Second))
+	ask("/cart", 200, 400*time.Millisecond)
+	fired := h.tick(time.Second)
+	require.Len(t, fired, 1)
+	require.Equal(t, []model.Cause{{Monitor: "http_avg_response_time", Threshold: 300, Value: 400, Path: "/cart"}}, fired[0].Causes)
+	h.watch.Started("list", p.ID, h.at)
+
+	ask("/pay/now", 599, 0)
+	ask("/pay/now", 600, 0)
+	require.Empty(t, h.tick(time.Second))
+	ask("/pay", 500, 0)
+	require.Equal(t, "pattern", h.tick(time.Second)[0].Policy.Name)
+}
+
+// TestLateRequest holds that what is told after the end of its second still triggers, in that second.
+func TestLateRequest(t *testing.T) {
+	h := newHost(t, Policy{When: []Rule{{Monitor: HTTPErrorRate, Threshold: 100, Period: 2, Count: 1}}})
+	p := process(7)
+	h.watch.Add(p, []int{0})
+	require.Empty(t, h.tick(time.Second))
+	require.Empty(t, h.watch.Late(h.at))
+	h.watch.Request(p.ID, Request{Second: h.second + 1, Status: 500})
+	require.Empty(t, h.watch.Late(h.at), "that second has not ended")
+	h.watch.Request(p.ID, Request{Second: h.second, Status: 500})
+	require.Len(t, h.watch.Late(h.at), 1)
+	require.Empty(t, h.watch.Late(h.at))
+	h.watch.Request(p.ID, Request{Second: h.second - 100, Status: 500})
+	h.watch.Request(p.ID, Request{Second: h.second + 3600, Status: 500})
+	require.Equal(t, uint64(2), h.watch.Stats().Late)
+}
+
+// TestMissedTicks holds that seconds at whose end nobody looked have no value, and that the next one's is right.
+func TestMissedTicks(t *testing.T) {
+	h := newHost(t, cpuRule(80, 10, 2))
+	p := process(7)
+	h.watch.Add(p, []int{0})
+	h.tick(time.Second)
+	h.used[p.ID] = Usage{CPU: 6 * time.Second} // in three seconds of two CPUs
+	require.Empty(t, h.tick(3*time.Second), "one value: that of the last second")
+	require.Equal(t, uint64(2), h.watch.Stats().Missed)
+	require.Len(t, h.next(p.ID, 2*time.Second, 1), 1)
+
+	require.Nil(t, h.watch.Tick(Reading{Second: h.second, At: h.at}), "a second is told of once")
+}
+
+// TestLateTick holds that a reading that came late is told of the time that it is of.
+func TestLateTick(t *testing.T) {
+	h := newHost(t, cpuRule(50, 10, 3))
+	p := process(7)
+	h.watch.Add(p, []int{0})
+	usage := Usage{}
+	tick := func(second int64, at time.Duration, cpu time.Duration) []Trigger {
+		usage.CPU += cpu
+		return h.watch.Tick(Reading{Second: second, At: at, CPUs: 1, Usage: func(model.ProcessID) (Usage, bool) { return usage, true }})
+	}
+	tick(100, 10*time.Second, 0)
+	require.Empty(t, tick(101, 11800*time.Millisecond, 900*time.Millisecond)) // 50 %
+	require.Empty(t, tick(102, 12*time.Second, 200*time.Millisecond), "too short to tell")
+	require.Empty(t, tick(103, 13*time.Second, 800*time.Millisecond), "1 s in 1.2 s")
+	require.Len(t, tick(104, 14*time.Second, 500*time.Millisecond), 1)
+}
+
+// TestThreadEndsWhileRead holds that CPU time which is missing from one reading is not told of as used after it.
+func TestThreadEndsWhileRead(t *testing.T) {
+	h := newHost(t, cpuRule(20, 10, 1))
+	p := process(7)
+	h.watch.Add(p, []int{0})
+	h.next(p.ID, 1000*time.Hour, 2)
+	require.Empty(t, h.next(p.ID, -900*time.Hour, 1))
+	require.Empty(t, h.next(p.ID, 900*time.Hour+500*time.Millisecond, 1), "half a second in two seconds of two CPUs")
+	require.Len(t, h.next(p.ID, 400*time.Millisecond, 1), 1)
+}
+
+// TestNewProcess holds that a process that began a moment ago is watched from its first second.
+func TestNewProcess(t *testing.T) {
+	h := newHost(t, cpuRule(90, 3, 1))
+	h.tick(time.Second)
+	began := h.at + 100*time.Millisecond
+	p := &model.Process{ID: model.ProcessID{PID: 9, StartTicks: uint64(began / (10 * time.Millisecond))}}
+	h.watch.Add(p, []int{0})
+	require.Len(t, h.next(p.ID, 1900*time.Millisecond, 1), 1)
+}
+
+// TestFailedStart holds that a task that could not start does not close the gate.
+func TestFailedStart(t *testing.T) {
+	h := newHost(t, cpuRule(90, 3, 1))
+	p := process(7)
+	h.watch.Add(p, []int{0})
+	h.tick(time.Second)
+	require.Len(t, h.next(p.ID, 2*time.Second, 1), 1)
+	h.watch.Failed("p", p.ID, h.at)
+	require.Len(t, h.next(p.ID, 2*time.Second, 1), 1, "at once")
+	h.watch.Failed("p", p.ID, h.at)
+	fired := 0
+	for range 600 {
+		for range h.next(p.ID, 2*time.Second, 1) {
+			fired++
+			h.watch.Failed("p", p.ID, h.at)
+		}
+	}
+	require.InDelta(t, 14, fired, 2, "and then not each second")
+	h.watch.Started("p", model.ProcessID{PID: 4711}, h.at) // who is gone
+}
+
+// TestReplace holds that windows of what did not change go on, and that new processes are met.
+func TestReplace(t *testing.T) {
+	slow := Rule{Monitor: HTTPAvgResponseTime, Threshold: 100, Period: 10, Count: 3, Pattern: regexp.MustCompile("^/pay")}
+	busy := Rule{Monitor: ProcessCPU, Threshold: 50, Period: 10, Count: 3}
+	h := newHost(t, Policy{When: []Rule{busy, slow}})
+	p, q := process(7), process(8)
+	h.watch.Add(p, []int{0})
+	h.watch.Add(q, []int{0})
+	h.tick(time.Second)
+	for range 2 {
+		h.watch.Request(p.ID, Request{Second: h.second + 1, Path: []byte("/pay"), Took: time.Second, Timed: true})
+		require.Empty(t, h.next(p.ID, 2*time.Second, 1))
+	}
+	bytes := h.watch.Bytes()
+	changed := busy
+	changed.Count = 2
+	h.watch.Replace([]Policy{{Name: "other", When: []Rule{busy}}, {Name: "p", Silence: time.Minute, When: []Rule{
+		{Monitor: SystemLoad, Threshold: 1000, Period: 1, Count: 1}, slow, changed,
+	}}}, func(m *model.Process) []int {
+		if m == q {
+			return nil
+		}
+		return []int{1}
+	})
+	require.Equal(t, 1, h.watch.Members())
+	require.Less(t, h.watch.Bytes(), bytes)
+	h.watch.Request(p.ID, Request{Second: h.second + 1, Path: []byte("/else"), Took: time.Second, Timed: true})
+	fired := h.next(p.ID, 0, 1)
+	require.Len(t, fired, 1)
+	require.Equal(t, []model.Cause{{Monitor: "process_cpu", Threshold: 50, Value: 100}}, fired[0].Causes,
+		"only the count has changed; the pattern still narrows")
+	h.watch.Started("p", p.ID, h.at)
+	h.watch.Replace([]Policy{{Name: "p", Silence: time.Minute, When: []Rule{slow}}}, func(*model.Process) []int { return []int{0} })
+	h.watch.Request(p.ID, Request{Second: h.second + 1, Path: []byte("/pay"), Took: time.Second, Timed: true})
+	require.Empty(t, h.tick(time.Second), "silence goes on")
+	for range 59 {
+		h.watch.Request(p.ID, Request{Second: h.second + 1, Path: []byte("/pay"), Took: time.Second, Timed: true})
+		if fired = h.tick(time.Second); len(fired) > 0 {
+			break
+		}
+	}
+	require.Len(t, fired, 1)
+}
+
+// TestProcessesComeAndGo holds that who has ended leaves nothing.
+func TestProcessesComeAndGo(t *testing.T) {
+	list := Rule{Monitor: HTTPErrorRate, Threshold: 1, Period: 100, Count: 50, Paths: []string{"/a", "/b"}}
+	h := newHost(t, Policy{When: []Rule{list, {Monitor: ProcessCPU, Threshold: 1, Period: 3600, Count: 1}}})
+	empty := h.watch.Bytes()
+	for pid := range uint32(100) {
+		p := process(pid)
+		h.watch.Add(p, []int{0})
+		for _, path := range []string{"/a", "/b", "/c"} {
+			h.watch.Request(p.ID, Request{Second: h.second, Path: []byte(path), Status: 500})
+		}
+		h.watch.Add(p, []int{0}) // it runs another program
+	}
+	require.Greater(t, h.watch.Bytes(), empty)
+	h.tick(time.Second)
+	for pid := range uint32(100) {
+		h.watch.Remove(model.ProcessID{PID: pid, StartTicks: 1})
+		h.watch.Remove(model.ProcessID{PID: pid, StartTicks: 1})
+	}
+	require.Zero(t, h.watch.Members())
+	require.Equal(t, empty, h.watch.Bytes())
+	require.Zero(t, h.watch.requestWindows)
+	h.watch.Request(model.ProcessID{PID: 1, StartTicks: 1}, Request{Second: h.second, Status: 500})
+	require.Empty(t, h.watch.Late(h.at))
+}
+
+// TestRequestWindowsAreBounded holds that paths do not take memory without a bound.
+func TestRequestWindowsAreBounded(t *testing.T) {
+	rule := Rule{Monitor: HTTPErrorRate, Threshold: 1, Period: 10, Count: 1}
+	for i := range 64 {
+		rule.Paths = append(rule.Paths, fmt.Sprint("/", i))
+	}
+	h := newHost(t, Policy{When: []Rule{rule}})
+	for pid := range uint32(maxRequestWindows/64 + 1) {
+		p := process(pid)
+		h.watch.Add(p, []int{0})
+		for _, path := range rule.Paths {
+			h.watch.Request(p.ID, Request{Second: h.second, Path: []byte(path), Status: 200})
+		}
+	}
+	require.Equal(t, uint64(64), h.watch.Stats().Crowded)
+	require.Less(t, h.watch.Bytes(), uint64(12<<20))
+}
+
+// TestValues holds that each monitor is told once.
+func TestValues(t *testing.T) {
+	h := newHost(t, Policy{When: []Rule{
+		{Monitor: ProcessCPU, Threshold: 1, Period: 10, Count: 10}, {Monitor: ProcessCPU, Threshold: 2, Period: 10, Count: 10},
+		{Monitor: ProcessThreadCount, Threshold: 50, Period: 10, Count: 10},
+		{Monitor: SystemLoad, Threshold: 50, Period: 10, Count: 10},
+		{Monitor: HTTPErrorRate, Threshold: 50, Period: 10, Count: 10, Paths: []string{"/a", "/b"}},
+	}})
+	p := process(7)
+	h.load = 3
+	h.watch.Add(p, []int{0})
+	h.tick(time.Second)
+	h.watch.Request(p.ID, Request{Second: h.second + 1, Path: []byte("/b"), Status: 500})
+	h.next(p.ID, time.Second, 4)
+	var told []Value
+	h.watch.Values(func(v Value) { told = append(told, v) })
+	require.Equal(t, []Value{
+		{Policy: "p", Monitor: SystemLoad, Value: 3},
+		{Policy: "p", Process: p, Monitor: ProcessCPU, Value: 50},
+		{Policy: "p", Process: p, Monitor: ProcessThreadCount, Value: 4},
+		{Policy: "p", Process: p, Monitor: HTTPErrorRate, Path: "/b", Value: 100},
+	}, told)
+}
+
+func TestPrefixes(t *testing.T) {
+	http := func(pattern string, paths ...string) Policy {
+		r := Rule{Monitor: HTTPErrorRate, Paths: paths}
+		if pattern != "" {
+			r.Pattern = regexp.MustCompile(pattern)
+		}
+		return Policy{When: []Rule{{Monitor: ProcessCPU}, r}}
+	}
+	for _, tc := range []struct {
+		policies []Policy
+		want     []string
+	}{
+		{[]Policy{http("^/pay"), http("", "/cart", "/payment")}, []string{"/cart", "/pay"}},
+		{[]Policy{http("^/pay"), http("")}, nil},
+		{[]Policy{http("pay")}, nil},
+		{[]Policy{http("^/ab|/ac")}, nil},
+		{[]Policy{http("(?i)^/pay")}, nil},
+		{[]Policy{http("^/pay/[0-9]+$")}, []string{"/pay/"}},
+		{[]Policy{http("^(/a|/b)")}, nil},
+	} {
+		require.Equal(t, tc.want, Prefixes(tc.policies))
+	}
+}
+
+// BenchmarkTick is a look at a thousand processes with three rules each.
+func BenchmarkTick(b *testing.B) {
+	for _, n := range []int{1000, 10000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			w := New([]Policy{{Name: "p", When: []Rule{
+				{Monitor: ProcessCPU, Threshold: 80, Period: 60, Count: 10},
+				{Monitor: ProcessThreadCount, Threshold: 500, Period: 60, Count: 10},
+				{Monitor: HTTPErrorRate, Threshold: 5, Period: 60, Count: 10},
+			}}})
+			for pid := range uint32(n) {
+				w.Add(process(pid), []int{0})
+			}
+			r := Reading{Second: 1000, At: 1000 * time.Second, CPUs: 2}
+			r.Usage = func(id model.ProcessID) (Usage, bool) { return Usage{CPU: r.At / 10, Threads: 7}, true }
+			for b.Loop() {
+				r.Second++
+				r.At += time.Second
+				w.Tick(r)
+			}
+			b.ReportMetric(float64(w.Bytes()), "B-held")
+		})
+	}
+}

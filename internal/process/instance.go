@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import "github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+
+// Instance returns the processes in scope that are of the same instance of a service as
+// one of them, that one included, as far as they have been read.
+func (t *Table) Instance(of *model.Process) []*model.Process {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	list := []*model.Process{of}
+	for _, e := range t.byPID {
+		if p := e.process; p != nil && e.inScope && e.id != of.ID && p.ServiceInstanceID == of.ServiceInstanceID && p.ServiceName == of.ServiceName {
+			list = append(list, p)
+		}
+	}
+	return list
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// Names of events by the telemetry contract.
+const (
+	TriggeredEvent = "ebpf.profiling.triggered"
+	StartedEvent   = "ebpf.task.started"
+	FinishedEvent  = "ebpf.task.finished"
+)
+
+// IDKey is the attribute that names the task whose run has told something.
+const IDKey = "ebpf.task.id"
+
+// triggered is told when a policy's rules hold: the task that runs because of it, which
+// may be one that ran before.
+func triggered(id string, r *Request, now time.Time) *model.Logs {
+	record := Record{By: r.By}
+	attributes := []model.Attribute{
+		model.Text("ebpf.policy", record.Policy()), model.Text(IDKey, id), model.Causes("ebpf.causes", r.Causes[:min(len(r.Causes), maxTold)]),
+	}
+	return &model.Logs{Process: only(r.Processes), Logs: []model.Log{{
+		Event: TriggeredEvent, Time: now, Observed: now, Severity: model.Warn, Attributes: attributes,
+	}}}
+}
+
+// startedLog is told when a run has.
+func (r *run) startedLog(now time.Time) *model.Logs {
+	attributes := append(r.about(), model.Float("ebpf.task.duration", r.duration.Seconds()))
+	return &model.Logs{Process: r.whom, Logs: []model.Log{{
+		Event: StartedEvent, Time: r.begin, Observed: now, Severity: model.Info, Attributes: attributes,
+	}}}
+}
+
+// finishedLog is told when a run has ended that has started, or that waited and never will.
+func (r *run) finishedLog() *model.Logs {
+	attributes := append(r.about(), model.Text("ebpf.task.end.reason", string(r.reason)))
+	severity := model.Info
+	if !r.begin.IsZero() {
+		attributes = append(attributes, model.Float("ebpf.task.duration", r.end.Sub(r.begin).Seconds()),
+			model.Int("ebpf.task.samples", int64(r.counts.Samples)), model.Int("ebpf.task.losses", int64(r.counts.Losses)))
+	}
+	if r.err != nil {
+		severity = model.Error
+		attributes = append(attributes, model.Text("error.message", r.err.Error()))
+	}
+	return &model.Logs{Process: r.whom, Logs: []model.Log{{
+		Event: FinishedEvent, Time: r.end, Observed: r.end, Severity: severity, Attributes: attributes,
+	}}}
+}
+
+// about says which run of which task it is, and whom it observes.
+func (r *run) about() []model.Attribute {
+	record := Record{By: r.of.request.By}
+	attributes := []model.Attribute{
+		model.Text(IDKey, r.of.id), model.Text("ebpf.task.kind", r.kind), model.Text("ebpf.task.origin", record.Origin()),
+	}
+	if name := r.of.request.Name; name != "" {
+		attributes = append(attributes, model.Text("ebpf.task.name", name))
+	}
+	if policy := record.Policy(); policy != "" {
+		attributes = append(attributes, model.Text("ebpf.policy", policy))
+	}
+	if r.asked > 0 {
+		attributes = append(attributes, model.Int("ebpf.task.processes", int64(r.asked)))
+	}
+	return attributes
+}
+
+// only returns the process where there is one alone: what is told is told of it. What is
+// of several, or of whoever matches, is told of the host.
+func only(processes []*model.Process) *model.Process {
+	if len(processes) != 1 {
+		return nil
+	}
+	return processes[0]
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// TestHistoryOutlivesARestart holds that what was known before is known after, and that what ran then is told to have
+// been interrupted.
+func TestHistoryOutlivesARestart(t *testing.T) {
+	store := &memory{values: map[string][]byte{}}
+	var before Record
+	in(t, 2, store, func(h *house) {
+		r := asks(1, "on_cpu")
+		r.Causes = []model.Cause{{Monitor: "http_error_rate", Threshold: 5, Value: 12.5, Path: "/pay"}}
+		id := one(t, h.Request(r)).TaskID
+		h.after(time.Minute + 2*time.Second)
+		before = h.record(id)
+		require.NotEmpty(t, store.values)
+	})
+	in(t, 2, store, func(h *house) {
+		after := h.record(before.ID)
+		require.True(t, before.Asked.Equal(after.Asked))
+		require.Equal(t, before.Causes, after.Causes)
+		require.Equal(t, before.Runs[0].Counts, after.Runs[0].Counts)
+		require.Equal(t, TimeUp, after.Runs[0].Reason)
+
+		id := one(t, h.Request(asks(2, "on_cpu"))).TaskID
+		h.after(2 * time.Second)
+		raw, err := json.Marshal(h.record(id))
+		require.NoError(t, err)
+		store.values["task/500"] = raw // as after a crash, since stopping tells of the end
+		h.Close()
+	})
+	in(t, 2, store, func(h *house) {
+		interrupted := 0
+		for _, r := range h.Tasks() {
+			if r.Runs[0].Reason == Interrupted {
+				interrupted++
+				require.Equal(t, Ended, r.Runs[0].State)
+			}
+		}
+		require.Equal(t, 1, interrupted)
+		require.Len(t, h.Tasks(), 3)
+		h.after(49 * time.Hour)
+		require.Empty(t, h.Tasks(), "48 hours are over")
+		h.Request(asks(1, "on_cpu"))
+		h.after(2 * time.Second)
+		require.Len(t, store.values, 1, "and nothing of them is left on disk")
+	})
+}
+
+// TestBadStore holds that a store that fails or has something else in it costs the history alone.
+func TestBadStore(t *testing.T) {
+	in(t, 2, &memory{fail: errors.New("disk")}, func(h *house) {
+		require.Equal(t, 1, h.logs.FilterMessage("Some of the history of tasks is lost").Len())
+		require.Equal(t, Started, one(t, h.Request(asks(1, "on_cpu"))).State)
+	})
+	store := &memory{values: map[string][]byte{
+		"task/0": []byte("{"), "task/1": []byte(`{"id":"a"}`), "task/2": make([]byte, maxRecordBytes+1), "task/3": []byte("null"), "task/4": {},
+	}}
+	in(t, 2, store, func(h *house) {
+		require.Empty(t, h.Tasks())
+		require.Equal(t, 1, h.logs.FilterMessage("Some of the history of tasks is lost").Len())
+	})
+	store = &memory{values: map[string][]byte{}}
+	in(t, 2, store, func(h *house) {
+		h.Request(asks(1, "on_cpu"))
+		store.fails(errors.New("full"))
+		h.after(5 * time.Second)
+		require.Empty(t, store.values)
+		store.fails(nil)
+		h.Request(asks(2, "on_cpu"))
+		h.after(5 * time.Second)
+		require.Len(t, store.values, 2, "what could not be saved was tried again")
+	})
+}
+
+// TestHistoryIsBounded holds that the oldest go first, and none that runs.
+func TestHistoryIsBounded(t *testing.T) {
+	in(t, 2, nil, func(h *house) {
+		r := asks(1, "network")
+		r.Duration = 24 * time.Hour
+		long := one(t, h.Request(r)).TaskID
+		short := asks(1, "on_cpu")
+		short.Duration = time.Second
+		var last string
+		for range maxRecords + 100 {
+			last = one(t, h.Request(short)).TaskID
+			h.after(1001 * time.Millisecond)
+		}
+		require.Len(t, h.Tasks(), maxRecords)
+		require.Equal(t, long, h.Tasks()[0].ID)
+		require.Equal(t, last, h.Tasks()[maxRecords-1].ID)
+	})
+}
+
+// TestRecordsAreBounded holds that a task of everybody is told in a few words.
+func TestRecordsAreBounded(t *testing.T) {
+	in(t, 2, nil, func(h *house) {
+		r := asks(1, "network")
+		for pid := range uint32(5000) {
+			r.Processes = append(r.Processes, processOf(pid+2))
+			r.Causes = append(r.Causes, model.Cause{Monitor: fmt.Sprint(pid)})
+		}
+		record := h.record(one(t, h.Request(r)).TaskID)
+		require.Equal(t, 5001, record.Runs[0].Of)
+		require.Len(t, record.Runs[0].Processes, maxTold)
+		require.Len(t, record.Causes, maxTold)
+		raw, err := json.Marshal(record)
+		require.NoError(t, err)
+		require.Less(t, len(raw), maxRecordBytes)
+	})
+}
+
+// FuzzDecode holds that nothing that lies on a disk makes the receiver fall over, and that what is read can be kept.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"id":"a","by":"api","asked":"2026-11-21T09:00:00Z","runs":[{"kind":"on_cpu","state":"started","duration":5}]}`))
+	f.Add([]byte(`{"id":"a","runs":[{"targets":[{"PID":1}],"processes":[{"pid":1}]}],"causes":[{"monitor":"x","current":1e300}]}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		r, err := decode(raw)
+		if err != nil {
+			return
+		}
+		r.interrupt(time.Unix(0, 0))
+		_, ended := r.Ended()
+		require.True(t, ended)
+		_, err = json.Marshal(r)
+		if err == nil {
+			return
+		}
+		require.ErrorContains(t, err, "year", "a time that JSON has no words for")
+	})
+}

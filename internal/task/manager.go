@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
+)
+
+// Errors of requests.
+var (
+	// ErrFull: as many tasks wait as may.
+	ErrFull = errors.New("as many tasks wait as may")
+	// ErrClosed: the receiver stops.
+	ErrClosed = errors.New("the receiver stops")
+	// ErrUnknown: there is no such task, or it has ended.
+	ErrUnknown = errors.New("no such task waits or runs")
+)
+
+const (
+	// maxWaiting bounds the tasks that wait for their start or for a place.
+	maxWaiting = 1024
+	// maxWait is how long one waits for a place: what was to be seen then is long over.
+	maxWait = time.Hour
+)
+
+// Config is what a manager needs.
+type Config struct {
+	Starter Starter
+	// Running is how many tasks run at once, at least 1 and fewer than are remembered.
+	Running int
+	// Tell takes the events of tasks, which are its own then; it must return soon.
+	Tell func([]*model.Logs)
+	// Store keeps the history; nil: nobody does.
+	Store  Store
+	Logger *zap.Logger
+}
+
+// Stats is what a manager tells about itself.
+type Stats struct {
+	// Running, Queued and Scheduled count tasks now.
+	Running, Queued, Scheduled int
+	// Refused counts requests since the start of which nothing came: as many waited as may.
+	Refused uint64
+}
+
+// Manager holds the tasks. Its methods may be called from any goroutine.
+type Manager struct {
+	config   Config
+	warnings *warn.Rarely
+	wake     chan struct{}
+	unsaved  chan struct{} // the history has changed
+	stop     context.CancelFunc
+	loops    sync.WaitGroup
+	work     sync.WaitGroup // whoever starts or stops a run
+	watch    watch
+
+	mu      sync.Mutex // all below
+	closed  bool
+	tasks   map[string]*entry // those that wait or run, by id
+	waiting []*entry          // of them, in the order in which they were asked for
+	running int               // how many of them have a place
+	refused uint64
+	history history
+}
+
+// New starts a manager.
+func New(config Config) *Manager {
+	ctx, cancel := context.WithCancel(context.Background())
+	m := &Manager{
+		config: config, wake: make(chan struct{}, 1), unsaved: make(chan struct{}, 1), stop: cancel,
+		tasks: map[string]*entry{}, history: newHistory(), watch: newWatch(),
+		warnings: warn.NewRarely(config.Logger, "As many tasks run as may at once (limits::concurrent_tasks)", nil),
+	}
+	if config.Store != nil {
+		if err := m.history.load(ctx, config.Store, time.Now()); err != nil {
+			config.Logger.Warn("Some of the history of tasks is lost", zap.Error(err))
+		}
+		m.loops.Go(func() { m.saveAsItChanges(ctx) })
+	}
+	m.loops.Go(func() { m.run(ctx) })
+	return m
+}
+
+// Request asks for a task and says what has become of each of its runs, in their order.
+// It returns when those that start at once have started. What nobody else is told: a run
+// that could not start is refused, and may be asked for again.
+func (m *Manager) Request(r Request) []Outcome {
+	now := time.Now()
+	e, outcomes := m.take(&r, now)
+	var logs []*model.Logs
+	if e != nil && e.holds {
+		logs = m.begin(e)
+		m.work.Done()
+	}
+	m.mu.Lock()
+	if e != nil {
+		for _, one := range e.runs {
+			one.tellOutcome(&outcomes[one.index])
+		}
+	}
+	m.mu.Unlock()
+	if i := slices.IndexFunc(outcomes, func(o Outcome) bool { return o.Err == nil }); i >= 0 && len(r.Causes) > 0 {
+		logs = slices.Insert(logs, 0, triggered(outcomes[i].TaskID, &r, now))
+	}
+	m.tell(logs)
+	m.rouse()
+	return outcomes
+}
+
+// take makes a task of what is asked for and nobody does already; nil where that is
+// nothing, or refused. One that has a place is to be begun by the caller.
+func (m *Manager) take(r *Request, now time.Time) (*entry, []Outcome) {
+	outcomes := make([]Outcome, len(r.Runs))
+	for i := range outcomes {
+		outcomes[i].Kind = r.Runs[i].Kind
+	}
+	refuse := func(err error) (*entry, []Outcome) {
+		for i := range outcomes {
+			if !outcomes[i].Already {
+				outcomes[i].Err = err
+			}
+		}
+		return nil, outcomes
+	}
+	if err := r.check(); err != nil {
+		return refuse(err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return refuse(ErrClosed)
+	}
+	e := newEntry(r, now)
+	e.runs = slices.DeleteFunc(e.runs, func(one *run) bool { return m.covered(one, &outcomes[one.index], r.Extend, now) })
+	later := e.start.After(now)
+	switch {
+	case len(e.runs) == 0:
+		return nil, outcomes
+	case !later && m.running < m.config.Running && !m.anybodyDue(now):
+		m.place(e)
+		m.work.Add(1)
+	case len(m.waiting) >= maxWaiting:
+		m.refused++
+		m.warnings.Warn(fmt.Errorf("%s: refusing what %s asks for: %d wait, more may not", r.Name, r.By, len(m.waiting)))
+		return refuse(ErrFull)
+	default:
+		e.set(Scheduled)
+		if !later {
+			m.queue(e, now)
+		}
+		m.waiting = append(m.waiting, e)
+	}
+	m.tasks[e.id] = e
+	for _, one := range e.runs {
+		m.watch.add(one.processes)
+	}
+	return e, outcomes
+}
+
+// anybodyDue tells whether another task waits for a place, whose turn comes first.
+func (m *Manager) anybodyDue(now time.Time) bool {
+	return slices.ContainsFunc(m.waiting, func(e *entry) bool { return !e.start.After(now) })
+}
+
+// place gives a task one of the places of those that run.
+func (m *Manager) place(e *entry) {
+	e.holds = true
+	m.running++
+	for _, one := range e.runs {
+		if one.state != Ended {
+			one.state, one.starting = Started, true
+		}
+	}
+}
+
+// queue has a task wait for a place.
+func (m *Manager) queue(e *entry, now time.Time) {
+	e.set(Queued)
+	e.waitUntil = now.Add(maxWait)
+	if m.running >= m.config.Running {
+		m.warnings.Warn(fmt.Errorf("%s: what %s asks for waits until one of %d has ended", e.request.Name, e.request.By, m.running))
+	}
+}
+
+// covered leaves out of a run whom another run of the same kind observes or waits for
+// already. It tells whether nothing is left, and whose run does it then.
+func (m *Manager) covered(one *run, outcome *Outcome, extend bool, now time.Time) bool {
+	var by *run
+	note := func(other *run) {
+		by = other
+		if extend && other.state == Started && !other.starting {
+			if end := now.Add(one.duration); end.After(other.end) {
+				other.end, other.duration = end, end.Sub(other.begin)
+				m.remember(other.of)
+			}
+		}
+	}
+	others := m.alike(one)
+	if one.processes == nil {
+		for _, other := range others {
+			if one.sameTargets(other) {
+				note(other)
+			}
+		}
+	} else {
+		one.processes = slices.DeleteFunc(slices.Clone(one.processes), func(p *model.Process) bool {
+			for _, other := range others {
+				if other.observes(p.ID) {
+					note(other)
+					return true
+				}
+			}
+			return false
+		})
+		if len(one.processes) > 0 {
+			one.name()
+			return false
+		}
+	}
+	if by == nil {
+		return false
+	}
+	*outcome = Outcome{Kind: one.kind, TaskID: by.of.id, Already: true, State: by.state}
+	return true
+}
+
+// alike are the runs of other tasks of the same kind that run or wait for a place.
+func (m *Manager) alike(one *run) []*run {
+	var list []*run
+	for _, e := range m.tasks {
+		for _, other := range e.runs {
+			if e != one.of && other.kind == one.kind && (other.state == Started || other.state == Queued) && !other.stopping && other.ending == "" {
+				list = append(list, other)
+			}
+		}
+	}
+	return list
+}
+
+// begin starts the runs of a task that has got a place, and returns what is told of it.
+func (m *Manager) begin(e *entry) []*model.Logs {
+	var logs []*model.Logs
+	for _, one := range e.runs {
+		if spec, ok := m.spec(one); ok {
+			observation, err := m.config.Starter.Start(spec)
+			logs = append(logs, m.began(one, observation, err))
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.settle(e)
+	return slices.DeleteFunc(logs, func(l *model.Logs) bool { return l == nil })
+}
+
+// spec says what to start; false where a run has nothing to do any more.
+func (m *Manager) spec(one *run) (Spec, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !one.starting {
+		return Spec{}, false
+	}
+	return Spec{TaskID: one.of.id, Kind: one.kind, Options: one.options, Processes: slices.Clone(one.processes), Targets: one.targets}, true
+}
+
+// began notes that a run has started, or could not. A request that waits for its answer is
+// told of that by it alone; who was told to wait hears of it now.
+func (m *Manager) began(one *run, observation Observation, err error) *model.Logs {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	one.starting = false
+	if err == nil {
+		one.observation, one.begin, one.end = observation, now, now.Add(one.duration)
+		if started := one.of.request.Started; started != nil && one.of.waited {
+			started(one.kind)
+		}
+		return one.startedLog(now)
+	}
+	one.err = fmt.Errorf("starting %s: %w", one.kind, err)
+	log := m.over(one, Failed, now)
+	if !one.of.waited {
+		return nil
+	}
+	if failed := one.of.request.Failed; failed != nil {
+		failed(one.kind, one.err)
+	}
+	return log
+}
+
+// over ends a run and returns what is told of that. The caller holds the lock.
+func (m *Manager) over(one *run, reason Reason, now time.Time) *model.Logs {
+	one.state, one.reason, one.end, one.stopping, one.starting = Ended, reason, now, false, false
+	m.watch.remove(one.processes)
+	one.processes, one.observation = nil, nil
+	return one.finishedLog()
+}
+
+// settle notes what a task has come to; one that has ended gives its place back. The
+// caller holds the lock.
+func (m *Manager) settle(e *entry) {
+	if m.tasks[e.id] == nil {
+		return
+	}
+	m.remember(e)
+	if !e.ended() {
+		return
+	}
+	delete(m.tasks, e.id)
+	if e.holds {
+		e.holds = false
+		m.running--
+	}
+	m.rouse()
+}
+
+// remember writes a task into the history: one that has begun to run, or has waited in
+// vain. The caller holds the lock.
+func (m *Manager) remember(e *entry) {
+	if !e.holds && !e.ended() || e.refused() {
+		return
+	}
+	if e.slot < 0 {
+		e.slot = m.history.add(e.record(), m.slotTaken)
+	} else {
+		m.history.set(e.slot, e.record())
+	}
+	select {
+	case m.unsaved <- struct{}{}:
+	default:
+	}
+}
+
+func (m *Manager) slotTaken(slot int) bool {
+	for _, e := range m.tasks {
+		if e.slot == slot {
+			return true
+		}
+	}
+	return false
+}
+
+// Exited tells that a process has ended, or cannot be observed any more. It returns at once.
+func (m *Manager) Exited(id model.ProcessID) {
+	if m.watch.exited(id) {
+		m.rouse()
+	}
+}
+
+// Stop ends a task before its time; one that waits will not start.
+func (m *Manager) Stop(id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.tasks[id]
+	if e == nil {
+		return fmt.Errorf("stopping task %s: %w", id, ErrUnknown)
+	}
+	e.end(Stopped)
+	m.rouse()
+	return nil
+}
+
+// Extend has each run of a task last until a duration from now has gone by, if it would
+// end before.
+func (m *Manager) Extend(id string, by time.Duration) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.tasks[id]
+	if e == nil {
+		return fmt.Errorf("extending task %s: %w", id, ErrUnknown)
+	}
+	until := time.Now().Add(by)
+	for _, one := range e.runs {
+		if one.state == Started && !one.starting && until.After(one.end) {
+			one.end, one.duration = until, until.Sub(one.begin)
+		}
+	}
+	m.remember(e)
+	return nil
+}
+
+// Tasks are those that are remembered, wait or run, in the order in which they were asked
+// for.
+func (m *Manager) Tasks() []Record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := m.history.records(time.Now())
+	for _, e := range m.tasks {
+		if e.slot < 0 {
+			list = append(list, e.record())
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Record) int { return a.Asked.Compare(b.Asked) })
+	return list
+}
+
+// Stats counts the tasks.
+func (m *Manager) Stats() Stats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	stats := Stats{Running: m.running, Refused: m.refused}
+	for _, e := range m.waiting {
+		if e.runs[0].state == Scheduled {
+			stats.Scheduled++
+		} else {
+			stats.Queued++
+		}
+	}
+	return stats
+}
+
+// Close stops what runs and returns when nothing is left.
+func (m *Manager) Close() {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return
+	}
+	m.closed = true
+	for _, e := range m.tasks {
+		e.end(Shutdown)
+	}
+	m.mu.Unlock()
+	m.stop()
+	m.loops.Wait()
+	for m.left() {
+		m.work.Wait() // who was starting has started now
+		m.advance(time.Now())
+		m.work.Wait()
+	}
+	m.save(context.Background())
+	m.warnings.Close()
+}
+
+func (m *Manager) left() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.tasks) > 0
+}
+
+func (m *Manager) tell(logs []*model.Logs) {
+	if len(logs) > 0 && m.config.Tell != nil {
+		m.config.Tell(logs)
+	}
+}
+
+func (m *Manager) rouse() {
+	select {
+	case m.wake <- struct{}{}:
+	default: // it is awake
+	}
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+)
+
+// one is the outcome of a request of one run.
+func one(t *testing.T, outcomes []Outcome) Outcome {
+	t.Helper()
+	require.Len(t, outcomes, 1)
+	return outcomes[0]
+}
+
+func TestRunsForItsTime(t *testing.T) {
+	in(t, 4, nil, func(h *house) {
+		r := asks(1, "on_cpu", "off_cpu")
+		r.Runs[1].Duration = 10 * time.Second
+		outcomes := h.Request(r)
+		id := outcomes[0].TaskID
+		require.Len(t, id, 16)
+		require.Equal(t, []Outcome{{Kind: "on_cpu", TaskID: id, State: Started}, {Kind: "off_cpu", TaskID: id, State: Started}}, outcomes)
+		require.Equal(t, []string{StartedEvent, StartedEvent}, h.events())
+		require.Equal(t, Stats{Running: 1}, h.Stats())
+		begin := time.Now()
+
+		h.after(10*time.Second - 1)
+		require.Equal(t, 2, h.starter.runs())
+		h.after(time.Millisecond)
+		require.Equal(t, 1, h.starter.runs())
+		require.Equal(t, []string{FinishedEvent + " duration"}, h.events())
+		require.Equal(t, Stats{Running: 1}, h.Stats())
+		h.after(50 * time.Second)
+		require.Zero(t, h.starter.runs())
+		require.Equal(t, []string{FinishedEvent + " duration"}, h.events())
+		require.Equal(t, Stats{}, h.Stats())
+
+		record := h.record(id)
+		require.Equal(t, "policy", record.Origin())
+		require.Equal(t, "slow", record.Policy())
+		require.Equal(t, RunRecord{
+			Kind: "on_cpu", State: Ended, Processes: []Whom{{1, 101, "shop"}}, Of: 1, Duration: time.Minute,
+			Begin: begin, End: record.Runs[0].End, Reason: TimeUp, Counts: Counts{Samples: 7, Losses: 1},
+		}, record.Runs[0])
+		require.WithinDuration(t, begin.Add(time.Minute), record.Runs[0].End, 10*time.Millisecond)
+	})
+}
+
+// TestNotDoubled holds that a process is observed once by each kind, and that the rest of a request goes on.
+func TestNotDoubled(t *testing.T) {
+	in(t, 8, nil, func(h *house) {
+		first := one(t, h.Request(asks(1, "on_cpu")))
+		require.Equal(t, Outcome{Kind: "on_cpu", TaskID: first.TaskID, Already: true, State: Started}, one(t, h.Request(asks(1, "on_cpu"))))
+		both := h.Request(asks(1, "off_cpu", "on_cpu"))
+		require.Equal(t, Outcome{Kind: "on_cpu", TaskID: first.TaskID, Already: true, State: Started}, both[1])
+		require.NotEqual(t, first.TaskID, both[0].TaskID)
+		require.Equal(t, Started, both[0].State)
+
+		two := asks(1, "on_cpu")
+		two.Processes = append(two.Processes, processOf(2))
+		second := one(t, h.Request(two))
+		require.NotEqual(t, first.TaskID, second.TaskID)
+		require.Equal(t, []*model.Process{processOf(2)}, h.starter.starts[2].Processes)
+		require.Len(t, h.record(second.TaskID).Runs[0].Processes, 1)
+
+		other := asks(1, "on_cpu")
+		other.Processes[0].ID.StartTicks++ // the pid's next owner
+		require.False(t, one(t, h.Request(other)).Already)
+		require.Equal(t, 4, h.Stats().Running)
+		h.after(time.Minute)
+		require.False(t, one(t, h.Request(asks(1, "on_cpu"))).Already, "the first one has ended")
+	})
+}
+
+func TestTargetsCover(t *testing.T) {
+	in(t, 8, nil, func(h *house) {
+		r := Request{By: "config", Duration: time.Minute, Runs: []Run{{Kind: "on_cpu"}}, Targets: []process.Selector{{Comm: "a"}}}
+		first := one(t, h.Request(r))
+		require.Equal(t, Started, first.State)
+		require.True(t, one(t, h.Request(r)).Already)
+		h.starter.running[first.TaskID+"on_cpu"].covers = func(id model.ProcessID) bool { return id.PID == 1 }
+		require.Equal(t, first.TaskID, one(t, h.Request(asks(1, "on_cpu"))).TaskID)
+		require.False(t, one(t, h.Request(asks(2, "on_cpu"))).Already)
+		r.Targets = []process.Selector{{Comm: "b"}}
+		require.False(t, one(t, h.Request(r)).Already)
+		r.Targets = nil
+		require.False(t, one(t, h.Request(r)).Already)
+		require.True(t, one(t, h.Request(r)).Already)
+	})
+}
+
+func TestExtend(t *testing.T) {
+	in(t, 8, nil, func(h *house) {
+		first := one(t, h.Request(asks(1, "on_cpu")))
+		h.after(50 * time.Second)
+		again := asks(1, "on_cpu")
+		again.Extend = true
+		require.Equal(t, first.TaskID, one(t, h.Request(again)).TaskID)
+		h.after(50 * time.Second)
+		require.Equal(t, 1, h.starter.runs())
+		require.NoError(t, h.Extend(first.TaskID, time.Second), "it ends later already")
+		h.after(10*time.Second + time.Millisecond)
+		require.Zero(t, h.starter.runs())
+		require.Equal(t, 110*time.Second, h.record(first.TaskID).Runs[0].Duration)
+		require.ErrorIs(t, h.Extend(first.TaskID, time.Second), ErrUnknown)
+
+		second := one(t, h.Request(asks(1, "on_cpu")))
+		require.NoError(t, h.Extend(second.TaskID, time.Hour))
+		h.after(59 * time.Minute)
+		require.Equal(t, 1, h.starter.runs())
+		require.NoError(t, h.Manager.Stop(second.TaskID))
+		synctest.Wait()
+		require.Zero(t, h.starter.runs())
+		require.Equal(t, Stopped, h.record(second.TaskID).Runs[0].Reason)
+		require.ErrorIs(t, h.Manager.Stop(second.TaskID), ErrUnknown)
+		require.ErrorIs(t, h.Manager.Stop("nobody"), ErrUnknown)
+	})
+}
+
+// TestProcessesEnd holds that a run ends with the last of its processes, whenever it does.
+func TestProcessesEnd(t *testing.T) {
+	in(t, 1, nil, func(h *house) {
+		r := asks(1, "on_cpu", "network")
+		r.Runs[1].Processes = []*model.Process{processOf(1), processOf(2)}
+		id := h.Request(r)[0].TaskID
+		waits := one(t, h.Request(asks(3, "on_cpu")))
+		require.Equal(t, Queued, waits.State)
+		h.events()
+		h.Exited(processOf(9).ID)
+		h.Exited(processOf(1).ID)
+		synctest.Wait()
+		require.Equal(t, []string{FinishedEvent + " process_exited"}, h.events())
+		require.Equal(t, 1, h.starter.runs())
+		h.Exited(processOf(3).ID)
+		synctest.Wait()
+		require.Equal(t, []string{FinishedEvent + " process_exited"}, h.events())
+		require.Equal(t, ProcessExited, h.record(waits.TaskID).Runs[0].Reason)
+		require.Zero(t, h.record(waits.TaskID).Runs[0].Begin)
+		h.Exited(processOf(2).ID)
+		synctest.Wait()
+		require.Equal(t, []string{FinishedEvent + " process_exited"}, h.events())
+		require.Equal(t, ProcessExited, h.record(id).Runs[1].Reason)
+		require.Equal(t, Stats{}, h.Stats())
+	})
+}
+
+// TestEndWhileStarting holds that an end that comes while a run starts is not missed.
+func TestEndWhileStarting(t *testing.T) {
+	in(t, 2, nil, func(h *house) {
+		h.starter.takes = time.Second
+		var asked sync.WaitGroup
+		asked.Go(func() { h.Request(asks(1, "on_cpu")) })
+		h.after(time.Millisecond)
+		require.True(t, one(t, h.Request(asks(1, "on_cpu"))).Already, "it is being started")
+		h.Exited(processOf(1).ID)
+		asked.Wait()
+		synctest.Wait()
+		require.Zero(t, h.starter.runs())
+		require.Equal(t, []string{StartedEvent, FinishedEvent + " process_exited"}, h.events())
+	})
+}
+
+func TestStartsInTheFuture(t *testing.T) {
+	in(t, 2, nil, func(h *house) {
+		r := asks(1, "on_cpu")
+		r.Start = time.Now().Add(48 * time.Hour).Round(0)
+		later := one(t, h.Request(r))
+		require.Equal(t, Scheduled, later.State)
+		require.Equal(t, Stats{Scheduled: 1}, h.Stats())
+		require.Equal(t, r.Start, h.record(later.TaskID).Runs[0].Begin)
+		require.False(t, one(t, h.Request(asks(1, "on_cpu"))).Already, "what comes later keeps nobody from starting now")
+		h.after(48*time.Hour - 2*time.Minute)
+		require.Zero(t, h.starter.runs())
+		h.events()
+		h.after(2*time.Minute + time.Millisecond)
+		require.Equal(t, 1, h.starter.runs())
+		require.Equal(t, []string{StartedEvent}, h.events())
+		cancelled := asks(2, "on_cpu")
+		cancelled.Start = time.Now().Add(time.Hour)
+		id := one(t, h.Request(cancelled)).TaskID
+		require.NoError(t, h.Manager.Stop(id))
+		h.after(2 * time.Hour)
+		require.Equal(t, []string{FinishedEvent + " stopped", FinishedEvent + " duration"}, h.events())
+		require.Zero(t, h.Stats())
+	})
+}
+
+// TestQueue holds that those who wait come in their order, and that the wait is told.
+func TestQueue(t *testing.T) {
+	in(t, 2, nil, func(h *house) {
+		ids := map[string]uint32{}
+		for pid := range uint32(5) {
+			outcome := one(t, h.Request(asks(pid, "on_cpu")))
+			require.Equal(t, map[bool]State{true: Started, false: Queued}[pid < 2], outcome.State)
+			ids[outcome.TaskID] = pid
+			require.Equal(t, Outcome{Kind: "on_cpu", TaskID: outcome.TaskID, Already: true, State: outcome.State}, one(t, h.Request(asks(pid, "on_cpu"))))
+		}
+		require.Equal(t, Stats{Running: 2, Queued: 3}, h.Stats())
+		require.Equal(t, 1, h.logs.FilterMessage("As many tasks run as may at once (limits::concurrent_tasks)").Len())
+		h.after(3*time.Minute + time.Second)
+		var order []uint32
+		for _, spec := range h.starter.starts {
+			order = append(order, ids[spec.TaskID])
+		}
+		require.ElementsMatch(t, []uint32{0, 1}, order[:2])
+		require.ElementsMatch(t, []uint32{2, 3}, order[2:4])
+		require.Equal(t, uint32(4), order[4])
+		require.Equal(t, 2, h.starter.most)
+	})
+}
+
+// TestNobodyWaitsForEver holds that what waits is given up when it has lost its point, and that this is told.
+func TestNobodyWaitsForEver(t *testing.T) {
+	in(t, 1, nil, func(h *house) {
+		r := asks(1, "on_cpu")
+		r.Duration = 24 * time.Hour
+		h.Request(r)
+		id := one(t, h.Request(asks(2, "on_cpu"))).TaskID
+		h.events()
+		h.after(time.Hour - time.Second)
+		require.Empty(t, h.events())
+		h.after(2 * time.Second)
+		require.Equal(t, []string{FinishedEvent + " expired"}, h.events())
+		require.Equal(t, Expired, h.record(id).Runs[0].Reason)
+		require.Equal(t, Stats{Running: 1}, h.Stats())
+	})
+}
+
+// TestQueuedAndThenFails holds that who was told to wait hears that it went wrong.
+func TestQueuedAndThenFails(t *testing.T) {
+	in(t, 1, nil, func(h *house) {
+		h.Request(asks(1, "on_cpu"))
+		var failed []error
+		r := asks(2, "on_cpu")
+		r.Duration = time.Hour
+		r.Failed = func(kind string, why error) { failed = append(failed, fmt.Errorf("%s: %w", kind, why)) }
+		id := one(t, h.Request(r)).TaskID
+		why := errors.New("no room")
+		h.starter.answers(why)
+		h.events()
+		h.after(time.Minute + time.Millisecond)
+		require.Len(t, failed, 1)
+		require.ErrorIs(t, failed[0], why)
+		require.Equal(t, []string{FinishedEvent + " duration", FinishedEvent + " failed"}, h.events())
+		record := h.record(id).Runs[0]
+		require.Equal(t, Failed, record.Reason)
+		require.Equal(t, "starting on_cpu: no room", record.Error)
+	})
+}
+
+// TestCannotStart holds that a request that came to nothing leaves nothing, and may come again.
+func TestCannotStart(t *testing.T) {
+	in(t, 1, nil, func(h *house) {
+		why := errors.New("no permission")
+		h.starter.answers(why)
+		r := asks(1, "on_cpu")
+		r.Causes = []model.Cause{{Monitor: "process_cpu", Threshold: 80, Value: 93}}
+		for range 3 {
+			outcome := one(t, h.Request(r))
+			require.ErrorIs(t, outcome.Err, why)
+			require.Empty(t, outcome.TaskID)
+		}
+		require.Empty(t, h.events())
+		require.Empty(t, h.Tasks())
+		h.starter.answers(nil)
+		require.NoError(t, one(t, h.Request(r)).Err)
+		require.Equal(t, []string{TriggeredEvent, StartedEvent}, h.events())
+	})
+}
+
+func TestRefuses(t *testing.T) {
+	in(t, 1, nil, func(h *house) {
+		require.Empty(t, h.Request(Request{}))
+		r := asks(1, "on_cpu", "on_cpu")
+		require.ErrorContains(t, h.Request(r)[0].Err, "on_cpu is asked for twice")
+		r = asks(1, "on_cpu")
+		r.Duration = 0
+		require.ErrorContains(t, h.Request(r)[0].Err, "how long it is to run is not said")
+		require.Zero(t, h.Stats())
+		h.Close()
+		h.Close()
+		require.ErrorIs(t, one(t, h.Request(asks(1, "on_cpu"))).Err, ErrClosed)
+	})
+}
+
+// TestThousandAtOnce holds that what a second may bring stays within the bounds, is counted, and leaves nothing.
+func TestThousandAtOnce(t *testing.T) {
+	in(t, 16, nil, func(h *house) {
+		h.starter.takes = 100 * time.Millisecond
+		var asking sync.WaitGroup
+		var mu sync.Mutex
+		states := map[State]int{}
+		refused := 0
+		for pid := range uint32(1500) {
+			asking.Go(func() {
+				outcome := h.Request(asks(pid+1, "on_cpu"))[0]
+				mu.Lock()
+				defer mu.Unlock()
+				if errors.Is(outcome.Err, ErrFull) {
+					refused++
+				} else {
+					states[outcome.State]++
+				}
+			})
+		}
+		asking.Wait()
+		require.Equal(t, map[State]int{Started: 16, Queued: maxWaiting}, states)
+		require.Equal(t, 1500-16-maxWaiting, refused)
+		require.Equal(t, Stats{Running: 16, Queued: maxWaiting, Refused: uint64(refused)}, h.Stats())
+		require.Less(t, h.logs.Len(), 5, "a line for each would fill the log")
+		h.after(2 * time.Hour)
+		require.LessOrEqual(t, h.starter.most, 16)
+		require.Equal(t, Stats{Refused: uint64(refused)}, h.Stats())
+		require.Len(t, h.Tasks(), maxRecords)
+	})
+}
+
+// TestShutdown holds that what runs and what waits ends with the receiver.
+func TestShutdown(t *testing.T) {
+	in(t, 1, nil, func(h *house) {
+		h.Request(asks(1, "on_cpu"))
+		h.Request(asks(2, "on_cpu"))
+		h.Close()
+		require.ElementsMatch(t, []string{StartedEvent, FinishedEvent + " shutdown", FinishedEvent + " shutdown"}, h.events())
+	})
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+)
+
+// Run is one observation of a task.
+type Run struct {
+	// Kind is the observation, such as on_cpu. A task has each kind once at most.
+	Kind string
+	// Options are what the [Starter] knows of this kind; nobody here looks at them.
+	Options any
+	// Duration is how long it runs; 0: as long as the request says.
+	Duration time.Duration
+	// Processes are observed in place of those of the request, unless it is nil.
+	Processes []*model.Process
+}
+
+// Request asks for a task.
+type Request struct {
+	// Name is what its user called it, may be empty.
+	Name string
+	// By says who asks: an origin alone, or with a name behind a colon, such as "config",
+	// "api" or "policy:checkout-slow".
+	By string
+	// Causes are why, of a policy.
+	Causes []model.Cause
+	// Runs are what it does, at least one.
+	Runs []Run
+	// Processes are whom it observes, or, where there are none, Targets say whom: all that
+	// match one of them as long as it runs. Neither: everybody in scope.
+	Processes []*model.Process
+	Targets   []process.Selector
+	// Duration is how long each run lasts that does not say so itself, more than 0.
+	Duration time.Duration
+	// Start is when it begins, on the wall clock; zero or past: now.
+	Start time.Time
+	// Extend has a run that observes the same already last as long as this would.
+	Extend bool
+	// Failed, if not nil, is told of a run that was queued or scheduled and could not
+	// start later. It must return soon.
+	Failed func(kind string, why error)
+	// Started, if not nil, is told of a run that was queued or scheduled and has started. It
+	// must return soon.
+	Started func(kind string)
+}
+
+// check finds what makes no sense.
+func (r *Request) check() error {
+	if len(r.Runs) == 0 {
+		return errors.New("nothing to run")
+	}
+	listed := map[string]bool{}
+	for i := range r.Runs {
+		switch run := &r.Runs[i]; {
+		case listed[run.Kind]:
+			return fmt.Errorf("%s is asked for twice", run.Kind)
+		case run.Duration <= 0 && r.Duration <= 0:
+			return fmt.Errorf("%s: how long it is to run is not said", run.Kind)
+		default:
+			listed[run.Kind] = true
+		}
+	}
+	return nil
+}
+
+// State is where a run is.
+type State string
+
+// States of runs.
+const (
+	// Scheduled: its start lies in the future.
+	Scheduled State = "scheduled"
+	// Queued: as many tasks run as may at once.
+	Queued State = "queued"
+	// Started: it runs.
+	Started State = "started"
+	// Ended: it has run, or never will.
+	Ended State = "ended"
+)
+
+// Outcome says what has become of one run of a request.
+type Outcome struct {
+	Kind string
+	// TaskID is whose run this is; empty where it was refused. Where the same observation
+	// of the same processes runs or waits already it is that one's, and Already is set.
+	TaskID  string
+	Already bool
+	State   State
+	// Err is why it was refused.
+	Err error
+}

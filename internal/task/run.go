@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+)
+
+// entry is a task that has not ended. The manager's lock guards it.
+type entry struct {
+	id      string
+	request Request
+	asked   time.Time
+	runs    []*run
+	// start is when it may begin, on the wall clock.
+	start time.Time
+	// waitUntil is when it is given up.
+	waitUntil time.Time
+	// holds says that it has one of the places of those that run.
+	holds bool
+	// waited says that whoever asked was told to wait.
+	waited bool
+	// slot is its place in the history, -1 before it has one.
+	slot int
+}
+
+// run is one observation of a task.
+type run struct {
+	of        *entry
+	index     int // in the request
+	kind      string
+	options   any
+	duration  time.Duration
+	processes []*model.Process // nil: targets say whom
+	whom      *model.Process   // the one that it observes, where it is one alone
+	told      []Whom           // the first of processes, as they were asked for
+	asked     int              // how many they were
+	targets   []process.Selector
+
+	state    State
+	starting bool // the starter is at work
+	stopping bool // it is being stopped
+	// ending is why it is to be stopped, as soon as it can be.
+	ending      Reason
+	observation Observation
+	begin, end  time.Time
+	reason      Reason
+	err         error
+	counts      Counts
+}
+
+func newEntry(r *Request, now time.Time) *entry {
+	e := &entry{id: newID(), request: *r, asked: now, start: r.Start, slot: -1}
+	if e.start.Before(now) {
+		e.start = now
+	}
+	for i, asked := range r.Runs {
+		one := &run{
+			of: e, index: i, kind: asked.Kind, options: asked.Options, duration: asked.Duration, state: Queued,
+			processes: asked.Processes, targets: r.Targets,
+		}
+		if one.duration <= 0 {
+			one.duration = r.Duration
+		}
+		if one.processes == nil {
+			one.processes = r.Processes
+		}
+		if len(one.processes) > 0 {
+			one.targets = nil
+		} else {
+			one.processes = nil
+		}
+		one.name()
+		e.runs = append(e.runs, one)
+	}
+	return e
+}
+
+// newID returns 16 hexadecimal digits.
+func newID() string {
+	var raw [8]byte
+	_, _ = rand.Read(raw[:]) // never fails, see crypto/rand
+	return hex.EncodeToString(raw[:])
+}
+
+// observes tells whether a run's processes are a part of what r observes or waits for.
+func (r *run) observes(id model.ProcessID) bool {
+	if r.asked == 0 {
+		return r.observation != nil && r.observation.Covers(id)
+	}
+	return slices.ContainsFunc(r.processes, func(p *model.Process) bool { return p.ID == id })
+}
+
+// sameTargets tells whether two runs observe whoever matches the same.
+func (r *run) sameTargets(o *run) bool {
+	return r.asked == 0 && o.asked == 0 && (len(r.targets) == 0 && len(o.targets) == 0 || reflect.DeepEqual(r.targets, o.targets))
+}
+
+// name notes whom the run observes, for what is told of it later.
+func (r *run) name() {
+	r.asked, r.whom = len(r.processes), only(r.processes)
+	r.told = make([]Whom, 0, min(r.asked, maxTold))
+	for _, p := range r.processes[:min(r.asked, maxTold)] {
+		r.told = append(r.told, Whom{PID: p.ID.PID, StartTicks: p.ID.StartTicks, Service: p.ServiceName})
+	}
+}
+
+func (e *entry) record() Record {
+	r := Record{ID: e.id, Name: e.request.Name, By: e.request.By, Causes: e.request.Causes, Asked: e.asked}
+	if len(r.Causes) > maxTold {
+		r.Causes = r.Causes[:maxTold]
+	}
+	for _, one := range e.runs {
+		r.Runs = append(r.Runs, one.record())
+	}
+	return r
+}
+
+func (r *run) record() RunRecord {
+	out := RunRecord{
+		Kind: r.kind, State: r.state, Processes: r.told, Of: r.asked, Targets: r.targets,
+		Duration: r.duration, Begin: r.begin, End: r.end, Reason: r.reason, Counts: r.counts,
+	}
+	if r.state == Scheduled {
+		out.Begin, out.End = r.of.start, r.of.start.Add(r.duration)
+	}
+	if r.err != nil {
+		out.Error = r.err.Error()
+	}
+	return out
+}
+
+// ended tells whether all runs have.
+func (e *entry) ended() bool {
+	return !slices.ContainsFunc(e.runs, func(r *run) bool { return r.state != Ended })
+}
+
+// set puts all runs that have not ended into a state.
+func (e *entry) set(state State) {
+	for _, r := range e.runs {
+		if r.state != Ended {
+			r.state = state
+		}
+	}
+}
+
+// refused tells whether nothing came of it, and whoever asked was told so.
+func (e *entry) refused() bool {
+	return !e.waited && !slices.ContainsFunc(e.runs, func(r *run) bool { return r.reason != Failed })
+}
+
+// end has all runs end.
+func (e *entry) end(why Reason) {
+	for _, r := range e.runs {
+		r.finish(why)
+	}
+}
+
+// finish has a run end; the first reason counts.
+func (r *run) finish(why Reason) {
+	if r.state != Ended && r.ending == "" {
+		r.ending = why
+	}
+}
+
+// tellOutcome says what has become of the run.
+func (r *run) tellOutcome(o *Outcome) {
+	o.State = r.state
+	if r.reason == Failed {
+		o.Err = r.err
+		return
+	}
+	o.TaskID = r.of.id
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package receiver
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
+)
+
+// tasks are the tasks of a receiver, from its start on.
+type tasks struct {
+	manager atomic.Pointer[task.Manager]
+	store   *taskStore // nil where the configuration names no storage
+	asking  sync.WaitGroup
+}
+
+// exited is told of processes by the engine, which is there first.
+func (t *tasks) exited(id model.ProcessID) {
+	if m := t.manager.Load(); m != nil {
+		m.Exited(id)
+	}
+}
+
+// errNotYet answers who asks before there is anybody to ask, or after.
+var errNotYet = errors.New("the receiver is starting or stopping")
+
+// ask asks for a task on behalf of a policy.
+func (t *tasks) ask(r task.Request) []task.Outcome {
+	if m := t.manager.Load(); m != nil {
+		return m.Request(r)
+	}
+	outcomes := make([]task.Outcome, len(r.Runs))
+	for i := range outcomes {
+		outcomes[i] = task.Outcome{Kind: r.Runs[i].Kind, Err: errNotYet}
+	}
+	return outcomes
+}
+
+// start makes the manager and asks it for what the configuration says.
+func (t *tasks) start(config task.Config, requests []task.Request) {
+	if t.store != nil {
+		config.Store = t.store
+	}
+	m := task.New(config)
+	t.manager.Store(m)
+	// Loading takes a while, in which the Collector can go on starting.
+	t.asking.Go(func() {
+		for i := range requests {
+			tellOutcomes(&requests[i], m.Request(requests[i]), config.Logger)
+		}
+	})
+}
+
+// tellOutcomes says of the configuration's tasks what did not start at once, and why.
+func tellOutcomes(r *task.Request, outcomes []task.Outcome, logger *zap.Logger) {
+	for _, o := range outcomes {
+		fields := []zap.Field{zap.String("name", r.Name), zap.String("kind", o.Kind)}
+		switch {
+		case o.Err != nil:
+			logger.Error("A task of the configuration does not run", append(fields, zap.Error(o.Err))...)
+		case o.Already:
+			logger.Warn("A task of the configuration observes what another one does already", append(fields, zap.String("task", o.TaskID))...)
+		case o.State == task.Scheduled:
+			logger.Info("A task of the configuration will start", append(fields, zap.String("task", o.TaskID), zap.Time("start", r.Start))...)
+		}
+	}
+}
+
+// stop ends all tasks; what they have seen is handed over by the engine.
+func (t *tasks) stop() {
+	if m := t.manager.Load(); m != nil {
+		m.Close()
+	}
+	t.asking.Wait()
+}
+
+// startTasks begins with tasks where the configuration may ask for any.
+func (r *ebpfReceiver) startTasks(config engine.Config, hooks engine.Hooks, taken signals) {
+	if !config.OnDemand {
+		return
+	}
+	logger := r.settings.Logger
+	requests, over := taskRequests(r.config.Tasks, taken, time.Now())
+	for _, name := range over {
+		logger.Info("A task of the configuration does not run: its time is over", zap.String("name", name))
+	}
+	tell := hooks.Logs
+	if tell == nil {
+		tell = func(logs []*model.Logs) { tellPlainly(logs, logger) }
+	}
+	r.tasks.start(task.Config{Starter: r.engine, Running: r.config.Limits.ConcurrentTasks, Tell: tell, Logger: logger}, requests)
+}
+
+// tellPlainly writes events of tasks to the Collector's own log, where no pipeline takes
+// logs.
+func tellPlainly(logs []*model.Logs, logger *zap.Logger) {
+	for _, of := range logs {
+		for i := range of.Logs {
+			l := &of.Logs[i]
+			fields := make([]zap.Field, 0, len(l.Attributes)+1)
+			if of.Process != nil {
+				fields = append(fields, zap.Uint32("process.pid", of.Process.ID.PID), zap.String("service.name", of.Process.ServiceName))
+			}
+			for _, a := range l.Attributes {
+				switch a.Value.Type {
+				case model.IntAttribute:
+					fields = append(fields, zap.Int64(a.Key, a.Value.Int))
+				case model.FloatAttribute:
+					fields = append(fields, zap.Float64(a.Key, a.Value.Float()))
+				default:
+					fields = append(fields, zap.String(a.Key, a.Value.Text))
+				}
+			}
+			if l.Severity == model.Info {
+				logger.Info(l.Event, fields...)
+			} else {
+				logger.Warn(l.Event, fields...)
+			}
+		}
+	}
+}
+
+// tasksNow counts tasks, tasksRefused requests of which nothing came.
+func (r *ebpfReceiver) tasksNow(_ engine.Stats, observe observeInt) {
+	if m := r.tasks.manager.Load(); m != nil {
+		stats := m.Stats()
+		observe(int64(stats.Running), attribute.String("state", "running"))
+		observe(int64(stats.Queued), attribute.String("state", string(task.Queued)))
+		observe(int64(stats.Scheduled), attribute.String("state", string(task.Scheduled)))
+	}
+}
+
+func (r *ebpfReceiver) tasksRefused(_ engine.Stats, observe observeInt) {
+	if m := r.tasks.manager.Load(); m != nil {
+		observe(int64(m.Stats().Refused))
+	}
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package receiver
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/component"
+	"go.opentelemetry.io/collector/component/componentstatus"
+	"go.opentelemetry.io/collector/consumer/consumertest"
+	"go.opentelemetry.io/collector/extension/xextension/storage"
+	"go.opentelemetry.io/collector/receiver/receivertest"
+	"go.opentelemetry.io/collector/receiver/xreceiver"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
+)
+
+// fakeStorage is a storage extension and its one client, which forgets nothing.
+type fakeStorage struct {
+	component.StartFunc
+	component.ShutdownFunc
+	mu     sync.Mutex
+	values map[string][]byte
+	closed bool
+}
+
+func (s *fakeStorage) GetClient(context.Context, component.Kind, component.ID, string) (storage.Client, error) {
+	return s, nil
+}
+
+func (s *fakeStorage) Get(ctx context.Context, key string) ([]byte, error) {
+	get := storage.GetOperation(key)
+	return get.Value, s.Batch(ctx, get)
+}
+
+func (s *fakeStorage) Set(ctx context.Context, key string, value []byte) error {
+	return s.Batch(ctx, storage.SetOperation(key, value))
+}
+
+func (s *fakeStorage) Delete(ctx context.Context, key string) error {
+	return s.Batch(ctx, storage.DeleteOperation(key))
+}
+
+func (s *fakeStorage) Batch(_ context.Context, ops ...*storage.Operation) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, op := range ops {
+		switch op.Type {
+		case storage.Get:
+			op.Value = s.values[op.Key]
+		case storage.Set:
+			s.values[op.Key] = op.Value
+		case storage.Delete:
+			delete(s.values, op.Key)
+		}
+	}
+	return nil
+}
+
+func (s *fakeStorage) Close(context.Context) error {
+	s.closed = true
+	return nil
+}
+
+// extended is a host with extensions.
+type extended struct {
+	statusHost
+	extensions map[component.ID]component.Component
+}
+
+func (h *extended) GetExtensions() map[component.ID]component.Component { return h.extensions }
+
+// toldEvents are the events of logs, by name, with their attributes and the pid of their resource.
+func toldEvents(sink *consumertest.LogsSink) map[string][]map[string]any {
+	events := map[string][]map[string]any{}
+	for _, message := range sink.AllLogs() {
+		for _, resource := range message.ResourceLogs().All() {
+			for _, record := range resource.ScopeLogs().At(0).LogRecords().All() {
+				events[record.EventName()] = append(events[record.EventName()], record.Attributes().AsRaw())
+			}
+		}
+	}
+	return events
+}
+
+// TestTaskOfTheConfiguration holds that a task of the configuration profiles its process for its time, that what it sees says
+// whose it is, that its begin and end are told as metadata.yaml declares them, and that a restart knows of it.
+func TestTaskOfTheConfiguration(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("loading BPF programs needs root")
+	}
+	busy := exec.Command("sh", "-c", "while :; do :; done")
+	require.NoError(t, busy.Start())
+	t.Cleanup(func() {
+		_ = busy.Process.Kill() // it runs for ever
+		_ = busy.Wait()         // it was killed
+	})
+	config := createDefaultConfig().(*Config)
+	config.Observe = nothingListed()
+	var run RunConfig
+	require.NoError(t, run.UnmarshalText([]byte("on_cpu")))
+	run.OnCPU.Get().Kind.ReportInterval = time.Second
+	config.Tasks = []TaskConfig{{
+		Name: "busy", Run: []RunConfig{run}, Targets: []SelectorConfig{{PID: uint32(busy.Process.Pid)}}, Duration: 2 * time.Second,
+	}}
+	id := component.MustNewID("file_storage")
+	config.Storage = &id
+	require.NoError(t, config.Validate())
+
+	kept := &fakeStorage{values: map[string][]byte{}}
+	host := &extended{extensions: map[component.ID]component.Component{id: kept}}
+	profiles, logs := &consumertest.ProfilesSink{}, &consumertest.LogsSink{}
+	factory, settings := NewFactory(), receivertest.NewNopSettings(metadata.Type)
+	r, err := factory.(xreceiver.Factory).CreateProfiles(t.Context(), settings, config, profiles)
+	require.NoError(t, err)
+	_, err = factory.CreateLogs(t.Context(), settings, config, logs)
+	require.NoError(t, err)
+	require.NoError(t, r.Start(t.Context(), host))
+	for _, e := range host.events {
+		require.NotEqual(t, componentstatus.StatusPermanentError, e.Status(), "%v", e.Err())
+	}
+	require.Eventually(t, func() bool { return len(toldEvents(logs)["ebpf.task.finished"]) > 0 }, 30*time.Second, 50*time.Millisecond)
+	tasks := r.(*ebpfReceiver).tasks.manager.Load().Tasks()
+	require.Len(t, tasks, 1)
+	require.NoError(t, r.Shutdown(context.Background()))
+	require.True(t, kept.closed)
+	require.Len(t, kept.values, 1)
+	require.Contains(t, string(kept.values["task/0"]), `"reason":"duration"`)
+
+	events, d := toldEvents(logs), readDeclared(t)
+	require.Len(t, events, 2)
+	for name, list := range events {
+		require.Len(t, list, 1)
+		d.requireAttributes(t, name, d.Events[name].Attributes, list[0])
+		require.Equal(t, tasks[0].ID, list[0]["ebpf.task.id"])
+		require.Equal(t, "busy", list[0]["ebpf.task.name"])
+		require.Equal(t, "config", list[0]["ebpf.task.origin"])
+	}
+	require.Equal(t, "duration", events["ebpf.task.finished"][0]["ebpf.task.end.reason"])
+	require.Positive(t, events["ebpf.task.finished"][0]["ebpf.task.samples"])
+
+	var samples int64
+	for _, message := range profiles.AllProfiles() {
+		for _, resource := range message.ResourceProfiles().All() {
+			pid, _ := resource.Resource().Attributes().Get("process.pid")
+			require.Equal(t, int64(busy.Process.Pid), pid.Int())
+			for _, p := range resource.ScopeProfiles().At(0).Profiles().All() {
+				require.Equal(t, 1, p.AttributeIndices().Len())
+				attribute := message.Dictionary().AttributeTable().At(int(p.AttributeIndices().At(0)))
+				require.Equal(t, "ebpf.task.id", message.Dictionary().StringTable().At(int(attribute.KeyStrindex())))
+				require.Equal(t, tasks[0].ID, attribute.Value().Str())
+				for _, sample := range p.Samples().All() {
+					for _, n := range sample.Values().All() {
+						samples += n
+					}
+				}
+			}
+		}
+	}
+	require.Equal(t, events["ebpf.task.finished"][0]["ebpf.task.samples"], samples)
+}
+
+// TestStorageMissing holds that a storage that is not there stops the Collector, with what to do.
+func TestStorageMissing(t *testing.T) {
+	config, id := createDefaultConfig().(*Config), component.MustNewID("file_storage")
+	config.Storage = &id
+	for want, extensions := range map[string]map[component.ID]component.Component{
+		"storage: there is no extension file_storage: list it under service::extensions":            nil,
+		"storage: the extension file_storage is no storage: name one that is, such as file_storage": {id: nil},
+	} {
+		r := newProfiles(t, config)
+		require.EqualError(t, r.Start(t.Context(), &extended{extensions: extensions}), want)
+		require.NoError(t, r.Shutdown(t.Context()))
+	}
+}
