@@ -23,6 +23,8 @@ type Config struct {
 
 // Receiver configures on_cpu, unless Network is set.
 type Receiver struct {
+	// Unconfigured has what the receiver does by default, on_cpu and network; no other field is set then.
+	Unconfigured bool
 	Period       time.Duration
 	KernelStacks bool
 	// CPUPercent is limits::cpu_percent; 0: the default.
@@ -50,6 +52,7 @@ type Selector struct {
 var configTemplate = template.Must(template.New("").Parse(`receivers:
 {{- with .Receiver}}
   ebpf:
+{{- if not .Unconfigured}}
 {{- with .Include}}
     targets:
       include:
@@ -65,6 +68,7 @@ var configTemplate = template.Must(template.New("").Parse(`receivers:
 {{- end}}
 {{- if .CPUPercent}}
     limits: {cpu_percent: {{.CPUPercent}}}
+{{- end}}
 {{- end}}
 {{- else}}
   otlp:
