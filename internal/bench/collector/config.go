@@ -23,7 +23,8 @@ type Config struct {
 
 // Receiver configures on_cpu, unless Network is set.
 type Receiver struct {
-	// Unconfigured has what the receiver does by default, on_cpu and network; no other field is set then.
+	// Unconfigured has what the receiver does by default, on_cpu and network; no other field is set then. Metrics and logs,
+	// without whose pipelines network would not run, go to the nop exporter.
 	Unconfigured bool
 	Period       time.Duration
 	KernelStacks bool
@@ -105,6 +106,10 @@ service:
     profiles:
       receivers: [{{if .Receiver}}ebpf{{else}}otlp{{end}}]
       exporters: [{{if .File}}file{{else}}nop{{end}}]
+{{- if and .Receiver .Receiver.Unconfigured}}
+    metrics: {receivers: [ebpf], exporters: [nop]}
+    logs: {receivers: [ebpf], exporters: [nop]}
+{{- end}}
 {{- end}}
 `))
 

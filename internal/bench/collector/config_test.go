@@ -85,6 +85,7 @@ func TestYAMLUnconfigured(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, text, "receivers:\n  ebpf:\nexporters:\n  nop:\n")
 	require.Contains(t, text, "profiles:\n      receivers: [ebpf]\n")
+	require.Contains(t, text, "metrics: {receivers: [ebpf], exporters: [nop]}\n")
 }
 
 func TestYAMLOfBareCollector(t *testing.T) {
