@@ -3,6 +3,7 @@
 package process
 
 import (
+	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -76,9 +77,11 @@ func (c *readErrors) note(file, reason string, err error) {
 	c.counts[key]++
 	first := c.counts[key] == 1
 	c.mu.Unlock()
-	// Without CAP_SYS_PTRACE it is each process at each scan: the first one tells all there is to know.
-	if first || reason != reasonPermission {
+	switch {
+	case reason != reasonPermission:
 		c.warnings.Warn(err)
+	case first: // without CAP_SYS_PTRACE it is each process at each scan
+		c.warnings.Warn(fmt.Errorf("%w; other processes of which it may not be read are only counted", err))
 	}
 }
 

@@ -262,6 +262,6 @@ func TestReadErrorsOfMissingCapability(t *testing.T) {
 		require.NoError(t, err, "the rest is read")
 	}
 	table.Close()
-	require.Equal(t, []string{"reading " + h.root + "/proc/10/environ: permission denied"}, warnings(logs))
+	require.Equal(t, []string{"reading " + h.root + "/proc/10/environ: permission denied; other processes of which it may not be read are only counted"}, warnings(logs))
 	require.Equal(t, map[ReadError]uint64{{File: "environ", Reason: "permission"}: 2}, table.Stats().ReadErrors)
 }
