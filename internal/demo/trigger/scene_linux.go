@@ -230,13 +230,24 @@ func (s *scene) end() error {
 		s.stopAsks()
 	}
 	if s.collector != nil {
-		errs = append(errs, s.collector.Process.Signal(syscall.SIGTERM), s.collector.Wait())
+		errs = append(errs, s.endCollector())
 		s.collector = nil
 	}
 	for _, p := range s.services {
 		errs = append(errs, p.stop())
 	}
 	return errors.Join(errs...)
+}
+
+// endCollector has the Collector end by itself; one that does not is made to say what it does, in its log, and to end.
+func (s *scene) endCollector() error {
+	err := s.collector.Process.Signal(syscall.SIGTERM)
+	late := time.AfterFunc(patience, func() { _ = s.collector.Process.Signal(syscall.SIGQUIT) })
+	ended := s.collector.Wait()
+	if !late.Stop() {
+		ended = errors.Join(fmt.Errorf("the Collector did not end within %s: %w", patience, ended), s.collectorsEnd())
+	}
+	return errors.Join(err, ended)
 }
 
 // loadNow is the host's load average over a minute.

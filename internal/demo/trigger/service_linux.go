@@ -58,6 +58,7 @@ var troubles = []trouble{
 		name: "load", story: "has far more threads compute than there are CPUs", guilty: "overloadHost",
 		rule: "{monitor: system_load, threshold: LOAD, period: 5s, count: 1}",
 		start: func(*service) {
+			runtime.GOMAXPROCS(crowd) // else Go has no more of them wait for a CPU than there are
 			for range crowd {
 				go overloadHost()
 			}
