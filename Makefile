@@ -29,10 +29,16 @@ help: ## list the targets
 .PHONY: build
 build: bin/otelcol-ebpf bin/ebpf-top ## build the Collector with the receiver: bin/otelcol-ebpf, and bin/ebpf-top
 
-# sudo has a PATH of its own, in which a Go from go.dev is not.
+# sudo has a PATH of its own, in which a Go from go.dev is not. Since 1.21 Go fetches by itself what go.mod asks for, unless
+# GOTOOLCHAIN forbids it: what it says here is the version that it builds with.
 .PHONY: go-check
 go-check:
-	@command -v $(GO) >/dev/null || { echo 'make: there is no "$(GO)" in PATH: install Go 1.25 or newer (https://go.dev/dl), or under sudo keep your PATH: sudo env "PATH=$$PATH" make …' >&2; exit 1; }
+	@wanted="$$(awk '$$1 == "go" {print $$2; exit}' go.mod)"; \
+	  install="install Go $$wanted or newer (https://go.dev/dl; Debian's golang-go may be older), or under sudo keep your PATH: sudo env \"PATH=\$$PATH\" make …"; \
+	  command -v $(GO) >/dev/null || { echo "make: there is no \"$(GO)\" in PATH: $$install" >&2; exit 1; }; \
+	  found="$$($(GO) env GOVERSION)" || { echo "make: \"$(GO) env\" does not work, see above: $$install" >&2; exit 1; }; \
+	  oldest="$$(printf '%s\n' "$$wanted" "$${found#go}" | sort -V | head -n 1)"; \
+	  [ "$$oldest" = "$$wanted" ] || { echo "make: $$(command -v $(GO)) is Go $${found#go}, and go.mod asks for $$wanted: $$install" >&2; exit 1; }
 
 $(OCB): | go-check
 	@echo "make: installing the Collector builder $(OCB_VERSION), which writes the distribution's main"
@@ -75,7 +81,7 @@ run-check:
 ## ---- test
 
 .PHONY: test
-test: lint cross test-unit check-generate e2e test-kernels-quick ## everything that CI runs
+test: go-check lint cross test-unit check-generate e2e test-kernels-quick ## everything that CI runs
 
 # Tests that compare CPU times or watch the host need a machine that is not busy with the next package.
 ALONE       := ./bpf/... ./internal/bench/... ./internal/conntrack ./internal/e2e ./internal/engine/... ./internal/kernel/... ./internal/nettest \

@@ -35,7 +35,7 @@ var imports = map[string][]string{
 	"policy":     {"process", "model"},
 	"task":       {"process", "warn", "model"},
 	"observe":    {"bpf", "kernel", "process", "conntrack", "unwind", "symbol", "l7", "tls", "elfimage", "warn", "model"},
-	"process":    {"bpf", "kernel", "model"}, // its life is followed by a BPF program, which kernel loads
+	"process":    {"bpf", "kernel", "warn", "model"}, // its life is followed by a BPF program, which kernel loads
 	"conntrack":  {"kernel"},
 	"unwind":     {"bpf", "kernel", "symbol", "debuginfo", "elfimage", "model"},
 	"tls":        {"symbol", "elfimage"},

@@ -51,26 +51,36 @@ func (b *bench) busy(ctx context.Context) (err error) {
 	})
 }
 
-// starts measures the time to the first sample again, each time with a new Collector under the same load.
+// starts measures the time to the first sample again, each time with a new Collector under the same load: as it is measured
+// otherwise, and in turns as the receiver is by default.
 func (b *bench) starts(ctx context.Context, load *workload.Busy, to *report.Busy) error {
-	config := collector.Config{Receiver: &collector.Receiver{Period: period, KernelStacks: true}}
 	return b.loaded(ctx, load, func() error {
 		for range moreStarts {
-			err := b.with(ctx, config, func(subject *collector.Collector) error { return firstSample(ctx, subject, to) })
-			if err != nil {
-				return err
+			for _, way := range []struct {
+				receiver collector.Receiver
+				to       *[]time.Duration
+			}{
+				{collector.Receiver{Period: period, KernelStacks: true}, &to.FirstSamples},
+				{collector.Receiver{Unconfigured: true}, &to.FirstSamplesByDefault},
+			} {
+				err := b.with(ctx, collector.Config{Receiver: &way.receiver}, func(subject *collector.Collector) error {
+					return firstSample(ctx, subject, way.to)
+				})
+				if err != nil {
+					return err
+				}
 			}
 		}
 		return nil
 	})
 }
 
-func firstSample(ctx context.Context, subject *collector.Collector, to *report.Busy) error {
+func firstSample(ctx context.Context, subject *collector.Collector, to *[]time.Duration) error {
 	if _, err := subject.AtDrain(ctx, noLook); err != nil {
 		return err
 	}
 	watched := subject.Watched()
-	to.FirstSamples = append(to.FirstSamples, watched.FirstSample)
+	*to = append(*to, watched.FirstSample)
 	return watched.Errors
 }
 

@@ -371,6 +371,9 @@ func (e *Engine) release() error {
 	if e.subjects != nil {
 		e.subjects.close()
 	}
+	if e.table != nil {
+		e.table.Close()
+	}
 	if watch := e.mappings.Load(); watch != nil {
 		errs = append(errs, watch.Close())
 	}

@@ -164,8 +164,8 @@ func TestPreempted(t *testing.T) {
 		t.Logf("in the run queue %s, told %s preempted and %s in short waits, %s in all", numbers[i+1], preempted, short, total(samples, all))
 		require.Greater(t, numbers[i+1], 500*time.Millisecond, "they shared a CPU")
 		tolerance := 0.03
-		if emulated {
-			tolerance = 0.1
+		if emulated || o.Stats().Lost[LossKey{"off_cpu", "ran_unseen"}] > 0 {
+			tolerance = 0.15 // waits whose beginning was not seen are in the loss counter, and not in what is told
 		}
 		require.InEpsilon(t, numbers[i+1].Seconds(), (preempted + short).Seconds(), tolerance)
 	}

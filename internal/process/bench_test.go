@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
@@ -57,7 +58,7 @@ func BenchmarkLookupKnown(b *testing.B) {
 
 // BenchmarkReadProcess reads this process as a whole.
 func BenchmarkReadProcess(b *testing.B) {
-	fs := procFS{root: "/proc", errors: &errorCounts{}}
+	fs := procFS{root: "/proc", errors: newReadErrors(zap.NewNop(), nil)}
 	b.ReportAllocs()
 	for b.Loop() {
 		_, err := fs.read(uint32(os.Getpid()), false)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 )
 
 func TestCheckPIDNamespace(t *testing.T) {
@@ -39,7 +40,7 @@ func TestSelfPID(t *testing.T) {
 }
 
 func TestReadFailures(t *testing.T) {
-	fs := procFS{root: "/proc", errors: &errorCounts{}}
+	fs := procFS{root: "/proc", errors: newReadErrors(zap.NewNop(), nil)}
 	require.NoError(t, fs.tolerate(7, "environ", nil))
 	require.NoError(t, fs.tolerate(7, "exe", syscall.ENOENT), "a leader that ended before its threads")
 	for _, errno := range []error{syscall.ENOENT, syscall.ESRCH} {

@@ -5,6 +5,7 @@ package process
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -136,11 +137,11 @@ func (x *portIndex) read(pid uint32) (sockets map[uint64]uint16, ok bool) {
 			err = nil
 		}
 		if errors.Is(err, errTooManySockets) {
-			x.fs.errors.add(table.name, reasonTooLarge)
+			x.fs.cutShort(pid, table.name, err)
 			err = nil
 		}
 		if err != nil {
-			_ = x.fs.failed(pid, table.name, err) // it counts
+			_ = x.fs.failed(pid, table.name, err) // it counts and warns
 			return nil, false
 		}
 	}
@@ -157,7 +158,7 @@ func (x *portIndex) descriptors(pid uint32, sockets map[uint64]uint16) []uint16 
 	path := x.fs.path(pid) + "/" + name
 	dir, err := openDirectory(path)
 	if err != nil {
-		_ = x.fs.failed(pid, name, err) // it counts
+		_ = x.fs.failed(pid, name, err) // it counts and warns
 		return nil
 	}
 	defer dir.close() //nolint:errcheck // a directory: nothing can be lost
@@ -166,7 +167,7 @@ func (x *portIndex) descriptors(pid uint32, sockets map[uint64]uint16) []uint16 
 	n := 0
 	err = eachName(path, func(fd string) error {
 		if n++; n > maxDescriptors {
-			x.fs.errors.add(name, reasonTooLarge)
+			x.fs.cutShort(pid, name, fmt.Errorf("it has more than %d files", maxDescriptors))
 			return errStop
 		}
 		link, err := dir.readLink(fd, buf[:])
@@ -179,7 +180,7 @@ func (x *portIndex) descriptors(pid uint32, sockets map[uint64]uint16) []uint16 
 		return nil
 	})
 	if err != nil && !errors.Is(err, errStop) {
-		_ = x.fs.failed(pid, name, err) // it counts
+		_ = x.fs.failed(pid, name, err) // it counts and warns
 	}
 	slices.Sort(ports)
 	return ports

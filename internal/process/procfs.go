@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,7 +32,7 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, maxFile); return &b 
 // procFS reads below one mount of proc(5).
 type procFS struct {
 	root   string
-	errors *errorCounts
+	errors *readErrors
 }
 
 // reading is what was read of one process.
@@ -104,8 +105,9 @@ func (p procFS) stat(dir directory, pid uint32, name string, buf []byte) (stat, 
 	}
 	s, err := parseStat(buf[:n])
 	if err != nil {
-		p.errors.add("stat", reasonMalformed)
-		return stat{}, fmt.Errorf("reading %s/stat: %w", p.path(pid), err)
+		err = fmt.Errorf("reading %s/stat: %w", p.path(pid), err)
+		p.errors.note("stat", reasonMalformed, err)
+		return stat{}, err
 	}
 	if s.dead() {
 		return stat{}, fmt.Errorf("reading %s/stat: %w", p.path(pid), ErrGone)
@@ -195,7 +197,7 @@ func (p procFS) file(dir directory, pid uint32, name string, buf []byte, parse f
 		return p.tolerate(pid, name, err)
 	}
 	if !whole {
-		p.errors.add(name, reasonTooLarge)
+		p.cutShort(pid, name, fmt.Errorf("it has more than %d bytes", len(buf)))
 	}
 	parse(buf[:n], whole)
 	return nil
@@ -240,7 +242,7 @@ func inodeOf(link []byte, prefix string) uint64 {
 	return inode
 }
 
-// tolerate counts errors that leave a process readable in part, and passes on
+// tolerate counts and warns of errors that leave a process readable in part, and passes on
 // that it is gone. The missing link exe of a leader that ended before its
 // threads is no error: /proc/PID itself is there.
 func (p procFS) tolerate(pid uint32, name string, err error) error {
@@ -263,8 +265,14 @@ func (p procFS) over(pid uint32) bool {
 	return err == nil && s.dead()
 }
 
-// failed says what could not be read, and counts it unless it is just gone.
+// cutShort counts and warns that only the first part of a file was read.
+func (p procFS) cutShort(pid uint32, name string, why error) {
+	p.errors.note(name, reasonTooLarge, fmt.Errorf("reading %s/%s: %w; what is beyond is left out", p.path(pid), name, why))
+}
+
+// failed says what could not be read, and counts and warns of it unless it is just gone.
 func (p procFS) failed(pid uint32, name string, err error) error {
+	reason := reasonIO
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH):
 		return fmt.Errorf("reading %s/%s: %w", p.path(pid), name, ErrGone)
@@ -273,9 +281,9 @@ func (p procFS) failed(pid uint32, name string, err error) error {
 		if p.over(pid) {
 			return fmt.Errorf("reading %s/%s: %w", p.path(pid), name, ErrGone)
 		}
-		p.errors.add(name, reasonPermission)
-	default:
-		p.errors.add(name, reasonIO)
+		reason = reasonPermission
 	}
-	return fmt.Errorf("reading %s/%s: %w", p.path(pid), name, err)
+	err = fmt.Errorf("reading %s: %w", filepath.Join(p.path(pid), name), err)
+	p.errors.note(name, reason, err)
+	return err
 }

@@ -21,7 +21,7 @@ const (
 const maxSocketTable = 16 << 20
 
 // errTooManySockets says that a table was read in part.
-var errTooManySockets = errors.New("more sockets than are read")
+var errTooManySockets = errors.New("it has more sockets than are read")
 
 // socketTable is a file below /proc/PID/net.
 type socketTable struct {

@@ -3,9 +3,14 @@
 package process
 
 import (
+	"fmt"
 	"maps"
 	"sync"
 	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
 )
 
 // Reasons in [ReadError].
@@ -53,22 +58,34 @@ type Stats struct {
 	Unmatched []string
 }
 
-// errorCounts counts errors; the number of keys is bounded by the program.
-type errorCounts struct {
+// readErrors counts errors and warns of them; the number of keys is bounded by the program.
+type readErrors struct {
+	warnings *warn.Rarely
+
 	mu     sync.Mutex
 	counts map[ReadError]uint64
 }
 
-func (c *errorCounts) add(file, reason string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.counts == nil {
-		c.counts = map[ReadError]uint64{}
-	}
-	c.counts[ReadError{File: file, Reason: reason}]++
+func newReadErrors(logger *zap.Logger, now func() time.Time) *readErrors {
+	return &readErrors{warnings: warn.NewRarely(logger, "Part of a process could not be read", now), counts: map[ReadError]uint64{}}
 }
 
-func (c *errorCounts) snapshot() map[ReadError]uint64 {
+// note counts an error and warns of it. It must name the process and the file.
+func (c *readErrors) note(file, reason string, err error) {
+	key := ReadError{File: file, Reason: reason}
+	c.mu.Lock()
+	c.counts[key]++
+	first := c.counts[key] == 1
+	c.mu.Unlock()
+	switch {
+	case reason != reasonPermission:
+		c.warnings.Warn(err)
+	case first: // without CAP_SYS_PTRACE it is each process at each scan
+		c.warnings.Warn(fmt.Errorf("%w; other processes of which it may not be read are only counted", err))
+	}
+}
+
+func (c *readErrors) snapshot() map[ReadError]uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.counts)

@@ -80,7 +80,7 @@ func New(cfg Config) (*Table, error) {
 	}
 	t := &Table{
 		cfg: cfg, rules: rules,
-		fs:        procFS{root: filepath.Join(cfg.RootPath, "proc"), errors: &errorCounts{}},
+		fs:        procFS{root: filepath.Join(cfg.RootPath, "proc"), errors: newReadErrors(cfg.Logger, cfg.Now)},
 		byPID:     map[uint32]*entry{},
 		lingering: map[model.ProcessID]*entry{},
 	}
@@ -98,6 +98,9 @@ func New(cfg Config) (*Table, error) {
 	t.bootOffset.Store(offset)
 	return t, nil
 }
+
+// Close tells of the errors whose warnings were held back.
+func (t *Table) Close() { t.fs.errors.warnings.Close() }
 
 // bootID is what the kernel draws at random at each boot.
 func (p procFS) bootID() (string, error) {

@@ -4,11 +4,19 @@ package process
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
@@ -196,15 +204,64 @@ func TestReadErrorsAreCounted(t *testing.T) {
 	h.write("proc/11/stat", "rubbish")
 	big := make([]byte, maxFile+1)
 	id := h.add(fakeProcess{pid: 12, exe: "/bin/a", env: []string{"OTEL_SERVICE_NAME=a", string(big)}})
-	table := h.table(Config{})
-	require.Equal(t, ScanResult{Seen: 2, Added: 2}, scan(t, table))
+	h.add(fakeProcess{pid: 13, exe: "/bin/a"})
+	require.NoError(t, os.Remove(filepath.Join(h.root, "proc/13/environ")))
+	require.NoError(t, os.Mkdir(filepath.Join(h.root, "proc/13/environ"), 0o755))
+	h.add(fakeProcess{pid: 14, exe: "/bin/a", netns: 99})
+	line := socketLine(53, "0A", 20) + "\n"
+	h.write("proc/14/net/tcp", "heading\n"+strings.Repeat(line, maxSocketTable/len(line)+10))
+	core, logs := observer.New(zapcore.WarnLevel)
+	table := h.table(Config{Include: []Selector{{Port: 80}, {Exe: "/bin/a"}}, Logger: zap.New(core)})
+	require.Equal(t, ScanResult{Seen: 4, Added: 4}, scan(t, table))
 	p, _, err := table.Lookup(id)
 	require.NoError(t, err)
 	require.Equal(t, "a", p.ServiceName)
 	require.Equal(t, map[ReadError]uint64{
 		{File: "stat", Reason: "malformed"}: 1, {File: "environ", Reason: "too_large"}: 1,
+		{File: "environ", Reason: "io"}: 1, {File: "net/tcp", Reason: "too_large"}: 1,
 	}, table.Stats().ReadErrors)
 	_, _, err = table.LookupPID(11)
 	require.ErrorContains(t, err, "/proc/11/stat: ")
 	require.NotErrorIs(t, err, ErrGone)
+
+	table.Close()
+	warned := warnings(logs)
+	path := "reading " + h.root + "/proc/"
+	for _, want := range []string{
+		path + "11/stat: ", path + "12/environ: it has more than 131072 bytes; what is beyond is left out",
+		path + "13/environ: is a directory", path + "14/net/tcp: it has more sockets than are read; what is beyond is left out",
+	} {
+		require.True(t, slices.ContainsFunc(warned, func(text string) bool { return strings.HasPrefix(text, want) }), "%s: %q", want, warned)
+	}
+	require.Len(t, warned, 4)
+}
+
+// warnings are the errors of which the log tells, each once however often it does.
+func warnings(logs *observer.ObservedLogs) (texts []string) {
+	for _, entry := range logs.FilterMessage("Part of a process could not be read").TakeAll() {
+		fields := entry.ContextMap()
+		texts = append(texts, fields["error"].(string))
+		further, _ := fields["further_errors"].([]any)
+		for _, text := range further {
+			texts = append(texts, text.(string))
+		}
+	}
+	slices.Sort(texts)
+	return slices.Compact(texts)
+}
+
+// TestReadErrorsOfMissingCapability holds that a file that may not be read of any process is warned of once, not at each scan.
+func TestReadErrorsOfMissingCapability(t *testing.T) {
+	h := newFakeHost(t)
+	h.add(fakeProcess{pid: 10, exe: "/bin/a"})
+	h.add(fakeProcess{pid: 11, exe: "/bin/a"})
+	core, logs := observer.New(zapcore.WarnLevel)
+	table := h.table(Config{Logger: zap.New(core)})
+	for pid := range uint32(2) {
+		err := table.fs.tolerate(10+pid, "environ", syscall.EACCES)
+		require.NoError(t, err, "the rest is read")
+	}
+	table.Close()
+	require.Equal(t, []string{"reading " + h.root + "/proc/10/environ: permission denied; other processes of which it may not be read are only counted"}, warnings(logs))
+	require.Equal(t, map[ReadError]uint64{{File: "environ", Reason: "permission"}: 2}, table.Stats().ReadErrors)
 }

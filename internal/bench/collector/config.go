@@ -23,6 +23,9 @@ type Config struct {
 
 // Receiver configures on_cpu, unless Network is set.
 type Receiver struct {
+	// Unconfigured has what the receiver does by default, on_cpu and network; no other field is set then. Metrics and logs,
+	// without whose pipelines network would not run, go to the nop exporter.
+	Unconfigured bool
 	Period       time.Duration
 	KernelStacks bool
 	// CPUPercent is limits::cpu_percent; 0: the default.
@@ -50,6 +53,7 @@ type Selector struct {
 var configTemplate = template.Must(template.New("").Parse(`receivers:
 {{- with .Receiver}}
   ebpf:
+{{- if not .Unconfigured}}
 {{- with .Include}}
     targets:
       include:
@@ -65,6 +69,7 @@ var configTemplate = template.Must(template.New("").Parse(`receivers:
 {{- end}}
 {{- if .CPUPercent}}
     limits: {cpu_percent: {{.CPUPercent}}}
+{{- end}}
 {{- end}}
 {{- else}}
   otlp:
@@ -101,6 +106,10 @@ service:
     profiles:
       receivers: [{{if .Receiver}}ebpf{{else}}otlp{{end}}]
       exporters: [{{if .File}}file{{else}}nop{{end}}]
+{{- if and .Receiver .Receiver.Unconfigured}}
+    metrics: {receivers: [ebpf], exporters: [nop]}
+    logs: {receivers: [ebpf], exporters: [nop]}
+{{- end}}
 {{- end}}
 `))
 

@@ -80,6 +80,14 @@ service:
 `, text)
 }
 
+func TestYAMLUnconfigured(t *testing.T) {
+	text, err := Config{Receiver: &Receiver{Unconfigured: true}, MetricsPort: 1234}.YAML()
+	require.NoError(t, err)
+	require.Contains(t, text, "receivers:\n  ebpf:\nexporters:\n  nop:\n")
+	require.Contains(t, text, "profiles:\n      receivers: [ebpf]\n")
+	require.Contains(t, text, "metrics: {receivers: [ebpf], exporters: [nop]}\n")
+}
+
 func TestYAMLOfBareCollector(t *testing.T) {
 	text, err := Config{MetricsPort: 1234, OTLPPort: 1236}.YAML()
 	require.NoError(t, err)

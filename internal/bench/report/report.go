@@ -89,6 +89,8 @@ type Busy struct {
 	KernelMapBytes        uint64
 	// FirstSamples are the times from process start to the first sample, of several starts.
 	FirstSamples []time.Duration
+	// FirstSamplesByDefault are those of a receiver that nothing was said to, which observes network, too.
+	FirstSamplesByDefault []time.Duration
 }
 
 // FirstSample is the median of the starts.

@@ -79,11 +79,17 @@ func (b *Busy) print(w io.Writer) {
 		short(b.Process.Steady-b.Bare.Steady), short(b.ProcessPerSample()), short(b.WholeRunPerSample()))
 	row("highest RssAnon, RssFile, RSS", "%s, %s, %s (bare Collector: RssAnon %s)", mib(b.RSSAnon), mib(b.RSSFile), mib(b.RSS), mib(b.BareAnon))
 	row("kernel maps", "%s in %d maps", mib(b.KernelMapBytes), b.KernelMaps)
-	var starts []string
-	for _, start := range b.FirstSamples {
-		starts = append(starts, short(start))
+	row("process start to first sample", "%s", starts(b.FirstSamples))
+	row("the same by default, with network", "%s", starts(b.FirstSamplesByDefault))
+}
+
+// starts tells times: their median and each one.
+func starts(times []time.Duration) string {
+	var each []string
+	for _, one := range times {
+		each = append(each, short(one))
 	}
-	row("process start to first sample", "%s (of %s)", short(b.FirstSample()), strings.Join(starts, ", "))
+	return fmt.Sprintf("%s (of %s)", short(median(times)), strings.Join(each, ", "))
 }
 
 func (r *Report) printWeb(w io.Writer) {
