@@ -44,7 +44,7 @@ func TestStacksOf32Bits(t *testing.T) {
 	e.end()
 	all, broken, got := e.whole(p.Process.Pid)
 	require.Greater(t, all, int64(50), "%s", got)
-	require.Equal(t, all, broken, "%s", got)
-	require.Equal(t, all, got.errors[model.StackNoTable], "%s", got)
-	require.GreaterOrEqual(t, e.Stats().Incomplete[LossKey{"unwind", "no_unwind_table"}], uint64(all))
+	require.GreaterOrEqual(t, broken, all-2, "%s: but where it has one frame, as at its begin", got)
+	require.Equal(t, broken, got.errors[model.StackNoTable], "%s", got)
+	require.GreaterOrEqual(t, e.Stats().Incomplete[LossKey{"unwind", "no_unwind_table"}], uint64(broken))
 }

@@ -66,13 +66,13 @@ func (q *queue) idle() bool { return len(q.places) == 0 && !q.busy }
 func (u *unwinding) run(ctx context.Context, charge func(func())) {
 	for u.small.wait(ctx) {
 		for more := true; more && ctx.Err() == nil; {
-			w, later, ok := u.next()
-			if ok {
+			w, later, due := u.next()
+			if due {
 				charge(func() { u.provide(w) })
 				u.done(&u.small)
-				continue
 			}
-			charge(func() { more = u.work(&u.small) })
+			// In turns with these: where programs start all the time, some are always due.
+			charge(func() { more = u.work(&u.small) || due })
 			if !more && later > 0 {
 				time.AfterFunc(later, func() { rouse(u.small.wake) })
 			}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -49,12 +50,30 @@ func appendTo(t *testing.T, path, format string, args ...any) {
 	require.NoError(t, f.Close())
 }
 
+// movedClock is a clock that a test moves, while goroutines look at it.
+type movedClock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *movedClock) read() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *movedClock) move(by time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(by)
+}
+
 // clocked is a symbolizer whose clock the test moves.
-func clocked(t *testing.T, cfg Config) (*Symbolizer, *time.Time) {
+func clocked(t *testing.T, cfg Config) (*Symbolizer, *movedClock) {
 	t.Helper()
-	s, now := newSymbolizer(t, cfg), time.Now()
-	s.now = func() time.Time { return now }
-	return s, &now
+	s, clock := newSymbolizer(t, cfg), &movedClock{now: time.Now()}
+	s.now = clock.read
+	return s, clock
 }
 
 func TestPerfMapOfAProcess(t *testing.T) {
@@ -66,7 +85,7 @@ func TestPerfMapOfAProcess(t *testing.T) {
 	require.EqualValues(t, 1, s.Stats().Unnamed[ReasonAnonymous], "nobody tells of it")
 
 	appendTo(t, path, "%x 100 first\n%x 100 LazyCompile:*second /srv/x.js:12:3\n", code, code+0x100)
-	*now = now.Add(2 * time.Second)
+	now.move(2 * time.Second)
 	f := frame(code + 0x10)
 	require.Equal(t, "first", functionOf(f))
 	require.Equal(t, model.FrameNative, f.Type)
@@ -81,21 +100,21 @@ func TestPerfMapOfAProcess(t *testing.T) {
 
 	// It grows: what was missed is looked for soon, what changed within a second.
 	appendTo(t, path, "%x 100 third\n%x 80 first again\n", code+0x200, code)
-	*now = now.Add(jitPauseMissed)
+	now.move(jitPauseMissed)
 	require.Equal(t, "third", functionOf(frame(code+0x200)))
 	require.Same(t, frame(code+0x200), untold.Settled(), "what was given out before has its name, too")
 	require.Equal(t, "first again", functionOf(frame(code+0x10)))
 	require.Equal(t, "second", functionOf(frame(code+0x110)), "from the frames that were kept")
 	appendTo(t, path, "%x 80 moved here\n", code)
-	*now = now.Add(jitPause)
+	now.move(jitPause)
 	require.Equal(t, "moved here", functionOf(frame(code+0x10)))
 
 	// Another file takes its place.
 	require.NoError(t, os.Remove(path))
-	*now = now.Add(jitPause)
+	now.move(jitPause)
 	require.Equal(t, "moved here", functionOf(frame(code+0x10)), "what was known stays")
 	appendTo(t, path, "%x 100 of another file\n", code)
-	*now = now.Add(jitPause)
+	now.move(jitPause)
 	require.Equal(t, "of another file", functionOf(frame(code+0x10)))
 	require.Empty(t, frame(code+0x110).Lines)
 	require.Empty(t, s.Stats().Errors)
@@ -121,16 +140,16 @@ func TestCompiledNamesComeLate(t *testing.T) {
 
 	// The map is written anew: first there is nothing, then less than before, then all.
 	require.NoError(t, os.Truncate(path, 0))
-	*now = now.Add(jitPause)
+	now.move(jitPause)
 	between := frame(code + 0x10)
 	require.Empty(t, between.Lines)
 	appendTo(t, path, "%x 100 second\n", code+0x100)
-	*now = now.Add(jitPauseMissed)
+	now.move(jitPauseMissed)
 	frame(code + 0x110)
 	require.Equal(t, "second", functionOf(second.Settled()))
 	require.Empty(t, between.Settled().Lines)
 	appendTo(t, path, "%x 100 first\n", code)
-	*now = now.Add(jitPauseMissed)
+	now.move(jitPauseMissed)
 	frame(code + 0x110)
 	require.Equal(t, "first", functionOf(between.Settled()))
 	require.EqualValues(t, code+0x10, between.Settled().Address)
@@ -138,7 +157,7 @@ func TestCompiledNamesComeLate(t *testing.T) {
 
 	// What is never told counts as unnamed, as often as it was given out.
 	require.Same(t, third, frame(code+0x200))
-	*now = now.Add(awaitFor)
+	now.move(awaitFor)
 	require.Empty(t, frame(code+0x200).Settled().Lines)
 	require.EqualValues(t, 3, s.Stats().Unnamed[ReasonNotInCodeMap])
 	frame(code + 0x300)
@@ -221,7 +240,7 @@ func TestPerfMapRefused(t *testing.T) {
 			require.ErrorContains(t, s.Stats().LastError, fmt.Sprintf("%s of process %d", path, os.Getpid()))
 			require.ErrorContains(t, s.Stats().LastError, c.want)
 			before := s.Stats().Errors
-			*now = now.Add(time.Minute)
+			now.move(time.Minute)
 			require.Empty(t, nameOf(a, code))
 			require.Equal(t, before, s.Stats().Errors, "it is said once")
 		})
@@ -246,7 +265,7 @@ func TestPerfMapOfAnEarlierProcess(t *testing.T) {
 	require.Empty(t, nameOf(a, code))
 	require.Empty(t, s.Stats().Errors)
 	appendTo(t, path, "%x 100 its own\n", code)
-	*now = now.Add(time.Minute)
+	now.move(time.Minute)
 	require.Equal(t, "its own", nameOf(a, code))
 }
 
@@ -265,7 +284,7 @@ func TestPerfMapWithoutAnswer(t *testing.T) {
 	require.Empty(t, nameOf(a, code))
 	require.Equal(t, map[Reason]uint64{ReasonNoAnswer: 1}, s.Stats().Errors)
 	delete(s.proc.files.silent, mounts)
-	*now = now.Add(jitPauseMax)
+	now.move(jitPauseMax)
 	require.Equal(t, "named", nameOf(a, code))
 }
 
@@ -345,13 +364,13 @@ func TestPerfMapTooLarge(t *testing.T) {
 		text = fmt.Appendf(text, "%x 10 small\n", code+uint64(i*16))
 	}
 	appendTo(t, path, "%s", text)
-	*now = now.Add(time.Second)
+	now.move(time.Second)
 	nameOf(a, code)
 	require.EqualValues(t, 1, s.Stats().Errors[ReasonTooLarge])
 	require.ErrorContains(t, s.Stats().LastError, "the perf map "+path)
 	held := s.jitted.bytes
 	appendTo(t, path, "%s", text)
-	*now = now.Add(time.Second)
+	now.move(time.Second)
 	nameOf(a, code)
 	require.Equal(t, held, s.jitted.bytes, "no more is read")
 	require.LessOrEqual(t, s.held(), s.memory)
@@ -373,7 +392,7 @@ func TestPerfMapIsReadInPieces(t *testing.T) {
 	looks := 0
 	for ; nameOf(a, code+0x100) == "" && looks < 512; looks++ {
 		began := time.Now()
-		*now = now.Add(jitWindow)
+		now.move(jitWindow)
 		nameOf(a, code)
 		require.Less(t, time.Since(began), 2*time.Second)
 		require.LessOrEqual(t, a.jit.perfMap.read, uint64(looks+2)*(jitBudget+scratchBytes))
@@ -397,7 +416,7 @@ func TestSpansAreEvicted(t *testing.T) {
 	s.makeRoom(s.memory-s.jitted.bytes/2, nil)
 	require.Zero(t, s.jitted.bytes)
 	require.Positive(t, s.Stats().TablesEvicted)
-	*now = now.Add(time.Second)
+	now.move(time.Second)
 	require.Equal(t, "function 7", nameOf(a, code+7*16))
 }
 
@@ -413,7 +432,7 @@ func TestUnnamedRuntimeIsReported(t *testing.T) {
 		require.Equal(t, 1, s.Stats().Runtimes[model.Runtime{Language: model.FrameV8, Names: model.NamesNone}])
 		require.Equal(t, model.Runtime{Language: model.FrameV8, Names: model.NamesNone}, a.Runtime())
 		require.Equal(t, "visible", nameOf(a, p.functions["visible"]))
-		*now = now.Add(reportAfter + jitPauseMax)
+		now.move(reportAfter + jitPauseMax)
 		nameOf(a, p.functions["visible"])
 		entries := logs.FilterMessage("Functions of a program's own language have no names").All()
 		require.Len(t, entries, 1)
@@ -422,7 +441,7 @@ func TestUnnamedRuntimeIsReported(t *testing.T) {
 		require.Contains(t, entries[0].ContextMap()["advice"], "--perf-basic-prof")
 		path := fmt.Sprintf("/tmp/perf-%d.map", p.pid())
 		appendTo(t, path, "10 10 x\n")
-		*now = now.Add(jitPauseMax)
+		now.move(jitPauseMax)
 		nameOf(a, p.functions["visible"])
 		named := model.Runtime{Language: model.FrameV8, Names: model.NamesPerfMap}
 		require.Equal(t, map[model.Runtime]int{named: 1}, s.Stats().Runtimes)
