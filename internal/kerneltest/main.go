@@ -52,8 +52,8 @@ var quickTests = map[string]string{
 	"internal/observe/memory":    "^(TestLevels|TestManyLooks)$",
 	"internal/observe/oncpu":     "^(TestNothingIsLost|TestMaxDepth)$",
 	"internal/observe/network": "^(TestBytesOfConnections|TestDatagrams|TestHandshake|TestFailedConnects|TestRetransmitsAndRTT|TestDrops|TestTranslatedPeers|" +
-		"TestRequestsAreTold|TestFramesAcrossTransfers)$",
-	"internal/engine":           "^(TestOffCPUTime|TestLibraryOpened|TestNetwork|TestShutdown)$",
+		"TestRequestsAreTold)$",
+	"internal/engine":           "^(TestOffCPUTime|TestBlockReasons|TestShutdown)$",
 	"internal/distribution/e2e": "^Test",
 }
 
