@@ -110,54 +110,6 @@ func (m *Manager) stopRun(one *run) {
 	m.tell([]*model.Logs{log})
 }
 
-// admit gives places to those who wait, in their order.
-func (m *Manager) admit(now time.Time) (logs []*model.Logs) {
-	m.waiting = slices.DeleteFunc(m.waiting, func(e *entry) bool {
-		switch {
-		case m.tasks[e.id] == nil:
-			return true // it has ended
-		case m.closed || e.start.After(now):
-			return false
-		case e.waitUntil.IsZero():
-			m.queue(e, now)
-		case !now.Before(e.waitUntil):
-			e.end(Expired)
-			logs = append(logs, m.endRuns(e, now)...)
-			return true
-		}
-		if m.running >= m.config.Running {
-			return false
-		}
-		logs = append(logs, m.letIn(e, now)...)
-		return true
-	})
-	return logs
-}
-
-// letIn begins a task that has waited, but for those of its runs that another task has
-// taken over meanwhile.
-func (m *Manager) letIn(e *entry, now time.Time) (logs []*model.Logs) {
-	for _, one := range e.runs {
-		before := one.processes
-		var already Outcome
-		if one.state != Ended && m.running > 0 && m.covered(one, &already, e.request.Extend, now) {
-			one.processes = before
-			logs = append(logs, m.over(one, Covered, now))
-			continue
-		}
-		m.watch.add(one.processes)
-		m.watch.remove(before)
-	}
-	if e.ended() {
-		m.settle(e)
-		return logs
-	}
-	m.place(e)
-	e.waited = true
-	m.work.Go(func() { m.tell(m.begin(e)) })
-	return logs
-}
-
 // sleep is how long nothing is due.
 func (m *Manager) sleep(now time.Time) time.Duration {
 	sleep := longestSleep

@@ -117,136 +117,6 @@ func (m *Manager) Request(r Request) []Outcome {
 	return outcomes
 }
 
-// take makes a task of what is asked for and nobody does already; nil where that is
-// nothing, or refused. One that has a place is to be begun by the caller.
-func (m *Manager) take(r *Request, now time.Time) (*entry, []Outcome) {
-	outcomes := make([]Outcome, len(r.Runs))
-	for i := range outcomes {
-		outcomes[i].Kind = r.Runs[i].Kind
-	}
-	refuse := func(err error) (*entry, []Outcome) {
-		for i := range outcomes {
-			if !outcomes[i].Already {
-				outcomes[i].Err = err
-			}
-		}
-		return nil, outcomes
-	}
-	if err := r.check(); err != nil {
-		return refuse(err)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.closed {
-		return refuse(ErrClosed)
-	}
-	e := newEntry(r, now)
-	e.runs = slices.DeleteFunc(e.runs, func(one *run) bool { return m.covered(one, &outcomes[one.index], r.Extend, now) })
-	later := e.start.After(now)
-	switch {
-	case len(e.runs) == 0:
-		return nil, outcomes
-	case !later && m.running < m.config.Running && !m.anybodyDue(now):
-		m.place(e)
-		m.work.Add(1)
-	case len(m.waiting) >= maxWaiting:
-		m.refused++
-		m.warnings.Warn(fmt.Errorf("%s: refusing what %s asks for: %d wait, more may not", r.Name, r.By, len(m.waiting)))
-		return refuse(ErrFull)
-	default:
-		e.set(Scheduled)
-		if !later {
-			m.queue(e, now)
-		}
-		m.waiting = append(m.waiting, e)
-	}
-	m.tasks[e.id] = e
-	for _, one := range e.runs {
-		m.watch.add(one.processes)
-	}
-	return e, outcomes
-}
-
-// anybodyDue tells whether another task waits for a place, whose turn comes first.
-func (m *Manager) anybodyDue(now time.Time) bool {
-	return slices.ContainsFunc(m.waiting, func(e *entry) bool { return !e.start.After(now) })
-}
-
-// place gives a task one of the places of those that run.
-func (m *Manager) place(e *entry) {
-	e.holds = true
-	m.running++
-	for _, one := range e.runs {
-		if one.state != Ended {
-			one.state, one.starting = Started, true
-		}
-	}
-}
-
-// queue has a task wait for a place.
-func (m *Manager) queue(e *entry, now time.Time) {
-	e.set(Queued)
-	e.waitUntil = now.Add(maxWait)
-	if m.running >= m.config.Running {
-		m.warnings.Warn(fmt.Errorf("%s: what %s asks for waits until one of %d has ended", e.request.Name, e.request.By, m.running))
-	}
-}
-
-// covered leaves out of a run whom another run of the same kind observes or waits for
-// already. It tells whether nothing is left, and whose run does it then.
-func (m *Manager) covered(one *run, outcome *Outcome, extend bool, now time.Time) bool {
-	var by *run
-	note := func(other *run) {
-		by = other
-		if extend && other.state == Started && !other.starting {
-			if end := now.Add(one.duration); end.After(other.end) {
-				other.end, other.duration = end, end.Sub(other.begin)
-				m.remember(other.of)
-			}
-		}
-	}
-	others := m.alike(one)
-	if one.processes == nil {
-		for _, other := range others {
-			if one.sameTargets(other) {
-				note(other)
-			}
-		}
-	} else {
-		one.processes = slices.DeleteFunc(slices.Clone(one.processes), func(p *model.Process) bool {
-			for _, other := range others {
-				if other.observes(p.ID) {
-					note(other)
-					return true
-				}
-			}
-			return false
-		})
-		if len(one.processes) > 0 {
-			one.name()
-			return false
-		}
-	}
-	if by == nil {
-		return false
-	}
-	*outcome = Outcome{Kind: one.kind, TaskID: by.of.id, Already: true, State: by.state}
-	return true
-}
-
-// alike are the runs of other tasks of the same kind that run or wait for a place.
-func (m *Manager) alike(one *run) []*run {
-	var list []*run
-	for _, e := range m.tasks {
-		for _, other := range e.runs {
-			if e != one.of && other.kind == one.kind && (other.state == Started || other.state == Queued) && !other.stopping && other.ending == "" {
-				list = append(list, other)
-			}
-		}
-	}
-	return list
-}
-
 // begin starts the runs of a task that has got a place, and returns what is told of it.
 func (m *Manager) begin(e *entry) []*model.Logs {
 	var logs []*model.Logs
@@ -334,10 +204,7 @@ func (m *Manager) remember(e *entry) {
 	} else {
 		m.history.set(e.slot, e.record())
 	}
-	select {
-	case m.unsaved <- struct{}{}:
-	default:
-	}
+	rouse(m.unsaved)
 }
 
 func (m *Manager) slotTaken(slot int) bool {
@@ -380,9 +247,7 @@ func (m *Manager) Extend(id string, by time.Duration) error {
 	}
 	until := time.Now().Add(by)
 	for _, one := range e.runs {
-		if one.state == Started && !one.starting && until.After(one.end) {
-			one.end, one.duration = until, until.Sub(one.begin)
-		}
+		one.extend(until)
 	}
 	m.remember(e)
 	return nil
@@ -453,9 +318,11 @@ func (m *Manager) tell(logs []*model.Logs) {
 	}
 }
 
-func (m *Manager) rouse() {
+func (m *Manager) rouse() { rouse(m.wake) }
+
+func rouse(wake chan<- struct{}) {
 	select {
-	case m.wake <- struct{}{}:
+	case wake <- struct{}{}:
 	default: // it is awake
 	}
 }

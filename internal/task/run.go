@@ -170,6 +170,15 @@ func (r *run) finish(why Reason) {
 	}
 }
 
+// extend has a run that has started last until then, if it would end before, and tells whether it would have.
+func (r *run) extend(until time.Time) bool {
+	if r.state != Started || r.starting || !until.After(r.end) {
+		return false
+	}
+	r.end, r.duration = until, until.Sub(r.begin)
+	return true
+}
+
 // tellOutcome says what has become of the run.
 func (r *run) tellOutcome(o *Outcome) {
 	o.State = r.state

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// take makes a task of what is asked for and nobody does already; nil where that is
+// nothing, or refused. One that has a place is to be begun by the caller.
+func (m *Manager) take(r *Request, now time.Time) (*entry, []Outcome) {
+	outcomes := make([]Outcome, len(r.Runs))
+	for i := range outcomes {
+		outcomes[i].Kind = r.Runs[i].Kind
+	}
+	refuse := func(err error) (*entry, []Outcome) {
+		for i := range outcomes {
+			if !outcomes[i].Already {
+				outcomes[i].Err = err
+			}
+		}
+		return nil, outcomes
+	}
+	if err := r.check(); err != nil {
+		return refuse(err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return refuse(ErrClosed)
+	}
+	e := newEntry(r, now)
+	e.runs = slices.DeleteFunc(e.runs, func(one *run) bool { return m.covered(one, &outcomes[one.index], r.Extend, now) })
+	later := e.start.After(now)
+	switch {
+	case len(e.runs) == 0:
+		return nil, outcomes
+	case !later && m.running < m.config.Running && !m.anybodyDue(now):
+		m.place(e)
+		m.work.Add(1)
+	case len(m.waiting) >= maxWaiting:
+		m.refused++
+		m.warnings.Warn(fmt.Errorf("%s: refusing what %s asks for: %d wait, more may not", r.Name, r.By, len(m.waiting)))
+		return refuse(ErrFull)
+	default:
+		e.set(Scheduled)
+		if !later {
+			m.queue(e, now)
+		}
+		m.waiting = append(m.waiting, e)
+	}
+	m.tasks[e.id] = e
+	for _, one := range e.runs {
+		m.watch.add(one.processes)
+	}
+	return e, outcomes
+}
+
+// anybodyDue tells whether another task waits for a place, whose turn comes first.
+func (m *Manager) anybodyDue(now time.Time) bool {
+	return slices.ContainsFunc(m.waiting, func(e *entry) bool { return !e.start.After(now) })
+}
+
+// place gives a task one of the places of those that run.
+func (m *Manager) place(e *entry) {
+	e.holds = true
+	m.running++
+	for _, one := range e.runs {
+		if one.state != Ended {
+			one.state, one.starting = Started, true
+		}
+	}
+}
+
+// queue has a task wait for a place.
+func (m *Manager) queue(e *entry, now time.Time) {
+	e.set(Queued)
+	e.waitUntil = now.Add(maxWait)
+	if m.running >= m.config.Running {
+		m.warnings.Warn(fmt.Errorf("%s: what %s asks for waits until one of %d has ended", e.request.Name, e.request.By, m.running))
+	}
+}
+
+// covered leaves out of a run whom another run of the same kind observes or waits for
+// already. It tells whether nothing is left, and whose run does it then.
+func (m *Manager) covered(one *run, outcome *Outcome, extend bool, now time.Time) bool {
+	var by *run
+	note := func(other *run) {
+		by = other
+		if extend && other.extend(now.Add(one.duration)) {
+			m.remember(other.of)
+		}
+	}
+	others := m.alike(one)
+	if one.processes == nil {
+		for _, other := range others {
+			if one.sameTargets(other) {
+				note(other)
+			}
+		}
+	} else {
+		one.processes = slices.DeleteFunc(slices.Clone(one.processes), func(p *model.Process) bool {
+			for _, other := range others {
+				if other.observes(p.ID) {
+					note(other)
+					return true
+				}
+			}
+			return false
+		})
+		if len(one.processes) > 0 {
+			one.name()
+			return false
+		}
+	}
+	if by == nil {
+		return false
+	}
+	*outcome = Outcome{Kind: one.kind, TaskID: by.of.id, Already: true, State: by.state}
+	return true
+}
+
+// alike are the runs of other tasks of the same kind that run or wait for a place.
+func (m *Manager) alike(one *run) []*run {
+	var list []*run
+	for _, e := range m.tasks {
+		for _, other := range e.runs {
+			if e != one.of && other.kind == one.kind && (other.state == Started || other.state == Queued) && !other.stopping && other.ending == "" {
+				list = append(list, other)
+			}
+		}
+	}
+	return list
+}
+
+// admit gives places to those who wait, in their order.
+func (m *Manager) admit(now time.Time) (logs []*model.Logs) {
+	m.waiting = slices.DeleteFunc(m.waiting, func(e *entry) bool {
+		switch {
+		case m.tasks[e.id] == nil:
+			return true // it has ended
+		case m.closed || e.start.After(now):
+			return false
+		case e.waitUntil.IsZero():
+			m.queue(e, now)
+		case !now.Before(e.waitUntil):
+			e.end(Expired)
+			logs = append(logs, m.endRuns(e, now)...)
+			return true
+		}
+		if m.running >= m.config.Running {
+			return false
+		}
+		logs = append(logs, m.letIn(e, now)...)
+		return true
+	})
+	return logs
+}
+
+// letIn begins a task that has waited, but for those of its runs that another task has
+// taken over meanwhile.
+func (m *Manager) letIn(e *entry, now time.Time) (logs []*model.Logs) {
+	for _, one := range e.runs {
+		before := one.processes
+		var already Outcome
+		if one.state != Ended && m.running > 0 && m.covered(one, &already, e.request.Extend, now) {
+			one.processes = before
+			logs = append(logs, m.over(one, Covered, now))
+			continue
+		}
+		m.watch.add(one.processes)
+		m.watch.remove(before)
+	}
+	if e.ended() {
+		m.settle(e)
+		return logs
+	}
+	m.place(e)
+	e.waited = true
+	m.work.Go(func() { m.tell(m.begin(e)) })
+	return logs
+}
