@@ -7,10 +7,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -42,10 +38,11 @@ func (p *policies) run(ctx context.Context) {
 		if stepped != 0 {
 			p.logger.Info("The wall clock was set; seconds of policies go on", zap.Int64("by_seconds", stepped))
 		}
-		if looked := second > before; looked {
+		looked := second > before
+		if looked {
 			p.work(func() { p.look(second-1, now) })
 		}
-		late = !late && p.hearsRequests() && second > before
+		late = looked && !late && p.hearsRequests()
 		wait := ends - now
 		if late {
 			wait = lateLook
@@ -63,12 +60,12 @@ func (p *policies) look(ended int64, now time.Duration) {
 	if at >= p.cpusDue {
 		p.countCPUs(at)
 	}
-	load, err := readLoad(p.proc)
+	load, err := kernel.ReadLoadAverage(p.proc)
 	if err != nil {
 		p.warnings.Warn(fmt.Errorf("system_load has no values: %w", err))
 	}
 	p.fire(p.watch.Tick(policy.Reading{
-		Second: ended, At: at, CPUs: p.cpus, Load: load, HasLoad: err == nil,
+		Second: ended, At: at, CPUs: p.cpus, Load: load.OneMinute, HasLoad: err == nil,
 		Usage: func(id model.ProcessID) (policy.Usage, bool) {
 			u, ok := p.reader.Of(id)
 			return policy.Usage(u), ok
@@ -92,7 +89,7 @@ func (p *policies) fire(fired []policy.Trigger) {
 	p.mu.Lock()
 	p.triggers = append(p.triggers, fired...)
 	p.mu.Unlock()
-	poke(p.fired)
+	rouse(p.fired)
 }
 
 func (p *policies) countCPUs(now time.Duration) {
@@ -103,20 +100,6 @@ func (p *policies) countCPUs(now time.Duration) {
 		return
 	}
 	p.cpus = len(online)
-}
-
-// readLoad reads the host's load average over a minute.
-func readLoad(proc string) (float64, error) {
-	text, err := os.ReadFile(filepath.Join(proc, "loadavg"))
-	if err != nil {
-		return 0, fmt.Errorf("reading the load average: %w", err)
-	}
-	first, _, _ := strings.Cut(string(text), " ")
-	load, err := strconv.ParseFloat(first, 64)
-	if err != nil {
-		return 0, fmt.Errorf("reading the load average: %w", err)
-	}
-	return load, nil
 }
 
 // hearsRequests tells whether any policy looks at requests.

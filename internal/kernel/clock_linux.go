@@ -20,6 +20,18 @@ func BootTime() (time.Time, error) {
 	return time.Now().Add(-time.Duration(boot.Nano())), nil
 }
 
+// Monotonic reads CLOCK_MONOTONIC, in nanoseconds, and returns what makes its times those
+// of the wall clock, as the clocks stand now.
+func Monotonic() (now int64, wall func(int64) time.Time, err error) {
+	var monotonic unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &monotonic); err != nil {
+		return 0, nil, fmt.Errorf("reading CLOCK_MONOTONIC: %w", err)
+	}
+	now = monotonic.Nano()
+	zero := time.Now().Add(-time.Duration(now))
+	return now, func(ns int64) time.Time { return zero.Add(time.Duration(ns)) }, nil
+}
+
 // ThreadCPUTime returns the CPU time that the calling thread has used. Lock the
 // goroutine to its thread around a pair of calls.
 func ThreadCPUTime() (time.Duration, error) {

@@ -23,6 +23,16 @@ func TestBootTime(t *testing.T) {
 	require.InDelta(t, uptime, time.Since(boot).Seconds(), 0.5)
 }
 
+func TestMonotonic(t *testing.T) {
+	now, wall, err := Monotonic()
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), wall(now), 10*time.Second)
+	require.Equal(t, time.Second, wall(now+int64(time.Second)).Sub(wall(now)))
+	later, _, err := Monotonic()
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, later, now)
+}
+
 func TestThreadCPUTime(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -17,9 +17,9 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
-	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/dns"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/http1"
@@ -233,13 +233,12 @@ func (c *capture) look() error {
 
 // handOver has the pieces recorded that take hands over, by the clock as it is now.
 func (c *capture) handOver(take func(now uint64, record func(*piece, []byte))) error {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		return fmt.Errorf("reading CLOCK_MONOTONIC: %w", err)
+	now, wall, err := kernel.Monotonic()
+	if err != nil {
+		return err
 	}
-	zero := time.Now().Add(-time.Duration(now.Nano()))
-	c.wall = func(ns int64) time.Time { return zero.Add(time.Duration(ns)) }
-	c.charge(func() { take(uint64(now.Nano()), c.record) })
+	c.wall = wall
+	c.charge(func() { take(uint64(now), c.record) })
 	return nil
 }
 

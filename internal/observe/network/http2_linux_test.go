@@ -5,7 +5,6 @@
 package network
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -129,27 +128,12 @@ func TestHTTP2(t *testing.T) {
 // startNginx2 starts one that speaks HTTP/2, through TLS if it is given a certificate.
 func startNginx2(t *testing.T, cert, key string) *speaker {
 	t.Helper()
-	dir, port := t.TempDir(), freePort(t)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "here"), make([]byte, bodyBytes), 0o600))
-	require.NoError(t, os.Symlink("here", filepath.Join(dir, "there")))
-	listen := fmt.Sprintf("listen 127.0.0.1:%d http2;", port)
+	port := freePort(t)
+	listen := fmt.Sprintf("127.0.0.1:%d http2;", port)
 	if cert != "" {
-		listen = fmt.Sprintf("listen 127.0.0.1:%d ssl http2; ssl_certificate %s; ssl_certificate_key %s;", port, cert, key)
+		listen = fmt.Sprintf("127.0.0.1:%d ssl http2; ssl_certificate %s; ssl_certificate_key %s;", port, cert, key)
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "nginx.conf"), fmt.Appendf(nil, `
-daemon off; master_process off; user root; pid %[1]s/pid; error_log stderr crit;
-events { worker_connections 64; }
-http {
-	access_log off; keepalive_requests 100000;
-	server { %[2]s root %[1]s; }
-}`, dir, listen), 0o600))
-	s := speak(t, "nginx", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"))
-	s.out = bufio.NewReader(strings.NewReader(fmt.Sprintln(port)))
-	require.Eventually(t, func() bool {
-		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		return err == nil && conn.Close() == nil
-	}, 10*time.Second, time.Millisecond, "nginx listens")
-	return s
+	return runNginx(t, port, listen)
 }
 
 // TestHTTP2OfPrograms holds that both sides tell each request of HTTP/2 once, with the client's own count as the truth, in the

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -223,16 +221,11 @@ func (o *Observer) readLosses() error {
 
 // countThreads reads how many threads the host has.
 func (o *Observer) countThreads() error {
-	text, err := os.ReadFile(filepath.Join(o.config.ProcRoot, "loadavg"))
+	load, err := kernel.ReadLoadAverage(o.config.ProcRoot)
 	if err != nil {
 		return fmt.Errorf("counting the host's threads: %w", err)
 	}
-	var load [3]float64
-	var running, threads uint64
-	if _, err := fmt.Sscanf(string(text), "%f %f %f %d/%d", &load[0], &load[1], &load[2], &running, &threads); err != nil {
-		return fmt.Errorf("counting the host's threads: loadavg says %q: %w", text, err)
-	}
-	o.threads.Store(threads)
+	o.threads.Store(load.Threads)
 	return nil
 }
 

@@ -13,9 +13,9 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
-	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 )
@@ -138,16 +138,6 @@ func (t *table) close() error {
 	return errors.Join(t.places.close(), t.records.close(), t.ends.close())
 }
 
-// startTimes converts times of CLOCK_MONOTONIC to those of the wall clock.
-func startTimes() (func(uint64) time.Time, error) {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		return nil, fmt.Errorf("reading CLOCK_MONOTONIC: %w", err)
-	}
-	zero := time.Now().Add(-time.Duration(now.Nano()))
-	return func(ns uint64) time.Time { return zero.Add(time.Duration(ns)) }, nil
-}
-
 // fillQueues says which places are free: all but that of nobody.
 func (t *table) fillQueues() error {
 	all := uint32(len(t.places.items))
@@ -168,7 +158,7 @@ func (t *table) queueOf(id uint32) *ebpf.Map {
 
 // discover finds series that have begun since, while their processes are known.
 func (t *table) discover() error {
-	started, err := startTimes()
+	_, started, err := kernel.Monotonic()
 	if err != nil {
 		return err
 	}
@@ -191,7 +181,7 @@ func (t *table) discover() error {
 			continue // out of scope
 		}
 		begun.process = subject.Process()
-		begun.started = started(at.Created)
+		begun.started = started(int64(at.Created))
 		t.strangers = append(t.strangers, &begun)
 	}
 	return nil

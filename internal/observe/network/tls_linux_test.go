@@ -220,16 +220,23 @@ func obliging(functions int, name string, args ...string) party {
 // startNginx starts one that answers as the others do.
 func startNginx(t *testing.T, cert, key string) *speaker {
 	t.Helper()
-	dir, port := t.TempDir(), freePort(t)
+	port := freePort(t)
+	return runNginx(t, port, fmt.Sprintf("127.0.0.1:%d ssl; ssl_certificate %s; ssl_certificate_key %s;", port, cert, key))
+}
+
+// runNginx starts one that answers /here and /there on a port; listen is its directive, and what follows that.
+func runNginx(t *testing.T, port int, listen string) *speaker {
+	t.Helper()
+	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "here"), make([]byte, bodyBytes), 0o600))
 	require.NoError(t, os.Symlink("here", filepath.Join(dir, "there")))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "nginx.conf"), fmt.Appendf(nil, `
 daemon off; master_process off; user root; pid %[1]s/pid; error_log stderr crit;
 events { worker_connections 64; }
 http {
-	access_log off;
-	server { listen 127.0.0.1:%[2]d ssl; ssl_certificate %[3]s; ssl_certificate_key %[4]s; root %[1]s; }
-}`, dir, port, cert, key), 0o600))
+	access_log off; keepalive_requests 100000;
+	server { listen %[2]s root %[1]s; }
+}`, dir, listen), 0o600))
 	s := speak(t, "nginx", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"))
 	s.out = bufio.NewReader(strings.NewReader(fmt.Sprintln(port)))
 	require.Eventually(t, func() bool {
