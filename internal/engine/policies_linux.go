@@ -140,15 +140,7 @@ func (p *policies) scopeChanged(changes []process.Change) {
 	p.mu.Lock()
 	p.changes = append(p.changes, changes...)
 	p.mu.Unlock()
-	poke(p.changed)
-}
-
-// poke says that there is something to do.
-func poke(waiting chan struct{}) {
-	select {
-	case waiting <- struct{}{}:
-	default:
-	}
+	rouse(p.changed)
 }
 
 // follow reads processes that come, and forgets those that go.

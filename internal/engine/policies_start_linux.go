@@ -6,7 +6,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -46,7 +45,7 @@ func (p *policies) nextTrigger() (policy.Trigger, bool) {
 	t := p.triggers[0]
 	p.triggers[0] = policy.Trigger{}
 	if p.triggers = p.triggers[1:]; len(p.triggers) > 0 {
-		poke(p.fired) // another one may help
+		rouse(p.fired) // another one may help
 	}
 	return t, true
 }
@@ -102,7 +101,7 @@ func (w *waitingRuns) start() {
 
 func (w *waitingRuns) fail(why error) {
 	if w.left.Add(-1) <= 0 && w.told.CompareAndSwap(false, true) {
-		w.failed(errors.Join(why))
+		w.failed(why)
 	}
 }
 

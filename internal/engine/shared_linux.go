@@ -109,31 +109,54 @@ func (r *taskRun) release() {
 
 // label says of what was found whose task it is. A nil shared belongs to no task.
 func (s *shared) label(found model.Findings) model.Findings {
-	if s == nil {
-		return found
-	}
-	found.Profiles = slices.DeleteFunc(found.Profiles, func(p *model.Profile) bool {
-		r := s.of(p.Process)
-		if r == nil {
-			return true
-		}
-		p.TaskID = r.id
-		r.told.Add(observations(p))
-		return false
+	found.Profiles = labelled(s, found.Profiles, func(p *model.Profile) *model.Process { return p.Process }, func(p *model.Profile, id string) uint64 {
+		p.TaskID = id
+		return observations(p)
 	})
-	found.Metrics = slices.DeleteFunc(found.Metrics, func(m *model.Metrics) bool {
-		r := s.of(m.Process)
-		if r == nil {
-			return true
-		}
-		m.TaskID = r.id
+	found.Metrics = labelled(s, found.Metrics, func(m *model.Metrics) *model.Process { return m.Process }, func(m *model.Metrics, id string) uint64 {
+		m.TaskID = id
+		points := 0
 		for i := range m.Metrics {
-			r.told.Add(uint64(len(m.Metrics[i].Points)))
+			points += len(m.Metrics[i].Points)
 		}
-		return false
+		return uint64(points)
 	})
 	found.Logs = s.logs(found.Logs)
 	return found
+}
+
+func (s *shared) logs(logs []*model.Logs) []*model.Logs {
+	return labelled(s, logs, func(l *model.Logs) *model.Process { return l.Process }, func(l *model.Logs, id string) uint64 {
+		for i := range l.Logs {
+			l.Logs[i].Attributes = append(slices.Clip(l.Logs[i].Attributes), model.Text(task.IDKey, id))
+		}
+		return uint64(len(l.Logs))
+	})
+}
+
+func (s *shared) spans(spans []*model.Spans) []*model.Spans {
+	return labelled(s, spans, func(of *model.Spans) *model.Process { return of.Process }, func(of *model.Spans, id string) uint64 {
+		for i := range of.Spans {
+			of.Spans[i].Attributes = append(slices.Clip(of.Spans[i].Attributes), model.Text(task.IDKey, id))
+		}
+		return uint64(len(of.Spans))
+	})
+}
+
+// labelled drops what was found of nobody's processes, has label name the task of the rest, and counts there how much
+// label says that it is.
+func labelled[T any](s *shared, found []T, process func(T) *model.Process, label func(of T, id string) uint64) []T {
+	if s == nil {
+		return found
+	}
+	return slices.DeleteFunc(found, func(one T) bool {
+		r := s.of(process(one))
+		if r == nil {
+			return true
+		}
+		r.told.Add(label(one, r.id))
+		return false
+	})
 }
 
 // observations is how many a profile tells of: by their count where it has one.
@@ -147,38 +170,4 @@ func observations(p *model.Profile) uint64 {
 		n += uint64(max(p.Samples[i].Values[column], 0))
 	}
 	return n
-}
-
-func (s *shared) logs(logs []*model.Logs) []*model.Logs {
-	if s == nil {
-		return logs
-	}
-	return slices.DeleteFunc(logs, func(l *model.Logs) bool {
-		r := s.of(l.Process)
-		if r == nil {
-			return true
-		}
-		for i := range l.Logs {
-			l.Logs[i].Attributes = append(slices.Clip(l.Logs[i].Attributes), model.Text(task.IDKey, r.id))
-		}
-		r.told.Add(uint64(len(l.Logs)))
-		return false
-	})
-}
-
-func (s *shared) spans(spans []*model.Spans) []*model.Spans {
-	if s == nil {
-		return spans
-	}
-	return slices.DeleteFunc(spans, func(of *model.Spans) bool {
-		r := s.of(of.Process)
-		if r == nil {
-			return true
-		}
-		for i := range of.Spans {
-			of.Spans[i].Attributes = append(slices.Clip(of.Spans[i].Attributes), model.Text(task.IDKey, r.id))
-		}
-		r.told.Add(uint64(len(of.Spans)))
-		return false
-	})
 }

@@ -389,7 +389,7 @@ func (w *Watch) answer(policy string, id model.ProcessID, tell func(*subject)) {
 	}
 }
 
-// Members is how many processes are watched, Bytes the memory that is held for them.
+// Members is how many processes are watched.
 func (w *Watch) Members() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
