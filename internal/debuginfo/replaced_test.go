@@ -5,35 +5,14 @@ package debuginfo
 import (
 	"bytes"
 	"debug/elf"
-	"io"
 	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage/imagetest"
 )
-
-// replaced is a file that another one takes the place of after so many reads.
-type replaced struct {
-	before, after []byte
-	left          int
-}
-
-func (r *replaced) ReadAt(to []byte, off int64) (int, error) {
-	from := r.before
-	if r.left--; r.left < 0 {
-		from = r.after
-	}
-	if off >= int64(len(from)) {
-		return 0, io.EOF
-	}
-	n := copy(to, from[off:])
-	if n < len(to) {
-		return n, io.EOF
-	}
-	return n, nil
-}
 
 // TestReplacedWhileRead reads debug information of binaries that become others, or shorter, after each of the reads that it
 // takes: what comes of it is an error, or less than there was.
@@ -50,7 +29,7 @@ func TestReplacedWhileRead(t *testing.T) {
 			t.Run(name+" "+what, func(t *testing.T) {
 				failed := 0
 				for reads := 0; ; reads++ {
-					src := &replaced{before, after, reads}
+					src := &imagetest.Replaced{Before: before, After: after, Left: reads}
 					d, err := Open(elfimage.Image{Src: src, Size: uint64(len(before))}, Options{Open: fromTestdata, Path: "/build/" + name})
 					found := 0
 					if err == nil {
@@ -64,7 +43,7 @@ func TestReplacedWhileRead(t *testing.T) {
 					if err != nil {
 						failed++
 					}
-					if src.left >= 0 { // it was read to the end before
+					if src.Left >= 0 { // it was read to the end before
 						require.NoError(t, err)
 						require.Positive(t, found)
 						require.Greater(t, reads, 3)

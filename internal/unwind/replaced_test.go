@@ -5,34 +5,13 @@ package unwind
 import (
 	"bytes"
 	"debug/elf"
-	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage/imagetest"
 )
-
-// replaced is a file that another one takes the place of after so many reads.
-type replaced struct {
-	before, after []byte
-	left          int
-}
-
-func (r *replaced) ReadAt(to []byte, off int64) (int, error) {
-	from := r.before
-	if r.left--; r.left < 0 {
-		from = r.after
-	}
-	if off >= int64(len(from)) {
-		return 0, io.EOF
-	}
-	n := copy(to, from[off:])
-	if n < len(to) {
-		return n, io.EOF
-	}
-	return n, nil
-}
 
 // TestReplacedWhileRead builds tables of binaries that become others, or shorter, after each of the reads that it takes: what
 // comes of it is an error or a table that holds together.
@@ -49,7 +28,7 @@ func TestReplacedWhileRead(t *testing.T) {
 			t.Run(name+" "+what, func(t *testing.T) {
 				failed, partial := 0, 0
 				for reads := 0; ; reads++ {
-					src := &replaced{before, after, reads}
+					src := &imagetest.Replaced{Before: before, After: after, Left: reads}
 					table, err := Build(elfimage.Image{Src: src, Size: uint64(len(before))}, Limits{})
 					if err != nil {
 						failed++
@@ -59,7 +38,7 @@ func TestReplacedWhileRead(t *testing.T) {
 							partial++
 						}
 					}
-					if src.left >= 0 { // it was read to the end before
+					if src.Left >= 0 { // it was read to the end before
 						require.NoError(t, err)
 						require.NoError(t, table.Err)
 						require.Positive(t, table.Functions)
