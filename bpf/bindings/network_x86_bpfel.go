@@ -57,6 +57,13 @@ type NetworkCaptureScratch struct {
 	Data  [8192]uint8
 }
 
+type NetworkNetworkContentsKey struct {
+	_      structs.HostLayout
+	Frames NetworkNetworkFramesKey
+	Id     uint32
+	Unused uint32
+}
+
 type NetworkNetworkCountKey struct {
 	_      structs.HostLayout
 	Series uint32
@@ -85,7 +92,7 @@ type NetworkNetworkFrames struct {
 	Data     uint8
 	Head     uint8
 	Astray   uint8
-	Unused   uint32
+	Stream   uint32
 	Begun    [2]uint64
 }
 
@@ -374,6 +381,7 @@ type NetworkScopeEntry struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	NetworkMapNetworkContents          = "network_contents"
 	NetworkMapNetworkCounts            = "network_counts"
 	NetworkMapNetworkEnds              = "network_ends"
 	NetworkMapNetworkFrames            = "network_frames"
@@ -571,6 +579,7 @@ type NetworkProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type NetworkMapSpecs struct {
+	NetworkContents        *ebpf.MapSpec `ebpf:"network_contents"`
 	NetworkCounts          *ebpf.MapSpec `ebpf:"network_counts"`
 	NetworkEnds            *ebpf.MapSpec `ebpf:"network_ends"`
 	NetworkFrames          *ebpf.MapSpec `ebpf:"network_frames"`
@@ -662,6 +671,7 @@ func (o *NetworkObjects) Close() error {
 //
 // It can be passed to LoadNetworkObjects or ebpf.CollectionSpec.LoadAndAssign.
 type NetworkMaps struct {
+	NetworkContents        *ebpf.Map `ebpf:"network_contents"`
 	NetworkCounts          *ebpf.Map `ebpf:"network_counts"`
 	NetworkEnds            *ebpf.Map `ebpf:"network_ends"`
 	NetworkFrames          *ebpf.Map `ebpf:"network_frames"`
@@ -690,6 +700,7 @@ type NetworkMaps struct {
 
 func (m *NetworkMaps) Close() error {
 	return _NetworkClose(
+		m.NetworkContents,
 		m.NetworkCounts,
 		m.NetworkEnds,
 		m.NetworkFrames,

@@ -71,7 +71,7 @@ struct network_frames {
 	u8 data;      /* 1: the frame under way is DATA */
 	u8 head;      /* bytes of a frame's head with which the last transfer ended */
 	u8 astray;    /* transfers in which no frame was found, one after the other */
-	u32 unused;
+	u32 stream;   /* of the frame under way */
 	u64 begun[2]; /* those bytes, and whatever follows */
 };
 

@@ -60,9 +60,23 @@ func sampledServer(t *testing.T) *httptest.Server {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(w, long(longBody))
 	})
-	server := httptest.NewServer(mux)
+	server := httptest.NewUnstartedServer(mux)
+	server.Config.Protocols = cleartext()
+	server.Config.Protocols.SetHTTP1(true)
+	server.Start()
 	t.Cleanup(server.Close)
 	return server
+}
+
+// eachVersion runs a test with clients of HTTP/1 and of HTTP/2.
+func eachVersion(t *testing.T, test func(t *testing.T, transport *http.Transport)) {
+	for _, version := range []struct {
+		name      string
+		transport *http.Transport
+	}{{"1.1", &http.Transport{}}, {"2", &http.Transport{Protocols: cleartext()}}} {
+		t.Run("HTTP "+version.name, func(t *testing.T) { test(t, version.transport) })
+		version.transport.CloseIdleConnections()
+	}
 }
 
 // long is a text of which each part tells where it is.
@@ -89,7 +103,7 @@ func sampling(limit int, rules ...requests.Rule) Config {
 func wholeBody(limit int) requests.BodyRule { return requests.BodyRule{MaxBytes: limit} }
 
 // ask sends a request with a context and a secret, and reads the response to its end.
-func ask(t *testing.T, method, url string, n int, body string) {
+func ask(t *testing.T, transport *http.Transport, method, url string, n int, body string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	require.NoError(t, err)
@@ -99,7 +113,7 @@ func ask(t *testing.T, method, url string, n int, body string) {
 	if method == http.MethodPost {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	response, err := http.DefaultTransport.RoundTrip(request)
+	response, err := transport.RoundTrip(request)
 	require.NoError(t, err)
 	_, err = io.Copy(io.Discard, response.Body)
 	require.NoError(t, err)
@@ -151,57 +165,61 @@ func TestSamples(t *testing.T) {
 			requests.Rule{On5xx: true, Request: wholeBody(limit), Response: wholeBody(limit)},
 			requests.Rule{URI: regexp.MustCompile(`[?&]what=`), Response: requests.BodyRule{MaxBytes: 9}},
 		), by.change)
-		for n, path := range []string{"/fast", "/slow", "/absent", "/packed", "/packed?what=c4111"} {
-			ask(t, http.MethodGet, server.URL+path, n, "")
-		}
-		ask(t, http.MethodPost, server.URL+"/fail?card=c4111", 5, "card=c4111&cvc=c4111")
-		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-		got := w.samples()
-		if w.missed() > 0 {
-			return // some of the pieces were not seen
-		}
-		for _, role := range []string{"client", "server"} {
-			for _, path := range []string{"/fast", "/absent"} {
-				require.NotContains(t, got, role+" "+path+" request")
+		eachVersion(t, func(t *testing.T, transport *http.Transport) {
+			w.t = t
+			for n, path := range []string{"/fast", "/slow", "/absent", "/packed", "/packed?what=c4111"} {
+				ask(t, transport, http.MethodGet, server.URL+path, n, "")
 			}
-			for path, n := range map[string]int{"/slow": 1, "/packed": 4, "/fail": 5} {
-				for _, what := range []string{"request", "response"} {
-					require.Len(t, got[role+" "+path+" "+what], 1, "%s: %s %s", role, path, what)
-					l := got[role+" "+path+" "+what][0]
-					require.Equal(t, traceOf(n), hex.EncodeToString(l.TraceID[:]))
-					require.Equal(t, spanOfTest, hex.EncodeToString(l.SpanID[:]))
-					require.EqualValues(t, os.Getpid(), l.of["ebpf.peer.pid"])
-					require.Equal(t, path, l.of["url.path"])
+			ask(t, transport, http.MethodPost, server.URL+"/fail?card=c4111", 5, "card=c4111&cvc=c4111")
+			transport.CloseIdleConnections()
+			got := w.samples()
+			if w.missed() > 0 {
+				return // some of the pieces were not seen
+			}
+			for _, role := range []string{"client", "server"} {
+				for _, path := range []string{"/fast", "/absent"} {
+					require.NotContains(t, got, role+" "+path+" request")
 				}
-				request := got[role+" "+path+" request"][0]
-				require.Equal(t, []string{"[redacted]"}, request.lists["http.request.header.authorization"])
-				require.Equal(t, []string{"gzip"}, request.lists["http.request.header.accept-encoding"])
-				sent := transferred(got[role+" "+path+" syscall"], map[string]string{"client": "write", "server": "read"}[role])
-				require.EqualValues(t, request.of["http.request.size"], sent, "%s %s", role, path)
-				answered := transferred(got[role+" "+path+" syscall"], map[string]string{"client": "read", "server": "write"}[role])
-				require.EqualValues(t, request.of["http.response.size"], answered, "%s %s", role, path)
+				for path, n := range map[string]int{"/slow": 1, "/packed": 4, "/fail": 5} {
+					for _, what := range []string{"request", "response"} {
+						require.Len(t, got[role+" "+path+" "+what], 1, "%s: %s %s", role, path, what)
+						l := got[role+" "+path+" "+what][0]
+						require.Equal(t, traceOf(n), hex.EncodeToString(l.TraceID[:]))
+						require.Equal(t, spanOfTest, hex.EncodeToString(l.SpanID[:]))
+						require.EqualValues(t, os.Getpid(), l.of["ebpf.peer.pid"])
+						require.Equal(t, path, l.of["url.path"])
+					require.Equal(t, transport.Protocols != nil, l.of["network.protocol.version"] == "2")
+					}
+					request := got[role+" "+path+" request"][0]
+					require.Equal(t, []string{"[redacted]"}, request.lists["http.request.header.authorization"])
+					require.Equal(t, []string{"gzip"}, request.lists["http.request.header.accept-encoding"])
+					sent := transferred(got[role+" "+path+" syscall"], map[string]string{"client": "write", "server": "read"}[role])
+					require.EqualValues(t, request.of["http.request.size"], sent, "%s %s", role, path)
+					answered := transferred(got[role+" "+path+" syscall"], map[string]string{"client": "read", "server": "write"}[role])
+					require.EqualValues(t, request.of["http.response.size"], answered, "%s %s", role, path)
+				}
+				require.Equal(t, "late", got[role+" /slow response"][0].of["ebpf.body.content"])
+				require.GreaterOrEqual(t, got[role+" /slow response"][0].of["ebpf.request.duration"], slowSample.Seconds())
+				require.NotContains(t, got[role+" /slow request"][0].of, "ebpf.body.content")
+
+				packed := got[role+" /packed response"][0].of
+				require.Equal(t, `{"says": `, packed["ebpf.body.content"])
+				require.Equal(t, "gzip", packed["ebpf.body.encoding"])
+				require.EqualValues(t, 1, packed["ebpf.body.cut"])
+				require.Equal(t, "what=?", packed["url.query"])
+
+				require.Equal(t, "card=?&cvc=?", got[role+" /fail request"][0].of["ebpf.body.content"])
+				failed := got[role+" /fail response"][0]
+				require.Equal(t, "kein Gerät", failed.of["ebpf.body.content"])
+				require.NotContains(t, failed.of, "ebpf.body.cut")
+				require.Equal(t, []string{"[redacted]"}, failed.lists["http.response.header.set-cookie"])
+				require.EqualValues(t, 503, failed.of["http.response.status_code"])
 			}
-			require.Equal(t, "late", got[role+" /slow response"][0].of["ebpf.body.content"])
-			require.GreaterOrEqual(t, got[role+" /slow response"][0].of["ebpf.request.duration"], slowSample.Seconds())
-			require.NotContains(t, got[role+" /slow request"][0].of, "ebpf.body.content")
-
-			packed := got[role+" /packed response"][0].of
-			require.Equal(t, `{"says": `, packed["ebpf.body.content"])
-			require.Equal(t, "gzip", packed["ebpf.body.encoding"])
-			require.EqualValues(t, 1, packed["ebpf.body.cut"])
-			require.Equal(t, "what=?", packed["url.query"])
-
-			require.Equal(t, "card=?&cvc=?", got[role+" /fail request"][0].of["ebpf.body.content"])
-			failed := got[role+" /fail response"][0]
-			require.Equal(t, "kein Gerät", failed.of["ebpf.body.content"])
-			require.NotContains(t, failed.of, "ebpf.body.cut")
-			require.Equal(t, []string{"[redacted]"}, failed.lists["http.response.header.set-cookie"])
-			require.EqualValues(t, 503, failed.of["http.response.status_code"])
-		}
-		for _, reason := range []string{"request_samples_full", "request_samples_limited", "request_content_full"} {
-			require.Zero(t, w.loss(reason), reason)
-		}
-		require.Equal(t, int(sampling(limit).Journal.Samples.Bytes), w.capture.sink.Contents.Left, "nothing is kept of what has ended")
+			for _, reason := range []string{"request_samples_full", "request_samples_limited", "request_content_full"} {
+				require.Zero(t, w.loss(reason), reason)
+			}
+			require.Equal(t, int(sampling(limit).Journal.Samples.Bytes), w.capture.sink.Contents.Left, "nothing is kept of what has ended")
+		})
 	})
 }
 
@@ -215,24 +233,27 @@ func TestLongBodies(t *testing.T) {
 			runEachWay(t, func(t *testing.T, by *way) {
 				w := watch(t, sampling(limit, requests.Rule{URI: regexp.MustCompile("^/long"), Request: wholeBody(limit), Response: wholeBody(limit)}), by.change)
 				within := limit - 1000 // a head has some hundred bytes
-				for _, n := range []int{5000, within, longBody} {
-					ask(t, http.MethodPut, server.URL+fmt.Sprintf("/long/%d", n), n, long(n))
-				}
-				http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-				got := w.samples()
-				if w.missed() > 0 {
-					return // some of the pieces were not seen
-				}
-				for _, role := range []string{"client", "server"} {
+				eachVersion(t, func(t *testing.T, transport *http.Transport) {
+					w.t = t
 					for _, n := range []int{5000, within, longBody} {
-						key := fmt.Sprintf("%s /long/%d ", role, n)
-						require.Len(t, got[key+"request"], 1, key)
-						request, response := got[key+"request"][0].of, got[key+"response"][0].of
-						require.EqualValues(t, n, request["http.request.body.size"], key)
-						requireBeginning(t, request, n, limit, key+"request")
-						requireBeginning(t, response, longBody, limit, key+"response")
+						ask(t, transport, http.MethodPut, server.URL+fmt.Sprintf("/long/%d", n), n, long(n))
 					}
-				}
+					transport.CloseIdleConnections()
+					got := w.samples()
+					if w.missed() > 0 {
+						return // some of the pieces were not seen
+					}
+					for _, role := range []string{"client", "server"} {
+						for _, n := range []int{5000, within, longBody} {
+							key := fmt.Sprintf("%s /long/%d ", role, n)
+							require.Len(t, got[key+"request"], 1, key)
+							request, response := got[key+"request"][0].of, got[key+"response"][0].of
+							require.EqualValues(t, n, request["http.request.body.size"], key)
+							requireBeginning(t, request, n, limit, key+"request")
+							requireBeginning(t, response, longBody, limit, key+"response")
+						}
+					}
+				})
 				require.Zero(t, w.loss("buffer_full"))
 			})
 		})
@@ -274,7 +295,7 @@ func TestSpans(t *testing.T) {
 		w := watch(t, config, by.change)
 		began := time.Now()
 		for n, path := range []string{"/slow", "/fail?card=c4111"} {
-			ask(t, http.MethodGet, server.URL+path, n, "")
+			ask(t, http.DefaultTransport.(*http.Transport), http.MethodGet, server.URL+path, n, "")
 		}
 		response, err := http.Get(server.URL + "/absent")
 		require.NoError(t, err)
