@@ -188,7 +188,7 @@ func TestSamples(t *testing.T) {
 						require.Equal(t, spanOfTest, hex.EncodeToString(l.SpanID[:]))
 						require.EqualValues(t, os.Getpid(), l.of["ebpf.peer.pid"])
 						require.Equal(t, path, l.of["url.path"])
-					require.Equal(t, transport.Protocols != nil, l.of["network.protocol.version"] == "2")
+						require.Equal(t, transport.Protocols != nil, l.of["network.protocol.version"] == "2")
 					}
 					request := got[role+" "+path+" request"][0]
 					require.Equal(t, []string{"[redacted]"}, request.lists["http.request.header.authorization"])

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/grpc"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
@@ -143,13 +144,25 @@ func (m *sampledMessage) attributes(what string, redact *Redaction) []model.Attr
 	return append(list, m.bodyAttributes(fields, redact)...)
 }
 
+// encodingFields say how bodies are encoded, of gRPC each of its messages.
+var encodingFields = map[bool]string{false: "content-encoding", true: "grpc-encoding"}
+
 // bodyAttributes tell the body's text, or why there is none.
 func (m *sampledMessage) bodyAttributes(fields []field, redact *Redaction) (list []model.Attribute) {
-	encoding, kind := valueOf(fields, "content-encoding"), valueOf(fields, "content-type")
+	kind := valueOf(fields, "content-type")
+	isCall := grpc.Is([]byte(kind))
+	encoding := valueOf(fields, encodingFields[isCall])
 	if encoding != "" {
 		list = append(list, model.Text("ebpf.body.encoding", encoding))
 	}
-	text, cut, err := m.text(encoding, kind, redact)
+	var text string
+	var cut bool
+	var err error
+	if isCall {
+		text, cut, err = m.callText(encoding, kind)
+	} else {
+		text, cut, err = m.text(encoding, kind, redact)
+	}
 	if cut {
 		list = append(list, model.Bool("ebpf.body.cut", true))
 	}

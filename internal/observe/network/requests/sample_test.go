@@ -5,6 +5,7 @@ package requests
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"encoding/hex"
 	"math"
 	"strings"
@@ -23,6 +24,21 @@ func gzipped(t testing.TB, text string) []byte {
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
 	return b.Bytes()
+}
+
+// called are messages as gRPC sends them.
+func called(messages ...string) (sent []byte) {
+	for _, m := range messages {
+		sent = append(binary.BigEndian.AppendUint32(append(sent, 0), uint32(len(m))), m...)
+	}
+	return sent
+}
+
+// packed is a message that gRPC sends packed.
+func packed(t testing.TB, message string) []byte {
+	sent := called(string(gzipped(t, message)))
+	sent[0] = 1
+	return sent
 }
 
 // messageOf is a message with this content that was kept.
@@ -76,7 +92,29 @@ func TestSampledBodies(t *testing.T) {
 		"a form": {[]string{"Content-Type: application/x-www-form-urlencoded; charset=utf-8"}, []byte("card=4111&cvc"), BodyRule{MaxBytes: much}, map[string]any{
 			"content": "card=?&?",
 		}},
-		"folded": {[]string{"Content-Encoding:", " gzip"}, gzipped(t, "text"), BodyRule{MaxBytes: much}, map[string]any{"content": "text", "encoding": "gzip"}},
+		"a call": {[]string{"content-type: application/grpc"}, called("\x08\x96\x01\x12\x07testing", "\x0a\x01a"), BodyRule{MaxBytes: much}, map[string]any{
+			"content": "1: 150 2: \"testing\"\n1: \"a\"",
+		}},
+		"a call in JSON": {[]string{"content-type: application/grpc+json; charset=utf-8"}, called(`{"a":1}`, "{}"), BodyRule{MaxBytes: much}, map[string]any{
+			"content": "{\"a\":1}\n{}",
+		}},
+		"a packed call": {
+			[]string{"content-type: application/grpc+proto", "grpc-encoding: gzip"}, packed(t, "\x08\x96\x01"), BodyRule{MaxBytes: much},
+			map[string]any{"content": "1: 150", "encoding": "gzip"},
+		},
+		"a cut call":         {[]string{"content-type: application/grpc"}, called("\x12\x07testing", "\x08\x01"), BodyRule{MaxBytes: 4}, map[string]any{"content": `2: "`, "cut": true}},
+		"a call that is cut": {[]string{"content-type: application/grpc"}, called("\x12\x07testing")[:10], BodyRule{MaxBytes: much}, map[string]any{"content": `2: "tes"`, "cut": true}},
+		"a bomb of a call": {
+			[]string{"content-type: application/grpc", "grpc-encoding: gzip"}, packed(t, "\x0a\x80\x80\x80\x04"+strings.Repeat("a", 8<<20)), BodyRule{MaxBytes: 8},
+			map[string]any{"content": `1: "aaa"`, "cut": true, "encoding": "gzip"},
+		},
+		"many messages": {
+			[]string{"content-type: application/grpc+json"}, bytes.Repeat(called(""), 300), BodyRule{MaxBytes: much},
+			map[string]any{"content": strings.Repeat("\n", 255), "cut": true},
+		},
+		"a call of another format": {[]string{"content-type: application/grpc+thrift"}, called("\x80\x01"), BodyRule{MaxBytes: much}, map[string]any{"error": "not_text"}},
+		"no message":               {[]string{"content-type: application/grpc"}, called("hello, world"), BodyRule{MaxBytes: much}, map[string]any{"error": "not_text"}},
+		"folded":                   {[]string{"Content-Encoding:", " gzip"}, gzipped(t, "text"), BodyRule{MaxBytes: much}, map[string]any{"content": "text", "encoding": "gzip"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := map[string]any{}
@@ -186,6 +224,7 @@ func FuzzSample(f *testing.F) {
 	f.Add([]byte("Content-Type: text/plain\nAuthorization: secret\n secret\n"), []byte("text"))
 	f.Add([]byte("Content-Encoding: gzip, deflate\n:\n?=\n"), gzipped(f, "text"))
 	f.Add([]byte("authorization : secret"), []byte("\xff"))
+	f.Add([]byte("content-type: application/grpc\ngrpc-encoding: gzip"), packed(f, "\x08\x96\x01"))
 	f.Fuzz(func(t *testing.T, head, body []byte) {
 		const most = 16
 		kept := contents(nil)
