@@ -176,6 +176,8 @@ type NetworkNetworkPiece struct {
 	Role       uint8
 	Lost       uint8
 	Position   uint32
+	Packets    uint32
+	Rtt        uint32
 }
 
 type NetworkNetworkPieceKind uint32
@@ -261,6 +263,7 @@ type NetworkNetworkSocket struct {
 	Tiny       uint8
 	Closed     uint8
 	Left       [2]uint32
+	Packets    [2]uint32
 }
 
 type NetworkNetworkThread struct {

@@ -105,6 +105,8 @@ struct network_piece {
 	u8 role;        /* enum network_role */
 	u8 lost;        /* enum network_piece_loss */
 	u32 position;   /* of TCP: the sequence number behind the piece */
+	u32 packets;    /* of TCP: segments with data since the call before in this direction, and one more; 0: they were not counted */
+	u32 rtt;        /* of TCP: the round-trip time then, µs; 0: it is not known */
 };
 
 /* Who tells what has become of a handshake: the end of the call of connect(), or the socket's state. */
@@ -223,6 +225,7 @@ struct network_socket {
 	u8 tiny;       /* a bit for each direction whose last piece was too short to tell what it begins */
 	u8 closed;     /* 1: it is none of sockets_known any more */
 	u32 left[2];   /* by direction: bytes that may leave the kernel of the message under way */
+	u32 packets[2]; /* by direction: segments that TCP had sent or received with data, of the last call, where calls are told */
 };
 
 /* Where a transfer has its bytes: count pieces of memory in a list, or where count is 0 one at base. */

@@ -11,6 +11,7 @@
 
 #include "network_body.h"
 #include "network_http2.h"
+#include "network_packets.h"
 #include "network_tls.h"
 
 /* What a protocol is known by. */
@@ -180,6 +181,8 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 	u32 want, taken = 0, protocol;
 	bool begins = false;
 
+	if (capture_limit)
+		capture_packets(&scratch->piece, transfer);
 	if (socket->protocol != NETWORK_HTTP2) {
 		want = socket->protocol ? CAPTURE_NEXT : CAPTURE_FIRST;
 		if (want > transfer->length)

@@ -92,7 +92,7 @@ struct capture_scratch {
 	struct capture_cursor cursor;
 	struct capture_kept kept;
 	struct capture_walk walk;
-	struct network_piece piece;
+	struct network_piece piece; /* packets and rtt are the transfer's, the rest the window's */
 	u8 data[2 * CAPTURE_MOST];
 };
 

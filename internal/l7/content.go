@@ -49,6 +49,7 @@ type Call struct {
 	Direction    Direction
 	Began, Ended int64 // monotonic time, in ns
 	Length       int64 // bytes of the message
+	Wire         Wire
 }
 
 // is tells whether both are the same call, of which pieces may tell one after the other.
@@ -206,5 +207,5 @@ func (c *Content) Held() int {
 
 // Call is the piece as a call that has transferred its last n bytes for a message.
 func (p *Piece) Call(n int64) Call {
-	return Call{Direction: p.Direction, Began: p.Began, Ended: p.Ended, Length: n}
+	return Call{Direction: p.Direction, Began: p.Began, Ended: p.Ended, Length: n, Wire: p.Wire}
 }

@@ -81,7 +81,7 @@ const (
 	// wakeShare is the part of the ring buffer that is full when its reader is woken.
 	wakeShare = 4
 	// addressBytes and threadBytes are what each of those takes.
-	addressBytes, threadBytes = 96, 144
+	addressBytes, threadBytes = 104, 144
 )
 
 // plan is how the kernel's tables share the memory that they may take.

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -221,6 +223,60 @@ func TestSamples(t *testing.T) {
 			require.Equal(t, int(sampling(limit).Journal.Samples.Bytes), w.capture.sink.Contents.Left, "nothing is kept of what has ended")
 		})
 	})
+}
+
+// TestPacketsOfCalls holds that each call of a sample has the packets that TCP itself counts, and a round-trip time.
+func TestPacketsOfCalls(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, listener.Close()) }()
+	runEachWay(t, func(t *testing.T, by *way) {
+		w := watch(t, sampling(1000, requests.Rule{URI: regexp.MustCompile("^/packets")}), by.change)
+		client, err := net.Dial("tcp", listener.Addr().String())
+		require.NoError(t, err)
+		server, err := listener.Accept()
+		require.NoError(t, err)
+		buffer := make([]byte, 1000)
+		for _, line := range []string{"GET /packets HTTP/1.1\r\n", "Host: shop\r\n", "\r\n"} {
+			_, err = io.WriteString(client, line)
+			require.NoError(t, err)
+			n, err := server.Read(buffer) // so that each line is a packet of its own
+			require.NoError(t, err)
+			require.Equal(t, line, string(buffer[:n]))
+		}
+		_, err = io.WriteString(server, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		require.NoError(t, err)
+		_, err = client.Read(buffer)
+		require.NoError(t, err)
+		info := infoOf(t, client)
+		require.NoError(t, client.Close())
+		require.NoError(t, server.Close())
+		got := w.samples()
+		if w.missed() > 0 || info.Data_segs_out > 3 || info.Data_segs_in > 1 {
+			return // some of the pieces were not seen, or something was sent again
+		}
+		for side, want := range map[string][]string{"client": {"write", "write", "write", "read"}, "server": {"read", "read", "read", "write"}} {
+			var operations []string
+			for _, call := range got[side+" /packets syscall"] {
+				operations = append(operations, call.of["ebpf.operation"].(string))
+				require.EqualValues(t, 1, call.of["ebpf.sample.packets"], "%s: %v", side, call.of)
+				require.Positive(t, call.of["ebpf.sample.rtt"])
+				require.Less(t, call.of["ebpf.sample.rtt"], 10.0, "in s")
+			}
+			require.Equal(t, want, operations, side)
+		}
+	})
+}
+
+// infoOf is what TCP says of a connection.
+func infoOf(t *testing.T, conn net.Conn) (info *unix.TCPInfo) {
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	require.NoError(t, err)
+	var failed error
+	require.NoError(t, raw.Control(func(fd uintptr) { info, failed = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) }))
+	require.NoError(t, failed)
+	return info
 }
 
 // TestLongBodies holds that bodies are told up to the limit of what is captured, however they are transferred, that they are marked as cut

@@ -47,6 +47,7 @@ type sampledCallOf struct {
 	began, ended time.Time
 	direction    l7.Direction
 	length       int64
+	wire         l7.Wire
 }
 
 // newSample copies what was kept of an exchange.
@@ -72,7 +73,7 @@ func newSampledMessage(side *l7.Side, whole int64, rule BodyRule, wall func(ns i
 		calls: make([]sampledCallOf, len(content.Calls)), moreCalls: content.MoreCalls, moreFields: content.MoreFields,
 	}
 	for i, call := range content.Calls {
-		m.calls[i] = sampledCallOf{wall(call.Began), wall(call.Ended), call.Direction, call.Length}
+		m.calls[i] = sampledCallOf{wall(call.Began), wall(call.Ended), call.Direction, call.Length, call.Wire}
 	}
 	return m
 }
@@ -177,10 +178,17 @@ func (m *sampledMessage) bodyAttributes(fields []field, redact *Redaction) (list
 
 // attributes tell of a call.
 func (c *sampledCallOf) attributes() []model.Attribute {
-	return []model.Attribute{
+	list := []model.Attribute{
 		model.Text("ebpf.operation", operations[c.direction]), model.Int("ebpf.sample.bytes", c.length),
 		model.Float("ebpf.sample.duration", c.ended.Sub(c.began).Seconds()),
 	}
+	if c.wire.Counted {
+		list = append(list, model.Int("ebpf.sample.packets", c.wire.Packets))
+	}
+	if c.wire.RTT > 0 {
+		list = append(list, model.Float("ebpf.sample.rtt", time.Duration(c.wire.RTT).Seconds()))
+	}
+	return list
 }
 
 // operations are what calls of each direction are told as.
