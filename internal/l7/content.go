@@ -123,6 +123,9 @@ func (c *Content) AddField(line []byte) {
 	c.hold()
 }
 
+// FitsField tells whether a line of so many bytes may be kept of the head: where it may not it need not be made.
+func (c *Content) FitsField(size int) bool { return c != nil && len(c.Head)+size < c.owner.Head }
+
 // OmitField leaves out a line of the head.
 func (c *Content) OmitField() {
 	if c != nil {

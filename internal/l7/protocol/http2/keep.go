@@ -47,10 +47,10 @@ func (p *parser) addField(r *reader, f *hpack.Field) {
 	p.decide(r)
 	switch {
 	case b.content == nil:
-	case !f.Known || !isName(f.Name):
+	case !f.Known || !b.content.FitsField(len(f.Name)+len(separator)+len(f.Value)) || !isName(f.Name):
 		b.content.OmitField()
 	default:
-		p.line = append(append(append(p.line[:0], f.Name...), ": "...), f.Value...)
+		p.line = append(append(append(p.line[:0], f.Name...), separator...), f.Value...)
 		for i, c := range p.line {
 			if c == '\n' || c == '\r' { // RFC 9113, section 8.2.1, forbids them: they would begin another field
 				p.line[i] = ' '
@@ -59,6 +59,9 @@ func (p *parser) addField(r *reader, f *hpack.Field) {
 		b.content.AddField(p.line)
 	}
 }
+
+// separator is what is between a field's name and its value in a line.
+const separator = ": "
 
 // isName tells whether it is a name that takes part of a line, which others may follow.
 func isName(name []byte) bool { return len(name) > 0 && !bytes.ContainsAny(name, " \t\r\n:") }

@@ -17,6 +17,7 @@ import (
 // kept is what was kept of an exchange.
 type kept struct {
 	path              string
+	status            int
 	request, response *l7.Content // copies, nil where there was none
 	sizes             [2]int64    // of the whole messages
 }
@@ -36,7 +37,7 @@ func keep(t *testing.T, body int) *keeping {
 	k.contents = l7.Contents{Wanted: wantKept, Body: body, Head: 1 << 10, Calls: 4, Left: room}
 	k.listener.keepContents(&k.contents, func(e *l7.Exchange) {
 		k.kept = append(k.kept, kept{
-			string(e.HTTP.Path), copyOf(e.Request.Content), copyOf(e.Response.Content), [2]int64{e.Request.Whole, e.Response.Whole},
+			string(e.HTTP.Path), e.HTTP.Status, copyOf(e.Request.Content), copyOf(e.Response.Content), [2]int64{e.Request.Whole, e.Response.Whole},
 		})
 	})
 	k.client.hello()
