@@ -309,6 +309,7 @@ const (
 	NetworkNetworkTlsFunctionNETWORK_TLS_GO_READ_ENDS      NetworkNetworkTlsFunction = 8
 	NetworkNetworkTlsFunctionNETWORK_TLS_GO_WRITE_ENDS     NetworkNetworkTlsFunction = 9
 	NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE_ENDS NetworkNetworkTlsFunction = 10
+	NetworkNetworkTlsFunctionNETWORK_TLS_FIRST_HANDSHAKE   NetworkNetworkTlsFunction = 11
 )
 
 type NetworkNetworkTlsKey struct {
@@ -440,6 +441,7 @@ const (
 	NetworkProgStateChanges            = "state_changes"
 	NetworkProgTlsBegins               = "tls_begins"
 	NetworkProgTlsCountedBegins        = "tls_counted_begins"
+	NetworkProgTlsFirstHandshakeBegins = "tls_first_handshake_begins"
 	NetworkProgTlsFreed                = "tls_freed"
 	NetworkProgTlsGoBegins             = "tls_go_begins"
 	NetworkProgTlsGoHandshakeBegins    = "tls_go_handshake_begins"
@@ -534,48 +536,49 @@ type NetworkSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type NetworkProgramSpecs struct {
-	AcceptEnds           *ebpf.ProgramSpec `ebpf:"accept_ends"`
-	AdoptSocket          *ebpf.ProgramSpec `ebpf:"adopt_socket"`
-	CallBegins           *ebpf.ProgramSpec `ebpf:"call_begins"`
-	CloseBegins          *ebpf.ProgramSpec `ebpf:"close_begins"`
-	CloseEnds            *ebpf.ProgramSpec `ebpf:"close_ends"`
-	ConnectEnds          *ebpf.ProgramSpec `ebpf:"connect_ends"`
-	CountFile            *ebpf.ProgramSpec `ebpf:"count_file"`
-	CountSocket          *ebpf.ProgramSpec `ebpf:"count_socket"`
-	DatagramReceived     *ebpf.ProgramSpec `ebpf:"datagram_received"`
-	Dropped              *ebpf.ProgramSpec `ebpf:"dropped"`
-	DroppedOfSocket      *ebpf.ProgramSpec `ebpf:"dropped_of_socket"`
-	DroppedSomehow       *ebpf.ProgramSpec `ebpf:"dropped_somehow"`
-	FunctionBegins       *ebpf.ProgramSpec `ebpf:"function_begins"`
-	FunctionReceived     *ebpf.ProgramSpec `ebpf:"function_received"`
-	FunctionSent         *ebpf.ProgramSpec `ebpf:"function_sent"`
-	FunctionSentPage     *ebpf.ProgramSpec `ebpf:"function_sent_page"`
-	FunctionSpliced      *ebpf.ProgramSpec `ebpf:"function_spliced"`
-	MessageBegins        *ebpf.ProgramSpec `ebpf:"message_begins"`
-	OpenBegins           *ebpf.ProgramSpec `ebpf:"open_begins"`
-	ReceiveEnds          *ebpf.ProgramSpec `ebpf:"receive_ends"`
-	Received             *ebpf.ProgramSpec `ebpf:"received"`
-	ResetReceived        *ebpf.ProgramSpec `ebpf:"reset_received"`
-	ResetSent            *ebpf.ProgramSpec `ebpf:"reset_sent"`
-	RetransmitTried      *ebpf.ProgramSpec `ebpf:"retransmit_tried"`
-	Retransmitted        *ebpf.ProgramSpec `ebpf:"retransmitted"`
-	RetransmittedSynack  *ebpf.ProgramSpec `ebpf:"retransmitted_synack"`
-	Sent                 *ebpf.ProgramSpec `ebpf:"sent"`
-	SpliceEnds           *ebpf.ProgramSpec `ebpf:"splice_ends"`
-	StateChanges         *ebpf.ProgramSpec `ebpf:"state_changes"`
-	TlsBegins            *ebpf.ProgramSpec `ebpf:"tls_begins"`
-	TlsCountedBegins     *ebpf.ProgramSpec `ebpf:"tls_counted_begins"`
-	TlsFreed             *ebpf.ProgramSpec `ebpf:"tls_freed"`
-	TlsGoBegins          *ebpf.ProgramSpec `ebpf:"tls_go_begins"`
-	TlsGoHandshakeBegins *ebpf.ProgramSpec `ebpf:"tls_go_handshake_begins"`
-	TlsGoHandshakeEnds   *ebpf.ProgramSpec `ebpf:"tls_go_handshake_ends"`
-	TlsGoReadEnds        *ebpf.ProgramSpec `ebpf:"tls_go_read_ends"`
-	TlsGoWriteEnds       *ebpf.ProgramSpec `ebpf:"tls_go_write_ends"`
-	TlsHandshakeBegins   *ebpf.ProgramSpec `ebpf:"tls_handshake_begins"`
-	TlsMethods           *ebpf.ProgramSpec `ebpf:"tls_methods"`
-	TlsReadEnds          *ebpf.ProgramSpec `ebpf:"tls_read_ends"`
-	TlsSession           *ebpf.ProgramSpec `ebpf:"tls_session"`
-	TlsWriteEnds         *ebpf.ProgramSpec `ebpf:"tls_write_ends"`
+	AcceptEnds              *ebpf.ProgramSpec `ebpf:"accept_ends"`
+	AdoptSocket             *ebpf.ProgramSpec `ebpf:"adopt_socket"`
+	CallBegins              *ebpf.ProgramSpec `ebpf:"call_begins"`
+	CloseBegins             *ebpf.ProgramSpec `ebpf:"close_begins"`
+	CloseEnds               *ebpf.ProgramSpec `ebpf:"close_ends"`
+	ConnectEnds             *ebpf.ProgramSpec `ebpf:"connect_ends"`
+	CountFile               *ebpf.ProgramSpec `ebpf:"count_file"`
+	CountSocket             *ebpf.ProgramSpec `ebpf:"count_socket"`
+	DatagramReceived        *ebpf.ProgramSpec `ebpf:"datagram_received"`
+	Dropped                 *ebpf.ProgramSpec `ebpf:"dropped"`
+	DroppedOfSocket         *ebpf.ProgramSpec `ebpf:"dropped_of_socket"`
+	DroppedSomehow          *ebpf.ProgramSpec `ebpf:"dropped_somehow"`
+	FunctionBegins          *ebpf.ProgramSpec `ebpf:"function_begins"`
+	FunctionReceived        *ebpf.ProgramSpec `ebpf:"function_received"`
+	FunctionSent            *ebpf.ProgramSpec `ebpf:"function_sent"`
+	FunctionSentPage        *ebpf.ProgramSpec `ebpf:"function_sent_page"`
+	FunctionSpliced         *ebpf.ProgramSpec `ebpf:"function_spliced"`
+	MessageBegins           *ebpf.ProgramSpec `ebpf:"message_begins"`
+	OpenBegins              *ebpf.ProgramSpec `ebpf:"open_begins"`
+	ReceiveEnds             *ebpf.ProgramSpec `ebpf:"receive_ends"`
+	Received                *ebpf.ProgramSpec `ebpf:"received"`
+	ResetReceived           *ebpf.ProgramSpec `ebpf:"reset_received"`
+	ResetSent               *ebpf.ProgramSpec `ebpf:"reset_sent"`
+	RetransmitTried         *ebpf.ProgramSpec `ebpf:"retransmit_tried"`
+	Retransmitted           *ebpf.ProgramSpec `ebpf:"retransmitted"`
+	RetransmittedSynack     *ebpf.ProgramSpec `ebpf:"retransmitted_synack"`
+	Sent                    *ebpf.ProgramSpec `ebpf:"sent"`
+	SpliceEnds              *ebpf.ProgramSpec `ebpf:"splice_ends"`
+	StateChanges            *ebpf.ProgramSpec `ebpf:"state_changes"`
+	TlsBegins               *ebpf.ProgramSpec `ebpf:"tls_begins"`
+	TlsCountedBegins        *ebpf.ProgramSpec `ebpf:"tls_counted_begins"`
+	TlsFirstHandshakeBegins *ebpf.ProgramSpec `ebpf:"tls_first_handshake_begins"`
+	TlsFreed                *ebpf.ProgramSpec `ebpf:"tls_freed"`
+	TlsGoBegins             *ebpf.ProgramSpec `ebpf:"tls_go_begins"`
+	TlsGoHandshakeBegins    *ebpf.ProgramSpec `ebpf:"tls_go_handshake_begins"`
+	TlsGoHandshakeEnds      *ebpf.ProgramSpec `ebpf:"tls_go_handshake_ends"`
+	TlsGoReadEnds           *ebpf.ProgramSpec `ebpf:"tls_go_read_ends"`
+	TlsGoWriteEnds          *ebpf.ProgramSpec `ebpf:"tls_go_write_ends"`
+	TlsHandshakeBegins      *ebpf.ProgramSpec `ebpf:"tls_handshake_begins"`
+	TlsMethods              *ebpf.ProgramSpec `ebpf:"tls_methods"`
+	TlsReadEnds             *ebpf.ProgramSpec `ebpf:"tls_read_ends"`
+	TlsSession              *ebpf.ProgramSpec `ebpf:"tls_session"`
+	TlsWriteEnds            *ebpf.ProgramSpec `ebpf:"tls_write_ends"`
 }
 
 // NetworkMapSpecs contains maps before they are loaded into the kernel.
@@ -780,48 +783,49 @@ type NetworkVariables struct {
 //
 // It can be passed to LoadNetworkObjects or ebpf.CollectionSpec.LoadAndAssign.
 type NetworkPrograms struct {
-	AcceptEnds           *ebpf.Program `ebpf:"accept_ends"`
-	AdoptSocket          *ebpf.Program `ebpf:"adopt_socket"`
-	CallBegins           *ebpf.Program `ebpf:"call_begins"`
-	CloseBegins          *ebpf.Program `ebpf:"close_begins"`
-	CloseEnds            *ebpf.Program `ebpf:"close_ends"`
-	ConnectEnds          *ebpf.Program `ebpf:"connect_ends"`
-	CountFile            *ebpf.Program `ebpf:"count_file"`
-	CountSocket          *ebpf.Program `ebpf:"count_socket"`
-	DatagramReceived     *ebpf.Program `ebpf:"datagram_received"`
-	Dropped              *ebpf.Program `ebpf:"dropped"`
-	DroppedOfSocket      *ebpf.Program `ebpf:"dropped_of_socket"`
-	DroppedSomehow       *ebpf.Program `ebpf:"dropped_somehow"`
-	FunctionBegins       *ebpf.Program `ebpf:"function_begins"`
-	FunctionReceived     *ebpf.Program `ebpf:"function_received"`
-	FunctionSent         *ebpf.Program `ebpf:"function_sent"`
-	FunctionSentPage     *ebpf.Program `ebpf:"function_sent_page"`
-	FunctionSpliced      *ebpf.Program `ebpf:"function_spliced"`
-	MessageBegins        *ebpf.Program `ebpf:"message_begins"`
-	OpenBegins           *ebpf.Program `ebpf:"open_begins"`
-	ReceiveEnds          *ebpf.Program `ebpf:"receive_ends"`
-	Received             *ebpf.Program `ebpf:"received"`
-	ResetReceived        *ebpf.Program `ebpf:"reset_received"`
-	ResetSent            *ebpf.Program `ebpf:"reset_sent"`
-	RetransmitTried      *ebpf.Program `ebpf:"retransmit_tried"`
-	Retransmitted        *ebpf.Program `ebpf:"retransmitted"`
-	RetransmittedSynack  *ebpf.Program `ebpf:"retransmitted_synack"`
-	Sent                 *ebpf.Program `ebpf:"sent"`
-	SpliceEnds           *ebpf.Program `ebpf:"splice_ends"`
-	StateChanges         *ebpf.Program `ebpf:"state_changes"`
-	TlsBegins            *ebpf.Program `ebpf:"tls_begins"`
-	TlsCountedBegins     *ebpf.Program `ebpf:"tls_counted_begins"`
-	TlsFreed             *ebpf.Program `ebpf:"tls_freed"`
-	TlsGoBegins          *ebpf.Program `ebpf:"tls_go_begins"`
-	TlsGoHandshakeBegins *ebpf.Program `ebpf:"tls_go_handshake_begins"`
-	TlsGoHandshakeEnds   *ebpf.Program `ebpf:"tls_go_handshake_ends"`
-	TlsGoReadEnds        *ebpf.Program `ebpf:"tls_go_read_ends"`
-	TlsGoWriteEnds       *ebpf.Program `ebpf:"tls_go_write_ends"`
-	TlsHandshakeBegins   *ebpf.Program `ebpf:"tls_handshake_begins"`
-	TlsMethods           *ebpf.Program `ebpf:"tls_methods"`
-	TlsReadEnds          *ebpf.Program `ebpf:"tls_read_ends"`
-	TlsSession           *ebpf.Program `ebpf:"tls_session"`
-	TlsWriteEnds         *ebpf.Program `ebpf:"tls_write_ends"`
+	AcceptEnds              *ebpf.Program `ebpf:"accept_ends"`
+	AdoptSocket             *ebpf.Program `ebpf:"adopt_socket"`
+	CallBegins              *ebpf.Program `ebpf:"call_begins"`
+	CloseBegins             *ebpf.Program `ebpf:"close_begins"`
+	CloseEnds               *ebpf.Program `ebpf:"close_ends"`
+	ConnectEnds             *ebpf.Program `ebpf:"connect_ends"`
+	CountFile               *ebpf.Program `ebpf:"count_file"`
+	CountSocket             *ebpf.Program `ebpf:"count_socket"`
+	DatagramReceived        *ebpf.Program `ebpf:"datagram_received"`
+	Dropped                 *ebpf.Program `ebpf:"dropped"`
+	DroppedOfSocket         *ebpf.Program `ebpf:"dropped_of_socket"`
+	DroppedSomehow          *ebpf.Program `ebpf:"dropped_somehow"`
+	FunctionBegins          *ebpf.Program `ebpf:"function_begins"`
+	FunctionReceived        *ebpf.Program `ebpf:"function_received"`
+	FunctionSent            *ebpf.Program `ebpf:"function_sent"`
+	FunctionSentPage        *ebpf.Program `ebpf:"function_sent_page"`
+	FunctionSpliced         *ebpf.Program `ebpf:"function_spliced"`
+	MessageBegins           *ebpf.Program `ebpf:"message_begins"`
+	OpenBegins              *ebpf.Program `ebpf:"open_begins"`
+	ReceiveEnds             *ebpf.Program `ebpf:"receive_ends"`
+	Received                *ebpf.Program `ebpf:"received"`
+	ResetReceived           *ebpf.Program `ebpf:"reset_received"`
+	ResetSent               *ebpf.Program `ebpf:"reset_sent"`
+	RetransmitTried         *ebpf.Program `ebpf:"retransmit_tried"`
+	Retransmitted           *ebpf.Program `ebpf:"retransmitted"`
+	RetransmittedSynack     *ebpf.Program `ebpf:"retransmitted_synack"`
+	Sent                    *ebpf.Program `ebpf:"sent"`
+	SpliceEnds              *ebpf.Program `ebpf:"splice_ends"`
+	StateChanges            *ebpf.Program `ebpf:"state_changes"`
+	TlsBegins               *ebpf.Program `ebpf:"tls_begins"`
+	TlsCountedBegins        *ebpf.Program `ebpf:"tls_counted_begins"`
+	TlsFirstHandshakeBegins *ebpf.Program `ebpf:"tls_first_handshake_begins"`
+	TlsFreed                *ebpf.Program `ebpf:"tls_freed"`
+	TlsGoBegins             *ebpf.Program `ebpf:"tls_go_begins"`
+	TlsGoHandshakeBegins    *ebpf.Program `ebpf:"tls_go_handshake_begins"`
+	TlsGoHandshakeEnds      *ebpf.Program `ebpf:"tls_go_handshake_ends"`
+	TlsGoReadEnds           *ebpf.Program `ebpf:"tls_go_read_ends"`
+	TlsGoWriteEnds          *ebpf.Program `ebpf:"tls_go_write_ends"`
+	TlsHandshakeBegins      *ebpf.Program `ebpf:"tls_handshake_begins"`
+	TlsMethods              *ebpf.Program `ebpf:"tls_methods"`
+	TlsReadEnds             *ebpf.Program `ebpf:"tls_read_ends"`
+	TlsSession              *ebpf.Program `ebpf:"tls_session"`
+	TlsWriteEnds            *ebpf.Program `ebpf:"tls_write_ends"`
 }
 
 func (p *NetworkPrograms) Close() error {
@@ -857,6 +861,7 @@ func (p *NetworkPrograms) Close() error {
 		p.StateChanges,
 		p.TlsBegins,
 		p.TlsCountedBegins,
+		p.TlsFirstHandshakeBegins,
 		p.TlsFreed,
 		p.TlsGoBegins,
 		p.TlsGoHandshakeBegins,

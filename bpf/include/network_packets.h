@@ -25,7 +25,7 @@ static __noinline int capture_packets(struct network_piece *piece, const struct 
 
 	piece->packets = 0;
 	piece->rtt = 0;
-	if (!transfer->position)
+	if (!transfer->position || transfer->tls)
 		return 0;
 	now = transfer->kind == NETWORK_PIECE_READ ? BPF_CORE_READ(tcp, data_segs_in) : BPF_CORE_READ(tcp, data_segs_out);
 	*last = now;
