@@ -43,11 +43,11 @@ __noinline int capture_body_window(u32 slot, u32 last)
 	taken = capture_window(scratch, &scratch->kept.from, at, want);
 	if (last || scratch->cursor.failed || at + taken >= scratch->kept.want) {
 		/* It stands for all that follows. */
-		capture_tell_kept(scratch, at, taken, scratch->kept.length - at);
+		capture_tell_window(scratch, at, taken, scratch->kept.length - at);
 		return 0;
 	}
 	if (taken)
-		capture_tell_kept(scratch, at, taken, taken);
+		capture_tell_window(scratch, at, taken, taken);
 	scratch->kept.at = at + taken;
 	return 1;
 }

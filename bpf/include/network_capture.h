@@ -218,7 +218,7 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 		want = transfer->length;
 	if (begins && taken < want)
 		taken = capture_take(scratch, transfer->from, want);
-	return capture_tell_window(scratch, transfer, 0, taken, transfer->length);
+	return capture_tell_whole(scratch, transfer, taken);
 }
 
 static __noinline int capture(struct capture_transfer *transfer, u32 slot, bool stream)

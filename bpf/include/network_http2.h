@@ -181,7 +181,7 @@ static __noinline int capture_lose_frames(struct capture_scratch *scratch, struc
 	frames->followed = 0;
 	frames->left = 0;
 	frames->head = 0;
-	capture_tell_kept(scratch, at, have < CAPTURE_NEXT ? have : CAPTURE_NEXT, scratch->kept.length - at);
+	capture_tell_window(scratch, at, have < CAPTURE_NEXT ? have : CAPTURE_NEXT, scratch->kept.length - at);
 	return 1;
 }
 
@@ -192,7 +192,7 @@ static __noinline int capture_pass_data(struct capture_scratch *scratch, struct 
 
 	frames->left -= length;
 	scratch->walk.at = at + length;
-	return capture_tell_kept(scratch, at, 0, length);
+	return capture_tell_window(scratch, at, 0, length);
 }
 
 /* Takes the next window. It need not have much: most that is long is content of DATA. */
@@ -321,7 +321,7 @@ static __noinline int capture_frames_end(struct capture_scratch *scratch, struct
 	}
 	if (keep > have)
 		keep = have;
-	capture_tell_kept(scratch, walk->at, keep < length ? keep : length, length);
+	capture_tell_window(scratch, walk->at, keep < length ? keep : length, length);
 	walk->at += length;
 	return length == rest;
 }
