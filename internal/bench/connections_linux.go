@@ -70,7 +70,7 @@ func observeOpen(c *report.Connections, pids []int) (err error) {
 			processes[pid] = lifecycle.ScopeNetwork
 		}
 	}
-	before, err := memoryNow()
+	before, err := memoryBefore(pids)
 	if err != nil {
 		return err
 	}
@@ -180,6 +180,36 @@ func memoryNow() (m memory, err error) {
 	}
 	slab, err := proc.UnreclaimableSlab()
 	return memory{maps: maps.Bytes, anon: own.Anon, slab: slab}, err
+}
+
+const (
+	// givenBack is for how long the kernel gives no more memory back, until it is taken for done, and gaveBack what counts as some.
+	givenBack, gaveBack = 2 * time.Second, 128 << 10
+	// givingBack is how long is waited for that at most: beside other work it may never be so.
+	givingBack = 20 * time.Second
+)
+
+// memoryBefore is what is taken before processes are observed. Whoever lists what files these have open, as some do on each
+// host now and then, has the kernel keep a small object for each until the process ends: that is done before, so that it is
+// not told of the observation. And what an earlier observation had of sockets is given back by and by only.
+func memoryBefore(pids []int) (memory, error) {
+	for _, pid := range pids {
+		if err := proc.LookAtDescriptors(pid); err != nil {
+			return memory{}, err
+		}
+	}
+	least, err := memoryNow()
+	for began, since := time.Now(), time.Now(); err == nil && time.Since(since) < givenBack && time.Since(began) < givingBack; {
+		time.Sleep(givenBack / 10)
+		var now memory
+		if now, err = memoryNow(); now.slab+gaveBack < least.slab {
+			least, since = now, time.Now()
+		}
+	}
+	if err != nil {
+		return memory{}, err
+	}
+	return memoryNow()
 }
 
 func beyond(after, before uint64) uint64 { return max(after, before) - before }

@@ -104,6 +104,21 @@ func (p FS) HoldsProgram(pid int, id uint32) (bool, error) {
 	return holds, err
 }
 
+// LookAtDescriptors looks at each file that a process has open, as programs do that list them.
+func (p FS) LookAtDescriptors(pid int) error {
+	dir := filepath.Join(string(p), strconv.Itoa(pid), "fd")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("listing the file descriptors of process %d: %w", pid, err)
+	}
+	for _, entry := range entries {
+		if _, err := os.Lstat(filepath.Join(dir, entry.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("looking at a file descriptor of process %d: %w", pid, err)
+		}
+	}
+	return nil
+}
+
 // eachDescriptor visits the numeric fields of each file in /proc/PID/fdinfo.
 func (p FS) eachDescriptor(pid int, visit func(map[string]uint64)) error {
 	dir := filepath.Join(string(p), strconv.Itoa(pid), "fdinfo")

@@ -30,6 +30,8 @@ func TestSelf(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, slab, uint64(1<<20))
 
+	require.NoError(t, proc.LookAtDescriptors(os.Getpid()))
+
 	idle, err := proc.HostIdle()
 	require.NoError(t, err)
 	require.Positive(t, idle.CPUs)
