@@ -101,7 +101,7 @@ type NetworkNetworkHistogram struct {
 	Sum     uint64
 	Most    uint64
 	Least   uint64
-	Buckets [24]uint64
+	Buckets [24]uint32
 }
 
 type NetworkNetworkKey struct {

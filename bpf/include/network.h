@@ -179,11 +179,16 @@ struct network_series {
 	u32 unused[9]; /* up to a whole cache line */
 };
 
+/*
+ * Buckets go round: user space adds up by how much they have grown from one report to
+ * the next. That is exact up to 2^32 in one bucket between two, which are ten minutes
+ * apart at most: seven million calls a second.
+ */
 struct network_histogram {
 	u64 sum;   /* ns */
 	u64 most;  /* ns */
 	u64 least; /* ns, all bits inverted */
-	u64 buckets[NETWORK_BUCKETS];
+	u32 buckets[NETWORK_BUCKETS];
 };
 
 struct network_record {

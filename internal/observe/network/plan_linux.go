@@ -17,7 +17,7 @@ const (
 	// the map of keys.
 	placeBytes = 328 + 192
 	// recordBytes is what a series takes in each shard.
-	recordBytes = 1792
+	recordBytes = 1024
 	// listenerBytes is what one who listens takes, of which there are two for each
 	// series; countBytes a count of drops, of which there is one.
 	listenerBytes, countBytes = 160, 72
@@ -36,7 +36,7 @@ const (
 	minEnds = 2 * 4096
 	// tableShare is the part of the kernel's tables' memory that series take: what is
 	// remembered of a hundred thousand sockets comes to it.
-	tableShare = 3
+	tableShare = 4
 
 	maxSeries = 16384
 	minSeries = 64
