@@ -141,7 +141,8 @@ const (
 	NetworkNetworkLossNETWORK_LOST_LISTENERS NetworkNetworkLoss = 5
 	NetworkNetworkLossNETWORK_LOST_PIECES    NetworkNetworkLoss = 6
 	NetworkNetworkLossNETWORK_LOST_TLS       NetworkNetworkLoss = 7
-	NetworkNetworkLossNETWORK_LOSS_REASONS   NetworkNetworkLoss = 8
+	NetworkNetworkLossNETWORK_LOST_ENDS      NetworkNetworkLoss = 8
+	NetworkNetworkLossNETWORK_LOSS_REASONS   NetworkNetworkLoss = 9
 )
 
 type NetworkNetworkOperation uint32
@@ -448,6 +449,9 @@ const (
 	NetworkVarClockSkew                = "clock_skew"
 	NetworkVarCountingRound            = "counting_round"
 	NetworkVarDatagramsUntold          = "datagrams_untold"
+	NetworkVarEndsBefore               = "ends_before"
+	NetworkVarEndsKept                 = "ends_kept"
+	NetworkVarEndsNoted                = "ends_noted"
 	NetworkVarEpoch                    = "epoch"
 	NetworkVarMaxSockets               = "max_sockets"
 	NetworkVarNetworkTlsGo             = "network_tls_go"
@@ -609,6 +613,9 @@ type NetworkVariableSpecs struct {
 	ClockSkew                *ebpf.VariableSpec `ebpf:"clock_skew"`
 	CountingRound            *ebpf.VariableSpec `ebpf:"counting_round"`
 	DatagramsUntold          *ebpf.VariableSpec `ebpf:"datagrams_untold"`
+	EndsBefore               *ebpf.VariableSpec `ebpf:"ends_before"`
+	EndsKept                 *ebpf.VariableSpec `ebpf:"ends_kept"`
+	EndsNoted                *ebpf.VariableSpec `ebpf:"ends_noted"`
 	Epoch                    *ebpf.VariableSpec `ebpf:"epoch"`
 	MaxSockets               *ebpf.VariableSpec `ebpf:"max_sockets"`
 	NetworkTlsGo             *ebpf.VariableSpec `ebpf:"network_tls_go"`
@@ -729,6 +736,9 @@ type NetworkVariables struct {
 	ClockSkew                *ebpf.Variable `ebpf:"clock_skew"`
 	CountingRound            *ebpf.Variable `ebpf:"counting_round"`
 	DatagramsUntold          *ebpf.Variable `ebpf:"datagrams_untold"`
+	EndsBefore               *ebpf.Variable `ebpf:"ends_before"`
+	EndsKept                 *ebpf.Variable `ebpf:"ends_kept"`
+	EndsNoted                *ebpf.Variable `ebpf:"ends_noted"`
 	Epoch                    *ebpf.Variable `ebpf:"epoch"`
 	MaxSockets               *ebpf.Variable `ebpf:"max_sockets"`
 	NetworkTlsGo             *ebpf.Variable `ebpf:"network_tls_go"`

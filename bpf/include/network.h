@@ -65,7 +65,8 @@ enum network_loss {
 	NETWORK_LOST_LISTENERS = 5, /* listening sockets that found no place: their connections may count as clients' */
 	NETWORK_LOST_PIECES = 6, /* of connections whose requests are told: the ring buffer was full */
 	NETWORK_LOST_TLS = 7, /* calls of TLS libraries whose connection, or what they moved, is not known */
-	NETWORK_LOSS_REASONS = 8,
+	NETWORK_LOST_ENDS = 8, /* times that a connection's client was not found, and may have been forgotten */
+	NETWORK_LOSS_REASONS = 9,
 };
 
 /* What a connection was found to carry. */
@@ -263,6 +264,15 @@ volatile const u32 shard_mask;
 
 /* How many sockets are remembered. */
 volatile const u32 max_sockets = 65536;
+
+/*
+ * How many ends of connections were noted, how many until a second ago or two, by user
+ * space, and how many of the last are kept. Where more were noted since, one that is
+ * not found may have been forgotten.
+ */
+u32 ends_noted;
+volatile u32 ends_before;
+volatile const u32 ends_kept = ~0U;
 
 /* Counted up by user space about once a second: scopes are looked at again. */
 volatile u32 epoch = 1;

@@ -149,10 +149,17 @@ static __always_inline void network_port_of(struct network_tuple *end, u32 netns
 	end->transport = NETWORK_UDP;
 }
 
+/* Notes whose an end of a connection is, by what the other end calls it. */
+static __always_inline void network_note_end(const struct network_tuple *end, const struct network_process *who)
+{
+	__sync_fetch_and_add(&ends_noted, 1);
+	bpf_map_update_elem(&network_ends, end, who, BPF_ANY);
+}
+
 static __always_inline void network_note_port(struct network_tuple *end, const struct network_tuple *tuple, const struct network_process *who)
 {
 	network_port_of(end, tuple->netns, tuple->local_port);
-	bpf_map_update_elem(&network_ends, end, who, BPF_ANY);
+	network_note_end(end, who);
 }
 
 /* Notes whose the other end is, if it has noted itself. */
@@ -203,12 +210,14 @@ static __noinline u32 network_connection(const struct network_process *who, cons
 	if (tuple->remote_port && tuple->local_port) {
 		network_turn(&end, tuple);
 		network_forget(&end, sizeof(end));
-		bpf_map_update_elem(&network_ends, &end, who, BPF_ANY);
+		network_note_end(&end, who);
 		if (role == NETWORK_SERVER) {
 			end = *tuple;
 			if (!network_is_loopback(tuple->remote, tuple->family))
 				end.netns = 0;
 			network_name_peer(&key, &end);
+			if (!key.peer_pid && ends_noted - ends_before >= ends_kept)
+				network_lost(NETWORK_LOST_ENDS);
 		}
 	}
 	if (tuple->transport == NETWORK_UDP && role == NETWORK_CLIENT)

@@ -62,6 +62,9 @@ type Observer struct {
 	counted  time.Time
 	counting time.Duration
 	threads  atomic.Uint64 // of the host: of so many something may be remembered
+	// noted is how many ends of connections were noted until marked.
+	noted  uint32
+	marked time.Time
 }
 
 var (
@@ -157,7 +160,7 @@ func (o *Observer) Drain() error {
 		o.nameRequests()
 		failed = errors.Join(failed, o.capture.ring.failure())
 	}
-	return errors.Join(failed, o.measureSkew(), o.countAgain(), o.coll.Variables[bindings.NetworkVarEpoch].Set(o.epoch), o.adopt(), o.table.discover(), o.readLosses(), o.countThreads())
+	return errors.Join(failed, o.measureSkew(), o.countAgain(), o.markEnds(), o.coll.Variables[bindings.NetworkVarEpoch].Set(o.epoch), o.adopt(), o.table.discover(), o.readLosses(), o.countThreads())
 }
 
 // measureSkew tells the programs how the clocks differ.
@@ -262,6 +265,7 @@ var lossReasons = [...]struct {
 	bindings.NetworkNetworkLossNETWORK_LOST_LISTENERS: {"listeners_full", true},
 	bindings.NetworkNetworkLossNETWORK_LOST_PIECES:    {"buffer_full", false},
 	bindings.NetworkNetworkLossNETWORK_LOST_TLS:       {"tls_unknown", false},
+	bindings.NetworkNetworkLossNETWORK_LOST_ENDS:      {"ends_full", true},
 }
 
 // Losses counts what could not be counted, or not as what it was, since the start.

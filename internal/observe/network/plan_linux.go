@@ -196,6 +196,7 @@ func (p plan) size(spec *ebpf.CollectionSpec, has features) error {
 		bindings.NetworkVarShards:           p.shards,
 		bindings.NetworkVarShardMask:        p.shards - 1,
 		bindings.NetworkVarMaxSockets:       p.sockets,
+		bindings.NetworkVarEndsKept:         p.ends,
 		bindings.NetworkVarSocketStorage:    has.socketStorage,
 		bindings.NetworkVarTaskStorage:      has.taskStorage,
 		bindings.NetworkVarCaptureBytes:     p.capture,

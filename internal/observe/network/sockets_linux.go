@@ -51,6 +51,21 @@ func (o *Observer) adopt() error {
 	return nil
 }
 
+// markEnds tells the programs how many ends of connections were noted until it was called the last time but one, a second
+// or more before.
+func (o *Observer) markEnds() error {
+	if time.Since(o.marked) < drainInterval {
+		return nil
+	}
+	before := o.noted
+	o.marked = time.Now()
+	err := errors.Join(o.coll.Variables[bindings.NetworkVarEndsNoted].Get(&o.noted), o.coll.Variables[bindings.NetworkVarEndsBefore].Set(before))
+	if err != nil {
+		return fmt.Errorf("reading how many ends of connections were noted: %w", err)
+	}
+	return nil
+}
+
 // countThreads reads how many threads the host has.
 func (o *Observer) countThreads() error {
 	load, err := kernel.ReadLoadAverage(o.config.ProcRoot)
