@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/report"
@@ -95,7 +96,7 @@ func observeOpen(c *report.Connections, pids []int) (err error) {
 		return err
 	}
 	c.Maps, c.Sockets, c.Anon = beyond(after.maps, before.maps), beyond(after.slab, before.slab), beyond(after.anon, before.anon)
-	c.Counted = sumOf(last, "ebpf.network.connections", func(p model.Point) (int64, bool) {
+	c.Counted = sumOf(ofLoad(last, processes), "ebpf.network.connections", func(p model.Point) (int64, bool) {
 		return p.Int, hasText(p, "network.connection.state", "established")
 	})
 	c.Lost, c.Incomplete = lossesOf(w)
@@ -143,7 +144,7 @@ func (b *bench) shortConnections(ctx context.Context) (err error) {
 	began = time.Now()
 	last := w.observer.Report(began)
 	c.Reports = append(c.Reports, time.Since(began))
-	c.Counted = sumOf(last, "ebpf.network.operation.duration", func(p model.Point) (int64, bool) {
+	c.Counted = sumOf(ofLoad(last, processes), "ebpf.network.operation.duration", func(p model.Point) (int64, bool) {
 		return int64(p.Histogram.Count), hasText(p, "ebpf.operation", "connect") || hasText(p, "ebpf.operation", "accept")
 	})
 	c.Lost, c.Incomplete = lossesOf(w)
@@ -213,6 +214,18 @@ func memoryBefore(pids []int) (memory, error) {
 }
 
 func beyond(after, before uint64) uint64 { return max(after, before) - before }
+
+// ofLoad is what was found of the load: others of the host may be counted until they are decided upon.
+func ofLoad(found model.Findings, processes map[int]lifecycle.Scope) model.Findings {
+	found.Metrics = slices.DeleteFunc(slices.Clone(found.Metrics), func(m *model.Metrics) bool {
+		if m.Process == nil {
+			return true
+		}
+		_, ours := processes[int(m.Process.ID.PID)]
+		return !ours
+	})
+	return found
+}
 
 // sumOf sums points of a metric over all processes.
 func sumOf(found model.Findings, metric string, value func(model.Point) (int64, bool)) int64 {
