@@ -446,6 +446,8 @@ const (
 	NetworkVarCaptureProtocols         = "capture_protocols"
 	NetworkVarCaptureWake              = "capture_wake"
 	NetworkVarCaptureWoken             = "capture_woken"
+	NetworkVarClientsBefore            = "clients_before"
+	NetworkVarClientsNoted             = "clients_noted"
 	NetworkVarClockSkew                = "clock_skew"
 	NetworkVarCountingRound            = "counting_round"
 	NetworkVarDatagramsUntold          = "datagrams_untold"
@@ -610,6 +612,8 @@ type NetworkVariableSpecs struct {
 	CaptureProtocols         *ebpf.VariableSpec `ebpf:"capture_protocols"`
 	CaptureWake              *ebpf.VariableSpec `ebpf:"capture_wake"`
 	CaptureWoken             *ebpf.VariableSpec `ebpf:"capture_woken"`
+	ClientsBefore            *ebpf.VariableSpec `ebpf:"clients_before"`
+	ClientsNoted             *ebpf.VariableSpec `ebpf:"clients_noted"`
 	ClockSkew                *ebpf.VariableSpec `ebpf:"clock_skew"`
 	CountingRound            *ebpf.VariableSpec `ebpf:"counting_round"`
 	DatagramsUntold          *ebpf.VariableSpec `ebpf:"datagrams_untold"`
@@ -733,6 +737,8 @@ type NetworkVariables struct {
 	CaptureProtocols         *ebpf.Variable `ebpf:"capture_protocols"`
 	CaptureWake              *ebpf.Variable `ebpf:"capture_wake"`
 	CaptureWoken             *ebpf.Variable `ebpf:"capture_woken"`
+	ClientsBefore            *ebpf.Variable `ebpf:"clients_before"`
+	ClientsNoted             *ebpf.Variable `ebpf:"clients_noted"`
 	ClockSkew                *ebpf.Variable `ebpf:"clock_skew"`
 	CountingRound            *ebpf.Variable `ebpf:"counting_round"`
 	DatagramsUntold          *ebpf.Variable `ebpf:"datagrams_untold"`

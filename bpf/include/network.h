@@ -266,12 +266,12 @@ volatile const u32 shard_mask;
 volatile const u32 max_sockets = 65536;
 
 /*
- * How many ends of connections were noted, how many until a second ago or two, by user
- * space, and how many of the last are kept. Where more were noted since, one that is
- * not found may have been forgotten.
+ * How many ends of connections were noted, how many of them were clients', the same
+ * until a second or two ago, by user space, and how many of the last are kept. Where
+ * more were noted since, a client that is not found may have been forgotten.
  */
-u32 ends_noted;
-volatile u32 ends_before;
+u32 ends_noted, clients_noted;
+volatile u32 ends_before, clients_before;
 volatile const u32 ends_kept = ~0U;
 
 /* Counted up by user space about once a second: scopes are looked at again. */

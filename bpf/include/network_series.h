@@ -150,17 +150,22 @@ static __always_inline void network_port_of(struct network_tuple *end, u32 netns
 }
 
 /* Notes whose an end of a connection is, by what the other end calls it. */
-static __always_inline void network_note_end(const struct network_tuple *end, const struct network_process *who)
+static __always_inline void network_note_end(const struct network_tuple *end, const struct network_process *who, u8 role)
 {
 	__sync_fetch_and_add(&ends_noted, 1);
+	if (role == NETWORK_CLIENT)
+		__sync_fetch_and_add(&clients_noted, 1);
 	bpf_map_update_elem(&network_ends, end, who, BPF_ANY);
 }
 
 static __always_inline void network_note_port(struct network_tuple *end, const struct network_tuple *tuple, const struct network_process *who)
 {
 	network_port_of(end, tuple->netns, tuple->local_port);
-	network_note_end(end, who);
+	network_note_end(end, who, NETWORK_NO_ROLE);
 }
+
+/* Tells whether a client that is not found may have been noted and forgotten: else it is none of this host, or out of scope. */
+static __always_inline bool network_may_have_forgotten(void) { return ends_noted - ends_before >= ends_kept && clients_noted != clients_before; }
 
 /* Notes whose the other end is, if it has noted itself. */
 static __always_inline void network_name_peer(struct network_key *key, const struct network_tuple *end)
@@ -210,13 +215,13 @@ static __noinline u32 network_connection(const struct network_process *who, cons
 	if (tuple->remote_port && tuple->local_port) {
 		network_turn(&end, tuple);
 		network_forget(&end, sizeof(end));
-		network_note_end(&end, who);
+		network_note_end(&end, who, role);
 		if (role == NETWORK_SERVER) {
 			end = *tuple;
 			if (!network_is_loopback(tuple->remote, tuple->family))
 				end.netns = 0;
 			network_name_peer(&key, &end);
-			if (!key.peer_pid && ends_noted - ends_before >= ends_kept)
+			if (!key.peer_pid && network_may_have_forgotten())
 				network_lost(NETWORK_LOST_ENDS);
 		}
 	}

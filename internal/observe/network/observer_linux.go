@@ -62,8 +62,8 @@ type Observer struct {
 	counted  time.Time
 	counting time.Duration
 	threads  atomic.Uint64 // of the host: of so many something may be remembered
-	// noted is how many ends of connections were noted until marked.
-	noted  uint32
+	// noted is how many ends of connections were noted until marked, and how many of them clients'.
+	noted  struct{ ends, clients uint32 }
 	marked time.Time
 }
 

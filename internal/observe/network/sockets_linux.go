@@ -57,9 +57,12 @@ func (o *Observer) markEnds() error {
 	if time.Since(o.marked) < drainInterval {
 		return nil
 	}
-	before := o.noted
 	o.marked = time.Now()
-	err := errors.Join(o.coll.Variables[bindings.NetworkVarEndsNoted].Get(&o.noted), o.coll.Variables[bindings.NetworkVarEndsBefore].Set(before))
+	vars, before := o.coll.Variables, o.noted
+	err := errors.Join(
+		vars[bindings.NetworkVarEndsNoted].Get(&o.noted.ends), vars[bindings.NetworkVarEndsBefore].Set(before.ends),
+		vars[bindings.NetworkVarClientsNoted].Get(&o.noted.clients), vars[bindings.NetworkVarClientsBefore].Set(before.clients),
+	)
 	if err != nil {
 		return fmt.Errorf("reading how many ends of connections were noted: %w", err)
 	}
