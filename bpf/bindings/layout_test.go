@@ -42,7 +42,7 @@ var shared = []struct {
 	{"network", "network_record", 1024, NetworkNetworkRecord{}},
 	{"network", "network_histogram", 120, NetworkNetworkHistogram{}},
 	{"network", "network_listener", 24, NetworkNetworkListener{}},
-	{"network", "network_socket", 40, NetworkNetworkSocket{}},
+	{"network", "network_socket", 24, NetworkNetworkSocket{}},
 	{"network", "network_piece", 48, NetworkNetworkPiece{}},
 	{"network", "network_count_key", 8, NetworkNetworkCountKey{}},
 	{"memorymalloc", "live_key", 16, MemoryMallocLiveKey{}},

@@ -85,7 +85,7 @@ type NetworkNetworkFrames struct {
 	Data     uint8
 	Head     uint8
 	Astray   uint8
-	Unused   uint32
+	Body     uint32
 	Begun    [2]uint64
 }
 
@@ -242,19 +242,19 @@ type NetworkNetworkSeries struct {
 
 type NetworkNetworkSocket struct {
 	_          structs.HostLayout
-	Time       uint64
-	Series     uint32
+	Time       uint32
 	Generation uint32
+	Stream     uint32
+	Series     uint16
 	Port       uint16
 	Role       uint8
 	Connecting uint8
-	Round      uint32
-	Stream     uint32
+	HasRtt     uint8
+	Round      uint8
 	Protocol   uint8
 	Lost       uint8
 	Tiny       uint8
 	Closed     uint8
-	Left       [2]uint32
 }
 
 type NetworkNetworkThread struct {

@@ -288,7 +288,7 @@ static __noinline int capture_ends(struct sock *sk, struct network_socket *socke
 	piece.began = bpf_ktime_get_ns();
 	piece.ended = piece.began;
 	capture_tell(&piece, sizeof(piece), sk, socket);
-	if (socket->protocol == NETWORK_HTTP2)
+	if (socket->protocol == NETWORK_HTTP2 || capture_limit)
 		capture_forget_frames(sk, socket);
 	socket->protocol = NETWORK_UNKNOWN;
 	return 0;

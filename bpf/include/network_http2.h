@@ -52,20 +52,6 @@
 /* Transfers in a row without a frame at their beginning, after which a connection carries something else. */
 #define FRAMES_ASTRAY 64
 
-/* A direction of a connection. */
-struct network_frames_key {
-	u64 sock;
-	u32 stream;
-	u32 kind; /* enum network_piece_kind */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1); /* by the loader */
-	__type(key, struct network_frames_key);
-	__type(value, struct network_frames);
-} network_frames SEC(".maps");
-
 /* The head of a frame. */
 struct capture_frame {
 	u32 length, kind, flags, reserved, stream;

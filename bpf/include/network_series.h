@@ -259,17 +259,12 @@ static __always_inline struct network_socket *network_socket_of(struct sock *sk)
 	return bpf_map_lookup_elem(&network_socket_addresses, &address);
 }
 
-#define NETWORK_NEVER ~0ULL
-
-/* When to look at the round-trip time of a socket first: at once, or never where it has none. */
-static __always_inline u64 network_rtt_due(const struct sock *sk)
-{
-	return BPF_CORE_READ(sk, sk_protocol) == IPPROTO_TCP ? 0 : NETWORK_NEVER;
-}
+/* Whether TCP keeps a round-trip time of a socket. */
+static __always_inline bool network_has_rtt(const struct sock *sk) { return BPF_CORE_READ(sk, sk_protocol) == IPPROTO_TCP; }
 
 static __always_inline struct network_socket *network_create_socket(struct sock *sk)
 {
-	struct network_socket fresh = { .time = network_rtt_due(sk) };
+	struct network_socket fresh = { .has_rtt = network_has_rtt(sk), .time = network_clock(bpf_ktime_get_ns()) };
 	u64 address = (u64)sk;
 
 	if (!socket_storage) {

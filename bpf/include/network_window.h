@@ -63,6 +63,13 @@ struct capture_kept {
 	struct network_socket socket;
 };
 
+/* A direction of a connection. */
+struct network_frames_key {
+	u64 sock;
+	u32 stream;
+	u32 kind; /* enum network_piece_kind */
+};
+
 /* How far frames of HTTP/2 were followed in one direction of a connection: see network_http2.h. */
 struct network_frames {
 	u32 left;     /* bytes to come of the content of the frame under way */
@@ -71,9 +78,16 @@ struct network_frames {
 	u8 data;      /* 1: the frame under way is DATA */
 	u8 head;      /* bytes of a frame's head with which the last transfer ended */
 	u8 astray;    /* transfers in which no frame was found, one after the other */
-	u32 unused;
+	u32 body;     /* of HTTP/1 instead of all this: bytes that may leave the kernel of the message under way */
 	u64 begun[2]; /* those bytes, and whatever follows */
 };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1); /* by the loader */
+	__type(key, struct network_frames_key);
+	__type(value, struct network_frames);
+} network_frames SEC(".maps");
 
 /* The same within a transfer. */
 struct capture_walk {

@@ -7,6 +7,7 @@ package network
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -103,7 +104,7 @@ func (o *Observer) countSockets() error {
 	for i := range o.table.places.items {
 		o.table.places.items[i].Open = [states]uint32{}
 	}
-	o.round++
+	o.round = o.round%math.MaxUint8 + 1 // as much as a socket remembers of it
 	seen := o.coll.Variables[bindings.NetworkVarSocketsSeen]
 	err := errors.Join(seen.Set(uint32(0)), o.coll.Variables[bindings.NetworkVarCountingRound].Set(o.round))
 	var over *ebpf.Map
