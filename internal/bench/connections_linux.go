@@ -166,7 +166,7 @@ func (b *bench) bareConnections(ctx context.Context) (opened int, err error) {
 type memory struct {
 	maps uint64 // by this process's BPF maps
 	anon uint64 // by this process
-	slab uint64 // by the kernel's objects that cannot be given back, of everybody
+	slab uint64 // by the kernel's objects without a cache of their own, of everybody
 }
 
 func memoryNow() (m memory, err error) {
@@ -179,7 +179,7 @@ func memoryNow() (m memory, err error) {
 	if err != nil {
 		return m, err
 	}
-	slab, err := proc.UnreclaimableSlab()
+	slab, err := proc.PlainObjects()
 	return memory{maps: maps.Bytes, anon: own.Anon, slab: slab}, err
 }
 
@@ -191,8 +191,8 @@ const (
 )
 
 // memoryBefore is what is taken before processes are observed. Whoever lists what files these have open, as some do on each
-// host now and then, has the kernel keep a small object for each until the process ends: that is done before, so that it is
-// not told of the observation. And what an earlier observation had of sockets is given back by and by only.
+// host now and then, has the kernel keep an inode for each until the process ends, and account for it in such objects: that
+// is done before, so that it is not told of the observation. And what an earlier one had of sockets is given back by and by.
 func memoryBefore(pids []int) (memory, error) {
 	for _, pid := range pids {
 		if err := proc.LookAtDescriptors(pid); err != nil {

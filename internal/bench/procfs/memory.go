@@ -49,26 +49,37 @@ func (p FS) Memory(pid int) (Memory, error) {
 	return m, nil
 }
 
-// UnreclaimableSlab is the memory of the kernel's small objects that it cannot give back, of everybody, in bytes: the field
-// SUnreclaim of /proc/meminfo.
-func (p FS) UnreclaimableSlab() (uint64, error) {
-	path := filepath.Join(string(p), "meminfo")
+// PlainObjects is the memory of the kernel's small objects that have no cache of their own, of everybody, in bytes: whole
+// slabs of the caches kmalloc-* of /proc/slabinfo, which root may read, but for those that the kernel can give back. What
+// is stored with sockets is among them; files, directories, tasks and sockets are not.
+func (p FS) PlainObjects() (uint64, error) {
+	path := filepath.Join(string(p), "slabinfo")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return 0, fmt.Errorf("reading the kernel's memory: %w", err)
 	}
+	// name, active objects, objects, size, objects in a slab, pages of a slab, ": tunables", 3 numbers, ": slabdata", active slabs, slabs
+	const pages, slabs, fields = 5, 14, 15
+	var sum uint64
 	for line := range strings.Lines(string(text)) {
-		value, ok := strings.CutPrefix(line, "SUnreclaim:")
-		if !ok {
+		columns := strings.Fields(line)
+		if !strings.HasPrefix(line, "kmalloc-") || strings.HasPrefix(line, "kmalloc-rcl-") || len(columns) < fields {
 			continue
 		}
-		kib, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 54)
+		size, err := strconv.ParseUint(columns[pages], 10, 16)
 		if err != nil {
-			return 0, fmt.Errorf("reading %s: SUnreclaim: %w", path, err)
+			return 0, fmt.Errorf("reading %s: %s: %w", path, columns[0], err)
 		}
-		return kib << 10, nil
+		n, err := strconv.ParseUint(columns[slabs], 10, 32)
+		if err != nil {
+			return 0, fmt.Errorf("reading %s: %s: %w", path, columns[0], err)
+		}
+		sum += n * size * uint64(os.Getpagesize())
 	}
-	return 0, fmt.Errorf("reading %s: it has no SUnreclaim", path)
+	if sum == 0 {
+		return 0, fmt.Errorf("reading %s: it has no kmalloc-*", path)
+	}
+	return sum, nil
 }
 
 // KernelMaps is what the BPF maps of a process take in the kernel.

@@ -89,3 +89,21 @@ func TestKernelMapsCountsEachMapOnce(t *testing.T) {
 	_, err = p.HoldsProgram(4, 9)
 	require.ErrorContains(t, err, "process 4")
 }
+
+func TestPlainObjects(t *testing.T) {
+	head := "slabinfo - version: 2.1\n# name <active_objs> <num_objs> <objsize> <objperslab> <pagesperslab> : tunables 0 0 0 : slabdata 0 0 0\n"
+	line := func(name string, pages, slabs string) string {
+		return name + "  9 42 192 21 " + pages + " : tunables 0 0 0 : slabdata " + slabs + " " + slabs + " 0\n"
+	}
+	page := uint64(os.Getpagesize())
+	sum, err := fake(t, map[string]string{"slabinfo": head + line("dentry", "1", "100") + line("kmalloc-cg-192", "1", "5") +
+		line("kmalloc-rcl-96", "1", "1000") + line("kmalloc-8k", "8", "2")}).PlainObjects()
+	require.NoError(t, err)
+	require.Equal(t, (5+16)*page, sum)
+	_, err = fake(t, map[string]string{"slabinfo": head + line("kmalloc-8", "1", "x")}).PlainObjects()
+	require.ErrorContains(t, err, "kmalloc-8: ")
+	_, err = fake(t, map[string]string{"slabinfo": head}).PlainObjects()
+	require.ErrorContains(t, err, "it has no kmalloc-*")
+	_, err = FS(t.TempDir()).PlainObjects()
+	require.ErrorIs(t, err, os.ErrNotExist)
+}

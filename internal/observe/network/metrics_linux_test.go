@@ -38,7 +38,7 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	many := newPlan(Config{SocketBytes: 64 << 20}, 1)
-	require.EqualValues(t, (64<<20)*16/(288*16+160), many.sockets)
+	require.EqualValues(t, (64<<20)*16/(304*16+160), many.sockets)
 	require.Equal(t, many.sockets/16, many.ends)
 	require.LessOrEqual(t, many.sockets*socketBytes+many.ends*endBytes, uint32(64<<20))
 }

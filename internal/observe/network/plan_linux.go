@@ -23,9 +23,9 @@ const (
 	listenerBytes, countBytes = 160, 72
 	// endBytes is what one of the ends of connections takes.
 	endBytes = 160
-	// socketBytes is what the kernel keeps of a socket: 192 bytes for its storage, and 96
-	// for the element in it (TestSocketBytes measures it).
-	socketBytes = 192 + 96
+	// socketBytes is what the kernel keeps of a socket: 192 bytes for its storage, 96 for
+	// the element in it, and whose memory each of them is (TestSocketBytes measures it).
+	socketBytes = 192 + 96 + 2*8
 	// taskBytes is the same of a thread.
 	taskBytes = 512
 	// socketsPerEnd is how many sockets are remembered for each end that is: an end is
