@@ -166,7 +166,7 @@ func (b *bench) bareConnections(ctx context.Context) (opened int, err error) {
 type memory struct {
 	maps uint64 // by this process's BPF maps
 	anon uint64 // by this process
-	slab uint64 // by the kernel's objects without a cache of their own, of everybody
+	slab uint64 // by the kernel's objects as those that are stored with sockets, of everybody
 }
 
 func memoryNow() (m memory, err error) {
@@ -179,7 +179,7 @@ func memoryNow() (m memory, err error) {
 	if err != nil {
 		return m, err
 	}
-	slab, err := proc.PlainObjects()
+	slab, err := proc.StorageObjects()
 	return memory{maps: maps.Bytes, anon: own.Anon, slab: slab}, err
 }
 

@@ -49,32 +49,35 @@ func (p FS) Memory(pid int) (Memory, error) {
 	return m, nil
 }
 
-// PlainObjects is the memory of the kernel's small objects that have no cache of their own, of everybody, in bytes: whole
-// slabs of the caches kmalloc-* of /proc/slabinfo, which root may read, but for those that the kernel can give back. What
-// is stored with sockets is among them; files, directories, tasks and sockets are not.
-func (p FS) PlainObjects() (uint64, error) {
+// StorageObjects is the memory of the kernel's small objects among which what is stored with sockets is, in bytes: whole slabs
+// of the caches kmalloc-cg-* of /proc/slabinfo, which root may read, with what says for each object in them whose it is. These
+// are charged to somebody's cgroup, as what programs store is. Where the kernel charges nobody, or has no caches of their own
+// for such objects (before 5.14), all of kmalloc-* are counted, and with them much that others of the host have.
+func (p FS) StorageObjects() (uint64, error) {
 	path := filepath.Join(string(p), "slabinfo")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return 0, fmt.Errorf("reading the kernel's memory: %w", err)
 	}
+	prefix, owner := "kmalloc-", uint64(0)
+	if strings.Contains(string(text), "\nkmalloc-cg-") {
+		prefix, owner = "kmalloc-cg-", 8
+	}
 	// name, active objects, objects, size, objects in a slab, pages of a slab, ": tunables", 3 numbers, ": slabdata", active slabs, slabs
-	const pages, slabs, fields = 5, 14, 15
+	const objects, pages, slabs, fields = 4, 5, 14, 15
 	var sum uint64
 	for line := range strings.Lines(string(text)) {
 		columns := strings.Fields(line)
-		if !strings.HasPrefix(line, "kmalloc-") || strings.HasPrefix(line, "kmalloc-rcl-") || len(columns) < fields {
+		if !strings.HasPrefix(line, prefix) || strings.HasPrefix(line, "kmalloc-rcl-") || len(columns) < fields {
 			continue
 		}
-		size, err := strconv.ParseUint(columns[pages], 10, 16)
-		if err != nil {
-			return 0, fmt.Errorf("reading %s: %s: %w", path, columns[0], err)
+		var n [fields]uint64
+		for _, column := range []int{objects, pages, slabs} {
+			if n[column], err = strconv.ParseUint(columns[column], 10, 31); err != nil {
+				return 0, fmt.Errorf("reading %s: %s: %w", path, columns[0], err)
+			}
 		}
-		n, err := strconv.ParseUint(columns[slabs], 10, 32)
-		if err != nil {
-			return 0, fmt.Errorf("reading %s: %s: %w", path, columns[0], err)
-		}
-		sum += n * size * uint64(os.Getpagesize())
+		sum += n[slabs] * (n[pages]*uint64(os.Getpagesize()) + n[objects]*owner)
 	}
 	if sum == 0 {
 		return 0, fmt.Errorf("reading %s: it has no kmalloc-*", path)

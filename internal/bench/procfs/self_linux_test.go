@@ -27,7 +27,7 @@ func TestSelf(t *testing.T) {
 	require.GreaterOrEqual(t, memory.Peak, memory.RSS)
 
 	if os.Geteuid() == 0 { // else /proc/slabinfo is not to be read
-		objects, err := proc.PlainObjects()
+		objects, err := proc.StorageObjects()
 		require.NoError(t, err)
 		require.Greater(t, objects, uint64(64<<10))
 	}
