@@ -218,7 +218,7 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 		want = transfer->length;
 	if (begins && taken < want)
 		taken = capture_take(scratch, transfer->from, want);
-	return capture_tell_window(scratch, transfer, 0, taken, transfer->length);
+	return capture_tell_whole(scratch, transfer, taken);
 }
 
 static __noinline int capture(struct capture_transfer *transfer, u32 slot, bool stream)
@@ -288,7 +288,7 @@ static __noinline int capture_ends(struct sock *sk, struct network_socket *socke
 	piece.began = bpf_ktime_get_ns();
 	piece.ended = piece.began;
 	capture_tell(&piece, sizeof(piece), sk, socket);
-	if (socket->protocol == NETWORK_HTTP2)
+	if (socket->protocol == NETWORK_HTTP2 || capture_limit)
 		capture_forget_frames(sk, socket);
 	socket->protocol = NETWORK_UNKNOWN;
 	return 0;
