@@ -94,6 +94,8 @@ type NetworkNetworkFrames struct {
 	Astray   uint8
 	Stream   uint32
 	Begun    [2]uint64
+	Body     uint32
+	Packets  uint32
 }
 
 type NetworkNetworkFramesKey struct {
@@ -108,7 +110,7 @@ type NetworkNetworkHistogram struct {
 	Sum     uint64
 	Most    uint64
 	Least   uint64
-	Buckets [24]uint64
+	Buckets [24]uint32
 }
 
 type NetworkNetworkKey struct {
@@ -148,7 +150,8 @@ const (
 	NetworkNetworkLossNETWORK_LOST_LISTENERS NetworkNetworkLoss = 5
 	NetworkNetworkLossNETWORK_LOST_PIECES    NetworkNetworkLoss = 6
 	NetworkNetworkLossNETWORK_LOST_TLS       NetworkNetworkLoss = 7
-	NetworkNetworkLossNETWORK_LOSS_REASONS   NetworkNetworkLoss = 8
+	NetworkNetworkLossNETWORK_LOST_ENDS      NetworkNetworkLoss = 8
+	NetworkNetworkLossNETWORK_LOSS_REASONS   NetworkNetworkLoss = 9
 )
 
 type NetworkNetworkOperation uint32
@@ -250,20 +253,19 @@ type NetworkNetworkSeries struct {
 
 type NetworkNetworkSocket struct {
 	_          structs.HostLayout
-	Time       uint64
-	Series     uint32
+	Time       uint32
 	Generation uint32
+	Stream     uint32
+	Series     uint16
 	Port       uint16
 	Role       uint8
 	Connecting uint8
-	Round      uint32
-	Stream     uint32
+	HasRtt     uint8
+	Round      uint8
 	Protocol   uint8
 	Lost       uint8
 	Tiny       uint8
 	Closed     uint8
-	Left       [2]uint32
-	Packets    [2]uint32
 }
 
 type NetworkNetworkThread struct {
@@ -458,9 +460,14 @@ const (
 	NetworkVarCaptureProtocols         = "capture_protocols"
 	NetworkVarCaptureWake              = "capture_wake"
 	NetworkVarCaptureWoken             = "capture_woken"
+	NetworkVarClientsBefore            = "clients_before"
+	NetworkVarClientsNoted             = "clients_noted"
 	NetworkVarClockSkew                = "clock_skew"
 	NetworkVarCountingRound            = "counting_round"
 	NetworkVarDatagramsUntold          = "datagrams_untold"
+	NetworkVarEndsBefore               = "ends_before"
+	NetworkVarEndsKept                 = "ends_kept"
+	NetworkVarEndsNoted                = "ends_noted"
 	NetworkVarEpoch                    = "epoch"
 	NetworkVarMaxSockets               = "max_sockets"
 	NetworkVarNetworkTlsGo             = "network_tls_go"
@@ -621,9 +628,14 @@ type NetworkVariableSpecs struct {
 	CaptureProtocols         *ebpf.VariableSpec `ebpf:"capture_protocols"`
 	CaptureWake              *ebpf.VariableSpec `ebpf:"capture_wake"`
 	CaptureWoken             *ebpf.VariableSpec `ebpf:"capture_woken"`
+	ClientsBefore            *ebpf.VariableSpec `ebpf:"clients_before"`
+	ClientsNoted             *ebpf.VariableSpec `ebpf:"clients_noted"`
 	ClockSkew                *ebpf.VariableSpec `ebpf:"clock_skew"`
 	CountingRound            *ebpf.VariableSpec `ebpf:"counting_round"`
 	DatagramsUntold          *ebpf.VariableSpec `ebpf:"datagrams_untold"`
+	EndsBefore               *ebpf.VariableSpec `ebpf:"ends_before"`
+	EndsKept                 *ebpf.VariableSpec `ebpf:"ends_kept"`
+	EndsNoted                *ebpf.VariableSpec `ebpf:"ends_noted"`
 	Epoch                    *ebpf.VariableSpec `ebpf:"epoch"`
 	MaxSockets               *ebpf.VariableSpec `ebpf:"max_sockets"`
 	NetworkTlsGo             *ebpf.VariableSpec `ebpf:"network_tls_go"`
@@ -743,9 +755,14 @@ type NetworkVariables struct {
 	CaptureProtocols         *ebpf.Variable `ebpf:"capture_protocols"`
 	CaptureWake              *ebpf.Variable `ebpf:"capture_wake"`
 	CaptureWoken             *ebpf.Variable `ebpf:"capture_woken"`
+	ClientsBefore            *ebpf.Variable `ebpf:"clients_before"`
+	ClientsNoted             *ebpf.Variable `ebpf:"clients_noted"`
 	ClockSkew                *ebpf.Variable `ebpf:"clock_skew"`
 	CountingRound            *ebpf.Variable `ebpf:"counting_round"`
 	DatagramsUntold          *ebpf.Variable `ebpf:"datagrams_untold"`
+	EndsBefore               *ebpf.Variable `ebpf:"ends_before"`
+	EndsKept                 *ebpf.Variable `ebpf:"ends_kept"`
+	EndsNoted                *ebpf.Variable `ebpf:"ends_noted"`
 	Epoch                    *ebpf.Variable `ebpf:"epoch"`
 	MaxSockets               *ebpf.Variable `ebpf:"max_sockets"`
 	NetworkTlsGo             *ebpf.Variable `ebpf:"network_tls_go"`

@@ -181,8 +181,6 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 	u32 want, taken = 0, protocol;
 	bool begins = false;
 
-	if (capture_limit)
-		capture_packets(&scratch->piece, transfer);
 	if (socket->protocol != NETWORK_HTTP2) {
 		want = socket->protocol ? CAPTURE_NEXT : CAPTURE_FIRST;
 		if (want > transfer->length)
@@ -196,6 +194,8 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 		if (!socket->protocol || socket->protocol & NETWORK_TLS)
 			return 0;
 	}
+	if (capture_limit)
+		capture_packets(&scratch->piece, transfer);
 	if (socket->protocol == NETWORK_HTTP2) {
 		capture_put(scratch, transfer);
 		capture_frames(slot);
@@ -221,7 +221,7 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 		want = transfer->length;
 	if (begins && taken < want)
 		taken = capture_take(scratch, transfer->from, want);
-	return capture_tell_window(scratch, transfer, 0, taken, transfer->length);
+	return capture_tell_whole(scratch, transfer, taken);
 }
 
 static __noinline int capture(struct capture_transfer *transfer, u32 slot, bool stream)
@@ -291,7 +291,7 @@ static __noinline int capture_ends(struct sock *sk, struct network_socket *socke
 	piece.began = bpf_ktime_get_ns();
 	piece.ended = piece.began;
 	capture_tell(&piece, sizeof(piece), sk, socket);
-	if (socket->protocol == NETWORK_HTTP2)
+	if (socket->protocol == NETWORK_HTTP2 || capture_limit)
 		capture_forget_frames(sk, socket);
 	socket->protocol = NETWORK_UNKNOWN;
 	return 0;

@@ -20,15 +20,24 @@ static __always_inline u32 capture_bytes_until(const struct tcp_sock *tcp, u32 k
 static __noinline int capture_packets(struct network_piece *piece, const struct capture_transfer *transfer)
 {
 	const struct tcp_sock *tcp = (const struct tcp_sock *)transfer->sk;
-	u32 *last = &transfer->socket->packets[transfer->kind & 1];
-	u32 now, before = *last;
+	struct network_frames_key key = { .sock = (u64)transfer->sk, .stream = transfer->socket->stream, .kind = transfer->kind };
+	struct network_frames *known, fresh = {};
+	u32 now, before;
 
 	piece->packets = 0;
 	piece->rtt = 0;
 	if (!transfer->position || transfer->tls)
 		return 0;
+	known = bpf_map_lookup_elem(&network_frames, &key);
+	if (!known) {
+		bpf_map_update_elem(&network_frames, &key, &fresh, BPF_ANY);
+		known = bpf_map_lookup_elem(&network_frames, &key);
+	}
+	if (!known)
+		return 0;
+	before = known->packets;
 	now = transfer->kind == NETWORK_PIECE_READ ? BPF_CORE_READ(tcp, data_segs_in) : BPF_CORE_READ(tcp, data_segs_out);
-	*last = now;
+	known->packets = now;
 	piece->rtt = BPF_CORE_READ(tcp, srtt_us) / 8;
 	/* A client's SYN is among the bytes that were acknowledged. */
 	if (before || capture_bytes_until(tcp, transfer->kind, transfer->position - transfer->length) <= 1)

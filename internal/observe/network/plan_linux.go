@@ -17,15 +17,15 @@ const (
 	// the map of keys.
 	placeBytes = 328 + 192
 	// recordBytes is what a series takes in each shard.
-	recordBytes = 1792
+	recordBytes = 1024
 	// listenerBytes is what one who listens takes, of which there are two for each
 	// series; countBytes a count of drops, of which there is one.
 	listenerBytes, countBytes = 160, 72
 	// endBytes is what one of the ends of connections takes.
 	endBytes = 160
-	// socketBytes is what the kernel keeps of a socket: 192 bytes for its storage, and 128
-	// for the element in it (TestSocketBytes measures it).
-	socketBytes = 192 + 128
+	// socketBytes is what the kernel keeps of a socket: 192 bytes for its storage, 96 for
+	// the element in it, and whose memory each of them is (TestSocketBytes measures it).
+	socketBytes = 192 + 96 + 2*8
 	// taskBytes is the same of a thread.
 	taskBytes = 512
 	// socketsPerEnd is how many sockets are remembered for each end that is: an end is
@@ -36,7 +36,7 @@ const (
 	minEnds = 2 * 4096
 	// tableShare is the part of the kernel's tables' memory that series take: what is
 	// remembered of a hundred thousand sockets comes to it.
-	tableShare = 3
+	tableShare = 4
 
 	maxSeries = 16384
 	minSeries = 64
@@ -67,8 +67,9 @@ const (
 	tlsBytes       = 168 + 216
 	tlsThreadShare = 4
 	// socketsPerFrames is how many sockets are remembered for each connection whose frames
-	// of HTTP/2 are followed; of these there are minFrames at least. One that is forgotten
-	// is followed again from the next frame that is found.
+	// of HTTP/2, or whose bodies of HTTP/1, are followed; of these there are minFrames at
+	// least. One that is forgotten is followed again from the next frame that is found, or
+	// from the next message.
 	socketsPerFrames = 16
 	minFrames        = 2048
 	// framesBytes is what such a connection takes, directions how many of the map's entries.
@@ -81,7 +82,7 @@ const (
 	// wakeShare is the part of the ring buffer that is full when its reader is woken.
 	wakeShare = 4
 	// addressBytes and threadBytes are what each of those takes.
-	addressBytes, threadBytes = 104, 144
+	addressBytes, threadBytes = 96, 144
 )
 
 // plan is how the kernel's tables share the memory that they may take.
@@ -126,7 +127,7 @@ func newPlan(config Config, cpus int) plan {
 		p.capture, p.buffer, p.protocols = captureBytes, config.BufferBytes, config.protocolBits()
 		p.message = config.Journal.Samples.Captured()
 	}
-	if config.Requests && config.looksFor(HTTP2) {
+	if config.Requests && (config.looksFor(HTTP2) || p.message > 0) {
 		p.frames = max(p.sockets/socketsPerFrames, minFrames)
 	}
 	if config.readsTLS() {
@@ -209,6 +210,7 @@ func (p plan) size(spec *ebpf.CollectionSpec, has features) error {
 		bindings.NetworkVarShards:           p.shards,
 		bindings.NetworkVarShardMask:        p.shards - 1,
 		bindings.NetworkVarMaxSockets:       p.sockets,
+		bindings.NetworkVarEndsKept:         p.ends,
 		bindings.NetworkVarSocketStorage:    has.socketStorage,
 		bindings.NetworkVarTaskStorage:      has.taskStorage,
 		bindings.NetworkVarCaptureBytes:     p.capture,
