@@ -85,7 +85,7 @@ test: go-check lint cross test-unit check-generate e2e test-kernels-quick ## eve
 
 # Tests that compare CPU times or watch the host need a machine that is not busy with the next package.
 ALONE       := ./bpf/... ./internal/bench/... ./internal/conntrack ./internal/e2e ./internal/engine/... ./internal/kernel/... ./internal/nettest \
-               ./internal/observe/... ./internal/process/... ./internal/symbol/... ./internal/unwind/... ./receiver/...
+               ./internal/observe/... ./internal/process/... ./internal/symbol/... ./receiver/...
 
 # go test for tests that wait for kernels, clocks and other programs: one that fails runs once more by itself, unless many
 # fail or a data race was found, and both runs are told.
@@ -97,7 +97,7 @@ test-unit: ## all Go tests under the race detector; as root the privileged ones 
 	@$(ENSURE) "the race detector and the programs that the tests watch are C, C++ and Rust, with several allocators and all kinds of debug information" \
 	  gcc:gcc g++:g++ libc6-dev:/usr/include/stdio.h rustc:rustc clang-19:clang-19 llvm-19:llvm-dwp-19 dwz:dwz xz-utils:xz \
 	  python3:python3 python3-grpcio:/usr/lib/python3/dist-packages/grpc nginx-light:nginx curl:curl nodejs:node nghttp2-client:h2load \
-	  musl-tools:musl-gcc libjemalloc2:/usr/lib/$$(uname -m)-linux-gnu/libjemalloc.so.2 \
+	  default-jdk-headless:jcmd musl-tools:musl-gcc libjemalloc2:/usr/lib/$$(uname -m)-linux-gnu/libjemalloc.so.2 \
 	  libtcmalloc-minimal4:/usr/lib/$$(uname -m)-linux-gnu/libtcmalloc_minimal.so.4
 	@if [ "$$(id -u)" != 0 ]; then echo "make: not root: tests that load BPF programs will be skipped"; fi
 	@internal/tools/progress.sh "compiling all tests for the race detector" $(GO) test -race -run '^$$' ./... >/dev/null
@@ -130,8 +130,9 @@ test-kernels-long: ## the same with tests that take long on emulated CPUs: two t
 
 .PHONY: e2e
 e2e: build bin/demo-load ## run the built distribution from outside
+	@$(ENSURE) "policies watch nginx and a Java server" nginx-light:nginx default-jdk-headless:jcmd
 	@$(TWICE) --packages ./internal/distribution/... -- -tags e2e -count=1 -timeout 5m
-	@E2E_REQUIRED=1 $(TWICE) --packages ./internal/e2e -- -count=1 -timeout 5m
+	@E2E_REQUIRED=1 $(TWICE) --packages ./internal/e2e -- -count=1 -timeout 10m
 
 .PHONY: bench
 bench: build ## benchmarks of the hot paths, then of the whole process under a fixed load; both run, whatever one says

@@ -110,7 +110,7 @@ func mappedTables(t *testing.T) int {
 // TestTask holds that a task observes its process alone, says whose it is, and leaves nothing; one that wants the same of
 // another process shares what runs, and each has what is its own.
 func TestTask(t *testing.T) {
-	guest.SameOnEveryKernel(t) // a bit of scopes is a constant of each object, which others load on each kernel
+	needRoot(t)
 	path := testbin.C(t, "testdata/chain.c")
 	e := begin(t, onDemand())
 	busy, other, third := launch(t, path, "60000", "-"), launch(t, path, "60000", "-"), launch(t, path, "60000", "-")
