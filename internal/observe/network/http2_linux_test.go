@@ -88,9 +88,6 @@ func TestHTTP2(t *testing.T) {
 		client.CloseIdleConnections()
 		before.CloseIdleConnections()
 		w.settle()
-		if w.missed() > 0 {
-			return // some of the pieces were not seen: what is told then is what was seen of requests
-		}
 		for _, side := range []struct {
 			name           string
 			missing, fails string
@@ -104,6 +101,10 @@ func TestHTTP2(t *testing.T) {
 				if want[key] == 0 {
 					late += h.Count
 				}
+			}
+			if missed := w.missed(); missed > 0 { // pieces were not seen, and with each of them the names that later ones refer to
+				t.Logf("%s: programs did not run %d times: %v", side.name, missed, counts(durations))
+				continue
 			}
 			require.EqualValues(t, 3, late, "%s: those on the connection from before the start: %v", side.name, counts(durations))
 			for key, n := range want {
