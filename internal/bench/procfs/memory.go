@@ -52,7 +52,8 @@ func (p FS) Memory(pid int) (Memory, error) {
 // StorageObjects is the memory of the kernel's small objects among which what is stored with sockets is, in bytes: whole slabs
 // of the caches kmalloc-cg-* of /proc/slabinfo, which root may read, with what says for each object in them whose it is. These
 // are charged to somebody's cgroup, as what programs store is. Where the kernel charges nobody, or has no caches of their own
-// for such objects (before 5.14), all of kmalloc-* are counted, and with them much that others of the host have.
+// for such objects (before 5.14), all of kmalloc-* are counted, and with them much that others of the host have. Objects above
+// 256 bytes are none of these: whoever has the kernel verify programs is charged for tens of MB of them for a moment.
 func (p FS) StorageObjects() (uint64, error) {
 	path := filepath.Join(string(p), "slabinfo")
 	text, err := os.ReadFile(path)
@@ -64,7 +65,7 @@ func (p FS) StorageObjects() (uint64, error) {
 		prefix, owner = "kmalloc-cg-", 8
 	}
 	// name, active objects, objects, size, objects in a slab, pages of a slab, ": tunables", 3 numbers, ": slabdata", active slabs, slabs
-	const objects, pages, slabs, fields = 4, 5, 14, 15
+	const size, objects, pages, slabs, fields, largest = 3, 4, 5, 14, 15, 256
 	var sum uint64
 	for line := range strings.Lines(string(text)) {
 		columns := strings.Fields(line)
@@ -72,10 +73,13 @@ func (p FS) StorageObjects() (uint64, error) {
 			continue
 		}
 		var n [fields]uint64
-		for _, column := range []int{objects, pages, slabs} {
+		for _, column := range []int{size, objects, pages, slabs} {
 			if n[column], err = strconv.ParseUint(columns[column], 10, 31); err != nil {
 				return 0, fmt.Errorf("reading %s: %s: %w", path, columns[0], err)
 			}
+		}
+		if n[size] > largest {
+			continue
 		}
 		sum += n[slabs] * (n[pages]*uint64(os.Getpagesize()) + n[objects]*owner)
 	}

@@ -5,6 +5,7 @@ package procfs
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,11 +97,12 @@ func TestStorageObjects(t *testing.T) {
 		return name + "  9 42 192 21 " + pages + " : tunables 0 0 0 : slabdata " + slabs + " " + slabs + " 0\n"
 	}
 	page := uint64(os.Getpagesize())
-	others := head + line("dentry", "1", "100") + line("kmalloc-rcl-96", "1", "1000") + line("kmalloc-8k", "8", "2") + line("kmalloc-64", "1", "3")
+	others := head + line("dentry", "1", "100") + line("kmalloc-rcl-96", "1", "1000") + line("kmalloc-256", "8", "2") + line("kmalloc-64", "1", "3") +
+		strings.Replace(line("kmalloc-2k", "8", "7"), " 192 ", " 2048 ", 1)
 	sum, err := fake(t, map[string]string{"slabinfo": others}).StorageObjects()
 	require.NoError(t, err)
 	require.Equal(t, (16+3)*page, sum, "nobody is charged")
-	sum, err = fake(t, map[string]string{"slabinfo": others + line("kmalloc-cg-192", "1", "5") + line("kmalloc-cg-4k", "8", "1")}).StorageObjects()
+	sum, err = fake(t, map[string]string{"slabinfo": others + line("kmalloc-cg-192", "1", "5") + line("kmalloc-cg-256", "8", "1")}).StorageObjects()
 	require.NoError(t, err)
 	require.Equal(t, (5+8)*page+(5+1)*21*8, sum)
 	_, err = fake(t, map[string]string{"slabinfo": head + line("kmalloc-8", "1", "x")}).StorageObjects()
