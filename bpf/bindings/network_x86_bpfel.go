@@ -53,6 +53,19 @@ type NetworkCaptureScratch struct {
 		Joined  [4]uint64
 		Frames  NetworkNetworkFrames
 	}
+	Path NetworkNetworkPath
+	Head struct {
+		_        structs.HostLayout
+		Have     uint32
+		At       uint32
+		Line     uint32
+		End      uint32
+		Lengths  uint32
+		LengthAt uint32
+		Transfer uint32
+		Unused   uint32
+	}
+	First [96]uint8
 	Piece NetworkNetworkPiece
 	Data  [8192]uint8
 }
@@ -94,6 +107,22 @@ type NetworkNetworkFramesKey struct {
 	Sock   uint64
 	Stream uint32
 	Kind   uint32
+}
+
+type NetworkNetworkHeld struct {
+	_      structs.HostLayout
+	Began  uint64
+	Ended  uint64
+	Length uint32
+	Unused uint32
+	Data   [2]uint64
+}
+
+type NetworkNetworkHeldKey struct {
+	_      structs.HostLayout
+	Sock   uint64
+	Stream uint32
+	Unused uint32
 }
 
 type NetworkNetworkHistogram struct {
@@ -154,6 +183,13 @@ const (
 	NetworkNetworkOperationNETWORK_CLOSE      NetworkNetworkOperation = 4
 	NetworkNetworkOperationNETWORK_OPERATIONS NetworkNetworkOperation = 5
 )
+
+type NetworkNetworkPath struct {
+	_    structs.HostLayout
+	Bits uint32
+	Set  uint32
+	Text [64]uint8
+}
 
 type NetworkNetworkPiece struct {
 	_          structs.HostLayout
@@ -254,6 +290,8 @@ type NetworkNetworkSocket struct {
 	Tiny       uint8
 	Closed     uint8
 	Left       [2]uint32
+	Request    uint64
+	Out        [2]uint32
 }
 
 type NetworkNetworkThread struct {
@@ -378,9 +416,12 @@ const (
 	NetworkMapNetworkEnds              = "network_ends"
 	NetworkMapNetworkFrames            = "network_frames"
 	NetworkMapNetworkFree              = "network_free"
+	NetworkMapNetworkHeld              = "network_held"
 	NetworkMapNetworkIds               = "network_ids"
 	NetworkMapNetworkListeners         = "network_listeners"
 	NetworkMapNetworkLosses            = "network_losses"
+	NetworkMapNetworkPathOwners        = "network_path_owners"
+	NetworkMapNetworkPaths             = "network_paths"
 	NetworkMapNetworkPieces            = "network_pieces"
 	NetworkMapNetworkPlaces            = "network_places"
 	NetworkMapNetworkReceivers         = "network_receivers"
@@ -440,6 +481,7 @@ const (
 	NetworkProgTlsReadEnds             = "tls_read_ends"
 	NetworkProgTlsSession              = "tls_session"
 	NetworkProgTlsWriteEnds            = "tls_write_ends"
+	NetworkVarCaptureAnswers           = "capture_answers"
 	NetworkVarCaptureBytes             = "capture_bytes"
 	NetworkVarCaptureLimit             = "capture_limit"
 	NetworkVarCaptureProtocols         = "capture_protocols"
@@ -466,6 +508,7 @@ const (
 	NetworkVarUnusedNetworkListener    = "unused_network_listener"
 	NetworkVarUnusedNetworkLoss        = "unused_network_loss"
 	NetworkVarUnusedNetworkOperation   = "unused_network_operation"
+	NetworkVarUnusedNetworkPath        = "unused_network_path"
 	NetworkVarUnusedNetworkPiece       = "unused_network_piece"
 	NetworkVarUnusedNetworkPieceKind   = "unused_network_piece_kind"
 	NetworkVarUnusedNetworkPieceLoss   = "unused_network_piece_loss"
@@ -575,9 +618,12 @@ type NetworkMapSpecs struct {
 	NetworkEnds            *ebpf.MapSpec `ebpf:"network_ends"`
 	NetworkFrames          *ebpf.MapSpec `ebpf:"network_frames"`
 	NetworkFree            *ebpf.MapSpec `ebpf:"network_free"`
+	NetworkHeld            *ebpf.MapSpec `ebpf:"network_held"`
 	NetworkIds             *ebpf.MapSpec `ebpf:"network_ids"`
 	NetworkListeners       *ebpf.MapSpec `ebpf:"network_listeners"`
 	NetworkLosses          *ebpf.MapSpec `ebpf:"network_losses"`
+	NetworkPathOwners      *ebpf.MapSpec `ebpf:"network_path_owners"`
+	NetworkPaths           *ebpf.MapSpec `ebpf:"network_paths"`
 	NetworkPieces          *ebpf.MapSpec `ebpf:"network_pieces"`
 	NetworkPlaces          *ebpf.MapSpec `ebpf:"network_places"`
 	NetworkReceivers       *ebpf.MapSpec `ebpf:"network_receivers"`
@@ -601,6 +647,7 @@ type NetworkMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type NetworkVariableSpecs struct {
+	CaptureAnswers           *ebpf.VariableSpec `ebpf:"capture_answers"`
 	CaptureBytes             *ebpf.VariableSpec `ebpf:"capture_bytes"`
 	CaptureLimit             *ebpf.VariableSpec `ebpf:"capture_limit"`
 	CaptureProtocols         *ebpf.VariableSpec `ebpf:"capture_protocols"`
@@ -627,6 +674,7 @@ type NetworkVariableSpecs struct {
 	UnusedNetworkListener    *ebpf.VariableSpec `ebpf:"unused_network_listener"`
 	UnusedNetworkLoss        *ebpf.VariableSpec `ebpf:"unused_network_loss"`
 	UnusedNetworkOperation   *ebpf.VariableSpec `ebpf:"unused_network_operation"`
+	UnusedNetworkPath        *ebpf.VariableSpec `ebpf:"unused_network_path"`
 	UnusedNetworkPiece       *ebpf.VariableSpec `ebpf:"unused_network_piece"`
 	UnusedNetworkPieceKind   *ebpf.VariableSpec `ebpf:"unused_network_piece_kind"`
 	UnusedNetworkPieceLoss   *ebpf.VariableSpec `ebpf:"unused_network_piece_loss"`
@@ -666,9 +714,12 @@ type NetworkMaps struct {
 	NetworkEnds            *ebpf.Map `ebpf:"network_ends"`
 	NetworkFrames          *ebpf.Map `ebpf:"network_frames"`
 	NetworkFree            *ebpf.Map `ebpf:"network_free"`
+	NetworkHeld            *ebpf.Map `ebpf:"network_held"`
 	NetworkIds             *ebpf.Map `ebpf:"network_ids"`
 	NetworkListeners       *ebpf.Map `ebpf:"network_listeners"`
 	NetworkLosses          *ebpf.Map `ebpf:"network_losses"`
+	NetworkPathOwners      *ebpf.Map `ebpf:"network_path_owners"`
+	NetworkPaths           *ebpf.Map `ebpf:"network_paths"`
 	NetworkPieces          *ebpf.Map `ebpf:"network_pieces"`
 	NetworkPlaces          *ebpf.Map `ebpf:"network_places"`
 	NetworkReceivers       *ebpf.Map `ebpf:"network_receivers"`
@@ -694,9 +745,12 @@ func (m *NetworkMaps) Close() error {
 		m.NetworkEnds,
 		m.NetworkFrames,
 		m.NetworkFree,
+		m.NetworkHeld,
 		m.NetworkIds,
 		m.NetworkListeners,
 		m.NetworkLosses,
+		m.NetworkPathOwners,
+		m.NetworkPaths,
 		m.NetworkPieces,
 		m.NetworkPlaces,
 		m.NetworkReceivers,
@@ -721,6 +775,7 @@ func (m *NetworkMaps) Close() error {
 //
 // It can be passed to LoadNetworkObjects or ebpf.CollectionSpec.LoadAndAssign.
 type NetworkVariables struct {
+	CaptureAnswers           *ebpf.Variable `ebpf:"capture_answers"`
 	CaptureBytes             *ebpf.Variable `ebpf:"capture_bytes"`
 	CaptureLimit             *ebpf.Variable `ebpf:"capture_limit"`
 	CaptureProtocols         *ebpf.Variable `ebpf:"capture_protocols"`
@@ -747,6 +802,7 @@ type NetworkVariables struct {
 	UnusedNetworkListener    *ebpf.Variable `ebpf:"unused_network_listener"`
 	UnusedNetworkLoss        *ebpf.Variable `ebpf:"unused_network_loss"`
 	UnusedNetworkOperation   *ebpf.Variable `ebpf:"unused_network_operation"`
+	UnusedNetworkPath        *ebpf.Variable `ebpf:"unused_network_path"`
 	UnusedNetworkPiece       *ebpf.Variable `ebpf:"unused_network_piece"`
 	UnusedNetworkPieceKind   *ebpf.Variable `ebpf:"unused_network_piece_kind"`
 	UnusedNetworkPieceLoss   *ebpf.Variable `ebpf:"unused_network_piece_loss"`

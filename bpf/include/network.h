@@ -222,7 +222,9 @@ struct network_socket {
 	u8 lost;       /* enum network_piece_loss, since the last piece that was told */
 	u8 tiny;       /* a bit for each direction whose last piece was too short to tell what it begins */
 	u8 closed;     /* 1: it is none of sockets_known any more */
-	u32 left[2];   /* by direction: bytes that may leave the kernel of the message under way */
+	u32 left[2];   /* by direction: bytes that may leave the kernel of the message under way; see network_paths.h for what it is there */
+	u64 request;   /* that a process reads: see enum network_request */
+	u32 out[2];    /* by direction: bytes that were left out on purpose */
 };
 
 /* Where a transfer has its bytes: count pieces of memory in a list, or where count is 0 one at base. */

@@ -83,7 +83,7 @@ static __always_inline bool network_tls_has_moved(const struct network_tls_conne
  * Notes which socket the object of a call is of, by what the thread has done with one.
  * Returns its connection, or 0 while none is known.
  */
-static __always_inline struct network_tls_connection *network_tls_connect(struct network_tls_thread *thread, const struct network_tls_key *key)
+static __noinline struct network_tls_connection *network_tls_connect(struct network_tls_thread *thread, const struct network_tls_key *key)
 {
 	struct network_tls_connection *known = bpf_map_lookup_elem(&network_tls_connections, key), fresh = {};
 	bool same = known && known->sock == thread->sock && known->socket.stream == thread->socket.stream;
@@ -108,6 +108,9 @@ static __always_inline struct network_tls_connection *network_tls_connect(struct
 	fresh.socket.protocol = NETWORK_UNKNOWN;
 	fresh.socket.lost = 0;
 	fresh.socket.tiny = 0;
+	fresh.socket.left[0] = fresh.socket.left[1] = 0;
+	fresh.socket.request = 0;
+	fresh.socket.out[0] = fresh.socket.out[1] = 0;
 	fresh.positions[0] = 1;
 	fresh.positions[1] = 1;
 	bpf_map_update_elem(&network_tls_connections, key, &fresh, BPF_ANY);

@@ -88,7 +88,8 @@ type capture struct {
 	current     *stream // whose piece is being parsed
 	swept       time.Time
 
-	crowded uint64 // pieces of connections that were too many
+	pieces  atomic.Uint64 // that have left the kernel
+	crowded uint64        // pieces of connections that were too many
 	// opaque are connections with TLS that have ended, and of which no plaintext was seen, by
 	// the library of their process, as far as libraryOf knows.
 	opaque    map[tls.Library]uint64
@@ -244,6 +245,8 @@ func (c *capture) handOver(take func(now uint64, record func(*piece, []byte))) e
 
 // record takes what one transfer left.
 func (c *capture) record(p *piece, data []byte) {
+	c.pieces.Add(1)
+	if os.Getenv("DBG") != "" { fmt.Printf("PIECE kind %d len %d lost %d pos %d %.40q\n", p.Kind, p.Length, p.Lost, p.Position, data) }
 	id := streamID{p.Sock, p.Stream}
 	s := c.streams[id]
 	if bindings.NetworkNetworkPieceKind(p.Kind) == bindings.NetworkNetworkPieceKindNETWORK_PIECE_CLOSED {

@@ -48,6 +48,9 @@ type Config struct {
 	// OnlyAnswered has nothing else told of requests. It must return soon.
 	Answered     func(Answer)
 	OnlyAnswered bool
+	// Paths, if not nil, are those to which requests of HTTP/1 leave the kernel, where OnlyAnswered
+	// says that no others than those are wanted that processes answer.
+	Paths *Paths
 	// Charge runs what is done beside Drain and Report and notes its cost; nil: nobody
 	// wants to know.
 	Charge func(work func())

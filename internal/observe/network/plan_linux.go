@@ -64,7 +64,7 @@ const (
 	// tlsBytes is what such a connection takes, and the goroutine that uses it;
 	// tlsThreadShare the part of them that have a thread of their own, where there is no
 	// task storage.
-	tlsBytes       = 168 + 216
+	tlsBytes       = 184 + 232
 	tlsThreadShare = 4
 	// socketsPerFrames is how many sockets are remembered for each connection whose frames
 	// of HTTP/2 are followed; of these there are minFrames at least. One that is forgotten
@@ -74,10 +74,16 @@ const (
 	// framesBytes is what such a connection takes, directions how many of the map's entries.
 	framesBytes = directions * 128
 	directions  = 2
+	// socketsPerHeld is how many sockets are remembered for each whose first bytes of a request wait
+	// for more; of these there are minHeld at least. They wait for moments.
+	socketsPerHeld = 64
+	minHeld        = 1024
+	// heldBytes is what such a connection takes.
+	heldBytes = 120
 	// wakeShare is the part of the ring buffer that is full when its reader is woken.
 	wakeShare = 4
 	// addressBytes and threadBytes are what each of those takes.
-	addressBytes, threadBytes = 96, 144
+	addressBytes, threadBytes = 112, 144
 )
 
 // plan is how the kernel's tables share the memory that they may take.
@@ -94,6 +100,10 @@ type plan struct {
 	protocols uint32
 	// tls is how many connections through TLS are known, frames how many of HTTP/2.
 	tls, frames uint32
+	// held is of how many connections the first bytes of a request wait, where not all requests
+	// leave the kernel; answers says that.
+	held    uint32
+	answers bool
 }
 
 // protocolNumbers are the programs' own.
@@ -125,6 +135,9 @@ func newPlan(config Config, cpus int) plan {
 	if config.Requests && config.looksFor(HTTP2) {
 		p.frames = max(p.sockets/socketsPerFrames, minFrames)
 	}
+	if config.OnlyAnswered {
+		p.answers, p.held = true, max(p.sockets/socketsPerHeld, minHeld)
+	}
 	if config.readsTLS() {
 		p.tls = max(p.sockets/socketsPerTLS, minTLS)
 	}
@@ -148,7 +161,7 @@ func (p plan) bytes(has features) uint64 {
 	if !has.socketStorage {
 		bytes += uint64(min(p.sockets, socketsByAddress)) * addressBytes
 	}
-	bytes += uint64(p.tls)*tlsBytes + uint64(p.frames)*framesBytes
+	bytes += uint64(p.tls)*tlsBytes + uint64(p.frames)*framesBytes + uint64(p.held)*heldBytes
 	if !has.taskStorage {
 		bytes += threadsByID*threadBytes + uint64(p.tls/tlsThreadShare)*tlsBytes
 	}
@@ -173,6 +186,7 @@ func (p plan) size(spec *ebpf.CollectionSpec, has features) error {
 		bindings.NetworkMapNetworkTlsGoroutines:   max(p.tls, 1),
 		bindings.NetworkMapNetworkTlsConnections:  max(p.tls, 1),
 		bindings.NetworkMapNetworkFrames:          max(p.frames*directions, 1),
+		bindings.NetworkMapNetworkHeld:            max(p.held, 1),
 		bindings.NetworkMapNetworkPieces:          max(p.buffer, minBuffer),
 	} {
 		spec.Maps[name].MaxEntries = entries
@@ -201,6 +215,7 @@ func (p plan) size(spec *ebpf.CollectionSpec, has features) error {
 		bindings.NetworkVarCaptureBytes:     p.capture,
 		bindings.NetworkVarCaptureLimit:     p.message,
 		bindings.NetworkVarCaptureProtocols: p.protocols,
+		bindings.NetworkVarCaptureAnswers:   p.answers,
 		bindings.NetworkVarCaptureWake:      p.buffer / wakeShare,
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// heard are requests of which policies were told, by path and status.
+type heard struct {
+	mu    sync.Mutex
+	count map[string]int
+	took  map[string][]time.Duration
+}
+
+func (h *heard) answered(a Answer) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := fmt.Sprintf("%s %d", a.Path, a.Status)
+	h.count[key]++
+	if a.Timed {
+		h.took[key] = append(h.took[key], a.Took)
+	}
+}
+
+// take returns what was heard, and forgets it.
+func (h *heard) take() (count map[string]int, took map[string][]time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	count, took = h.count, h.took
+	h.count, h.took = map[string]int{}, map[string][]time.Duration{}
+	return count, took
+}
+
+// narrowed is an observer of which policies want some paths alone.
+type narrowed struct {
+	*watching
+	*heard
+	paths  *Paths
+	before uint64
+}
+
+// narrow starts one for the requests that this process answers.
+func narrow(t *testing.T, c Config, by *way, targets ...string) *narrowed {
+	t.Helper()
+	n := &narrowed{heard: &heard{count: map[string]int{}, took: map[string][]time.Duration{}}}
+	var err error
+	n.paths, err = NewPaths()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, n.paths.Close()) })
+	require.NoError(t, n.paths.Set(uint32(os.Getpid()), targets))
+	c.Only, c.Protocols, c.Answered, c.OnlyAnswered, c.Paths = Server, []Protocol{HTTP, HTTP2}, n.answered, true, n.paths
+	n.watching = watch(t, c, by.change)
+	n.handed()
+	n.left()
+	return n
+}
+
+// left is how many pieces have left the kernel since the last call.
+func (n *narrowed) left() uint64 {
+	n.t.Helper()
+	n.handed()
+	now := n.capture.pieces.Load()
+	defer func() { n.before = now }()
+	return now - n.before
+}
+
+// whole holds that nothing is said to be lost.
+func (n *narrowed) whole() {
+	n.t.Helper()
+	n.report()
+	for _, loss := range n.Losses() {
+		if strings.HasPrefix(loss.Reason, "request_") || loss.Reason == "buffer_full" {
+			require.Zero(n.t, loss.Count, loss.Reason)
+		}
+	}
+}
+
+// paths answers by path: each with a status of its own.
+func answerPaths(pause time.Duration) http.Handler {
+	long := bytes.Repeat([]byte("0123456789abcdef"), 20_000)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/pay"):
+			w.WriteHeader(http.StatusAccepted)
+		case r.URL.Path == "/slow":
+			time.Sleep(pause)
+			w.WriteHeader(http.StatusBadGateway)
+		case r.URL.Path == "/long":
+			_, _ = w.Write(long)
+		}
+		_, _ = io.WriteString(w, "done")
+	})
+}
+
+// say writes requests on one connection, with a pause after each, and reads as many responses.
+func say(t *testing.T, address string, pause time.Duration, responses int, parts ...string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	for _, part := range parts {
+		_, err := io.WriteString(conn, part)
+		require.NoError(t, err)
+		time.Sleep(pause) // so that it is read by itself; nothing is wrong if it is not
+	}
+	from := bufio.NewReader(conn)
+	for range responses {
+		response, err := http.ReadResponse(from, nil)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, response.Body)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+	}
+}
+
+func getting(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: test\r\n\r\n" }
+
+func posting(path, body string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: test\r\ncontent-LENGTH: %d\r\n\r\n%s", path, len(body), body)
+}
+
+func chunked(path string, chunks ...string) string {
+	var b strings.Builder
+	b.WriteString("POST " + path + " HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n")
+	for _, chunk := range append(chunks, "") {
+		fmt.Fprintf(&b, "%x\r\n%s\r\n", len(chunk), chunk)
+	}
+	return b.String()
+}
+
+// TestOnlyWantedPathsLeaveTheKernel holds that nothing leaves the kernel of requests to other paths, and that those to the
+// wanted ones are told once each, however they are mixed, cut and pipelined; the client has counted them.
+func TestOnlyWantedPathsLeaveTheKernel(t *testing.T) {
+	const pause = 30 * time.Millisecond
+	runEachWay(t, func(t *testing.T, by *way) {
+		server := httptest.NewServer(answerPaths(pause))
+		defer server.Close()
+		n := narrow(t, requestConfig(), by, "/pay", "/slow ", "/slow?")
+		address := server.Listener.Addr().String()
+		body := strings.Repeat("GET /pay HTTP/1.1\r\n\r\n", 5000) // as if requests began in it
+
+		t.Run("others", func(t *testing.T) {
+			n.t = t
+			all := []asked{
+				{"GET", "/", nil, 50}, {"GET", "/slower", nil, 20}, {"GET", "/long", nil, 5}, {"GET", "/other/pay?to=/pay", nil, 20},
+				{"POST", "/take", []byte("less"), 10}, {"POST", "/take", []byte(body), 5}, {"HEAD", "/long", nil, 10},
+			}
+			askTogether(t, server.Client(), server.URL, all, func(*http.Request) {})
+			server.Client().CloseIdleConnections()
+			require.Zero(t, n.left(), "pieces that have left the kernel")
+			count, _ := n.take()
+			require.Empty(t, count)
+			n.whole()
+		})
+		t.Run("mixed", func(t *testing.T) {
+			n.t = t
+			const each = 20
+			for range each {
+				// On one connection, one after the other.
+				askTogether(t, server.Client(), server.URL, []asked{{"GET", "/pay", nil, 1}}, func(*http.Request) {})
+				askTogether(t, server.Client(), server.URL, []asked{{"POST", "/other", []byte(body), 1}}, func(*http.Request) {})
+				askTogether(t, server.Client(), server.URL, []asked{{"POST", "/payment?x=1", []byte(body), 1}}, func(*http.Request) {})
+				askTogether(t, server.Client(), server.URL, []asked{{"GET", "/long", nil, 1}, {"GET", "/slow", nil, 1}}, func(*http.Request) {})
+			}
+			n.handed()
+			count, took := n.take()
+			for path := range count {
+				require.NotContains(t, path, "/pay 200")
+			}
+			require.Equal(t, each, count["/pay 202"])
+			require.Equal(t, each, count["/payment 202"])
+			require.Equal(t, each, count["/slow 502"])
+			require.GreaterOrEqual(t, slices.Min(took["/slow 502"]), pause)
+			n.whole()
+		})
+		for name, parts := range map[string][]string{
+			"one transfer":            {getting("/a") + getting("/pay") + getting("/b") + getting("/pay/2")},
+			"one after the other":     {getting("/a"), getting("/pay"), getting("/b"), getting("/pay/2")},
+			"wanted first":            {getting("/pay"), getting("/a"), getting("/pay/2"), getting("/b")},
+			"behind a body":           {posting("/a", "body")[:40], posting("/a", "body")[40:] + getting("/pay"), getting("/b"), getting("/pay/2")},
+			"long bodies":             {posting("/a", body), posting("/pay", body), posting("/b", body), posting("/pay/2", body)},
+			"HEAD":                    {"HEAD /long HTTP/1.1\r\nHost: test\r\n\r\n", getting("/pay"), getting("/b"), getting("/pay/2")},
+			"chunks":                  {chunked("/a", "GET /x", body), chunked("/pay", "0", body, "x"), chunked("/b", "y"), getting("/pay/2")},
+			"many":                    {strings.Repeat(getting("/a"), 12) + getting("/pay") + getting("/pay/2") + getting("/b")},
+			"long head":               {getting("/a?" + strings.Repeat("x", 5000)), getting("/pay"), strings.Replace(getting("/b"), "Host", "X: "+strings.Repeat("y", 3000)+"\r\nHost", 1), getting("/pay/2")},
+			"a path that is too long": {getting("/" + strings.Repeat("p", 200)), getting("/pay"), getting("/pay/2" + strings.Repeat("q", 200))},
+		} {
+			for _, between := range []time.Duration{0, pause / 3} {
+				t.Run(fmt.Sprintf("pipelined %s %s", name, between), func(t *testing.T) {
+					n.t = t
+					all := strings.Join(parts, "")
+					responses := strings.Count(strings.ReplaceAll(all, body, ""), "Host: test")
+					if name == "HEAD" {
+						t.Skip("the client below reads no responses to HEAD")
+					}
+					say(t, address, between, responses, parts...)
+					n.handed()
+					count, _ := n.take()
+					wanted := 0
+					for key, times := range count {
+						if strings.HasPrefix(key, "/pay") {
+							require.True(t, strings.HasSuffix(key, " 202"), key)
+							wanted += times
+						} else {
+							require.NotContains(t, key, "202")
+						}
+					}
+					require.Equal(t, 2, wanted, "%v", count)
+					n.whole()
+				})
+			}
+		}
+		t.Run("byte by byte", func(t *testing.T) {
+			n.t = t
+			say(t, address, time.Millisecond, 2, strings.Split(getting("/other")+getting("/pay/slowly"), "")...)
+			n.handed()
+			count, _ := n.take()
+			require.Equal(t, 1, count["/pay/slowly 202"], "%v", count)
+			n.whole()
+		})
+		t.Run("all again", func(t *testing.T) {
+			n.t = t
+			require.NoError(t, n.paths.Remove(uint32(os.Getpid())))
+			askTogether(t, server.Client(), server.URL, []asked{{"GET", "/anything", nil, 3}}, func(*http.Request) {})
+			n.handed()
+			count, _ := n.take()
+			require.Equal(t, map[string]int{"/anything 200": 3}, count)
+			n.whole()
+		})
+	})
+}
