@@ -525,9 +525,10 @@ static __noinline u32 capture_wants_request(struct capture_scratch *scratch, u32
 		scratch->kept.at = left;
 		return request & NETWORK_REQUEST_WANTED ? CAPTURE_MORE : CAPTURE_FOLLOWER;
 	}
+	if (request & NETWORK_REQUEST_OPEN && !(socket->left[NETWORK_WRITE] & ANSWERED))
+		return capture_goes_on(transfer); /* whatever it looks like */
 	have = capture_first(scratch, transfer, taken, &since);
-	if (have < HELD_BYTES && want == taken && capture_may_be_method(scratch->first[0]) &&
-	    !(request & NETWORK_REQUEST_OPEN && request & NETWORK_REQUEST_WANTED && !(socket->left[NETWORK_WRITE] & ANSWERED))) {
+	if (have < HELD_BYTES && want == taken && capture_may_be_method(scratch->first[0])) {
 		capture_hold(scratch, transfer, have - taken);
 		return CAPTURE_NOTHING;
 	}
