@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/dns"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/http1"
@@ -54,7 +55,7 @@ type Config struct {
 	Paths *Paths
 	// left, if not nil, is told of all that leaves the kernel for Requests, by whose it is, and
 	// exchanged of what is made of it.
-	left      func(pid uint32)
+	left      func(pid uint32, p *bindings.NetworkNetworkPiece)
 	exchanged func(pid uint32, e *l7.Exchange)
 	// Charge runs what is done beside Drain and Report and notes its cost; nil: nobody
 	// wants to know.

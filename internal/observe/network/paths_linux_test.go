@@ -7,6 +7,7 @@ package network
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,18 +24,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 )
 
-// heard are requests of which policies were told, by path and status.
+// heard are requests of a process of which policies were told, by path and status.
 type heard struct {
+	pid   uint32
 	mu    sync.Mutex
 	count map[string]int
 	took  map[string][]time.Duration
 }
 
 func (h *heard) answered(a Answer) {
-	if a.Subject.PID != uint32(os.Getpid()) {
+	if a.Subject.PID != h.pid {
 		return // others are at work on the host
 	}
 	h.mu.Lock()
@@ -64,29 +69,28 @@ type narrowed struct {
 	before uint64
 }
 
-// narrow starts one for the requests that this process answers.
-func narrow(t *testing.T, c Config, by *way, targets ...string) *narrowed {
+// narrow starts one for the requests that a process answers.
+func narrow(t *testing.T, c Config, by *way, pid int, targets ...string) *narrowed {
 	t.Helper()
-	n := &narrowed{heard: &heard{count: map[string]int{}, took: map[string][]time.Duration{}}}
+	n := &narrowed{heard: &heard{pid: uint32(pid), count: map[string]int{}, took: map[string][]time.Duration{}}}
 	var err error
 	n.paths, err = NewPaths()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.paths.Close()) })
-	require.NoError(t, n.paths.Set(uint32(os.Getpid()), targets))
+	require.NoError(t, n.paths.Set(uint32(pid), targets))
 	c.Only, c.Protocols, c.Answered, c.OnlyAnswered, c.Paths = Server, []Protocol{HTTP, HTTP2}, n.answered, true, n.paths
-	c.left = func(pid uint32) {
-		if pid == uint32(os.Getpid()) {
+	c.left = func(of uint32, p *piece) {
+		if of == uint32(pid) && p.Length > 0 {
 			n.pieces.Add(1)
 		}
 	}
-	c.exchanged = func(pid uint32, e *l7.Exchange) {
-		if pid == uint32(os.Getpid()) && !(e.Request.Known && e.Response.Known && e.Outcome == l7.Complete) {
+	c.exchanged = func(of uint32, e *l7.Exchange) {
+		if of == uint32(pid) && !(e.Request.Known && e.Response.Known && e.Outcome == l7.Complete) {
 			n.torn.Add(1)
-			n.t.Logf("%s %s %d outcome %d whole %d", e.HTTP.Method, e.HTTP.Path, e.HTTP.Status, e.Outcome, e.Request.Whole)
 		}
 	}
 	n.watching = watch(t, c, by.change)
-	n.handed()
+	n.settle()
 	n.left()
 	return n
 }
@@ -94,7 +98,7 @@ func narrow(t *testing.T, c Config, by *way, targets ...string) *narrowed {
 // left is how many pieces have left the kernel since the last call.
 func (n *narrowed) left() uint64 {
 	n.t.Helper()
-	n.handed()
+	n.settle()
 	now := n.pieces.Load()
 	defer func() { n.before = now }()
 	return now - n.before
@@ -145,6 +149,23 @@ func say(t *testing.T, address string, pause time.Duration, responses int, parts
 	}
 }
 
+// sayEach writes requests on one connection, each when the one before was answered.
+func (n *narrowed) sayEach(address string, requests ...string) {
+	n.t.Helper()
+	conn, err := net.Dial("tcp", address)
+	require.NoError(n.t, err)
+	defer func() { require.NoError(n.t, conn.Close()) }()
+	from := bufio.NewReader(conn)
+	for _, request := range requests {
+		_, err := io.WriteString(conn, request)
+		require.NoError(n.t, err)
+		response, err := http.ReadResponse(from, nil)
+		require.NoError(n.t, err)
+		_, err = io.Copy(io.Discard, response.Body)
+		require.NoError(n.t, errors.Join(err, response.Body.Close()))
+	}
+}
+
 func getting(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: test\r\n\r\n" }
 
 func posting(path, body string) string {
@@ -167,7 +188,7 @@ func TestOnlyWantedPathsLeaveTheKernel(t *testing.T) {
 	runEachWay(t, func(t *testing.T, by *way) {
 		server := httptest.NewServer(answerPaths(pause))
 		defer server.Close()
-		n := narrow(t, requestConfig(), by, "/pay", "/slow ", "/slow?")
+		n := narrow(t, requestConfig(), by, os.Getpid(), "/pay", "/slow ", "/slow?")
 		address := server.Listener.Addr().String()
 		body := strings.Repeat("GET /pay HTTP/1.1\r\n\r\n", 5000) // as if requests began in it
 
@@ -194,34 +215,37 @@ func TestOnlyWantedPathsLeaveTheKernel(t *testing.T) {
 				askTogether(t, server.Client(), server.URL, []asked{{"POST", "/payment?x=1", []byte(body), 1}}, func(*http.Request) {})
 				askTogether(t, server.Client(), server.URL, []asked{{"GET", "/long", nil, 1}, {"GET", "/slow", nil, 1}}, func(*http.Request) {})
 			}
-			n.handed()
+			unknownLength := func(r *http.Request) { r.ContentLength = -1 }
+			for range each {
+				askTogether(t, server.Client(), server.URL, []asked{{"POST", "/chunks", []byte(body), 1}}, unknownLength)
+				askTogether(t, server.Client(), server.URL, []asked{{"POST", "/pay/chunks", []byte(body), 1}}, unknownLength)
+			}
+			n.settle()
 			count, took := n.take()
 			for path := range count {
 				require.NotContains(t, path, "/pay 200")
 			}
 			require.Equal(t, each, count["/pay 202"])
 			require.Equal(t, each, count["/payment 202"])
+			require.Equal(t, each, count["/pay/chunks 202"])
 			require.Equal(t, each, count["/slow 502"])
 			require.GreaterOrEqual(t, slices.Min(took["/slow 502"]), pause)
 			n.whole()
 		})
 		for name, parts := range map[string][]string{
-			"one transfer":            {getting("/a") + getting("/pay") + getting("/b") + getting("/pay/2")},
-			"one after the other":     {getting("/a"), getting("/pay"), getting("/b"), getting("/pay/2")},
-			"wanted first":            {getting("/pay"), getting("/a"), getting("/pay/2"), getting("/b")},
-			"behind a body":           {posting("/a", "body")[:40], posting("/a", "body")[40:] + getting("/pay"), getting("/b"), getting("/pay/2")},
-			"chunks":                  {chunked("/a", "GET /x", body), chunked("/pay", "0", body, "x"), chunked("/b", "y"), getting("/pay/2")},
-			"many":                    {strings.Repeat(getting("/a"), 12) + getting("/pay") + getting("/pay/2") + getting("/b")},
-			"long head":               {getting("/a?" + strings.Repeat("x", 5000)), getting("/pay"), strings.Replace(getting("/b"), "Host", "X: "+strings.Repeat("y", 3000)+"\r\nHost", 1), getting("/pay/2")},
-			"a path that is too long": {getting("/" + strings.Repeat("p", 200)), getting("/pay"), getting("/pay/2" + strings.Repeat("q", 200))},
+			"one transfer":        {getting("/a") + getting("/pay") + getting("/b") + getting("/pay/2")},
+			"one after the other": {getting("/a"), getting("/pay"), getting("/b"), getting("/pay/2")},
+			"wanted first":        {getting("/pay"), getting("/a"), getting("/pay/2"), getting("/b")},
+			"behind a body":       {posting("/a", "body")[:40], posting("/a", "body")[40:] + getting("/pay"), getting("/b"), getting("/pay/2")},
+			"many":                {strings.Repeat(getting("/a"), 12) + getting("/pay") + getting("/pay/2") + getting("/b")},
 		} {
 			for _, between := range []time.Duration{0, pause / 3} {
 				t.Run(fmt.Sprintf("pipelined %s %s", name, between), func(t *testing.T) {
 					n.t = t
 					all := strings.Join(parts, "")
-					responses := strings.Count(strings.ReplaceAll(all, body, ""), "Host: test")
+					responses := strings.Count(all, "Host: test")
 					say(t, address, between, responses, parts...)
-					n.handed()
+					n.settle()
 					count, _ := n.take()
 					wanted := 0
 					for key, times := range count {
@@ -237,10 +261,22 @@ func TestOnlyWantedPathsLeaveTheKernel(t *testing.T) {
 				})
 			}
 		}
+		t.Run("long heads and chunks", func(t *testing.T) {
+			n.t = t
+			long := func(path string) string {
+				return strings.Replace(getting(path), "Host", "X: "+strings.Repeat("y", 6000)+"\r\nHost", 1)
+			}
+			n.sayEach(address, getting("/a?"+strings.Repeat("x", 5000)), getting("/pay"), long("/b"), long("/pay"), getting("/"+strings.Repeat("p", 200)), getting("/pay"),
+				chunked("/c", "GET /pay", body, "x"), chunked("/pay", "0", body), chunked("/d", "y"), getting("/e"))
+			n.settle()
+			count, _ := n.take()
+			require.Equal(t, 4, count["/pay 202"], "%v", count)
+			n.whole()
+		})
 		t.Run("byte by byte", func(t *testing.T) {
 			n.t = t
 			say(t, address, time.Millisecond, 2, strings.Split(getting("/other")+getting("/pay/slowly"), "")...)
-			n.handed()
+			n.settle()
 			count, _ := n.take()
 			require.Equal(t, 1, count["/pay/slowly 202"], "%v", count)
 			n.whole()
@@ -249,10 +285,43 @@ func TestOnlyWantedPathsLeaveTheKernel(t *testing.T) {
 			n.t = t
 			require.NoError(t, n.paths.Remove(uint32(os.Getpid())))
 			askTogether(t, server.Client(), server.URL, []asked{{"GET", "/anything", nil, 3}}, func(*http.Request) {})
-			n.handed()
+			n.settle()
 			count, _ := n.take()
 			require.Equal(t, map[string]int{"/anything 200": 3}, count)
 			n.whole()
 		})
 	})
+}
+
+// TestOnlyWantedPathsThroughTLS holds the same of what TLS libraries decrypt and encrypt.
+func TestOnlyWantedPathsThroughTLS(t *testing.T) {
+	guest.TakesLong(t)
+	const times = 20
+	program := testbin.Go(t, "testdata/gotls")
+	for name, by := range map[string]struct{ server, client party }{
+		"go":      {obliging(goFunctions, program, "server"), obliging(goFunctions, program, "client")},
+		"openssl": {obliging(openSSLFunctions, "python3", "testdata/https.py", "server"), obliging(openSSLFunctions, "python3", "testdata/https.py", "client")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runEachWay(t, func(t *testing.T, way *way) {
+				cert, key := certificate(t)
+				server := by.server.start(t, cert, key)
+				port := server.line()
+				client := by.client.start(t, port, strconv.Itoa(times))
+				require.Equal(t, "ready", client.line())
+				config, scope := tlsConfig(t)
+				n := narrow(t, config, way, server.PID(), "/there ", "/there?")
+				n.attachedTo(scope, by.server.functions, server)
+				require.NotZero(t, by.client.ask(client, port, times, []string{"/here", "/absent"}))
+				require.Zero(t, n.left(), "pieces that have left the kernel")
+				require.NotZero(t, by.client.ask(client, port, times, []string{"/there", "/here", "/there"}))
+				n.settle()
+				count, _ := n.take()
+				if !n.leavesOut() { // else some of the calls were not seen
+					require.Equal(t, map[string]int{"/there 200": 2 * times}, count)
+					n.whole()
+				}
+			})
+		})
+	}
 }
