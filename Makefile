@@ -97,7 +97,7 @@ test-unit: ## all Go tests under the race detector; as root the privileged ones 
 	@$(ENSURE) "the race detector and the programs that the tests watch are C, C++ and Rust, with several allocators and all kinds of debug information" \
 	  gcc:gcc g++:g++ libc6-dev:/usr/include/stdio.h rustc:rustc clang-19:clang-19 llvm-19:llvm-dwp-19 dwz:dwz xz-utils:xz \
 	  python3:python3 python3-grpcio:/usr/lib/python3/dist-packages/grpc nginx-light:nginx curl:curl nodejs:node nghttp2-client:h2load \
-	  musl-tools:musl-gcc libjemalloc2:/usr/lib/$$(uname -m)-linux-gnu/libjemalloc.so.2 \
+	  default-jdk-headless:jcmd musl-tools:musl-gcc libjemalloc2:/usr/lib/$$(uname -m)-linux-gnu/libjemalloc.so.2 \
 	  libtcmalloc-minimal4:/usr/lib/$$(uname -m)-linux-gnu/libtcmalloc_minimal.so.4
 	@if [ "$$(id -u)" != 0 ]; then echo "make: not root: tests that load BPF programs will be skipped"; fi
 	@internal/tools/progress.sh "compiling all tests for the race detector" $(GO) test -race -run '^$$' ./... >/dev/null
@@ -130,8 +130,9 @@ test-kernels-long: ## the same with tests that take long on emulated CPUs: two t
 
 .PHONY: e2e
 e2e: build bin/demo-load ## run the built distribution from outside
+	@$(ENSURE) "policies watch nginx and a Java server" nginx-light:nginx default-jdk-headless:jcmd
 	@$(TWICE) --packages ./internal/distribution/... -- -tags e2e -count=1 -timeout 5m
-	@E2E_REQUIRED=1 $(TWICE) --packages ./internal/e2e -- -count=1 -timeout 5m
+	@E2E_REQUIRED=1 $(TWICE) --packages ./internal/e2e -- -count=1 -timeout 10m
 
 .PHONY: bench
 bench: build ## benchmarks of the hot paths, then of the whole process under a fixed load; both run, whatever one says

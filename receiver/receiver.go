@@ -25,6 +25,8 @@ type runner interface {
 	// Shutdown delivers what was seen so far and frees everything.
 	Shutdown() error
 	Stats() engine.Stats
+	// Windows are what policies have seen; nil where there are none. It is called after Shutdown.
+	Windows() *engine.Windows
 	// Charge adds the CPU time of work to what the engine has used.
 	Charge(work func())
 	task.Starter
@@ -34,6 +36,7 @@ type runner interface {
 type idle struct{ why error }
 
 func (idle) Shutdown() error                             { return nil }
+func (idle) Windows() *engine.Windows                    { return nil }
 func (idle) Charge(work func())                          { work() }
 func (i idle) Start(task.Spec) (task.Observation, error) { return nil, i.why }
 func (i idle) Stats() engine.Stats {
@@ -97,6 +100,7 @@ func (r *ebpfReceiver) start(ctx context.Context, host component.Host) error {
 	if r.tasks.store, err = openTaskStore(ctx, host, r.config.Storage, r.settings.ID); err != nil {
 		return err
 	}
+	config.Before = successions.take(r.settings.ID)
 	hooks := r.makeSinks(config.MemoryBytes)
 	if r.engine, err = startEngine(config, hooks, r.settings.Logger); err != nil {
 		r.settings.Logger.Error("The receiver observes nothing", zap.Error(err))
@@ -200,8 +204,7 @@ func (r *ebpfReceiver) stop(ctx context.Context) error {
 	r.tasks.stop()
 	if r.engine != nil {
 		err = r.engine.Shutdown()
-	}
-	if r.engine != nil {
+		successions.leave(r.settings.ID, r.engine.Windows())
 		r.stopSinks(ctx)
 	}
 	if r.telemetry != nil {

@@ -30,6 +30,8 @@ type Config struct {
 	Network *Network
 	// Policies start tasks by themselves.
 	Policies []Policy
+	// Before is what the policies of the engine have seen that this one follows; nil: none.
+	Before *Windows
 	// OnDemand says that tasks may be asked for, see [Engine.Start].
 	OnDemand bool
 	// Symbols says where names come from beside the binaries.

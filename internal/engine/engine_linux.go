@@ -61,6 +61,7 @@ type Engine struct {
 	running   []*running
 	followers atomic.Pointer[[]observe.Follower] // of running
 	missing   []observe.Kind                     // configured, and cannot run here
+	lacks     []error                            // why, in the same order
 	// policies is nil where there are none.
 	policies *policies
 	governor governor
@@ -128,15 +129,16 @@ func Start(config Config, hooks Hooks, logger *zap.Logger) (_ *Engine, err error
 			err = errors.Join(err, e.release())
 		}
 	}()
+	loader := kernel.NewLoader()
 	var startErr error
-	e.work.run(func() { startErr = e.prepare() })
+	e.work.run(func() { startErr = e.prepare(loader) })
 	if startErr != nil {
 		return nil, whatToDo(startErr)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	e.stop = cancel
 	e.launch(ctx)
-	e.work.run(func() { startErr = e.begin() })
+	e.work.run(func() { startErr = e.observe(loader) })
 	if startErr != nil {
 		return nil, errors.Join(startErr, e.end())
 	}
@@ -209,12 +211,11 @@ func (e *Engine) degrade(what string, why error) {
 }
 
 // prepare builds the rooms from the bottom up.
-func (e *Engine) prepare() error {
+func (e *Engine) prepare(loader *kernel.Loader) error {
 	var err error
 	if e.runStats, err = kernel.EnableRunStats(); err != nil {
 		e.degrade("run_time_statistics", err)
 	}
-	loader := kernel.NewLoader()
 	if e.tracker, err = lifecycle.Start(loader, trackedProcesses); err != nil {
 		return err
 	}
@@ -247,13 +248,26 @@ func (e *Engine) prepare() error {
 	if err := e.startPolicies(loader); err != nil {
 		return err
 	}
-	if err := e.startKinds(loader); err != nil {
+	if err := e.targetKinds(); err != nil {
 		return err
 	}
+	e.startKinds(loader, Options.takesStacks)
 	if e.hotPlug, err = kernel.WatchHotPlug(); err != nil {
 		e.degrade("cpu_hotplug", err)
 	}
 	return nil
+}
+
+// observe begins what the configuration asks for, what takes stacks before the others are
+// loaded: the kernel takes longer to verify the network's programs than all else takes.
+func (e *Engine) observe(loader *kernel.Loader) error {
+	e.begin()
+	e.startKinds(loader, func(o Options) bool { return !o.takesStacks() })
+	e.noteFollowers()
+	for _, o := range e.running {
+		e.introduce(o)
+	}
+	return e.noteMissing()
 }
 
 func (e *Engine) prepareProcesses() error {

@@ -72,22 +72,11 @@ func kindNamed(kind observe.Kind) *kindOf {
 	return nil
 }
 
-// startKinds starts what the configuration asks for. A kind that cannot run here
-// keeps no other from running; the error is that none can.
-func (e *Engine) startKinds(loader *kernel.Loader) error {
-	var errs []error
+// targetKinds says of each kind that the configuration asks for whom it observes, before
+// anybody is decided about.
+func (e *Engine) targetKinds() error {
 	for _, options := range e.config.asked() {
 		k := kindNamed(options.kind())
-		started, err := k.launch(e, options, provision{
-			loader: loader, host: host{subjects: e.subjects, scope: k.scope}, tableBytes: e.tableShare(), sampleBytes: e.intervalShare(),
-		})
-		if err != nil {
-			e.missing = append(e.missing, k.kind)
-			errs = append(errs, err)
-			continue
-		}
-		e.running = append(e.running, started)
-		e.noteLeftOut(started)
 		narrowed, err := e.table.Narrow(fmt.Sprintf("observe::%s::targets", k.kind), options.targets())
 		if err != nil {
 			return fmt.Errorf("starting %s: %w", k.kind, err)
@@ -96,11 +85,45 @@ func (e *Engine) startKinds(loader *kernel.Loader) error {
 			scope: k.scope, stacks: options.takesStacks(), matches: func(p *model.Process) bool { return e.table.Matches(narrowed, p) },
 		})
 	}
+	return nil
+}
+
+// startKinds starts those of the kinds that the configuration asks for. A kind that cannot
+// run here keeps no other from running.
+func (e *Engine) startKinds(loader *kernel.Loader, those func(Options) bool) {
+	for _, options := range e.config.asked() {
+		if !those(options) {
+			continue
+		}
+		k := kindNamed(options.kind())
+		started, err := k.launch(e, options, provision{
+			loader: loader, host: host{subjects: e.subjects, scope: k.scope}, tableBytes: e.tableShare(), sampleBytes: e.intervalShare(),
+		})
+		if err != nil {
+			e.lack(k, err)
+			continue
+		}
+		e.running = append(e.running, started)
+		e.noteLeftOut(started)
+	}
+}
+
+// lack notes that a kind cannot run here.
+func (e *Engine) lack(k *kindOf, why error) {
+	e.missing, e.lacks = append(e.missing, k.kind), append(e.lacks, why)
+	e.subjects.removeKind(k.scope)
+}
+
+// noteMissing says which kinds cannot run here. The error is that none can.
+func (e *Engine) noteMissing() error {
 	if len(e.running) == 0 && !e.config.OnDemand {
-		return errors.Join(errs...)
+		return errors.Join(e.lacks...)
 	}
 	for i, kind := range e.missing {
-		e.degrade(string(kind), errs[i])
+		e.degrade(string(kind), e.lacks[i])
+	}
+	if len(e.missing) > 0 {
+		e.subjects.rescope()
 	}
 	return nil
 }
@@ -112,31 +135,21 @@ func (e *Engine) noteLeftOut(started *running) {
 	}
 }
 
-// begin lets those kinds begin that wait until somebody follows processes. As in
-// startKinds, one that cannot keeps no other from running.
-func (e *Engine) begin() error {
-	var errs []error
+// begin lets those kinds begin that wait until somebody follows processes.
+func (e *Engine) begin() {
 	e.running = slices.DeleteFunc(e.running, func(o *running) bool {
 		if o.begin == nil {
 			return false
 		}
 		if err := o.begin(meetMax); err != nil {
 			err = fmt.Errorf("starting %s: %w", o.kind, whatToDo(err))
-			errs = append(errs, errors.Join(err, o.Close()))
-			e.missing = append(e.missing, o.kind)
+			e.lack(kindNamed(o.kind), errors.Join(err, o.Close()))
 			return true
 		}
 		o.due(time.Now())
 		e.noteLeftOut(o)
 		return false
 	})
-	if len(e.running) == 0 && !e.config.OnDemand {
-		return errors.Join(errs...)
-	}
-	for i, err := range errs {
-		e.degrade(string(e.missing[len(e.missing)-len(errs)+i]), err)
-	}
-	return nil
 }
 
 func (e *Engine) startOnCPU(options Options, l provision) (*running, error) {

@@ -67,6 +67,18 @@ func (e *Engine) follow(tell func(observe.Follower)) {
 	}
 }
 
+// introduce has an observation that attaches to processes one by one look at all in scope:
+// it has begun since they came, or its own scope is another.
+func (e *Engine) introduce(o *running) {
+	follower, ok := o.Observation.(observe.Follower)
+	if !ok {
+		return
+	}
+	for _, id := range e.table.InScope() {
+		follower.Look(id.PID)
+	}
+}
+
 // changed is told who came into scope, left it, or runs another program.
 func (e *Engine) changed(changes []process.Change) {
 	e.subjects.changed(changes)

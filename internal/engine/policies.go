@@ -21,6 +21,13 @@ type Policy struct {
 	Duration time.Duration
 }
 
+// Windows are what the policies of an engine have seen when it was shut down. One engine
+// can go on with them, of a configuration that need not be the same.
+type Windows struct {
+	watch *policy.Watch
+	line  policy.Timeline
+}
+
 // rulesOf are the policies as the watch knows them.
 func rulesOf(policies []Policy) []policy.Policy {
 	list := make([]policy.Policy, len(policies))

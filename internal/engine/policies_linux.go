@@ -100,10 +100,22 @@ func newPolicies(e *Engine, loader *kernel.Loader) (*policies, error) {
 			return nil, errors.Join(err, p.close())
 		}
 	}
+	if before := e.config.Before; before != nil {
+		p.watch, p.clock.line = policy.Resume(before.watch), before.line
+	}
 	if err := p.replace(e.config.Policies); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	return p, nil
+}
+
+// Windows are what its policies have seen, for the engine that follows; nil where it has
+// none. Call it after Shutdown.
+func (e *Engine) Windows() *Windows {
+	if e.policies == nil {
+		return nil
+	}
+	return &Windows{watch: e.policies.watch, line: e.policies.clock.line}
 }
 
 // replace watches by other policies from now on. Windows of what did not change go on.

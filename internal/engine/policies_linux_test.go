@@ -144,6 +144,33 @@ func TestPoliciesOfNewProcesses(t *testing.T) {
 	require.Eventually(t, func() bool { return o.policies.watch.Members() == 0 }, patience, 20*time.Millisecond)
 }
 
+// TestSlowStartsStallNothing holds that seconds are looked at, and another policy fires, while what others asked for takes long to start.
+func TestSlowStartsStallNothing(t *testing.T) {
+	a, self := &asked{}, os.Getpid()
+	const slow = starters - 1
+	proceed, asks := make(chan struct{}), make(chan string, 16)
+	answer := func(r task.Request) []task.Outcome {
+		asks <- r.Name
+		if r.Name != "quick" {
+			<-proceed
+		}
+		return a.ask(r)
+	}
+	config := configuration(100*time.Millisecond, process.Selector{PID: uint32(self)})
+	for i := range slow {
+		config.Policies = append(config.Policies, when(fmt.Sprintf("slow %d", i), policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1}))
+	}
+	config.Policies = append(config.Policies, when("quick", policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: 1, Period: 10, Count: 4}))
+	o := beginAsking(t, config, answer)
+	for range slow {
+		require.Contains(t, <-asks, "slow")
+	}
+	require.Equal(t, "quick", <-asks)
+	close(proceed)
+	require.Eventually(t, func() bool { return len(a.of("slow 0", self)) == 1 }, patience, 20*time.Millisecond)
+	o.end()
+}
+
 // serves says that the test binary was started to be a server.
 const serves = "EBPFRECEIVER_TEST_SERVES"
 

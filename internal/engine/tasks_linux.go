@@ -16,7 +16,6 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
@@ -110,6 +109,7 @@ func (e *Engine) joinRunning(s *shared, run *taskRun) error {
 	run.lostBefore = lost(s.running)
 	s.add(run)
 	e.subjects.rescope()
+	e.introduce(s.running)
 	// Programs remember for an epoch who is out of scope: a drain ends it.
 	return e.inLoop(func() error { return s.running.Drain() })
 }
@@ -163,9 +163,7 @@ func (e *Engine) take(started *running) error {
 	e.running = append(slices.Clip(e.running), started)
 	e.mu.Unlock()
 	e.noteFollowers()
-	if follower, ok := started.Observation.(observe.Follower); ok {
-		follower.LookAll()
-	}
+	e.introduce(started)
 	e.noteLeftOut(started)
 	return nil
 }
@@ -297,6 +295,7 @@ func (e *Engine) part(r *taskRun) error {
 	defer r.release()
 	if left := s.remove(r); left {
 		e.subjects.rescope()
+		e.introduce(s.running)
 		return nil
 	}
 	place := slices.Index(e.demand.shared[:], s)

@@ -110,7 +110,7 @@ func mappedTables(t *testing.T) int {
 // TestTask holds that a task observes its process alone, says whose it is, and leaves nothing; one that wants the same of
 // another process shares what runs, and each has what is its own.
 func TestTask(t *testing.T) {
-	guest.SameOnEveryKernel(t) // a bit of scopes is a constant of each object, which others load on each kernel
+	needRoot(t)
 	path := testbin.C(t, "testdata/chain.c")
 	e := begin(t, onDemand())
 	busy, other, third := launch(t, path, "60000", "-"), launch(t, path, "60000", "-"), launch(t, path, "60000", "-")
@@ -235,6 +235,48 @@ func TestEveryKindForATask(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Equal(t, before, bpfFiles(t))
+}
+
+// TestATaskAttaches holds that a task about allocations attaches to who has run before it, that another one which shares the observation
+// does, too, and that each leaves its own process.
+func TestATaskAttaches(t *testing.T) {
+	needRoot(t)
+	e := begin(t, onDemand())
+	path := testbin.C(t, "testdata/allocs.c")
+	var steppers []*stepper
+	var identities []*model.Process
+	for range 2 {
+		s := steps(t, path)
+		s.step("warm") // it has mapped what it will
+		known, inScope, err := e.table.LookupPID(uint32(s.Process.Pid))
+		require.NoError(t, err)
+		require.True(t, inScope)
+		steppers, identities = append(steppers, s), append(identities, known)
+	}
+	attached := func() int64 { return int64(e.Stats().Attached["memory"]) }
+	await := func(such func(int64) bool, why string) {
+		t.Helper()
+		require.Eventually(t, func() bool { return such(attached()) }, 20*time.Second, 10*time.Millisecond, why)
+	}
+	options := &Memory{ReportInterval: 200 * time.Millisecond, Distance: 1}
+	first := e.ask("first", options, identities[0])
+	await(func(n int64) bool { return n > 2 }, "the first is attached to")
+	time.Sleep(200 * time.Millisecond) // for what is attached one by one
+	one := attached()
+	second := e.ask("second", options, identities[1])
+	await(func(n int64) bool { return n == 2*one }, "the second is, too")
+	truth := steppers[1].step("done")
+	_, err := first.Stop()
+	require.NoError(t, err)
+	await(func(n int64) bool { return n == one }, "the first is left")
+	_, err = second.Stop()
+	require.NoError(t, err)
+	allocated := uses(e.of(isPID(steppers[1].Process.Pid)), "alloc_space", truth)
+	require.NotEmpty(t, truth)
+	for function, want := range truth {
+		require.Equal(t, [2]int64{want[1], want[0]}, allocated[function], "%s allocates", function)
+	}
+	require.Empty(t, e.of(isPID(steppers[0].Process.Pid)))
 }
 
 // TestRefusedTasks holds that what cannot run says why, and leaves nothing.

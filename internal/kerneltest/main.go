@@ -53,7 +53,7 @@ var quickTests = map[string]string{
 	"internal/observe/oncpu":     "^(TestNothingIsLost|TestMaxDepth)$",
 	"internal/observe/network": "^(TestBytesOfConnections|TestDatagrams|TestHandshake|TestFailedConnects|TestRetransmitsAndRTT|TestDrops|TestTranslatedPeers|" +
 		"TestRequestsAreTold)$",
-	"internal/engine":           "^(TestOffCPUTime|TestBlockReasons|TestShutdown)$",
+	"internal/engine":           "^(TestOffCPUTime|TestBlockReasons|TestShutdown|TestATaskAttaches|TestPoliciesOfProcesses|TestPoliciesOfNewProcesses)$",
 	"internal/distribution/e2e": "^Test",
 }
 

@@ -31,7 +31,11 @@ type Watch struct {
 	hasLoad  bool
 	// requestWindows and bytes are what windows take.
 	requestWindows, bytes int
-	stats                 Stats
+	// inherited are those that another watch has watched, until they are added here, or
+	// for so long that they have ended.
+	inherited      map[model.ProcessID]*member
+	inheritedUntil int64
+	stats          Stats
 }
 
 // Stats counts since the start.
@@ -64,6 +68,36 @@ func New(policies []Policy) *Watch {
 	w := &Watch{members: map[model.ProcessID]*member{}}
 	w.policies = w.takeOver(policies)
 	return w
+}
+
+// inheritFor is for how many seconds a process may be added with what was seen of it by the
+// watch before.
+const inheritFor = 60
+
+// Resume goes on where another watch of this host has ended, which must not be used any
+// more: with [Watch.Replace] and [Watch.Add], what has not changed goes on with its windows
+// and its silence. A trigger that nobody has answered is told again.
+func Resume(before *Watch) *Watch {
+	before.mu.Lock()
+	defer before.mu.Unlock()
+	for _, m := range before.order {
+		m.dirty = false
+		for i := range m.subjects {
+			m.subjects[i].gate.asked = false
+		}
+	}
+	return &Watch{
+		policies: before.policies, members: map[model.ProcessID]*member{}, inherited: before.members,
+		read: before.read, requestWindows: before.requestWindows, bytes: before.bytes,
+	}
+}
+
+// disinherit forgets those who were not added.
+func (w *Watch) disinherit() {
+	for _, m := range w.inherited {
+		w.giveBack(m.subjects)
+	}
+	w.inherited = nil
 }
 
 // takeOver makes policies of which those rules go on that there were before.
@@ -124,11 +158,15 @@ func (w *Watch) Add(p *model.Process, by []int) {
 	defer w.mu.Unlock()
 	m := w.members[p.ID]
 	if m == nil {
-		m = &member{place: len(w.order)}
-		const tick = time.Second / model.TicksPerSecond
-		if began := time.Duration(p.ID.StartTicks) * tick; w.read > 0 && began >= w.read {
-			m.read = w.read
+		if m = w.inherited[p.ID]; m == nil {
+			m = &member{}
+			const tick = time.Second / model.TicksPerSecond
+			if began := time.Duration(p.ID.StartTicks) * tick; w.read > 0 && began >= w.read {
+				m.read = w.read
+			}
 		}
+		delete(w.inherited, p.ID)
+		m.place = len(w.order)
 		w.members[p.ID] = m
 		w.order = append(w.order, m)
 	}
@@ -227,6 +265,13 @@ func (w *Watch) Tick(r Reading) []Trigger {
 	}
 	if w.second != 0 {
 		w.stats.Missed += uint64(r.Second - w.second - 1)
+	}
+	switch {
+	case w.inherited == nil:
+	case w.inheritedUntil == 0:
+		w.inheritedUntil = r.Second + inheritFor
+	case r.Second > w.inheritedUntil:
+		w.disinherit()
 	}
 	w.second, w.read, w.load, w.hasLoad = r.Second, r.At, r.Load, r.HasLoad
 	if r.HasLoad {

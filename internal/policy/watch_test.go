@@ -335,6 +335,55 @@ func TestReplace(t *testing.T) {
 	require.Len(t, fired, 1)
 }
 
+// TestResume holds that a watch goes on where another one has ended: with the windows of who is added soon, with the host's, and with
+// silence, whatever its policies are; a trigger that nobody has answered is told again.
+func TestResume(t *testing.T) {
+	busy := Rule{Monitor: ProcessCPU, Threshold: 50, Period: 10, Count: 3}
+	load := Rule{Monitor: SystemLoad, Threshold: 4, Period: 10, Count: 3}
+	failing := Rule{Monitor: HTTPErrorRate, Threshold: 50, Period: 10, Count: 2}
+	policies := []Policy{{Name: "silent", When: []Rule{busy}}, {Name: "asked", When: []Rule{failing}}, {Name: "load", When: []Rule{load}}}
+	h := newHost(t, policies...)
+	p, gone := process(7), process(8)
+	for _, one := range []*model.Process{p, gone} {
+		h.watch.Add(one, []int{0, 1, 2})
+	}
+	h.load = 5
+	var fired []Trigger
+	for range 2 {
+		h.watch.Request(p.ID, Request{Second: h.second + 1, Path: []byte("/"), Status: 500})
+		fired = append(fired, h.next(p.ID, 2*time.Second, 1)...)
+	}
+	require.Len(t, fired, 1)
+	require.Equal(t, "asked", fired[0].Policy.Name)
+	h.watch.Started("silent", p.ID, h.at)
+	windows := h.watch.requestWindows
+	require.Equal(t, 1, windows)
+
+	before := h.watch
+	h.watch = Resume(before)
+	h.watch.Replace(append(policies, Policy{Name: "new", When: []Rule{busy}}), func(*model.Process) []int { return nil })
+	h.watch.Add(p, []int{0, 1, 2, 3})
+	h.at, h.second = h.at+2*time.Second, h.second+2 // of the restart
+	fired = h.next(p.ID, 6*time.Second, 1)
+	var names []string
+	for _, f := range fired {
+		names = append(names, f.Policy.Name)
+	}
+	require.Equal(t, []string{"asked", "load"}, names)
+	require.Equal(t, 5.0, fired[1].Causes[0].Value)
+	require.Zero(t, h.watch.Stats().Missed, "nobody was there to look")
+	require.Equal(t, 100.0, h.watch.members[p.ID].percent, "of all the time since the last look")
+
+	require.Contains(t, h.watch.inherited, gone.ID)
+	for range inheritFor + 1 {
+		h.tick(time.Second)
+	}
+	require.Nil(t, h.watch.inherited)
+	h.watch.Remove(p.ID)
+	require.Zero(t, h.watch.requestWindows)
+	require.Zero(t, h.watch.bytes)
+}
+
 // TestProcessesComeAndGo holds that who has ended leaves nothing.
 func TestProcessesComeAndGo(t *testing.T) {
 	list := Rule{Monitor: HTTPErrorRate, Threshold: 1, Period: 100, Count: 50, Paths: []string{"/a", "/b"}}

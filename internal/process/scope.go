@@ -17,3 +17,16 @@ func (t *Table) Instance(of *model.Process) []*model.Process {
 	}
 	return list
 }
+
+// InScope returns who is in scope, as far as that is decided.
+func (t *Table) InScope() []model.ProcessID {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	var list []model.ProcessID
+	for _, e := range t.byPID {
+		if e.inScope && !e.undecided {
+			list = append(list, e.id)
+		}
+	}
+	return list
+}
