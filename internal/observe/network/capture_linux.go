@@ -75,8 +75,8 @@ type capture struct {
 	// answered is told of requests that processes have answered; nil: nobody is.
 	answered     func(Answer)
 	onlyAnswered bool
-	// left is told whose a piece is that has left the kernel; nil: nobody wants to know.
-	left      func(pid uint32, p *piece)
+	// left and exchanged are those of [Config].
+	left      func(pid, length uint32)
 	exchanged func(pid uint32, e *l7.Exchange)
 	// charge runs what is done with what was read.
 	charge func(work func())
@@ -248,7 +248,7 @@ func (c *capture) handOver(take func(now uint64, record func(*piece, []byte))) e
 // record takes what one transfer left.
 func (c *capture) record(p *piece, data []byte) {
 	if c.left != nil {
-		c.left(c.whom(p).Subject.PID, p)
+		c.left(c.whom(p).Subject.PID, p.Length)
 	}
 	id := streamID{p.Sock, p.Stream}
 	s := c.streams[id]

@@ -7,7 +7,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/dns"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/http1"
@@ -53,9 +52,9 @@ type Config struct {
 	// Paths, if not nil, are those to which requests of HTTP/1 leave the kernel, where OnlyAnswered
 	// says that no others than those are wanted that processes answer.
 	Paths *Paths
-	// left, if not nil, is told of all that leaves the kernel for Requests, by whose it is, and
-	// exchanged of what is made of it.
-	left      func(pid uint32, p *bindings.NetworkNetworkPiece)
+	// left, if not nil, is told of each transfer that leaves the kernel for Requests: whose it is, and
+	// its bytes; exchanged of what is made of it.
+	left      func(pid, length uint32)
 	exchanged func(pid uint32, e *l7.Exchange)
 	// Charge runs what is done beside Drain and Report and notes its cost; nil: nobody
 	// wants to know.

@@ -79,8 +79,8 @@ func narrow(t *testing.T, c Config, by *way, pid int, targets ...string) *narrow
 	t.Cleanup(func() { require.NoError(t, n.paths.Close()) })
 	require.NoError(t, n.paths.Set(uint32(pid), targets))
 	c.Only, c.Protocols, c.Answered, c.OnlyAnswered, c.Paths = Server, []Protocol{HTTP, HTTP2}, n.answered, true, n.paths
-	c.left = func(of uint32, p *piece) {
-		if of == uint32(pid) && p.Length > 0 {
+	c.left = func(of, length uint32) {
+		if of == uint32(pid) && length > 0 {
 			n.pieces.Add(1)
 		}
 	}
