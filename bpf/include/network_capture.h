@@ -170,6 +170,7 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 			return 0;
 	}
 	if (socket->protocol == NETWORK_HTTP2) {
+		capture_take_off(transfer);
 		capture_put(scratch, transfer);
 		capture_frames(slot);
 		capture_put_back(scratch, socket);
@@ -190,8 +191,7 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 		want = begins ? capture_bytes : CAPTURE_NEXT;
 		taken = capture_take(scratch, transfer->from, want < transfer->length ? want : transfer->length);
 	}
-	if (capture_answers && transfer->position)
-		transfer->position -= socket->out[transfer->kind & 1];
+	capture_take_off(transfer);
 	/* Go's server reads the first byte of a request by itself, to see whether the client has gone. */
 	begins = begins || socket->tiny & (1 << transfer->kind);
 	if (transfer->length < CAPTURE_FIRST)

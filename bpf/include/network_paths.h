@@ -112,6 +112,13 @@ enum network_request {
 #define ANSWERED 0x10000  /* the response to the last request has begun */
 #define PIPELINED 0x20000 /* as NETWORK_REQUEST_ALL, by who writes */
 
+/* Takes what was left out on purpose off the position of a transfer: what is missing in that is what was lost. */
+static __always_inline void capture_take_off(struct capture_transfer *transfer)
+{
+	if (capture_answers && transfer->position)
+		transfer->position -= transfer->socket->out[transfer->kind & 1];
+}
+
 /* A moment in units of 1.024 us, which come round after 73 minutes. */
 static __always_inline u32 capture_moment(u64 ns) { return ns >> 10; }
 
@@ -333,10 +340,14 @@ static __always_inline void capture_held_key(struct network_held_key *key, const
 	key->stream = transfer->socket->stream;
 }
 
-/* A method may begin so. */
-static __always_inline bool capture_may_be_method(u8 first)
+static __always_inline bool capture_is_letter(u8 c) { return c >= 'A' && c <= 'Z'; }
+
+/* A request with a method that is not known may begin so, or with an empty line. */
+static __always_inline bool capture_may_be_request(const u8 *data)
 {
-	return first == 'G' || first == 'P' || first == 'H' || first == 'D' || first == 'O' || first == 'C' || first == 'T';
+	if (data[0] == '\r' || data[0] == '\n')
+		return true;
+	return capture_is_letter(data[0]) && capture_is_letter(data[1]) && capture_is_letter(data[2]) && *(const u32 *)data != WORD('H', 'T', 'T', 'P');
 }
 
 /* Puts what is held, of n bytes, and the window's beginning together. */
@@ -470,8 +481,7 @@ static __noinline int capture_follower(struct capture_scratch *scratch, struct c
 	capture_stand_ins(scratch, transfer, socket->request >> 32, socket->left[NETWORK_WRITE]);
 	socket->left[NETWORK_WRITE] = 0;
 	socket->out[NETWORK_READ] += at;
-	if (transfer->position)
-		transfer->position -= socket->out[NETWORK_READ];
+	capture_take_off(transfer);
 	if (want > capture_bytes)
 		want = capture_bytes;
 	scratch->cursor = (struct capture_cursor){};
@@ -527,13 +537,20 @@ static __noinline u32 capture_wants_request(struct capture_scratch *scratch, u32
 	}
 	if (request & NETWORK_REQUEST_OPEN && !(socket->left[NETWORK_WRITE] & ANSWERED))
 		return capture_goes_on(transfer); /* whatever it looks like */
+	if (!taken) { /* its memory cannot be read */
+		*(volatile u64 *)&socket->request = request | NETWORK_REQUEST_ALL | NETWORK_REQUEST_TOLD;
+		return CAPTURE_MORE;
+	}
 	have = capture_first(scratch, transfer, taken, &since);
-	if (have < HELD_BYTES && want == taken && capture_may_be_method(scratch->first[0])) {
+	if (have < HELD_BYTES && want == taken && capture_is_letter(scratch->first[0])) {
 		capture_hold(scratch, transfer, have - taken);
 		return CAPTURE_NOTHING;
 	}
 	if (have < HELD_BYTES || !capture_is_request(scratch->first)) {
-		wanted = capture_goes_on(transfer);
+		if (request && !(request & NETWORK_REQUEST_OPEN) && capture_may_be_request(scratch->first))
+			wanted = capture_request_begins(scratch, transfer, 0, capture_moment(since));
+		else
+			wanted = capture_goes_on(transfer);
 	} else {
 		if (want > capture_bytes)
 			want = capture_bytes;
