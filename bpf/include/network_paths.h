@@ -102,6 +102,7 @@ enum network_request {
 	NETWORK_REQUEST_HELD = 8,       /* the first bytes of the next one are in network_held */
 	NETWORK_REQUEST_ALL = 16,       /* all of the connection leaves the kernel from now on */
 	NETWORK_REQUEST_TOLD = 32,      /* something of the connection did */
+	NETWORK_REQUEST_CONTENT = 64,   /* its content goes on: see capture_content_left() */
 };
 
 /* struct network_socket.left of who writes: how many requests were left out and not answered, which of them are HEAD, and more. */
@@ -315,6 +316,23 @@ static __noinline bool capture_is_to_path(struct capture_scratch *scratch, const
 	return bpf_map_lookup_elem(&network_paths, &scratch->path);
 }
 
+/*
+ * How much of a request's content is to come before the transfer. Where positions are known,
+ * struct network_socket.left is the one behind it: transfers may not have been seen, since the
+ * kernel leaves programs out that were preempted. Else it is the number itself.
+ */
+static __always_inline u32 capture_content_left(const struct capture_transfer *transfer)
+{
+	const struct network_socket *socket = transfer->socket;
+	s32 left = socket->left[NETWORK_READ];
+
+	if (!(socket->request & NETWORK_REQUEST_CONTENT))
+		return 0;
+	if (transfer->position)
+		left -= transfer->position - transfer->length;
+	return left > 0 ? left : 0;
+}
+
 /* What becomes of a transfer that a process reads. */
 enum capture_way_out {
 	CAPTURE_NOTHING = 0,
@@ -442,7 +460,9 @@ static __noinline u32 capture_request_begins(struct capture_scratch *scratch, st
 	} else if (more > content || *(u32 *)scratch->first == WORD('C', 'O', 'N', 'N')) {
 		request |= NETWORK_REQUEST_ALL; /* the next one has begun in this transfer; or it is a tunnel */
 	} else {
-		socket->left[NETWORK_READ] = content - more;
+		if (content > more)
+			request |= NETWORK_REQUEST_CONTENT;
+		socket->left[NETWORK_READ] = transfer->position + content - more;
 		wanted = capture_is_to_path(scratch, socket);
 	}
 	if (!wanted && before & NETWORK_REQUEST_WANTED && !(asked & ANSWERED))
@@ -519,18 +539,18 @@ static __noinline u32 capture_first(struct capture_scratch *scratch, const struc
 static __noinline u32 capture_wants_request(struct capture_scratch *scratch, u32 slot, struct capture_transfer *transfer, u32 taken)
 {
 	struct network_socket *socket = transfer->socket;
-	u32 left = socket->left[NETWORK_READ], want = transfer->length, have;
+	u32 left = capture_content_left(transfer), want = transfer->length, have;
 	u64 request = socket->request, since;
 	u32 wanted;
 
 	if (request & NETWORK_REQUEST_ALL || socket->left[NETWORK_WRITE] & PIPELINED)
 		return CAPTURE_MORE;
 	if (left >= want) {
-		socket->left[NETWORK_READ] = left - want;
+		if (!transfer->position)
+			socket->left[NETWORK_READ] = left - want;
 		return capture_goes_on(transfer);
 	}
 	if (left) {
-		socket->left[NETWORK_READ] = 0;
 		*(volatile u64 *)&socket->request = request | NETWORK_REQUEST_ALL | NETWORK_REQUEST_TOLD;
 		scratch->kept.at = left;
 		return request & NETWORK_REQUEST_WANTED ? CAPTURE_MORE : CAPTURE_FOLLOWER;

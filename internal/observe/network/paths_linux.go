@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/rlimit"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 )
@@ -56,6 +57,7 @@ func NewPaths() (*Paths, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the network programs: %w", err)
 	}
+	memlock := rlimit.RemoveMemlock() // to which kernels before 5.11 charge tables
 	p := &Paths{sets: map[string]*pathSet{}, of: map[uint32]*pathSet{}}
 	for _, one := range []struct {
 		to      **ebpf.Map
@@ -68,7 +70,7 @@ func NewPaths() (*Paths, error) {
 		m := spec.Maps[one.name].Copy()
 		m.MaxEntries = one.entries
 		if *one.to, err = ebpf.NewMap(m); err != nil {
-			return nil, errors.Join(fmt.Errorf("making the table %s: %w", one.name, err), p.Close())
+			return nil, errors.Join(fmt.Errorf("making the table %s: %w", one.name, err), memlock, p.Close())
 		}
 	}
 	return p, nil
