@@ -85,7 +85,7 @@ test: go-check lint cross test-unit check-generate e2e test-kernels-quick ## eve
 
 # Tests that compare CPU times or watch the host need a machine that is not busy with the next package.
 ALONE       := ./bpf/... ./internal/bench/... ./internal/conntrack ./internal/e2e ./internal/engine/... ./internal/kernel/... ./internal/nettest \
-               ./internal/observe/... ./internal/process/... ./internal/symbol/... ./internal/unwind/... ./receiver/...
+               ./internal/observe/... ./internal/process/... ./internal/symbol/... ./receiver/...
 
 # go test for tests that wait for kernels, clocks and other programs: one that fails runs once more by itself, unless many
 # fail or a data race was found, and both runs are told.

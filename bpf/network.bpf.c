@@ -406,7 +406,7 @@ int count_socket(struct bpf_iter__bpf_sk_storage_map *ctx)
 	return 0;
 }
 
-/* Counted up by user space for each report. */
+/* Another one for each report, by user space; never 0. */
 volatile u32 counting_round;
 
 /* The same over all files, where sockets have no storage; a socket may have several files. */

@@ -98,7 +98,7 @@ type NetworkNetworkFrames struct {
 	Data     uint8
 	Head     uint8
 	Astray   uint8
-	Unused   uint32
+	Body     uint32
 	Begun    [2]uint64
 }
 
@@ -118,19 +118,12 @@ type NetworkNetworkHeld struct {
 	Data   [2]uint64
 }
 
-type NetworkNetworkHeldKey struct {
-	_      structs.HostLayout
-	Sock   uint64
-	Stream uint32
-	Unused uint32
-}
-
 type NetworkNetworkHistogram struct {
 	_       structs.HostLayout
 	Sum     uint64
 	Most    uint64
 	Least   uint64
-	Buckets [24]uint64
+	Buckets [24]uint32
 }
 
 type NetworkNetworkKey struct {
@@ -170,7 +163,8 @@ const (
 	NetworkNetworkLossNETWORK_LOST_LISTENERS NetworkNetworkLoss = 5
 	NetworkNetworkLossNETWORK_LOST_PIECES    NetworkNetworkLoss = 6
 	NetworkNetworkLossNETWORK_LOST_TLS       NetworkNetworkLoss = 7
-	NetworkNetworkLossNETWORK_LOSS_REASONS   NetworkNetworkLoss = 8
+	NetworkNetworkLossNETWORK_LOST_ENDS      NetworkNetworkLoss = 8
+	NetworkNetworkLossNETWORK_LOSS_REASONS   NetworkNetworkLoss = 9
 )
 
 type NetworkNetworkOperation uint32
@@ -254,6 +248,13 @@ type NetworkNetworkRecord struct {
 	Rtt            NetworkNetworkHistogram
 }
 
+type NetworkNetworkRequests struct {
+	_       structs.HostLayout
+	Request uint64
+	Left    [2]uint32
+	Out     [2]uint32
+}
+
 type NetworkNetworkRole uint32
 
 const (
@@ -277,21 +278,19 @@ type NetworkNetworkSeries struct {
 
 type NetworkNetworkSocket struct {
 	_          structs.HostLayout
-	Time       uint64
-	Series     uint32
+	Time       uint32
 	Generation uint32
+	Stream     uint32
+	Series     uint16
 	Port       uint16
 	Role       uint8
 	Connecting uint8
-	Round      uint32
-	Stream     uint32
+	HasRtt     uint8
+	Round      uint8
 	Protocol   uint8
 	Lost       uint8
 	Tiny       uint8
 	Closed     uint8
-	Left       [2]uint32
-	Request    uint64
-	Out        [2]uint32
 }
 
 type NetworkNetworkThread struct {
@@ -426,6 +425,7 @@ const (
 	NetworkMapNetworkPlaces            = "network_places"
 	NetworkMapNetworkReceivers         = "network_receivers"
 	NetworkMapNetworkRecords           = "network_records"
+	NetworkMapNetworkRequests          = "network_requests"
 	NetworkMapNetworkScratch           = "network_scratch"
 	NetworkMapNetworkSocketAddresses   = "network_socket_addresses"
 	NetworkMapNetworkSockets           = "network_sockets"
@@ -487,9 +487,14 @@ const (
 	NetworkVarCaptureProtocols         = "capture_protocols"
 	NetworkVarCaptureWake              = "capture_wake"
 	NetworkVarCaptureWoken             = "capture_woken"
+	NetworkVarClientsBefore            = "clients_before"
+	NetworkVarClientsNoted             = "clients_noted"
 	NetworkVarClockSkew                = "clock_skew"
 	NetworkVarCountingRound            = "counting_round"
 	NetworkVarDatagramsUntold          = "datagrams_untold"
+	NetworkVarEndsBefore               = "ends_before"
+	NetworkVarEndsKept                 = "ends_kept"
+	NetworkVarEndsNoted                = "ends_noted"
 	NetworkVarEpoch                    = "epoch"
 	NetworkVarMaxSockets               = "max_sockets"
 	NetworkVarNetworkTlsGo             = "network_tls_go"
@@ -628,6 +633,7 @@ type NetworkMapSpecs struct {
 	NetworkPlaces          *ebpf.MapSpec `ebpf:"network_places"`
 	NetworkReceivers       *ebpf.MapSpec `ebpf:"network_receivers"`
 	NetworkRecords         *ebpf.MapSpec `ebpf:"network_records"`
+	NetworkRequests        *ebpf.MapSpec `ebpf:"network_requests"`
 	NetworkScratch         *ebpf.MapSpec `ebpf:"network_scratch"`
 	NetworkSocketAddresses *ebpf.MapSpec `ebpf:"network_socket_addresses"`
 	NetworkSockets         *ebpf.MapSpec `ebpf:"network_sockets"`
@@ -653,9 +659,14 @@ type NetworkVariableSpecs struct {
 	CaptureProtocols         *ebpf.VariableSpec `ebpf:"capture_protocols"`
 	CaptureWake              *ebpf.VariableSpec `ebpf:"capture_wake"`
 	CaptureWoken             *ebpf.VariableSpec `ebpf:"capture_woken"`
+	ClientsBefore            *ebpf.VariableSpec `ebpf:"clients_before"`
+	ClientsNoted             *ebpf.VariableSpec `ebpf:"clients_noted"`
 	ClockSkew                *ebpf.VariableSpec `ebpf:"clock_skew"`
 	CountingRound            *ebpf.VariableSpec `ebpf:"counting_round"`
 	DatagramsUntold          *ebpf.VariableSpec `ebpf:"datagrams_untold"`
+	EndsBefore               *ebpf.VariableSpec `ebpf:"ends_before"`
+	EndsKept                 *ebpf.VariableSpec `ebpf:"ends_kept"`
+	EndsNoted                *ebpf.VariableSpec `ebpf:"ends_noted"`
 	Epoch                    *ebpf.VariableSpec `ebpf:"epoch"`
 	MaxSockets               *ebpf.VariableSpec `ebpf:"max_sockets"`
 	NetworkTlsGo             *ebpf.VariableSpec `ebpf:"network_tls_go"`
@@ -724,6 +735,7 @@ type NetworkMaps struct {
 	NetworkPlaces          *ebpf.Map `ebpf:"network_places"`
 	NetworkReceivers       *ebpf.Map `ebpf:"network_receivers"`
 	NetworkRecords         *ebpf.Map `ebpf:"network_records"`
+	NetworkRequests        *ebpf.Map `ebpf:"network_requests"`
 	NetworkScratch         *ebpf.Map `ebpf:"network_scratch"`
 	NetworkSocketAddresses *ebpf.Map `ebpf:"network_socket_addresses"`
 	NetworkSockets         *ebpf.Map `ebpf:"network_sockets"`
@@ -755,6 +767,7 @@ func (m *NetworkMaps) Close() error {
 		m.NetworkPlaces,
 		m.NetworkReceivers,
 		m.NetworkRecords,
+		m.NetworkRequests,
 		m.NetworkScratch,
 		m.NetworkSocketAddresses,
 		m.NetworkSockets,
@@ -781,9 +794,14 @@ type NetworkVariables struct {
 	CaptureProtocols         *ebpf.Variable `ebpf:"capture_protocols"`
 	CaptureWake              *ebpf.Variable `ebpf:"capture_wake"`
 	CaptureWoken             *ebpf.Variable `ebpf:"capture_woken"`
+	ClientsBefore            *ebpf.Variable `ebpf:"clients_before"`
+	ClientsNoted             *ebpf.Variable `ebpf:"clients_noted"`
 	ClockSkew                *ebpf.Variable `ebpf:"clock_skew"`
 	CountingRound            *ebpf.Variable `ebpf:"counting_round"`
 	DatagramsUntold          *ebpf.Variable `ebpf:"datagrams_untold"`
+	EndsBefore               *ebpf.Variable `ebpf:"ends_before"`
+	EndsKept                 *ebpf.Variable `ebpf:"ends_kept"`
+	EndsNoted                *ebpf.Variable `ebpf:"ends_noted"`
 	Epoch                    *ebpf.Variable `ebpf:"epoch"`
 	MaxSockets               *ebpf.Variable `ebpf:"max_sockets"`
 	NetworkTlsGo             *ebpf.Variable `ebpf:"network_tls_go"`

@@ -65,7 +65,8 @@ enum network_loss {
 	NETWORK_LOST_LISTENERS = 5, /* listening sockets that found no place: their connections may count as clients' */
 	NETWORK_LOST_PIECES = 6, /* of connections whose requests are told: the ring buffer was full */
 	NETWORK_LOST_TLS = 7, /* calls of TLS libraries whose connection, or what they moved, is not known */
-	NETWORK_LOSS_REASONS = 8,
+	NETWORK_LOST_ENDS = 8, /* times that a connection's client was not found, and may have been forgotten */
+	NETWORK_LOSS_REASONS = 9,
 };
 
 /* What a connection was found to carry. */
@@ -179,11 +180,16 @@ struct network_series {
 	u32 unused[9]; /* up to a whole cache line */
 };
 
+/*
+ * Buckets go round: user space adds up by how much they have grown from one report to
+ * the next. That is exact up to 2^32 in one bucket between two, which are ten minutes
+ * apart at most: seven million calls a second.
+ */
 struct network_histogram {
 	u64 sum;   /* ns */
 	u64 most;  /* ns */
 	u64 least; /* ns, all bits inverted */
-	u64 buckets[NETWORK_BUCKETS];
+	u32 buckets[NETWORK_BUCKETS];
 };
 
 struct network_record {
@@ -205,27 +211,33 @@ struct network_count_key {
 };
 
 /*
- * What is remembered of a socket: so little that the kernel takes 128 bytes for it,
- * beside 192 for each socket that something is remembered of. Whose it is its series
- * tells.
+ * What is remembered of a socket, in 24 bytes: with one more the kernel takes 128 bytes
+ * for it instead of 96, beside 192 for each socket that something is remembered of.
+ * Whose it is its series tells.
  */
 struct network_socket {
-	u64 time; /* CLOCK_MONOTONIC, ns: when the handshake began that is going on, else when to look at the round-trip time next */
-	u32 series;
+	u32 time;      /* see network_clock: when the handshake began that is going on, else when to look at the round-trip time next */
 	u32 generation;
+	u32 stream;    /* by chance: tells the socket from a later one at its address */
+	u16 series;
 	u16 port;      /* sock_common.skc_dport: a socket may be connected anew; 0: of datagrams by peer */
 	u8 role;       /* as it was found out */
 	u8 connecting; /* 1: a handshake is going on */
-	u32 round;     /* in which it was counted last, where sockets are found by their files */
-	u32 stream;    /* by chance: tells the socket from a later one at its address */
+	u8 has_rtt;    /* 1: TCP keeps a round-trip time of it */
+	u8 round;      /* in which it was counted last, where sockets are found by their files; 0: in none */
 	u8 protocol;   /* enum network_protocol */
 	u8 lost;       /* enum network_piece_loss, since the last piece that was told */
 	u8 tiny;       /* a bit for each direction whose last piece was too short to tell what it begins */
 	u8 closed;     /* 1: it is none of sockets_known any more */
-	u32 left[2];   /* by direction: bytes that may leave the kernel of the message under way; see network_paths.h for what it is there */
-	u64 request;   /* that a process reads: see enum network_request */
-	u32 out[2];    /* by direction: bytes that were left out on purpose */
 };
+
+/*
+ * What a socket remembers of the time: CLOCK_MONOTONIC in units of 256 ns, the lower
+ * bits. It goes round every 18 minutes, a multiple of what handshakes take.
+ */
+#define NETWORK_CLOCK_SHIFT 8
+
+static __always_inline u32 network_clock(u64 ns) { return ns >> NETWORK_CLOCK_SHIFT; }
 
 /* Where a transfer has its bytes: count pieces of memory in a list, or where count is 0 one at base. */
 struct network_source {
@@ -260,6 +272,15 @@ volatile const u32 shard_mask;
 
 /* How many sockets are remembered. */
 volatile const u32 max_sockets = 65536;
+
+/*
+ * How many ends of connections were noted, how many of them were clients', the same
+ * until a second or two ago, by user space, and how many of the last are kept. Where
+ * more were noted since, a client that is not found may have been forgotten.
+ */
+u32 ends_noted, clients_noted;
+volatile u32 ends_before, clients_before;
+volatile const u32 ends_kept = ~0U;
 
 /* Counted up by user space about once a second: scopes are looked at again. */
 volatile u32 epoch = 1;

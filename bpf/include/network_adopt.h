@@ -53,7 +53,7 @@ static __noinline int adopt_client(const struct sock *sk, const struct network_p
 	network_tell_apart(&tuple, sk, NETWORK_CLIENT);
 	network_turn(&end, &tuple);
 	network_forget(&end, sizeof(end));
-	bpf_map_update_elem(&network_ends, &end, who, BPF_ANY);
+	network_note_end(&end, who, NETWORK_CLIENT);
 	return 0;
 }
 

@@ -14,17 +14,24 @@ volatile const u32 capture_limit;
 /* Windows of one transfer: those of the largest limit, and some that end with a piece of memory. */
 #define BODY_WINDOWS 64
 
-/* How many bytes of a transfer its message's limit leaves; they count as taken. */
-static __always_inline u32 capture_body_left(struct capture_transfer *transfer, bool begins)
+/* How many bytes of a transfer its message's limit leaves; they count as taken. None of one whose beginning was forgotten. */
+static __noinline u32 capture_body_left(struct capture_transfer *transfer, bool begins)
 {
-	u32 *left = &transfer->socket->left[transfer->kind & 1];
+	struct network_frames_key key = { .sock = (u64)transfer->sk, .stream = transfer->socket->stream, .kind = transfer->kind };
+	struct network_frames *known = bpf_map_lookup_elem(&network_frames, &key), fresh = {};
 	u32 want = transfer->length;
 
+	if (!known && begins) {
+		bpf_map_update_elem(&network_frames, &key, &fresh, BPF_ANY);
+		known = bpf_map_lookup_elem(&network_frames, &key);
+	}
+	if (!known)
+		return 0;
 	if (begins)
-		*left = capture_limit;
-	if (want > *left)
-		want = *left;
-	*left -= want;
+		known->body = capture_limit;
+	if (want > known->body)
+		want = known->body;
+	known->body -= want;
 	return want;
 }
 
@@ -43,11 +50,11 @@ __noinline int capture_body_window(u32 slot, u32 last)
 	taken = capture_window(scratch, &scratch->kept.from, at, want);
 	if (last || scratch->cursor.failed || at + taken >= scratch->kept.want) {
 		/* It stands for all that follows. */
-		capture_tell_kept(scratch, at, taken, scratch->kept.length - at);
+		capture_tell_window(scratch, at, taken, scratch->kept.length - at);
 		return 0;
 	}
 	if (taken)
-		capture_tell_kept(scratch, at, taken, taken);
+		capture_tell_window(scratch, at, taken, taken);
 	scratch->kept.at = at + taken;
 	return 1;
 }

@@ -149,12 +149,14 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 {
 	struct network_socket *socket = transfer->socket;
 	u32 want, taken = 0, protocol;
-	bool begins = false, narrow = capture_answers;
+	struct network_requests *requests = 0;
+	bool begins = false, asked = false;
 
-	if (narrow && socket->protocol == NETWORK_HTTP1 && transfer->kind == NETWORK_PIECE_WRITE) {
-		if (!capture_wants_answer(scratch, transfer))
+	if (capture_answers && socket->protocol == NETWORK_HTTP1) {
+		requests = capture_requests_of(transfer);
+		asked = transfer->kind == NETWORK_PIECE_WRITE;
+		if (asked && requests && !capture_wants_answer(scratch, transfer, requests))
 			return 0;
-		narrow = false;
 	}
 	if (socket->protocol != NETWORK_HTTP2) {
 		want = socket->protocol ? CAPTURE_NEXT : CAPTURE_FIRST;
@@ -170,28 +172,30 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 			return 0;
 	}
 	if (socket->protocol == NETWORK_HTTP2) {
-		capture_take_off(transfer);
+		capture_take_off(transfer, requests);
 		capture_put(scratch, transfer);
 		capture_frames(slot);
 		capture_put_back(scratch, socket);
 		return 0;
 	}
-	if (narrow && socket->protocol == NETWORK_HTTP1) {
+	if (capture_answers && !requests && socket->protocol == NETWORK_HTTP1)
+		requests = capture_requests_of(transfer); /* it was found out just now */
+	if (requests && !asked) {
 		u32 out = CAPTURE_MORE;
 
 		if (transfer->kind == NETWORK_PIECE_READ)
-			out = capture_wants_request(scratch, slot, transfer, taken);
-		else if (!capture_wants_answer(scratch, transfer))
+			out = capture_wants_request(scratch, slot, transfer, requests, taken);
+		else if (!capture_wants_answer(scratch, transfer, requests))
 			return 0;
 		if (out == CAPTURE_NOTHING)
 			return 0;
 		if (out == CAPTURE_FOLLOWER)
-			return capture_follower(scratch, transfer);
+			return capture_follower(scratch, transfer, requests);
 		begins = out == CAPTURE_BEGINNING;
 		want = begins ? capture_bytes : CAPTURE_NEXT;
 		taken = capture_take(scratch, transfer->from, want < transfer->length ? want : transfer->length);
 	}
-	capture_take_off(transfer);
+	capture_take_off(transfer, requests);
 	/* Go's server reads the first byte of a request by itself, to see whether the client has gone. */
 	begins = begins || socket->tiny & (1 << transfer->kind);
 	if (transfer->length < CAPTURE_FIRST)
@@ -211,7 +215,7 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 		want = transfer->length;
 	if (begins && taken < want)
 		taken = capture_take(scratch, transfer->from, want);
-	return capture_tell_window(scratch, transfer, 0, taken, transfer->length);
+	return capture_tell_whole(scratch, transfer, taken);
 }
 
 static __noinline int capture(struct capture_transfer *transfer, u32 slot, bool stream)
@@ -278,12 +282,12 @@ static __noinline int capture_ends(struct sock *sk, struct network_socket *socke
 {
 	struct network_piece piece = { .kind = NETWORK_PIECE_CLOSED };
 
-	if (!capture_answers || socket->protocol != NETWORK_HTTP1 || socket->request & NETWORK_REQUEST_TOLD) {
+	if (!capture_answers || socket->protocol != NETWORK_HTTP1 || capture_forget_requests(sk, socket)) {
 		piece.began = bpf_ktime_get_ns();
 		piece.ended = piece.began;
 		capture_tell(&piece, sizeof(piece), sk, socket);
 	}
-	if (socket->protocol == NETWORK_HTTP2)
+	if (socket->protocol == NETWORK_HTTP2 || capture_limit)
 		capture_forget_frames(sk, socket);
 	socket->protocol = NETWORK_UNKNOWN;
 	return 0;

@@ -52,20 +52,6 @@
 /* Transfers in a row without a frame at their beginning, after which a connection carries something else. */
 #define FRAMES_ASTRAY 64
 
-/* A direction of a connection. */
-struct network_frames_key {
-	u64 sock;
-	u32 stream;
-	u32 kind; /* enum network_piece_kind */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1); /* by the loader */
-	__type(key, struct network_frames_key);
-	__type(value, struct network_frames);
-} network_frames SEC(".maps");
-
 /* The head of a frame. */
 struct capture_frame {
 	u32 length, kind, flags, reserved, stream;
@@ -181,7 +167,7 @@ static __noinline int capture_lose_frames(struct capture_scratch *scratch, struc
 	frames->followed = 0;
 	frames->left = 0;
 	frames->head = 0;
-	capture_tell_kept(scratch, at, have < CAPTURE_NEXT ? have : CAPTURE_NEXT, scratch->kept.length - at);
+	capture_tell_window(scratch, at, have < CAPTURE_NEXT ? have : CAPTURE_NEXT, scratch->kept.length - at);
 	return 1;
 }
 
@@ -192,7 +178,7 @@ static __noinline int capture_pass_data(struct capture_scratch *scratch, struct 
 
 	frames->left -= length;
 	scratch->walk.at = at + length;
-	return capture_tell_kept(scratch, at, 0, length);
+	return capture_tell_window(scratch, at, 0, length);
 }
 
 /* Takes the next window. It need not have much: most that is long is content of DATA. */
@@ -321,7 +307,7 @@ static __noinline int capture_frames_end(struct capture_scratch *scratch, struct
 	}
 	if (keep > have)
 		keep = have;
-	capture_tell_kept(scratch, walk->at, keep < length ? keep : length, length);
+	capture_tell_window(scratch, walk->at, keep < length ? keep : length, length);
 	walk->at += length;
 	return length == rest;
 }

@@ -25,7 +25,7 @@ static __noinline int connecting(struct sock *sk)
 			__sync_fetch_and_add(&sockets_known, 1);
 		socket->closed = 0;
 		socket->connecting = 1;
-		socket->time = bpf_ktime_get_ns();
+		socket->time = network_clock(bpf_ktime_get_ns());
 	}
 	return 0;
 }
@@ -35,14 +35,14 @@ static __noinline int connecting(struct sock *sk)
  * write, which may come long after connect(); TCP itself has measured it then, unless
  * the SYN was sent again.
  */
-static __always_inline u64 network_handshake_time(const struct sock *sk, u64 began)
+static __always_inline u64 network_handshake_time(const struct sock *sk, u32 began)
 {
 	const struct tcp_sock *tcp = (const struct tcp_sock *)sk;
 	u64 measured = 0;
 
 	if (BPF_CORE_READ_BITFIELD_PROBED(tcp, fastopen_connect))
 		measured = (u64)BPF_CORE_READ(tcp, srtt_us) * 1000 / 8;
-	return measured ? measured : bpf_ktime_get_ns() - began;
+	return measured ? measured : (u64)(network_clock(bpf_ktime_get_ns()) - began) << NETWORK_CLOCK_SHIFT;
 }
 
 /* A handshake is over; who runs is anybody. */
@@ -56,7 +56,7 @@ static __noinline int connected(struct sock *sk, struct network_socket *socket)
 	u32 id;
 
 	socket->connecting = 0;
-	socket->time = network_rtt_due(sk);
+	socket->time = network_clock(bpf_ktime_get_ns());
 	if (!series)
 		return 0;
 	network_owner(&who, series);
@@ -82,7 +82,7 @@ static __noinline int not_connected(const struct sock *sk, struct network_socket
 	struct network_thread *thread = error ? 0 : network_thread_of(network_task());
 
 	socket->connecting = 0;
-	socket->time = network_rtt_due(sk);
+	socket->time = network_clock(bpf_ktime_get_ns());
 	if (thread && thread->since && thread->sock && thread->messages == NETWORK_HANDSHAKE_SOCKET)
 		thread->messages = NETWORK_HANDSHAKE_NONE;
 	else
@@ -184,7 +184,7 @@ static __always_inline void count_open(struct sock *sk, struct network_socket *s
 	series = network_remembered(socket);
 	if (!series)
 		return;
-	if (socket_storage && series->key.transport == NETWORK_TCP && socket->time == NETWORK_NEVER)
+	if (socket_storage && series->key.transport == NETWORK_TCP && !socket->has_rtt)
 		return; /* one of MPTCP: its subflows are counted, where they are found: they have no files */
 	if (series->key.transport == NETWORK_TCP) /* mostly, and less of the socket is read */
 		state = BPF_CORE_READ(sk, __sk_common.skc_state);

@@ -71,12 +71,6 @@ struct {
 } network_paths SEC(".maps");
 
 /* What a request is known by is in more than one transfer: the first bytes wait here. */
-struct network_held_key {
-	u64 sock;
-	u32 stream;
-	u32 unused;
-};
-
 struct network_held {
 	u64 began, ended; /* of the first transfer */
 	u32 length;       /* less than HELD_BYTES */
@@ -87,12 +81,12 @@ struct network_held {
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1); /* by the loader */
-	__type(key, struct network_held_key);
+	__type(key, struct network_frames_key);
 	__type(value, struct network_held);
 } network_held SEC(".maps");
 
 /*
- * The lower half of struct network_socket.request; the upper one is when the request
+ * The lower half of struct network_requests.request; the upper one is when the request
  * was read, see capture_moment(). Both are written at once, by whoever reads.
  */
 enum network_request {
@@ -105,7 +99,46 @@ enum network_request {
 	NETWORK_REQUEST_CONTENT = 64,   /* its content goes on: see capture_content_left() */
 };
 
-/* struct network_socket.left of who writes: how many requests were left out and not answered, which of them are HEAD, and more. */
+/* Of connections of HTTP/1 where not all requests leave the kernel. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1); /* by the loader */
+	__type(key, struct network_frames_key);
+	__type(value, struct network_requests);
+} network_requests SEC(".maps");
+
+static __always_inline void capture_key(struct network_frames_key *key, const struct capture_transfer *transfer)
+{
+	key->sock = (u64)transfer->sk;
+	key->stream = transfer->socket->stream;
+}
+
+/* What is known of a connection's requests, from now on; 0 where there is no room. */
+static __noinline struct network_requests *capture_requests_of(const struct capture_transfer *transfer)
+{
+	struct network_frames_key key = {};
+	struct network_requests fresh = {}, *known;
+
+	capture_key(&key, transfer);
+	known = bpf_map_lookup_elem(&network_requests, &key);
+	if (known)
+		return known;
+	bpf_map_update_elem(&network_requests, &key, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&network_requests, &key);
+}
+
+/* The connection is over. Returns whether user space knows it. */
+static __always_inline bool capture_forget_requests(const struct sock *sk, const struct network_socket *socket)
+{
+	struct network_frames_key key = { .sock = (u64)sk, .stream = socket->stream };
+	struct network_requests *known = bpf_map_lookup_elem(&network_requests, &key);
+	bool told = !known || known->request & NETWORK_REQUEST_TOLD;
+
+	bpf_map_delete_elem(&network_requests, &key);
+	return told;
+}
+
+/* struct network_requests.left of who writes: how many requests were left out and not answered, which of them are HEAD, and more. */
 #define UNANSWERED 0xff
 #define UNANSWERED_HEAD(n) (0x100 << (n)) /* of the n-th last of them */
 #define UNANSWERED_HEADS 0xf00
@@ -114,10 +147,10 @@ enum network_request {
 #define PIPELINED 0x20000 /* as NETWORK_REQUEST_ALL, by who writes */
 
 /* Takes what was left out on purpose off the position of a transfer: what is missing in that is what was lost. */
-static __always_inline void capture_take_off(struct capture_transfer *transfer)
+static __always_inline void capture_take_off(struct capture_transfer *transfer, struct network_requests *requests)
 {
-	if (capture_answers && transfer->position)
-		transfer->position -= transfer->socket->out[transfer->kind & 1];
+	if (requests && transfer->position)
+		transfer->position -= requests->out[transfer->kind & 1];
 }
 
 /* A moment in units of 1.024 us, which come round after 73 minutes. */
@@ -161,11 +194,10 @@ static __always_inline void capture_stand_ins(struct capture_scratch *scratch, c
 }
 
 /* A process writes. Returns whether it leaves the kernel. */
-static __noinline bool capture_wants_answer(struct capture_scratch *scratch, struct capture_transfer *transfer)
+static __noinline bool capture_wants_answer(struct capture_scratch *scratch, struct capture_transfer *transfer, struct network_requests *requests)
 {
-	struct network_socket *socket = transfer->socket;
-	u64 request = *(volatile u64 *)&socket->request;
-	u32 asked = socket->left[NETWORK_WRITE], read_at = request >> 32;
+	u64 request = *(volatile u64 *)&requests->request;
+	u32 asked = requests->left[NETWORK_WRITE], read_at = request >> 32;
 	bool wanted;
 
 	if (request & NETWORK_REQUEST_ALL || asked & PIPELINED)
@@ -174,17 +206,17 @@ static __noinline bool capture_wants_answer(struct capture_scratch *scratch, str
 		/* The call returns so late that the client has read it and asked again. */
 		wanted = request & NETWORK_REQUEST_WAS_WANTED;
 		if (!wanted && (asked & UNANSWERED) > 1)
-			socket->left[NETWORK_WRITE] = (asked & ~(UNANSWERED | UNANSWERED_HEADS)) | (asked & UNANSWERED_HEAD(0)) | 1;
+			requests->left[NETWORK_WRITE] = (asked & ~(UNANSWERED | UNANSWERED_HEADS)) | (asked & UNANSWERED_HEAD(0)) | 1;
 	} else if (!(request & NETWORK_REQUEST_WANTED) && (asked & UNANSWERED) > 1) {
 		capture_stand_ins(scratch, transfer, read_at, asked);
-		socket->left[NETWORK_WRITE] = PIPELINED;
+		requests->left[NETWORK_WRITE] = PIPELINED;
 		wanted = true;
 	} else {
-		socket->left[NETWORK_WRITE] = ANSWERED;
+		requests->left[NETWORK_WRITE] = ANSWERED;
 		wanted = request & NETWORK_REQUEST_WANTED;
 	}
 	if (!wanted)
-		socket->out[NETWORK_WRITE] += transfer->length;
+		requests->out[NETWORK_WRITE] += transfer->length;
 	return wanted;
 }
 
@@ -318,15 +350,14 @@ static __noinline bool capture_is_to_path(struct capture_scratch *scratch, const
 
 /*
  * How much of a request's content is to come before the transfer. Where positions are known,
- * struct network_socket.left is the one behind it: transfers may not have been seen, since the
+ * struct network_requests.left is the one behind it: transfers may not have been seen, since the
  * kernel leaves programs out that were preempted. Else it is the number itself.
  */
-static __always_inline u32 capture_content_left(const struct capture_transfer *transfer)
+static __always_inline u32 capture_content_left(const struct capture_transfer *transfer, struct network_requests *requests)
 {
-	const struct network_socket *socket = transfer->socket;
-	s32 left = socket->left[NETWORK_READ];
+	s32 left = requests->left[NETWORK_READ];
 
-	if (!(socket->request & NETWORK_REQUEST_CONTENT))
+	if (!(requests->request & NETWORK_REQUEST_CONTENT))
 		return 0;
 	if (transfer->position)
 		left -= transfer->position - transfer->length;
@@ -342,20 +373,13 @@ enum capture_way_out {
 };
 
 /* The request goes on. */
-static __always_inline u32 capture_goes_on(struct capture_transfer *transfer)
+static __always_inline u32 capture_goes_on(struct capture_transfer *transfer, struct network_requests *requests)
 {
-	struct network_socket *socket = transfer->socket;
 
-	if (socket->request & NETWORK_REQUEST_WANTED)
+	if (requests->request & NETWORK_REQUEST_WANTED)
 		return CAPTURE_MORE;
-	socket->out[NETWORK_READ] += transfer->length;
+	requests->out[NETWORK_READ] += transfer->length;
 	return CAPTURE_NOTHING;
-}
-
-static __always_inline void capture_held_key(struct network_held_key *key, const struct capture_transfer *transfer)
-{
-	key->sock = (u64)transfer->sk;
-	key->stream = transfer->socket->stream;
 }
 
 static __always_inline bool capture_is_letter(u8 c) { return c >= 'A' && c <= 'Z'; }
@@ -385,13 +409,13 @@ static __always_inline void capture_join_first(struct capture_scratch *scratch, 
 }
 
 /* Keeps the first bytes of what may be a request until there are enough. */
-static __noinline int capture_hold(struct capture_scratch *scratch, const struct capture_transfer *transfer, u32 n)
+static __noinline int capture_hold(struct capture_scratch *scratch, const struct capture_transfer *transfer, struct network_requests *requests, u32 n)
 {
 	struct network_held held = { .began = transfer->began, .ended = transfer->ended };
-	struct network_held_key key = {};
+	struct network_frames_key key = {};
 	struct network_held *before;
 
-	capture_held_key(&key, transfer);
+	capture_key(&key, transfer);
 	before = n ? bpf_map_lookup_elem(&network_held, &key) : 0;
 	if (before) {
 		held.began = before->began;
@@ -403,21 +427,20 @@ static __noinline int capture_hold(struct capture_scratch *scratch, const struct
 	if (bpf_map_update_elem(&network_held, &key, &held, BPF_ANY))
 		network_lost(NETWORK_LOST_PIECES);
 	else
-		transfer->socket->request |= NETWORK_REQUEST_HELD;
+		requests->request |= NETWORK_REQUEST_HELD;
 	return 0;
 }
 
 /* What was held goes the way of what follows it. */
-static __noinline int capture_let_go(struct capture_scratch *scratch, const struct capture_transfer *transfer, bool wanted)
+static __noinline int capture_let_go(struct capture_scratch *scratch, const struct capture_transfer *transfer, struct network_requests *requests, bool wanted)
 {
-	struct network_socket *socket = transfer->socket;
 	struct network_piece *piece = &scratch->piece;
-	struct network_held_key key = {};
+	struct network_frames_key key = {};
 	struct network_held *held;
 	u32 length;
 
-	socket->request &= ~(u64)NETWORK_REQUEST_HELD;
-	capture_held_key(&key, transfer);
+	requests->request &= ~(u64)NETWORK_REQUEST_HELD;
+	capture_key(&key, transfer);
 	held = bpf_map_lookup_elem(&network_held, &key);
 	if (!held)
 		return 0;
@@ -429,11 +452,11 @@ static __noinline int capture_let_go(struct capture_scratch *scratch, const stru
 		piece->ended = held->ended;
 		piece->length = length;
 		piece->kind = NETWORK_PIECE_READ;
-		piece->position = transfer->position ? transfer->position - transfer->length - socket->out[NETWORK_READ] : 0;
+		piece->position = transfer->position ? transfer->position - transfer->length - requests->out[NETWORK_READ] : 0;
 		piece->protocol = transfer->tls ? NETWORK_TLS : 0;
-		capture_tell(piece, sizeof(*piece) + length, transfer->sk, socket);
+		capture_tell(piece, sizeof(*piece) + length, transfer->sk, transfer->socket);
 	} else {
-		socket->out[NETWORK_READ] += length;
+		requests->out[NETWORK_READ] += length;
 	}
 	bpf_map_delete_elem(&network_held, &key);
 	return 0;
@@ -443,27 +466,26 @@ static __noinline int capture_let_go(struct capture_scratch *scratch, const stru
  * A request begins, whose first bytes are in scratch; its head ends there in the window,
  * 0: behind it.
  */
-static __noinline u32 capture_request_begins(struct capture_scratch *scratch, struct capture_transfer *transfer, u32 end, u32 read_at)
+static __noinline u32 capture_request_begins(struct capture_scratch *scratch, struct capture_transfer *transfer, struct network_requests *requests, u32 end, u32 read_at)
 {
-	struct network_socket *socket = transfer->socket;
-	u32 asked = socket->left[NETWORK_WRITE];
-	u64 before = socket->request, request = before & NETWORK_REQUEST_TOLD;
+	u32 asked = requests->left[NETWORK_WRITE];
+	u64 before = requests->request, request = before & NETWORK_REQUEST_TOLD;
 	bool is_head = *(u32 *)scratch->first == WORD('H', 'E', 'A', 'D');
 	u32 more = transfer->length - end, content = capture_content(scratch);
 	bool wanted = true;
 
-	socket->left[NETWORK_READ] = 0;
+	requests->left[NETWORK_READ] = 0;
 	if (!end || content >= LENGTH_MOST) {
 		request |= NETWORK_REQUEST_OPEN;
 		if (end)
-			wanted = capture_is_to_path(scratch, socket);
+			wanted = capture_is_to_path(scratch, transfer->socket);
 	} else if (more > content || *(u32 *)scratch->first == WORD('C', 'O', 'N', 'N')) {
 		request |= NETWORK_REQUEST_ALL; /* the next one has begun in this transfer; or it is a tunnel */
 	} else {
 		if (content > more)
 			request |= NETWORK_REQUEST_CONTENT;
-		socket->left[NETWORK_READ] = transfer->position + content - more;
-		wanted = capture_is_to_path(scratch, socket);
+		requests->left[NETWORK_READ] = transfer->position + content - more;
+		wanted = capture_is_to_path(scratch, transfer->socket);
 	}
 	if (!wanted && before & NETWORK_REQUEST_WANTED && !(asked & ANSWERED))
 		wanted = true; /* it may be pipelined behind one that is told */
@@ -477,15 +499,15 @@ static __noinline u32 capture_request_begins(struct capture_scratch *scratch, st
 			before |= NETWORK_REQUEST_WANTED; /* their responses are told */
 		}
 		request |= NETWORK_REQUEST_WANTED | NETWORK_REQUEST_TOLD;
-		socket->left[NETWORK_WRITE] = 0;
+		requests->left[NETWORK_WRITE] = 0;
 	} else {
 		asked = (asked & UNANSWERED) | (asked & UNANSWERED_HEADS) << 1;
 		asked &= UNANSWERED | UNANSWERED_HEADS;
-		socket->left[NETWORK_WRITE] = (asked + 1) | (is_head ? UNANSWERED_HEAD(0) : 0);
+		requests->left[NETWORK_WRITE] = (asked + 1) | (is_head ? UNANSWERED_HEAD(0) : 0);
 	}
 	if (before & NETWORK_REQUEST_WANTED)
 		request |= NETWORK_REQUEST_WAS_WANTED;
-	*(volatile u64 *)&socket->request = request | (before & NETWORK_REQUEST_HELD) | (u64)read_at << 32;
+	*(volatile u64 *)&requests->request = request | (before & NETWORK_REQUEST_HELD) | (u64)read_at << 32;
 	return wanted ? CAPTURE_BEGINNING : CAPTURE_NOTHING;
 }
 
@@ -493,20 +515,22 @@ static __noinline u32 capture_request_begins(struct capture_scratch *scratch, st
  * The rest of a request that was left out ends within the transfer, and the next one begins
  * there: tells of that alone. All of the connection leaves the kernel from there on.
  */
-static __noinline int capture_follower(struct capture_scratch *scratch, struct capture_transfer *transfer)
+static __noinline int capture_follower(struct capture_scratch *scratch, struct capture_transfer *transfer, struct network_requests *requests)
 {
-	struct network_socket *socket = transfer->socket;
 	u32 at = scratch->kept.at, want = transfer->length - at;
 
-	capture_stand_ins(scratch, transfer, socket->request >> 32, socket->left[NETWORK_WRITE]);
-	socket->left[NETWORK_WRITE] = 0;
-	socket->out[NETWORK_READ] += at;
-	capture_take_off(transfer);
+	capture_stand_ins(scratch, transfer, requests->request >> 32, requests->left[NETWORK_WRITE]);
+	requests->left[NETWORK_WRITE] = 0;
+	requests->out[NETWORK_READ] += at;
+	capture_take_off(transfer, requests);
 	if (want > capture_bytes)
 		want = capture_bytes;
 	scratch->cursor = (struct capture_cursor){};
 	want = capture_window(scratch, transfer->from, at, want);
-	return capture_tell_window(scratch, transfer, at, want, transfer->length - at);
+	capture_put(scratch, transfer);
+	capture_tell_window(scratch, at, want, transfer->length - at);
+	capture_put_back(scratch, transfer->socket);
+	return 0;
 }
 
 /*
@@ -514,15 +538,15 @@ static __noinline int capture_follower(struct capture_scratch *scratch, struct c
  * the first bytes may be held since one before; since is when they were read. Returns
  * how many bytes there are.
  */
-static __noinline u32 capture_first(struct capture_scratch *scratch, const struct capture_transfer *transfer, u32 taken, u64 *since)
+static __noinline u32 capture_first(struct capture_scratch *scratch, const struct capture_transfer *transfer, struct network_requests *requests, u32 taken, u64 *since)
 {
-	struct network_held_key key = {};
+	struct network_frames_key key = {};
 	struct network_held *held = 0;
 	u32 n = 0;
 
 	*since = transfer->ended;
-	if (transfer->socket->request & NETWORK_REQUEST_HELD) {
-		capture_held_key(&key, transfer);
+	if (requests->request & NETWORK_REQUEST_HELD) {
+		capture_key(&key, transfer);
 		held = bpf_map_lookup_elem(&network_held, &key);
 		if (!held)
 			network_lost(NETWORK_LOST_PIECES);
@@ -536,52 +560,51 @@ static __noinline u32 capture_first(struct capture_scratch *scratch, const struc
 }
 
 /* A process reads, of which the first taken bytes are in scratch, where others may be later. */
-static __noinline u32 capture_wants_request(struct capture_scratch *scratch, u32 slot, struct capture_transfer *transfer, u32 taken)
+static __noinline u32 capture_wants_request(struct capture_scratch *scratch, u32 slot, struct capture_transfer *transfer, struct network_requests *requests, u32 taken)
 {
-	struct network_socket *socket = transfer->socket;
-	u32 left = capture_content_left(transfer), want = transfer->length, have;
-	u64 request = socket->request, since;
+	u32 left = capture_content_left(transfer, requests), want = transfer->length, have;
+	u64 request = requests->request, since;
 	u32 wanted;
 
-	if (request & NETWORK_REQUEST_ALL || socket->left[NETWORK_WRITE] & PIPELINED)
+	if (request & NETWORK_REQUEST_ALL || requests->left[NETWORK_WRITE] & PIPELINED)
 		return CAPTURE_MORE;
 	if (left >= want) {
 		if (!transfer->position)
-			socket->left[NETWORK_READ] = left - want;
-		return capture_goes_on(transfer);
+			requests->left[NETWORK_READ] = left - want;
+		return capture_goes_on(transfer, requests);
 	}
 	if (left) {
-		*(volatile u64 *)&socket->request = request | NETWORK_REQUEST_ALL | NETWORK_REQUEST_TOLD;
+		*(volatile u64 *)&requests->request = request | NETWORK_REQUEST_ALL | NETWORK_REQUEST_TOLD;
 		scratch->kept.at = left;
 		return request & NETWORK_REQUEST_WANTED ? CAPTURE_MORE : CAPTURE_FOLLOWER;
 	}
-	if (request & NETWORK_REQUEST_OPEN && !(socket->left[NETWORK_WRITE] & ANSWERED))
-		return capture_goes_on(transfer); /* whatever it looks like */
+	if (request & NETWORK_REQUEST_OPEN && !(requests->left[NETWORK_WRITE] & ANSWERED))
+		return capture_goes_on(transfer, requests); /* whatever it looks like */
 	if (!taken) { /* its memory cannot be read */
-		*(volatile u64 *)&socket->request = request | NETWORK_REQUEST_ALL | NETWORK_REQUEST_TOLD;
+		*(volatile u64 *)&requests->request = request | NETWORK_REQUEST_ALL | NETWORK_REQUEST_TOLD;
 		return CAPTURE_MORE;
 	}
-	have = capture_first(scratch, transfer, taken, &since);
+	have = capture_first(scratch, transfer, requests, taken, &since);
 	if (have < HELD_BYTES && want == taken && capture_is_letter(scratch->first[0])) {
-		capture_hold(scratch, transfer, have - taken);
+		capture_hold(scratch, transfer, requests, have - taken);
 		return CAPTURE_NOTHING;
 	}
 	if (have < HELD_BYTES || !capture_is_request(scratch->first)) {
 		if (request && !(request & NETWORK_REQUEST_OPEN) && capture_may_be_request(scratch->first))
-			wanted = capture_request_begins(scratch, transfer, 0, capture_moment(since));
+			wanted = capture_request_begins(scratch, transfer, requests, 0, capture_moment(since));
 		else
-			wanted = capture_goes_on(transfer);
+			wanted = capture_goes_on(transfer, requests);
 	} else {
 		if (want > capture_bytes)
 			want = capture_bytes;
 		if (taken < want)
 			taken = capture_take(scratch, transfer->from, want);
-		wanted = capture_request_begins(scratch, transfer, capture_head(scratch, slot, taken), capture_moment(since));
+		wanted = capture_request_begins(scratch, transfer, requests, capture_head(scratch, slot, taken), capture_moment(since));
 		if (!wanted)
-			socket->out[NETWORK_READ] += transfer->length;
+			requests->out[NETWORK_READ] += transfer->length;
 	}
 	if (request & NETWORK_REQUEST_HELD)
-		capture_let_go(scratch, transfer, wanted);
+		capture_let_go(scratch, transfer, requests, wanted);
 	return wanted;
 }
 

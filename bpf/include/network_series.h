@@ -149,11 +149,23 @@ static __always_inline void network_port_of(struct network_tuple *end, u32 netns
 	end->transport = NETWORK_UDP;
 }
 
+/* Notes whose an end of a connection is, by what the other end calls it. */
+static __always_inline void network_note_end(const struct network_tuple *end, const struct network_process *who, u8 role)
+{
+	__sync_fetch_and_add(&ends_noted, 1);
+	if (role == NETWORK_CLIENT)
+		__sync_fetch_and_add(&clients_noted, 1);
+	bpf_map_update_elem(&network_ends, end, who, BPF_ANY);
+}
+
 static __always_inline void network_note_port(struct network_tuple *end, const struct network_tuple *tuple, const struct network_process *who)
 {
 	network_port_of(end, tuple->netns, tuple->local_port);
-	bpf_map_update_elem(&network_ends, end, who, BPF_ANY);
+	network_note_end(end, who, NETWORK_NO_ROLE);
 }
+
+/* Tells whether a client that is not found may have been noted and forgotten: else it is none of this host, or out of scope. */
+static __always_inline bool network_may_have_forgotten(void) { return ends_noted - ends_before >= ends_kept && clients_noted != clients_before; }
 
 /* Notes whose the other end is, if it has noted itself. */
 static __always_inline void network_name_peer(struct network_key *key, const struct network_tuple *end)
@@ -203,12 +215,14 @@ static __noinline u32 network_connection(const struct network_process *who, cons
 	if (tuple->remote_port && tuple->local_port) {
 		network_turn(&end, tuple);
 		network_forget(&end, sizeof(end));
-		bpf_map_update_elem(&network_ends, &end, who, BPF_ANY);
+		network_note_end(&end, who, role);
 		if (role == NETWORK_SERVER) {
 			end = *tuple;
 			if (!network_is_loopback(tuple->remote, tuple->family))
 				end.netns = 0;
 			network_name_peer(&key, &end);
+			if (!key.peer_pid && network_may_have_forgotten())
+				network_lost(NETWORK_LOST_ENDS);
 		}
 	}
 	if (tuple->transport == NETWORK_UDP && role == NETWORK_CLIENT)
@@ -245,17 +259,12 @@ static __always_inline struct network_socket *network_socket_of(struct sock *sk)
 	return bpf_map_lookup_elem(&network_socket_addresses, &address);
 }
 
-#define NETWORK_NEVER ~0ULL
-
-/* When to look at the round-trip time of a socket first: at once, or never where it has none. */
-static __always_inline u64 network_rtt_due(const struct sock *sk)
-{
-	return BPF_CORE_READ(sk, sk_protocol) == IPPROTO_TCP ? 0 : NETWORK_NEVER;
-}
+/* Whether TCP keeps a round-trip time of a socket. */
+static __always_inline bool network_has_rtt(const struct sock *sk) { return BPF_CORE_READ(sk, sk_protocol) == IPPROTO_TCP; }
 
 static __always_inline struct network_socket *network_create_socket(struct sock *sk)
 {
-	struct network_socket fresh = { .time = network_rtt_due(sk) };
+	struct network_socket fresh = { .has_rtt = network_has_rtt(sk), .time = network_clock(bpf_ktime_get_ns()) };
 	u64 address = (u64)sk;
 
 	if (!socket_storage) {

@@ -108,9 +108,6 @@ static __noinline struct network_tls_connection *network_tls_connect(struct netw
 	fresh.socket.protocol = NETWORK_UNKNOWN;
 	fresh.socket.lost = 0;
 	fresh.socket.tiny = 0;
-	fresh.socket.left[0] = fresh.socket.left[1] = 0;
-	fresh.socket.request = 0;
-	fresh.socket.out[0] = fresh.socket.out[1] = 0;
 	fresh.positions[0] = 1;
 	fresh.positions[1] = 1;
 	bpf_map_update_elem(&network_tls_connections, key, &fresh, BPF_ANY);

@@ -290,14 +290,16 @@ static __always_inline u32 network_series_for(struct sock *sk, struct task_struc
  */
 static __always_inline void network_look_at_rtt(struct network_record *record, struct sock *sk, struct network_socket *socket, u64 now)
 {
-	u32 srtt;
+	u32 at = network_clock(now), srtt;
 
-	if (!socket || socket->connecting || socket->time > now || (!socket_storage && network_rtt_due(sk)))
+	if (!socket || socket->connecting || !socket->has_rtt || (!socket_storage && !network_has_rtt(sk)))
 		return;
+	if (socket->time - at - 1 < network_clock(RTT_EVERY_NS))
+		return; /* it is due by then at the latest: a time that is further off has passed, and the clock gone round */
 	srtt = BPF_CORE_READ((struct tcp_sock *)sk, srtt_us);
 	if (!srtt)
 		return;
-	socket->time = now + RTT_EVERY_NS;
+	socket->time = at + network_clock(RTT_EVERY_NS);
 	network_observe(&record->rtt, (u64)srtt * 1000 / 8);
 }
 

@@ -37,6 +37,13 @@ struct capture_cursor {
 	u32 unused;
 };
 
+/* How far the requests of a connection were followed that a process answers: see network_paths.h. */
+struct network_requests {
+	u64 request;
+	u32 left[2]; /* by direction: see there */
+	u32 out[2];  /* by direction: bytes that were left out on purpose */
+};
+
 /* What a transfer was. */
 struct capture_transfer {
 	struct sock *sk;
@@ -63,6 +70,13 @@ struct capture_kept {
 	struct network_socket socket;
 };
 
+/* A direction of a connection. */
+struct network_frames_key {
+	u64 sock;
+	u32 stream;
+	u32 kind; /* enum network_piece_kind */
+};
+
 /* How far frames of HTTP/2 were followed in one direction of a connection: see network_http2.h. */
 struct network_frames {
 	u32 left;     /* bytes to come of the content of the frame under way */
@@ -71,9 +85,16 @@ struct network_frames {
 	u8 data;      /* 1: the frame under way is DATA */
 	u8 head;      /* bytes of a frame's head with which the last transfer ended */
 	u8 astray;    /* transfers in which no frame was found, one after the other */
-	u32 unused;
+	u32 body;     /* of HTTP/1 instead of all this: bytes that may leave the kernel of the message under way */
 	u64 begun[2]; /* those bytes, and whatever follows */
 };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1); /* by the loader */
+	__type(key, struct network_frames_key);
+	__type(value, struct network_frames);
+} network_frames SEC(".maps");
 
 /* The same within a transfer. */
 struct capture_walk {
@@ -355,23 +376,23 @@ static __always_inline void capture_tell(struct network_piece *piece, u32 size, 
 		socket->lost |= NETWORK_PIECE_LOST;
 }
 
-/*
- * Tells of a window: that the transfer had length bytes from where it was at, size of
- * which are in scratch. Together the windows of a transfer have all of its bytes, in
- * their order.
- */
-static __noinline int capture_tell_window(struct capture_scratch *scratch, const struct capture_transfer *transfer, u32 at, u32 size, u32 length)
+/* What a piece says of itself. */
+static __always_inline void capture_describe(struct network_piece *piece, u64 began, u64 ended, u32 length, u32 kind, u32 position, u32 tls)
 {
-	struct network_piece *piece = &scratch->piece;
-
-	piece->began = transfer->began;
-	piece->ended = transfer->ended;
+	piece->began = began;
+	piece->ended = ended;
 	piece->length = length;
-	piece->kind = transfer->kind;
-	piece->position = transfer->position ? transfer->position - (transfer->length - at - length) : 0;
-	piece->protocol = transfer->tls ? NETWORK_TLS : 0;
+	piece->kind = kind;
+	piece->position = position;
+	piece->protocol = tls ? NETWORK_TLS : 0;
+}
+
+/* Tells of a whole transfer, of which the first size bytes are in scratch. */
+static __noinline int capture_tell_whole(struct capture_scratch *scratch, const struct capture_transfer *transfer, u32 size)
+{
+	capture_describe(&scratch->piece, transfer->began, transfer->ended, transfer->length, transfer->kind, transfer->position, transfer->tls);
 	size &= CAPTURE_MOST - 1;
-	capture_tell(piece, sizeof(*piece) + size, transfer->sk, transfer->socket);
+	capture_tell(&scratch->piece, sizeof(scratch->piece) + size, transfer->sk, transfer->socket);
 	return 0;
 }
 
@@ -393,20 +414,19 @@ static __always_inline void capture_put(struct capture_scratch *scratch, const s
 	scratch->kept.socket = *transfer->socket;
 }
 
-/* capture_tell_window() of the transfer that is kept. */
-static __noinline int capture_tell_kept(struct capture_scratch *scratch, u32 at, u32 size, u32 length)
+/*
+ * Tells of a window of the transfer that is kept: that it had length bytes from where it
+ * is at, size of which are in scratch. Together the windows of a transfer have all of its
+ * bytes, in their order.
+ */
+static __noinline int capture_tell_window(struct capture_scratch *scratch, u32 at, u32 size, u32 length)
 {
-	struct network_piece *piece = &scratch->piece;
 	struct capture_kept *kept = &scratch->kept;
+	u32 position = kept->position ? kept->position - (kept->length - at - length) : 0;
 
-	piece->began = kept->began;
-	piece->ended = kept->ended;
-	piece->length = length;
-	piece->kind = kept->kind;
-	piece->position = kept->position ? kept->position - (kept->length - at - length) : 0;
-	piece->protocol = kept->tls ? NETWORK_TLS : 0;
+	capture_describe(&scratch->piece, kept->began, kept->ended, length, kept->kind, position, kept->tls);
 	size &= CAPTURE_MOST - 1;
-	capture_tell(piece, sizeof(*piece) + size, (struct sock *)kept->sk, &kept->socket);
+	capture_tell(&scratch->piece, sizeof(scratch->piece) + size, (struct sock *)kept->sk, &kept->socket);
 	return 0;
 }
 

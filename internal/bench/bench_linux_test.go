@@ -135,13 +135,14 @@ func TestSumOf(t *testing.T) {
 		return model.Point{Attributes: []model.Attribute{model.Text("network.connection.state", state)}, Int: n}
 	}
 	found := model.Findings{Metrics: []*model.Metrics{
-		{Metrics: []model.Metric{{Descriptor: opened, Points: []model.Point{of("established", 3), of("listen", 4)}}}},
+		{Process: &model.Process{ID: model.ProcessID{PID: 7}}, Metrics: []model.Metric{{Descriptor: opened, Points: []model.Point{of("established", 3), of("listen", 4)}}}},
 		{Metrics: []model.Metric{{Descriptor: &model.Descriptor{Name: "other"}, Points: []model.Point{of("established", 9)}},
 			{Descriptor: opened, Points: []model.Point{of("established", 2)}}}},
 	}}
-	require.EqualValues(t, 5, sumOf(found, "ebpf.network.connections", func(p model.Point) (int64, bool) {
-		return p.Int, hasText(p, "network.connection.state", "established")
-	}))
+	established := func(p model.Point) (int64, bool) { return p.Int, hasText(p, "network.connection.state", "established") }
+	require.EqualValues(t, 5, sumOf(found, "ebpf.network.connections", established))
+	require.EqualValues(t, 3, sumOf(ofLoad(found, map[int]lifecycle.Scope{7: lifecycle.ScopeNone}), "ebpf.network.connections", established))
+	require.Len(t, found.Metrics, 2, "as it was")
 }
 
 func TestTold(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/report"
@@ -70,7 +71,7 @@ func observeOpen(c *report.Connections, pids []int) (err error) {
 			processes[pid] = lifecycle.ScopeNetwork
 		}
 	}
-	before, err := memoryNow()
+	before, err := memoryBefore(pids)
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func observeOpen(c *report.Connections, pids []int) (err error) {
 		return err
 	}
 	c.Maps, c.Sockets, c.Anon = beyond(after.maps, before.maps), beyond(after.slab, before.slab), beyond(after.anon, before.anon)
-	c.Counted = sumOf(last, "ebpf.network.connections", func(p model.Point) (int64, bool) {
+	c.Counted = sumOf(ofLoad(last, processes), "ebpf.network.connections", func(p model.Point) (int64, bool) {
 		return p.Int, hasText(p, "network.connection.state", "established")
 	})
 	c.Lost, c.Incomplete = lossesOf(w)
@@ -143,7 +144,7 @@ func (b *bench) shortConnections(ctx context.Context) (err error) {
 	began = time.Now()
 	last := w.observer.Report(began)
 	c.Reports = append(c.Reports, time.Since(began))
-	c.Counted = sumOf(last, "ebpf.network.operation.duration", func(p model.Point) (int64, bool) {
+	c.Counted = sumOf(ofLoad(last, processes), "ebpf.network.operation.duration", func(p model.Point) (int64, bool) {
 		return int64(p.Histogram.Count), hasText(p, "ebpf.operation", "connect") || hasText(p, "ebpf.operation", "accept")
 	})
 	c.Lost, c.Incomplete = lossesOf(w)
@@ -165,7 +166,7 @@ func (b *bench) bareConnections(ctx context.Context) (opened int, err error) {
 type memory struct {
 	maps uint64 // by this process's BPF maps
 	anon uint64 // by this process
-	slab uint64 // by the kernel's objects that cannot be given back, of everybody
+	slab uint64 // by the kernel's objects as those that are stored with sockets, of everybody
 }
 
 func memoryNow() (m memory, err error) {
@@ -178,11 +179,53 @@ func memoryNow() (m memory, err error) {
 	if err != nil {
 		return m, err
 	}
-	slab, err := proc.UnreclaimableSlab()
+	slab, err := proc.StorageObjects()
 	return memory{maps: maps.Bytes, anon: own.Anon, slab: slab}, err
 }
 
+const (
+	// givenBack is for how long the kernel gives no more memory back, until it is taken for done, and gaveBack what counts as some.
+	givenBack, gaveBack = 2 * time.Second, 128 << 10
+	// givingBack is how long is waited for that at most: beside other work it may never be so.
+	givingBack = 20 * time.Second
+)
+
+// memoryBefore is what is taken before processes are observed. Whoever lists what files these have open, as some do on each
+// host now and then, has the kernel keep an inode for each until the process ends, and account for it in such objects: that
+// is done before, so that it is not told of the observation. And what an earlier one had of sockets is given back by and by.
+func memoryBefore(pids []int) (memory, error) {
+	for _, pid := range pids {
+		if err := proc.LookAtDescriptors(pid); err != nil {
+			return memory{}, err
+		}
+	}
+	least, err := memoryNow()
+	for began, since := time.Now(), time.Now(); err == nil && time.Since(since) < givenBack && time.Since(began) < givingBack; {
+		time.Sleep(givenBack / 10)
+		var now memory
+		if now, err = memoryNow(); now.slab+gaveBack < least.slab {
+			least, since = now, time.Now()
+		}
+	}
+	if err != nil {
+		return memory{}, err
+	}
+	return memoryNow()
+}
+
 func beyond(after, before uint64) uint64 { return max(after, before) - before }
+
+// ofLoad is what was found of the load: others of the host may be counted until they are decided upon.
+func ofLoad(found model.Findings, processes map[int]lifecycle.Scope) model.Findings {
+	found.Metrics = slices.DeleteFunc(slices.Clone(found.Metrics), func(m *model.Metrics) bool {
+		if m.Process == nil {
+			return true
+		}
+		_, ours := processes[int(m.Process.ID.PID)]
+		return !ours
+	})
+	return found
+}
 
 // sumOf sums points of a metric over all processes.
 func sumOf(found model.Findings, metric string, value func(model.Point) (int64, bool)) int64 {

@@ -29,9 +29,9 @@ func TestCompiledCode(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	jit := testbin.C(t, "testdata/jit.c")
 	const caller = "main work "
-	used, whole := 8*time.Second, 0.98
-	if testing.Short() { // of which the time until the unwind tables are made is a greater part
-		used, whole = 3*time.Second, 0.95
+	used, whole := 3*time.Second, 0.95 // of which the time until the unwind tables are made is a greater part
+	if inLongForm() {
+		used, whole = 8*time.Second, 0.98
 	}
 	for _, format := range []string{"map", "dump"} {
 		t.Run(format, func(t *testing.T) {

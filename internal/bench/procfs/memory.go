@@ -49,26 +49,40 @@ func (p FS) Memory(pid int) (Memory, error) {
 	return m, nil
 }
 
-// UnreclaimableSlab is the memory of the kernel's small objects that it cannot give back, of everybody, in bytes: the field
-// SUnreclaim of /proc/meminfo.
-func (p FS) UnreclaimableSlab() (uint64, error) {
-	path := filepath.Join(string(p), "meminfo")
+// StorageObjects is the memory of the kernel's small objects among which what is stored with sockets is, in bytes: whole slabs
+// of the caches kmalloc-cg-* of /proc/slabinfo, which root may read, with what says for each object in them whose it is. These
+// are charged to somebody's cgroup, as what programs store is. Where the kernel charges nobody, or has no caches of their own
+// for such objects (before 5.14), all of kmalloc-* are counted, and with them much that others of the host have.
+func (p FS) StorageObjects() (uint64, error) {
+	path := filepath.Join(string(p), "slabinfo")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return 0, fmt.Errorf("reading the kernel's memory: %w", err)
 	}
+	prefix, owner := "kmalloc-", uint64(0)
+	if strings.Contains(string(text), "\nkmalloc-cg-") {
+		prefix, owner = "kmalloc-cg-", 8
+	}
+	// name, active objects, objects, size, objects in a slab, pages of a slab, ": tunables", 3 numbers, ": slabdata", active slabs, slabs
+	const objects, pages, slabs, fields = 4, 5, 14, 15
+	var sum uint64
 	for line := range strings.Lines(string(text)) {
-		value, ok := strings.CutPrefix(line, "SUnreclaim:")
-		if !ok {
+		columns := strings.Fields(line)
+		if !strings.HasPrefix(line, prefix) || strings.HasPrefix(line, "kmalloc-rcl-") || len(columns) < fields {
 			continue
 		}
-		kib, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 54)
-		if err != nil {
-			return 0, fmt.Errorf("reading %s: SUnreclaim: %w", path, err)
+		var n [fields]uint64
+		for _, column := range []int{objects, pages, slabs} {
+			if n[column], err = strconv.ParseUint(columns[column], 10, 31); err != nil {
+				return 0, fmt.Errorf("reading %s: %s: %w", path, columns[0], err)
+			}
 		}
-		return kib << 10, nil
+		sum += n[slabs] * (n[pages]*uint64(os.Getpagesize()) + n[objects]*owner)
 	}
-	return 0, fmt.Errorf("reading %s: it has no SUnreclaim", path)
+	if sum == 0 {
+		return 0, fmt.Errorf("reading %s: it has no kmalloc-*", path)
+	}
+	return sum, nil
 }
 
 // KernelMaps is what the BPF maps of a process take in the kernel.
@@ -102,6 +116,21 @@ func (p FS) HoldsProgram(pid int, id uint32) (bool, error) {
 		holds = holds || ok && found == uint64(id)
 	})
 	return holds, err
+}
+
+// LookAtDescriptors looks at each file that a process has open, as programs do that list them.
+func (p FS) LookAtDescriptors(pid int) error {
+	dir := filepath.Join(string(p), strconv.Itoa(pid), "fd")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("listing the file descriptors of process %d: %w", pid, err)
+	}
+	for _, entry := range entries {
+		if _, err := os.Lstat(filepath.Join(dir, entry.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("looking at a file descriptor of process %d: %w", pid, err)
+		}
+	}
+	return nil
 }
 
 // eachDescriptor visits the numeric fields of each file in /proc/PID/fdinfo.

@@ -89,3 +89,24 @@ func TestKernelMapsCountsEachMapOnce(t *testing.T) {
 	_, err = p.HoldsProgram(4, 9)
 	require.ErrorContains(t, err, "process 4")
 }
+
+func TestStorageObjects(t *testing.T) {
+	head := "slabinfo - version: 2.1\n# name <active_objs> <num_objs> <objsize> <objperslab> <pagesperslab> : tunables 0 0 0 : slabdata 0 0 0\n"
+	line := func(name string, pages, slabs string) string {
+		return name + "  9 42 192 21 " + pages + " : tunables 0 0 0 : slabdata " + slabs + " " + slabs + " 0\n"
+	}
+	page := uint64(os.Getpagesize())
+	others := head + line("dentry", "1", "100") + line("kmalloc-rcl-96", "1", "1000") + line("kmalloc-8k", "8", "2") + line("kmalloc-64", "1", "3")
+	sum, err := fake(t, map[string]string{"slabinfo": others}).StorageObjects()
+	require.NoError(t, err)
+	require.Equal(t, (16+3)*page, sum, "nobody is charged")
+	sum, err = fake(t, map[string]string{"slabinfo": others + line("kmalloc-cg-192", "1", "5") + line("kmalloc-cg-4k", "8", "1")}).StorageObjects()
+	require.NoError(t, err)
+	require.Equal(t, (5+8)*page+(5+1)*21*8, sum)
+	_, err = fake(t, map[string]string{"slabinfo": head + line("kmalloc-8", "1", "x")}).StorageObjects()
+	require.ErrorContains(t, err, "kmalloc-8: ")
+	_, err = fake(t, map[string]string{"slabinfo": head}).StorageObjects()
+	require.ErrorContains(t, err, "it has no kmalloc-*")
+	_, err = FS(t.TempDir()).StorageObjects()
+	require.ErrorIs(t, err, os.ErrNotExist)
+}

@@ -165,7 +165,7 @@ const (
 	maxNetworkInside  = 1.10
 	maxNetworkOutside = 1.03
 	manyConnections   = 100_000
-	maxConnectionsMem = 60 << 20
+	maxConnectionsMem = 60_000_000
 	maxReport         = 250 * time.Millisecond
 	// maxMiscounted is how far counts may be from the programs' own, losses that were counted apart.
 	maxMiscounted = 0.001
@@ -189,7 +189,7 @@ func (r *Report) judgeNetwork(add addTarget) {
 	measured := open.Opened >= manyConnections
 	name := fmt.Sprintf("network: %d open connections: ", manyConnections)
 	add(name+"counted", fmt.Sprint(open.Opened), fmt.Sprint(open.Counted), measured, open.Counted == int64(open.Opened))
-	add(name+"memory, kernel and user", mib(maxConnectionsMem), mib(open.Memory()), measured, open.Memory() <= maxConnectionsMem)
+	add(name+"memory, kernel and user", megabytes(maxConnectionsMem), megabytes(open.Memory()), measured, open.Memory() <= maxConnectionsMem)
 	longest := time.Duration(0)
 	for _, c := range r.OpenConnections {
 		longest = slices.Max(append(c.Reports, longest))

@@ -48,16 +48,19 @@ func newFlow(p peer, start time.Time) *flow {
 	return &flow{peer: p, attributes: p.attributes(), start: start}
 }
 
-// total is what was counted of the flow, written into room.
-func (f *flow) total(room *totals) *totals {
-	*room = totals{}
+// total is what was counted of the flow.
+func (f *flow) total() *totals {
+	if f.left == nil && len(f.members) == 1 {
+		return f.members[0].since()
+	}
+	sum := &totals{}
 	if f.left != nil {
-		room.add(f.left)
+		sum.add(f.left)
 	}
 	for _, s := range f.members {
-		room.add(s.since())
+		sum.add(s.since())
 	}
-	return room
+	return sum
 }
 
 // leave takes a member out, and keeps what it has counted.
@@ -74,9 +77,9 @@ func (s *series) since() *totals {
 	if s.before == nil {
 		return &s.counted
 	}
-	rest := s.counted
+	rest := s.counted.copy()
 	rest.subtract(s.before)
-	return &rest
+	return rest
 }
 
 // with returns the flow's attributes and more of them.

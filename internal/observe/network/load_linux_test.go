@@ -16,6 +16,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
 // TestDescriptorsUsedAgain holds that all is counted where several threads open and close, so that a descriptor's number
@@ -138,6 +139,30 @@ func TestConnectionsThatWait(t *testing.T) {
 	require.EqualValues(t, waiting*10, l.Absorb(1, waiting).Bytes)
 	w.report()
 	require.EqualValues(t, waiting*10, w.sum(server, "ebpf.network.io", "network.io.direction=receive", fmt.Sprintf("ebpf.peer.pid=%d", client.PID())))
+}
+
+// TestForgottenEnds holds that a client which is not found is counted where more ends were noted a moment ago than are kept,
+// and only there: it may have been forgotten.
+func TestForgottenEnds(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	w := watch(t, config(), nil)
+	n := nettest.New(t)
+	server, stranger := nettest.Start(t, n), nettest.Start(t, n)
+	require.NoError(t, w.tracker.Decide(uint32(stranger.PID()), lifecycle.ScopeNone)) // it is not noted, as though it were forgotten
+	l := server.Listen("tcp4", loopback)
+	meet := func() uint64 {
+		exchange(stranger.Dial("tcp4", l.Local), l.Accept(), 10)
+		w.report()
+		return w.loss("ends_full")
+	}
+	var noted uint32
+	ends, clients := w.coll.Variables[bindings.NetworkVarEndsNoted], w.coll.Variables[bindings.NetworkVarClientsNoted]
+	require.NoError(t, ends.Get(&noted))
+	require.Zero(t, meet())
+	require.NoError(t, ends.Set(noted+w.plan.ends))
+	require.NoError(t, clients.Set(w.noted.clients+1))
+	require.Positive(t, meet())
+	require.EqualValues(t, 20, w.sum(server, "ebpf.network.io", "network.io.direction=receive", "network.peer.address=127.0.0.1"))
 }
 
 // TestNoRoomForListeners holds that sockets that listen and find no place are counted, and that what is done with their

@@ -103,18 +103,18 @@ func (b *builder) distribution(metric *model.Descriptor, f *flow, h *histogram, 
 
 // flow adds all that was counted of a flow.
 func (b *builder) flow(f *flow, t *totals) {
-	b.count(ioMetric, f, t.Received, received)
-	b.count(ioMetric, f, t.Sent, sent)
-	for i := range t.Operations {
-		b.distribution(operationMetric, f, &t.Operations[i], operations[i])
+	b.count(ioMetric, f, t.received, received)
+	b.count(ioMetric, f, t.sent, sent)
+	for i, h := range t.times[operationTimes:waitTimes] {
+		b.distribution(operationMetric, f, h, operations[i])
 	}
-	for i := range t.Waits {
-		b.distribution(waitMetric, f, &t.Waits[i], waits[i])
+	for i, h := range t.times[waitTimes:rttTimes] {
+		b.distribution(waitMetric, f, h, waits[i])
 	}
-	b.distribution(rttMetric, f, &t.Rtt)
-	b.count(retransmitMetric, f, t.Retransmits)
-	b.count(resetMetric, f, t.ResetsReceived, received)
-	b.count(resetMetric, f, t.ResetsSent, sent)
+	b.distribution(rttMetric, f, t.times[rttTimes])
+	b.count(retransmitMetric, f, t.retransmits)
+	b.count(resetMetric, f, t.resetsReceived, received)
+	b.count(resetMetric, f, t.resetsSent, sent)
 	for code, n := range t.drops {
 		b.count(dropMetric, f, n, model.Text("ebpf.drop.reason", b.reasons.name(code)))
 	}

@@ -5,6 +5,7 @@
 package network
 
 import (
+	"math"
 	"net/netip"
 	"testing"
 	"time"
@@ -22,10 +23,10 @@ func TestPlan(t *testing.T) {
 		want      plan
 	}{
 		{0, 2, plan{series: minSeries, shards: 1, sockets: minSockets}},
-		{16, 2, plan{series: 2068, shards: 1, sockets: minSockets}},
-		{32, 2, plan{series: 2487, shards: 2, sockets: minSockets}},
-		{32, 128, plan{series: 2487, shards: 2, sockets: minSockets}},
-		{512, 128, plan{series: 6049, shards: 16, sockets: minSockets}},
+		{16, 2, plan{series: 2166, shards: 1, sockets: minSockets}},
+		{32, 2, plan{series: 2833, shards: 2, sockets: minSockets}},
+		{32, 128, plan{series: 2833, shards: 2, sockets: minSockets}},
+		{512, 128, plan{series: 7760, shards: 16, sockets: minSockets}},
 		{4096, 1, plan{series: maxSeries, shards: 1, sockets: minSockets}},
 	} {
 		got := newPlan(Config{MapBytes: c.megabytes << 20}, c.cpus)
@@ -37,7 +38,7 @@ func TestPlan(t *testing.T) {
 		}
 	}
 	many := newPlan(Config{SocketBytes: 64 << 20}, 1)
-	require.EqualValues(t, (64<<20)*16/(320*16+160), many.sockets)
+	require.EqualValues(t, (64<<20)*16/(304*16+160), many.sockets)
 	require.Equal(t, many.sockets/16, many.ends)
 	require.LessOrEqual(t, many.sockets*socketBytes+many.ends*endBytes, uint32(64<<20))
 }
@@ -72,20 +73,20 @@ func TestAddresses(t *testing.T) {
 
 func TestTotals(t *testing.T) {
 	var one, two totals
-	one.Received, two.Received = 1, 2
+	one.received, two.received = 1, 2
 	one.drops, two.drops = map[uint16]uint64{3: 4}, map[uint16]uint64{3: 5, 6: 7}
-	one.Rtt = histogram{Sum: 10, Most: 10, Least: ^uint64(10)}
-	one.Rtt.Buckets[0] = 1
-	two.Rtt = histogram{Sum: 2000 + 30_000_000_000, Most: 30_000_000_000, Least: ^uint64(2000)}
-	two.Rtt.Buckets[1], two.Rtt.Buckets[22] = 1, 1
-	before := one.drops
+	*one.at(rttTimes) = histogram{sum: 10, most: 10, least: ^uint64(10)}
+	one.times[rttTimes].buckets[0] = 1
+	*two.at(rttTimes) = histogram{sum: 2000 + 30_000_000_000, most: 30_000_000_000, least: ^uint64(2000)}
+	two.times[rttTimes].buckets[1], two.times[rttTimes].buckets[22] = 1, 1
+	before := one.copy()
 	var sum totals
 	sum.add(&one)
 	sum.add(&two)
-	require.EqualValues(t, 3, sum.Received)
+	require.EqualValues(t, 3, sum.received)
 	require.Equal(t, map[uint16]uint64{3: 9, 6: 7}, sum.drops)
-	require.Equal(t, map[uint16]uint64{3: 4}, before, "what was added is as it was")
-	got := value(&sum.Rtt)
+	require.Equal(t, *before, one, "what was added is as it was")
+	got := value(sum.times[rttTimes])
 	require.EqualValues(t, 3, got.Count)
 	require.InDelta(t, 30.00000201, got.Sum, 1e-12)
 	require.InDelta(t, 1e-8, got.Min, 1e-15)
@@ -94,23 +95,64 @@ func TestTotals(t *testing.T) {
 	require.Equal(t, []uint64{1, 1}, got.Buckets[:2])
 	require.EqualValues(t, 1, got.Buckets[len(bounds)], "more than the last bound")
 	require.Nil(t, value(&histogram{}))
-	require.False(t, sum.same(&one))
-	require.True(t, sum.same(&sum))
+	require.Nil(t, value(nil))
+
+	sum.subtract(&one)
+	require.EqualValues(t, 2, sum.received)
+	require.EqualValues(t, 2, sum.times[rttTimes].count())
+	require.Equal(t, map[uint16]uint64{3: 5, 6: 7}, sum.drops)
+	require.EqualValues(t, 1, one.times[rttTimes].count(), "what was taken away is as it was")
+}
+
+// TestTotalsTakeRecords holds that what the kernel has recorded is taken once, also where its buckets have gone round.
+func TestTotalsTakeRecords(t *testing.T) {
+	var counted totals
+	var both record
+	shards := [2]record{{Received: 5}, {Received: 6}}
+	read := func() *record {
+		both = record{}
+		addRecord(&both, &shards[0])
+		addRecord(&both, &shards[1])
+		return &both
+	}
+	write := &shards[1].Operations[bindings.NetworkNetworkOperationNETWORK_WRITE]
+	require.False(t, counted.same(read()))
+	counted.take(read())
+	require.True(t, counted.same(read()))
+	require.EqualValues(t, 11, counted.received)
+	require.Equal(t, [allTimes]*histogram{}, counted.times, "nothing was timed, and nothing is held for it")
+	require.Zero(t, counted.bytes())
+
+	write.Buckets[3], write.Sum, write.Most, write.Least = math.MaxUint32-1, 7, 4, ^uint64(3)
+	shards[0].Operations[bindings.NetworkNetworkOperationNETWORK_WRITE].Least = ^uint64(9)
+	require.False(t, counted.same(read()))
+	counted.take(read())
+	require.EqualValues(t, math.MaxUint32-1, counted.calls())
+	require.NotZero(t, counted.bytes())
+	write.Buckets[3] += 5 // and so it has gone round
+	shards[0].Operations[bindings.NetworkNetworkOperationNETWORK_WRITE].Buckets[3] = 2
+	require.False(t, counted.same(read()))
+	counted.take(read())
+	require.True(t, counted.same(read()))
+	require.EqualValues(t, math.MaxUint32-1+5+2, counted.calls())
+	told := counted.times[operationTimes+int(bindings.NetworkNetworkOperationNETWORK_WRITE)]
+	require.Equal(t, []uint64{7, 4, ^uint64(3)}, []uint64{told.sum, told.most, told.least})
+	require.Nil(t, counted.times[rttTimes])
 }
 
 // TestExtremesAreWithinBuckets holds that a least and a most that the kernel has not
 // written yet, or has written over, are told as what the buckets say.
 func TestExtremesAreWithinBuckets(t *testing.T) {
-	h := histogram{Sum: 3000}
-	h.Buckets[1] = 1
+	h := histogram{sum: 3000}
+	h.buckets[1] = 1
 	got := value(&h)
 	require.Equal(t, []float64{2e-6, 1e-6}, []float64{got.Min, got.Max}, "nothing is written yet")
-	h.Buckets[3] = 1
-	h.Most, h.Least = 1500, ^uint64(1500) // another CPU's 7 µs were written over
+	h.buckets[3] = 1
+	h.most, h.least = 1500, ^uint64(1500) // another CPU's 7 µs were written over
 	got = value(&h)
 	require.Equal(t, []float64{1.5e-6, 5e-6}, []float64{got.Min, got.Max})
-	h.Buckets[22] = 1
-	h.Most = 40_000_000_000
+	h.buckets[22] = 1
+	h.most = 40_000_000_000
 	require.InDelta(t, 40, value(&h).Max, 1e-12)
 }
 
@@ -157,7 +199,7 @@ func TestOnlyOneRole(t *testing.T) {
 	for _, role := range []Role{NoRole, Client, Server} {
 		f := newFlow(peer{role: role}, time.Now())
 		f.members = []*series{{}}
-		f.members[0].counted.Sent = 1 + uint64(role)
+		f.members[0].counted.sent = 1 + uint64(role)
 		o.flows[f.peer] = f
 	}
 	told := table{owners: map[model.Resource]*owner{{}: o}}

@@ -32,18 +32,7 @@ const (
 	// tellInterval is the same where each request is told by itself: what waits to be
 	// delivered is bounded, and what is handed over at once must be a small part of that.
 	tellInterval = 250 * time.Millisecond
-	// adoptions is how often sockets from before the start are looked for at most. The
-	// first time their processes are asked about; after that it is over when all are
-	// decided upon, and the last time those count that are not.
-	adoptions = 3
 )
-
-// walks are what the programs are told of how often it has been done.
-var walks = [adoptions]bindings.NetworkNetworkWalk{
-	bindings.NetworkNetworkWalkNETWORK_WALK_NOTES,
-	bindings.NetworkNetworkWalkNETWORK_WALK_DECIDED,
-	bindings.NetworkNetworkWalkNETWORK_WALK_ALL,
-}
 
 // Observer is the running observation of the network.
 type Observer struct {
@@ -74,6 +63,9 @@ type Observer struct {
 	counted  time.Time
 	counting time.Duration
 	threads  atomic.Uint64 // of the host: of so many something may be remembered
+	// noted is how many ends of connections were noted until marked, and how many of them clients'.
+	noted  struct{ ends, clients uint32 }
+	marked time.Time
 }
 
 var (
@@ -173,7 +165,7 @@ func (o *Observer) Drain() error {
 		o.nameRequests()
 		failed = errors.Join(failed, o.capture.ring.failure())
 	}
-	return errors.Join(failed, o.measureSkew(), o.countAgain(), o.coll.Variables[bindings.NetworkVarEpoch].Set(o.epoch), o.adopt(), o.table.discover(), o.readLosses(), o.countThreads())
+	return errors.Join(failed, o.measureSkew(), o.countAgain(), o.markEnds(), o.coll.Variables[bindings.NetworkVarEpoch].Set(o.epoch), o.adopt(), o.table.discover(), o.readLosses(), o.countThreads())
 }
 
 // measureSkew tells the programs how the clocks differ.
@@ -183,30 +175,6 @@ func (o *Observer) measureSkew() error {
 		return err
 	}
 	return o.coll.Variables[bindings.NetworkVarClockSkew].Set(value)
-}
-
-// adopt looks for sockets from before the start.
-func (o *Observer) adopt() error {
-	if o.adopted == adoptions {
-		return nil
-	}
-	walk, undecided := walks[o.adopted], o.coll.Variables[bindings.NetworkVarSocketsUndecided]
-	o.adopted++
-	err := errors.Join(undecided.Set(uint32(0)), o.coll.Variables[bindings.NetworkVarWalk].Set(uint32(walk)))
-	if err == nil {
-		err = kernel.Iterate(o.coll.Programs[bindings.NetworkProgAdoptSocket], nil)
-	}
-	var n uint32
-	if err == nil {
-		err = undecided.Get(&n)
-	}
-	if err != nil {
-		return fmt.Errorf("looking for sockets from before the start: %w", err)
-	}
-	if n == 0 && walk != bindings.NetworkNetworkWalkNETWORK_WALK_NOTES {
-		o.adopted = adoptions
-	}
-	return nil
 }
 
 func (o *Observer) readLosses() error {
@@ -221,64 +189,6 @@ func (o *Observer) readLosses() error {
 		}
 		o.losses[reason].Store(sum)
 	}
-	return nil
-}
-
-// countThreads reads how many threads the host has.
-func (o *Observer) countThreads() error {
-	load, err := kernel.ReadLoadAverage(o.config.ProcRoot)
-	if err != nil {
-		return fmt.Errorf("counting the host's threads: %w", err)
-	}
-	o.threads.Store(load.Threads)
-	return nil
-}
-
-// countAgain counts sockets between two reports where the kernel is near to remember no
-// more of them: some may be gone, of which nobody has told. It takes a twentieth of the
-// time at most.
-func (o *Observer) countAgain() error {
-	var known int32
-	if err := o.coll.Variables[bindings.NetworkVarSocketsKnown].Get(&known); err != nil {
-		return fmt.Errorf("reading how many sockets are remembered: %w", err)
-	}
-	if int64(known)*2 < int64(o.plan.sockets) || time.Since(o.counted) < 20*o.counting {
-		return nil
-	}
-	return o.countSockets()
-}
-
-// countSockets has the kernel count what is open.
-func (o *Observer) countSockets() error {
-	began := time.Now()
-	defer func() {
-		o.counted = time.Now()
-		o.counting = o.counted.Sub(began)
-	}()
-	for i := range o.table.places.items {
-		o.table.places.items[i].Open = [states]uint32{}
-	}
-	o.round++
-	seen := o.coll.Variables[bindings.NetworkVarSocketsSeen]
-	err := errors.Join(seen.Set(uint32(0)), o.coll.Variables[bindings.NetworkVarCountingRound].Set(o.round))
-	var over *ebpf.Map
-	if o.features.socketStorage {
-		over = o.coll.Maps[bindings.NetworkMapNetworkSockets]
-	}
-	if err == nil {
-		err = kernel.Iterate(o.coll.Programs[o.features.counts()], over)
-	}
-	var n uint32
-	if err == nil {
-		err = seen.Get(&n)
-	}
-	if err == nil {
-		err = o.coll.Variables[bindings.NetworkVarSocketsKnown].Set(n)
-	}
-	if err != nil {
-		return fmt.Errorf("counting sockets: %w", err)
-	}
-	o.sockets.Store(uint64(n))
 	return nil
 }
 
@@ -360,6 +270,7 @@ var lossReasons = [...]struct {
 	bindings.NetworkNetworkLossNETWORK_LOST_LISTENERS: {"listeners_full", true},
 	bindings.NetworkNetworkLossNETWORK_LOST_PIECES:    {"buffer_full", false},
 	bindings.NetworkNetworkLossNETWORK_LOST_TLS:       {"tls_unknown", false},
+	bindings.NetworkNetworkLossNETWORK_LOST_ENDS:      {"ends_full", true},
 }
 
 // Losses counts what could not be counted, or not as what it was, since the start.

@@ -106,7 +106,7 @@ func TestLastCountsAreTold(t *testing.T) {
 	w.report()
 	id := uint32(math.MaxUint32)
 	for live, s := range w.table.live {
-		if s.key.Pid == uint32(from.Program().PID()) && s.counted.Sent == 100 {
+		if s.key.Pid == uint32(from.Program().PID()) && s.counted.sent == 100 {
 			id = live
 		}
 	}

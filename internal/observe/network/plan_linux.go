@@ -17,15 +17,15 @@ const (
 	// the map of keys.
 	placeBytes = 328 + 192
 	// recordBytes is what a series takes in each shard.
-	recordBytes = 1792
+	recordBytes = 1024
 	// listenerBytes is what one who listens takes, of which there are two for each
 	// series; countBytes a count of drops, of which there is one.
 	listenerBytes, countBytes = 160, 72
 	// endBytes is what one of the ends of connections takes.
 	endBytes = 160
-	// socketBytes is what the kernel keeps of a socket: 192 bytes for its storage, and 128
-	// for the element in it (TestSocketBytes measures it).
-	socketBytes = 192 + 128
+	// socketBytes is what the kernel keeps of a socket: 192 bytes for its storage, 96 for
+	// the element in it, and whose memory each of them is (TestSocketBytes measures it).
+	socketBytes = 192 + 96 + 2*8
 	// taskBytes is the same of a thread.
 	taskBytes = 512
 	// socketsPerEnd is how many sockets are remembered for each end that is: an end is
@@ -36,7 +36,7 @@ const (
 	minEnds = 2 * 4096
 	// tableShare is the part of the kernel's tables' memory that series take: what is
 	// remembered of a hundred thousand sockets comes to it.
-	tableShare = 3
+	tableShare = 4
 
 	maxSeries = 16384
 	minSeries = 64
@@ -64,16 +64,24 @@ const (
 	// tlsBytes is what such a connection takes, and the goroutine that uses it;
 	// tlsThreadShare the part of them that have a thread of their own, where there is no
 	// task storage.
-	tlsBytes       = 184 + 232
+	tlsBytes       = 168 + 216
 	tlsThreadShare = 4
 	// socketsPerFrames is how many sockets are remembered for each connection whose frames
-	// of HTTP/2 are followed; of these there are minFrames at least. One that is forgotten
-	// is followed again from the next frame that is found.
+	// of HTTP/2, or whose bodies of HTTP/1, are followed; of these there are minFrames at
+	// least. One that is forgotten is followed again from the next frame that is found, or
+	// from the next message.
 	socketsPerFrames = 16
 	minFrames        = 2048
 	// framesBytes is what such a connection takes, directions how many of the map's entries.
 	framesBytes = directions * 128
 	directions  = 2
+	// socketsPerAsked is how many sockets are remembered for each connection whose requests are followed
+	// where not all of them leave the kernel; of these there are minAsked at least. Of one that is forgotten
+	// all leave until its next request.
+	socketsPerAsked = 4
+	minAsked        = 2048
+	// askedBytes is what such a connection takes.
+	askedBytes = 104
 	// socketsPerHeld is how many sockets are remembered for each whose first bytes of a request wait
 	// for more; of these there are minHeld at least. They wait for moments.
 	socketsPerHeld = 64
@@ -83,7 +91,7 @@ const (
 	// wakeShare is the part of the ring buffer that is full when its reader is woken.
 	wakeShare = 4
 	// addressBytes and threadBytes are what each of those takes.
-	addressBytes, threadBytes = 112, 144
+	addressBytes, threadBytes = 96, 144
 )
 
 // plan is how the kernel's tables share the memory that they may take.
@@ -103,6 +111,7 @@ type plan struct {
 	// held is of how many connections the first bytes of a request wait, where not all requests
 	// leave the kernel; answers says that.
 	held    uint32
+	asked   uint32 // connections whose requests are followed there
 	answers bool
 }
 
@@ -132,11 +141,11 @@ func newPlan(config Config, cpus int) plan {
 		p.capture, p.buffer, p.protocols = captureBytes, config.BufferBytes, config.protocolBits()
 		p.message = config.Journal.Samples.Captured()
 	}
-	if config.Requests && config.looksFor(HTTP2) {
+	if config.Requests && (config.looksFor(HTTP2) || p.message > 0) {
 		p.frames = max(p.sockets/socketsPerFrames, minFrames)
 	}
 	if config.OnlyAnswered {
-		p.answers, p.held = true, max(p.sockets/socketsPerHeld, minHeld)
+		p.answers, p.held, p.asked = true, max(p.sockets/socketsPerHeld, minHeld), max(p.sockets/socketsPerAsked, minAsked)
 	}
 	if config.readsTLS() {
 		p.tls = max(p.sockets/socketsPerTLS, minTLS)
@@ -161,7 +170,7 @@ func (p plan) bytes(has features) uint64 {
 	if !has.socketStorage {
 		bytes += uint64(min(p.sockets, socketsByAddress)) * addressBytes
 	}
-	bytes += uint64(p.tls)*tlsBytes + uint64(p.frames)*framesBytes + uint64(p.held)*heldBytes
+	bytes += uint64(p.tls)*tlsBytes + uint64(p.frames)*framesBytes + uint64(p.held)*heldBytes + uint64(p.asked)*askedBytes
 	if !has.taskStorage {
 		bytes += threadsByID*threadBytes + uint64(p.tls/tlsThreadShare)*tlsBytes
 	}
@@ -187,6 +196,7 @@ func (p plan) size(spec *ebpf.CollectionSpec, has features) error {
 		bindings.NetworkMapNetworkTlsConnections:  max(p.tls, 1),
 		bindings.NetworkMapNetworkFrames:          max(p.frames*directions, 1),
 		bindings.NetworkMapNetworkHeld:            max(p.held, 1),
+		bindings.NetworkMapNetworkRequests:        max(p.asked, 1),
 		bindings.NetworkMapNetworkPieces:          max(p.buffer, minBuffer),
 	} {
 		spec.Maps[name].MaxEntries = entries
@@ -210,6 +220,7 @@ func (p plan) size(spec *ebpf.CollectionSpec, has features) error {
 		bindings.NetworkVarShards:           p.shards,
 		bindings.NetworkVarShardMask:        p.shards - 1,
 		bindings.NetworkVarMaxSockets:       p.sockets,
+		bindings.NetworkVarEndsKept:         p.ends,
 		bindings.NetworkVarSocketStorage:    has.socketStorage,
 		bindings.NetworkVarTaskStorage:      has.taskStorage,
 		bindings.NetworkVarCaptureBytes:     p.capture,

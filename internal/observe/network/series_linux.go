@@ -91,8 +91,8 @@ type table struct {
 	held atomic.Uint64
 }
 
-// seriesBytes is what a series takes here, with its flow.
-const seriesBytes = 3 << 10
+// seriesBytes is what a series takes here, with its flow, beside its histograms.
+const seriesBytes = 3 << 9
 
 // open maps the tables of a loaded object, all places of which are free.
 func (t *table) open(coll *ebpf.Collection, p plan, scopes *ebpf.Map, host observe.Host) (err error) {
@@ -239,9 +239,7 @@ func (s *series) enter(who peer, start time.Time) {
 func (s *series) move(who peer, now time.Time) {
 	s.flow.leave(s)
 	s.flow.rests = idleReports
-	before := s.counted
-	before.drops, before.failures = maps.Clone(before.drops), maps.Clone(before.failures)
-	s.before = &before
+	s.before = s.counted.copy()
 	s.enter(who, now)
 }
 
@@ -256,16 +254,17 @@ func (t *table) read() error {
 			f.open = [states]int{}
 		}
 	}
-	moved := uint64(0)
+	held := uint64(0)
 	for id, s := range t.live {
-		counted := counts[id]
-		if id == hostSeries {
-			t.dropped.counted, counted = counted, totals{}
-		}
+		var recorded record
 		for shard := range t.shards {
-			r := t.records.items[id*t.shards+shard]
-			counted.addRecord(&r)
+			addRecord(&recorded, &t.records.items[id*t.shards+shard])
 		}
+		few := counts[id]
+		if id == hostSeries {
+			t.dropped.counted, few = few, totals{}
+		}
+		unchanged := s.counted.same(&recorded) && maps.Equal(s.counted.drops, few.drops) && maps.Equal(s.counted.failures, few.failures)
 		open := 0
 		for _, n := range t.places.items[id].Open {
 			open += int(n)
@@ -273,27 +272,30 @@ func (t *table) read() error {
 		switch {
 		case s.nobodys():
 			s.idle = idleFlows
-		case open > 0 || !counted.same(&s.counted):
+		case open > 0 || !unchanged:
 			s.idle = 0
 		default:
 			s.idle++
 		}
-		t.operations.Add(counted.calls() - s.counted.calls())
-		if s.flow != nil && id != hostSeries && !counted.same(&s.counted) {
+		if s.flow != nil && id != hostSeries && !unchanged {
 			if who := t.told(s); who != s.flow.peer {
 				s.move(who, t.lastRead)
 			}
 		}
-		s.counted = counted
+		before := s.counted.calls()
+		s.counted.take(&recorded)
+		s.counted.drops, s.counted.failures = few.drops, few.failures
+		t.operations.Add(s.counted.calls() - before)
 		if s.flow != nil {
 			s.count(&t.places.items[id])
 		}
+		held += seriesBytes + s.counted.bytes()
 		if s.before != nil {
-			moved++
+			held += uint64(unsafe.Sizeof(*s.before)) + s.before.bytes()
 		}
 	}
 	t.lastRead = time.Now()
-	t.held.Store(uint64(len(t.live))*seriesBytes + moved*uint64(unsafe.Sizeof(totals{})))
+	t.held.Store(held)
 	return nil
 }
 
@@ -415,12 +417,11 @@ func (t *table) leave(s *series) {
 // metrics returns what is told of each process; only leaves out the other role.
 func (t *table) metrics(at time.Time, reasons dropReasons, only Role) []*model.Metrics {
 	list := make([]*model.Metrics, 0, len(t.owners))
-	var room totals
 	for _, o := range t.owners {
 		b := builder{reasons: reasons, points: map[*model.Descriptor][]model.Point{}}
 		for _, f := range o.flows {
 			if only == NoRole || f.role == NoRole || f.role == only {
-				b.flow(f, f.total(&room))
+				b.flow(f, f.total())
 			}
 		}
 		if told := b.metrics(); len(told) > 0 {
