@@ -456,6 +456,9 @@ int tls_counted_begins(struct bpf_user_pt_regs *ctx) { return network_tls_functi
 SEC("uprobe")
 int tls_handshake_begins(struct bpf_user_pt_regs *ctx) { return network_tls_function_begins(ctx, 0, 0); }
 
+SEC("uprobe")
+int tls_first_handshake_begins(struct bpf_user_pt_regs *ctx) { return network_tls_first_handshake(ctx); }
+
 SEC("uretprobe")
 int tls_read_ends(struct bpf_user_pt_regs *ctx) { return network_tls_function_ends(ctx, NETWORK_READ); }
 

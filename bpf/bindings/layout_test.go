@@ -44,7 +44,7 @@ var shared = []struct {
 	{"network", "network_listener", 24, NetworkNetworkListener{}},
 	{"network", "network_path", 72, NetworkNetworkPath{}},
 	{"network", "network_socket", 24, NetworkNetworkSocket{}},
-	{"network", "network_piece", 48, NetworkNetworkPiece{}},
+	{"network", "network_piece", 56, NetworkNetworkPiece{}},
 	{"network", "network_count_key", 8, NetworkNetworkCountKey{}},
 	{"memorymalloc", "live_key", 16, MemoryMallocLiveKey{}},
 	{"memorymalloc", "live_allocation", 40, MemoryMallocLiveAllocation{}},

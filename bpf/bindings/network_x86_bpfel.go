@@ -70,6 +70,13 @@ type NetworkCaptureScratch struct {
 	Data  [8192]uint8
 }
 
+type NetworkNetworkContentsKey struct {
+	_      structs.HostLayout
+	Frames NetworkNetworkFramesKey
+	Id     uint32
+	Unused uint32
+}
+
 type NetworkNetworkCountKey struct {
 	_      structs.HostLayout
 	Series uint32
@@ -98,8 +105,10 @@ type NetworkNetworkFrames struct {
 	Data     uint8
 	Head     uint8
 	Astray   uint8
-	Body     uint32
+	Stream   uint32
 	Begun    [2]uint64
+	Body     uint32
+	Packets  uint32
 }
 
 type NetworkNetworkFramesKey struct {
@@ -199,6 +208,8 @@ type NetworkNetworkPiece struct {
 	Role       uint8
 	Lost       uint8
 	Position   uint32
+	Packets    uint32
+	Rtt        uint32
 }
 
 type NetworkNetworkPieceKind uint32
@@ -336,6 +347,7 @@ const (
 	NetworkNetworkTlsFunctionNETWORK_TLS_GO_READ_ENDS      NetworkNetworkTlsFunction = 8
 	NetworkNetworkTlsFunctionNETWORK_TLS_GO_WRITE_ENDS     NetworkNetworkTlsFunction = 9
 	NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE_ENDS NetworkNetworkTlsFunction = 10
+	NetworkNetworkTlsFunctionNETWORK_TLS_FIRST_HANDSHAKE   NetworkNetworkTlsFunction = 11
 )
 
 type NetworkNetworkTlsKey struct {
@@ -411,6 +423,7 @@ type NetworkScopeEntry struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	NetworkMapNetworkContents          = "network_contents"
 	NetworkMapNetworkCounts            = "network_counts"
 	NetworkMapNetworkEnds              = "network_ends"
 	NetworkMapNetworkFrames            = "network_frames"
@@ -470,6 +483,7 @@ const (
 	NetworkProgStateChanges            = "state_changes"
 	NetworkProgTlsBegins               = "tls_begins"
 	NetworkProgTlsCountedBegins        = "tls_counted_begins"
+	NetworkProgTlsFirstHandshakeBegins = "tls_first_handshake_begins"
 	NetworkProgTlsFreed                = "tls_freed"
 	NetworkProgTlsGoBegins             = "tls_go_begins"
 	NetworkProgTlsGoHandshakeBegins    = "tls_go_handshake_begins"
@@ -571,54 +585,56 @@ type NetworkSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type NetworkProgramSpecs struct {
-	AcceptEnds           *ebpf.ProgramSpec `ebpf:"accept_ends"`
-	AdoptSocket          *ebpf.ProgramSpec `ebpf:"adopt_socket"`
-	CallBegins           *ebpf.ProgramSpec `ebpf:"call_begins"`
-	CloseBegins          *ebpf.ProgramSpec `ebpf:"close_begins"`
-	CloseEnds            *ebpf.ProgramSpec `ebpf:"close_ends"`
-	ConnectEnds          *ebpf.ProgramSpec `ebpf:"connect_ends"`
-	CountFile            *ebpf.ProgramSpec `ebpf:"count_file"`
-	CountSocket          *ebpf.ProgramSpec `ebpf:"count_socket"`
-	DatagramReceived     *ebpf.ProgramSpec `ebpf:"datagram_received"`
-	Dropped              *ebpf.ProgramSpec `ebpf:"dropped"`
-	DroppedOfSocket      *ebpf.ProgramSpec `ebpf:"dropped_of_socket"`
-	DroppedSomehow       *ebpf.ProgramSpec `ebpf:"dropped_somehow"`
-	FunctionBegins       *ebpf.ProgramSpec `ebpf:"function_begins"`
-	FunctionReceived     *ebpf.ProgramSpec `ebpf:"function_received"`
-	FunctionSent         *ebpf.ProgramSpec `ebpf:"function_sent"`
-	FunctionSentPage     *ebpf.ProgramSpec `ebpf:"function_sent_page"`
-	FunctionSpliced      *ebpf.ProgramSpec `ebpf:"function_spliced"`
-	MessageBegins        *ebpf.ProgramSpec `ebpf:"message_begins"`
-	OpenBegins           *ebpf.ProgramSpec `ebpf:"open_begins"`
-	ReceiveEnds          *ebpf.ProgramSpec `ebpf:"receive_ends"`
-	Received             *ebpf.ProgramSpec `ebpf:"received"`
-	ResetReceived        *ebpf.ProgramSpec `ebpf:"reset_received"`
-	ResetSent            *ebpf.ProgramSpec `ebpf:"reset_sent"`
-	RetransmitTried      *ebpf.ProgramSpec `ebpf:"retransmit_tried"`
-	Retransmitted        *ebpf.ProgramSpec `ebpf:"retransmitted"`
-	RetransmittedSynack  *ebpf.ProgramSpec `ebpf:"retransmitted_synack"`
-	Sent                 *ebpf.ProgramSpec `ebpf:"sent"`
-	SpliceEnds           *ebpf.ProgramSpec `ebpf:"splice_ends"`
-	StateChanges         *ebpf.ProgramSpec `ebpf:"state_changes"`
-	TlsBegins            *ebpf.ProgramSpec `ebpf:"tls_begins"`
-	TlsCountedBegins     *ebpf.ProgramSpec `ebpf:"tls_counted_begins"`
-	TlsFreed             *ebpf.ProgramSpec `ebpf:"tls_freed"`
-	TlsGoBegins          *ebpf.ProgramSpec `ebpf:"tls_go_begins"`
-	TlsGoHandshakeBegins *ebpf.ProgramSpec `ebpf:"tls_go_handshake_begins"`
-	TlsGoHandshakeEnds   *ebpf.ProgramSpec `ebpf:"tls_go_handshake_ends"`
-	TlsGoReadEnds        *ebpf.ProgramSpec `ebpf:"tls_go_read_ends"`
-	TlsGoWriteEnds       *ebpf.ProgramSpec `ebpf:"tls_go_write_ends"`
-	TlsHandshakeBegins   *ebpf.ProgramSpec `ebpf:"tls_handshake_begins"`
-	TlsMethods           *ebpf.ProgramSpec `ebpf:"tls_methods"`
-	TlsReadEnds          *ebpf.ProgramSpec `ebpf:"tls_read_ends"`
-	TlsSession           *ebpf.ProgramSpec `ebpf:"tls_session"`
-	TlsWriteEnds         *ebpf.ProgramSpec `ebpf:"tls_write_ends"`
+	AcceptEnds              *ebpf.ProgramSpec `ebpf:"accept_ends"`
+	AdoptSocket             *ebpf.ProgramSpec `ebpf:"adopt_socket"`
+	CallBegins              *ebpf.ProgramSpec `ebpf:"call_begins"`
+	CloseBegins             *ebpf.ProgramSpec `ebpf:"close_begins"`
+	CloseEnds               *ebpf.ProgramSpec `ebpf:"close_ends"`
+	ConnectEnds             *ebpf.ProgramSpec `ebpf:"connect_ends"`
+	CountFile               *ebpf.ProgramSpec `ebpf:"count_file"`
+	CountSocket             *ebpf.ProgramSpec `ebpf:"count_socket"`
+	DatagramReceived        *ebpf.ProgramSpec `ebpf:"datagram_received"`
+	Dropped                 *ebpf.ProgramSpec `ebpf:"dropped"`
+	DroppedOfSocket         *ebpf.ProgramSpec `ebpf:"dropped_of_socket"`
+	DroppedSomehow          *ebpf.ProgramSpec `ebpf:"dropped_somehow"`
+	FunctionBegins          *ebpf.ProgramSpec `ebpf:"function_begins"`
+	FunctionReceived        *ebpf.ProgramSpec `ebpf:"function_received"`
+	FunctionSent            *ebpf.ProgramSpec `ebpf:"function_sent"`
+	FunctionSentPage        *ebpf.ProgramSpec `ebpf:"function_sent_page"`
+	FunctionSpliced         *ebpf.ProgramSpec `ebpf:"function_spliced"`
+	MessageBegins           *ebpf.ProgramSpec `ebpf:"message_begins"`
+	OpenBegins              *ebpf.ProgramSpec `ebpf:"open_begins"`
+	ReceiveEnds             *ebpf.ProgramSpec `ebpf:"receive_ends"`
+	Received                *ebpf.ProgramSpec `ebpf:"received"`
+	ResetReceived           *ebpf.ProgramSpec `ebpf:"reset_received"`
+	ResetSent               *ebpf.ProgramSpec `ebpf:"reset_sent"`
+	RetransmitTried         *ebpf.ProgramSpec `ebpf:"retransmit_tried"`
+	Retransmitted           *ebpf.ProgramSpec `ebpf:"retransmitted"`
+	RetransmittedSynack     *ebpf.ProgramSpec `ebpf:"retransmitted_synack"`
+	Sent                    *ebpf.ProgramSpec `ebpf:"sent"`
+	SpliceEnds              *ebpf.ProgramSpec `ebpf:"splice_ends"`
+	StateChanges            *ebpf.ProgramSpec `ebpf:"state_changes"`
+	TlsBegins               *ebpf.ProgramSpec `ebpf:"tls_begins"`
+	TlsCountedBegins        *ebpf.ProgramSpec `ebpf:"tls_counted_begins"`
+	TlsFirstHandshakeBegins *ebpf.ProgramSpec `ebpf:"tls_first_handshake_begins"`
+	TlsFreed                *ebpf.ProgramSpec `ebpf:"tls_freed"`
+	TlsGoBegins             *ebpf.ProgramSpec `ebpf:"tls_go_begins"`
+	TlsGoHandshakeBegins    *ebpf.ProgramSpec `ebpf:"tls_go_handshake_begins"`
+	TlsGoHandshakeEnds      *ebpf.ProgramSpec `ebpf:"tls_go_handshake_ends"`
+	TlsGoReadEnds           *ebpf.ProgramSpec `ebpf:"tls_go_read_ends"`
+	TlsGoWriteEnds          *ebpf.ProgramSpec `ebpf:"tls_go_write_ends"`
+	TlsHandshakeBegins      *ebpf.ProgramSpec `ebpf:"tls_handshake_begins"`
+	TlsMethods              *ebpf.ProgramSpec `ebpf:"tls_methods"`
+	TlsReadEnds             *ebpf.ProgramSpec `ebpf:"tls_read_ends"`
+	TlsSession              *ebpf.ProgramSpec `ebpf:"tls_session"`
+	TlsWriteEnds            *ebpf.ProgramSpec `ebpf:"tls_write_ends"`
 }
 
 // NetworkMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type NetworkMapSpecs struct {
+	NetworkContents        *ebpf.MapSpec `ebpf:"network_contents"`
 	NetworkCounts          *ebpf.MapSpec `ebpf:"network_counts"`
 	NetworkEnds            *ebpf.MapSpec `ebpf:"network_ends"`
 	NetworkFrames          *ebpf.MapSpec `ebpf:"network_frames"`
@@ -721,6 +737,7 @@ func (o *NetworkObjects) Close() error {
 //
 // It can be passed to LoadNetworkObjects or ebpf.CollectionSpec.LoadAndAssign.
 type NetworkMaps struct {
+	NetworkContents        *ebpf.Map `ebpf:"network_contents"`
 	NetworkCounts          *ebpf.Map `ebpf:"network_counts"`
 	NetworkEnds            *ebpf.Map `ebpf:"network_ends"`
 	NetworkFrames          *ebpf.Map `ebpf:"network_frames"`
@@ -753,6 +770,7 @@ type NetworkMaps struct {
 
 func (m *NetworkMaps) Close() error {
 	return _NetworkClose(
+		m.NetworkContents,
 		m.NetworkCounts,
 		m.NetworkEnds,
 		m.NetworkFrames,
@@ -840,48 +858,49 @@ type NetworkVariables struct {
 //
 // It can be passed to LoadNetworkObjects or ebpf.CollectionSpec.LoadAndAssign.
 type NetworkPrograms struct {
-	AcceptEnds           *ebpf.Program `ebpf:"accept_ends"`
-	AdoptSocket          *ebpf.Program `ebpf:"adopt_socket"`
-	CallBegins           *ebpf.Program `ebpf:"call_begins"`
-	CloseBegins          *ebpf.Program `ebpf:"close_begins"`
-	CloseEnds            *ebpf.Program `ebpf:"close_ends"`
-	ConnectEnds          *ebpf.Program `ebpf:"connect_ends"`
-	CountFile            *ebpf.Program `ebpf:"count_file"`
-	CountSocket          *ebpf.Program `ebpf:"count_socket"`
-	DatagramReceived     *ebpf.Program `ebpf:"datagram_received"`
-	Dropped              *ebpf.Program `ebpf:"dropped"`
-	DroppedOfSocket      *ebpf.Program `ebpf:"dropped_of_socket"`
-	DroppedSomehow       *ebpf.Program `ebpf:"dropped_somehow"`
-	FunctionBegins       *ebpf.Program `ebpf:"function_begins"`
-	FunctionReceived     *ebpf.Program `ebpf:"function_received"`
-	FunctionSent         *ebpf.Program `ebpf:"function_sent"`
-	FunctionSentPage     *ebpf.Program `ebpf:"function_sent_page"`
-	FunctionSpliced      *ebpf.Program `ebpf:"function_spliced"`
-	MessageBegins        *ebpf.Program `ebpf:"message_begins"`
-	OpenBegins           *ebpf.Program `ebpf:"open_begins"`
-	ReceiveEnds          *ebpf.Program `ebpf:"receive_ends"`
-	Received             *ebpf.Program `ebpf:"received"`
-	ResetReceived        *ebpf.Program `ebpf:"reset_received"`
-	ResetSent            *ebpf.Program `ebpf:"reset_sent"`
-	RetransmitTried      *ebpf.Program `ebpf:"retransmit_tried"`
-	Retransmitted        *ebpf.Program `ebpf:"retransmitted"`
-	RetransmittedSynack  *ebpf.Program `ebpf:"retransmitted_synack"`
-	Sent                 *ebpf.Program `ebpf:"sent"`
-	SpliceEnds           *ebpf.Program `ebpf:"splice_ends"`
-	StateChanges         *ebpf.Program `ebpf:"state_changes"`
-	TlsBegins            *ebpf.Program `ebpf:"tls_begins"`
-	TlsCountedBegins     *ebpf.Program `ebpf:"tls_counted_begins"`
-	TlsFreed             *ebpf.Program `ebpf:"tls_freed"`
-	TlsGoBegins          *ebpf.Program `ebpf:"tls_go_begins"`
-	TlsGoHandshakeBegins *ebpf.Program `ebpf:"tls_go_handshake_begins"`
-	TlsGoHandshakeEnds   *ebpf.Program `ebpf:"tls_go_handshake_ends"`
-	TlsGoReadEnds        *ebpf.Program `ebpf:"tls_go_read_ends"`
-	TlsGoWriteEnds       *ebpf.Program `ebpf:"tls_go_write_ends"`
-	TlsHandshakeBegins   *ebpf.Program `ebpf:"tls_handshake_begins"`
-	TlsMethods           *ebpf.Program `ebpf:"tls_methods"`
-	TlsReadEnds          *ebpf.Program `ebpf:"tls_read_ends"`
-	TlsSession           *ebpf.Program `ebpf:"tls_session"`
-	TlsWriteEnds         *ebpf.Program `ebpf:"tls_write_ends"`
+	AcceptEnds              *ebpf.Program `ebpf:"accept_ends"`
+	AdoptSocket             *ebpf.Program `ebpf:"adopt_socket"`
+	CallBegins              *ebpf.Program `ebpf:"call_begins"`
+	CloseBegins             *ebpf.Program `ebpf:"close_begins"`
+	CloseEnds               *ebpf.Program `ebpf:"close_ends"`
+	ConnectEnds             *ebpf.Program `ebpf:"connect_ends"`
+	CountFile               *ebpf.Program `ebpf:"count_file"`
+	CountSocket             *ebpf.Program `ebpf:"count_socket"`
+	DatagramReceived        *ebpf.Program `ebpf:"datagram_received"`
+	Dropped                 *ebpf.Program `ebpf:"dropped"`
+	DroppedOfSocket         *ebpf.Program `ebpf:"dropped_of_socket"`
+	DroppedSomehow          *ebpf.Program `ebpf:"dropped_somehow"`
+	FunctionBegins          *ebpf.Program `ebpf:"function_begins"`
+	FunctionReceived        *ebpf.Program `ebpf:"function_received"`
+	FunctionSent            *ebpf.Program `ebpf:"function_sent"`
+	FunctionSentPage        *ebpf.Program `ebpf:"function_sent_page"`
+	FunctionSpliced         *ebpf.Program `ebpf:"function_spliced"`
+	MessageBegins           *ebpf.Program `ebpf:"message_begins"`
+	OpenBegins              *ebpf.Program `ebpf:"open_begins"`
+	ReceiveEnds             *ebpf.Program `ebpf:"receive_ends"`
+	Received                *ebpf.Program `ebpf:"received"`
+	ResetReceived           *ebpf.Program `ebpf:"reset_received"`
+	ResetSent               *ebpf.Program `ebpf:"reset_sent"`
+	RetransmitTried         *ebpf.Program `ebpf:"retransmit_tried"`
+	Retransmitted           *ebpf.Program `ebpf:"retransmitted"`
+	RetransmittedSynack     *ebpf.Program `ebpf:"retransmitted_synack"`
+	Sent                    *ebpf.Program `ebpf:"sent"`
+	SpliceEnds              *ebpf.Program `ebpf:"splice_ends"`
+	StateChanges            *ebpf.Program `ebpf:"state_changes"`
+	TlsBegins               *ebpf.Program `ebpf:"tls_begins"`
+	TlsCountedBegins        *ebpf.Program `ebpf:"tls_counted_begins"`
+	TlsFirstHandshakeBegins *ebpf.Program `ebpf:"tls_first_handshake_begins"`
+	TlsFreed                *ebpf.Program `ebpf:"tls_freed"`
+	TlsGoBegins             *ebpf.Program `ebpf:"tls_go_begins"`
+	TlsGoHandshakeBegins    *ebpf.Program `ebpf:"tls_go_handshake_begins"`
+	TlsGoHandshakeEnds      *ebpf.Program `ebpf:"tls_go_handshake_ends"`
+	TlsGoReadEnds           *ebpf.Program `ebpf:"tls_go_read_ends"`
+	TlsGoWriteEnds          *ebpf.Program `ebpf:"tls_go_write_ends"`
+	TlsHandshakeBegins      *ebpf.Program `ebpf:"tls_handshake_begins"`
+	TlsMethods              *ebpf.Program `ebpf:"tls_methods"`
+	TlsReadEnds             *ebpf.Program `ebpf:"tls_read_ends"`
+	TlsSession              *ebpf.Program `ebpf:"tls_session"`
+	TlsWriteEnds            *ebpf.Program `ebpf:"tls_write_ends"`
 }
 
 func (p *NetworkPrograms) Close() error {
@@ -917,6 +936,7 @@ func (p *NetworkPrograms) Close() error {
 		p.StateChanges,
 		p.TlsBegins,
 		p.TlsCountedBegins,
+		p.TlsFirstHandshakeBegins,
 		p.TlsFreed,
 		p.TlsGoBegins,
 		p.TlsGoHandshakeBegins,

@@ -106,6 +106,8 @@ struct network_piece {
 	u8 role;        /* enum network_role */
 	u8 lost;        /* enum network_piece_loss */
 	u32 position;   /* of TCP: the sequence number behind the piece */
+	u32 packets;    /* of TCP: segments with data since the call before in this direction, and one more; 0: they were not counted */
+	u32 rtt;        /* of TCP: the round-trip time then, µs; 0: it is not known */
 };
 
 /* Who tells what has become of a handshake: the end of the call of connect(), or the socket's state. */

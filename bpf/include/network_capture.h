@@ -11,6 +11,7 @@
 
 #include "network_body.h"
 #include "network_http2.h"
+#include "network_packets.h"
 #include "network_paths.h"
 #include "network_tls.h"
 
@@ -171,6 +172,8 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 		if (!socket->protocol || socket->protocol & NETWORK_TLS)
 			return 0;
 	}
+	if (capture_limit)
+		capture_packets(&scratch->piece, transfer);
 	if (socket->protocol == NETWORK_HTTP2) {
 		capture_take_off(transfer, requests);
 		capture_put(scratch, transfer);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * What HTTP/2 carries (RFC 9113): each direction is followed from frame to frame, so that
- * all but the content of DATA leaves the kernel, and of that its length. Where bytes were
+ * all but the content of DATA leaves the kernel, and of that its length; its beginning, too,
+ * where bodies are wanted. Where bytes were
  * not seen in which a frame begins, frames are looked for again at the beginning of each
  * transfer.
  */
 #ifndef EBPFRECEIVER_NETWORK_HTTP2_H
 #define EBPFRECEIVER_NETWORK_HTTP2_H
 
-#include "network_window.h"
+#include "network_body.h"
 
 #include <bpf/bpf_endian.h>
 
@@ -46,11 +47,26 @@
 #define FRAME_LOST 0xffffffff
 
 /* Windows that are looked at of one transfer, and frames in each. */
-#define FRAME_WINDOWS 64
+#define FRAME_WINDOWS 128
 #define WINDOW_FRAMES 16
 
 /* Transfers in a row without a frame at their beginning, after which a connection carries something else. */
 #define FRAMES_ASTRAY 64
+
+/* A message on a stream of a connection. */
+struct network_contents_key {
+	struct network_frames_key frames;
+	u32 id; /* of the stream */
+	u32 unused;
+};
+
+/* Bytes of messages that may still leave the kernel, where bodies are wanted. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1); /* by the loader */
+	__type(key, struct network_contents_key);
+	__type(value, u32);
+} network_contents SEC(".maps");
 
 /* The head of a frame. */
 struct capture_frame {
@@ -171,14 +187,44 @@ static __noinline int capture_lose_frames(struct capture_scratch *scratch, struc
 	return 1;
 }
 
-/* The content of DATA goes on at the beginning of the transfer. */
+/* How many bytes may still leave the kernel of the message that the frame under way belongs to; 0: none. */
+static __noinline u32 *capture_content_left(const struct capture_scratch *scratch, const struct network_frames *frames)
+{
+	struct network_contents_key key = {};
+	u32 *left, all = capture_limit;
+
+	if (!all)
+		return 0;
+	key.frames.sock = scratch->kept.sk;
+	key.frames.stream = scratch->kept.socket.stream;
+	key.frames.kind = scratch->kept.kind;
+	key.id = frames->stream;
+	left = bpf_map_lookup_elem(&network_contents, &key);
+	if (!left) {
+		bpf_map_update_elem(&network_contents, &key, &all, BPF_ANY);
+		left = bpf_map_lookup_elem(&network_contents, &key);
+	}
+	return left && *left ? left : 0;
+}
+
+/* The content of DATA goes on at the beginning of the window: tells of it, with its next bytes if they are wanted. */
 static __noinline int capture_pass_data(struct capture_scratch *scratch, struct network_frames *frames)
 {
 	u32 at = scratch->walk.at, rest = scratch->kept.length - at, length = frames->left < rest ? frames->left : rest;
+	u32 *left = capture_content_left(scratch, frames), want, taken = 0;
 
+	if (left) {
+		want = *left < length ? *left : length;
+		if (want > CAPTURE_MOST - 1)
+			want = CAPTURE_MOST - 1;
+		taken = capture_window(scratch, &scratch->kept.from, at, want);
+		*left -= taken;
+		if (!scratch->cursor.failed)
+			length = taken;
+	}
 	frames->left -= length;
 	scratch->walk.at = at + length;
-	return capture_tell_window(scratch, at, 0, length);
+	return length ? capture_tell_window(scratch, at, taken, length) : 0;
 }
 
 /* Takes the next window. It need not have much: most that is long is content of DATA. */
@@ -199,6 +245,7 @@ static __always_inline int capture_frame_begins(struct capture_walk *walk, struc
 		return 0;
 	}
 	frames->data = frame->kind == FRAME_DATA;
+	frames->stream = frame->stream;
 	walk->next = at + FRAME_HEAD + frame->length;
 	walk->keep = at + FRAME_HEAD + DATA_FIRST;
 	return 1;
@@ -287,15 +334,21 @@ static __always_inline void capture_begin_head(struct capture_scratch *scratch, 
 static __noinline int capture_frames_end(struct capture_scratch *scratch, struct network_frames *frames)
 {
 	struct capture_walk *walk = &scratch->walk;
-	u32 rest = scratch->kept.length - walk->at, next = walk->next, have = walk->have, length = next, keep = have;
+	u32 rest = scratch->kept.length - walk->at, next = walk->next, have = walk->have, length = next, keep = have, *left;
 
 	if (next == FRAME_LOST)
 		return capture_lose_frames(scratch, frames, have);
 	frames->left = 0;
 	if (next >= have && frames->data) {
 		length = next < rest ? next : rest;
-		frames->left = next - length;
 		keep = walk->keep;
+		left = capture_content_left(scratch, frames);
+		if (left) { /* the next window goes on with the content */
+			length = have;
+			keep = *left > keep ? *left : keep;
+			*left -= *left < have ? *left : have;
+		}
+		frames->left = next - length;
 	} else if (next >= have) {
 		length = have;
 		frames->left = next - have;

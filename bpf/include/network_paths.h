@@ -96,7 +96,7 @@ enum network_request {
 	NETWORK_REQUEST_HELD = 8,       /* the first bytes of the next one are in network_held */
 	NETWORK_REQUEST_ALL = 16,       /* all of the connection leaves the kernel from now on */
 	NETWORK_REQUEST_TOLD = 32,      /* something of the connection did */
-	NETWORK_REQUEST_CONTENT = 64,   /* its content goes on: see capture_content_left() */
+	NETWORK_REQUEST_CONTENT = 64,   /* its content goes on: see capture_request_left() */
 };
 
 /* Of connections of HTTP/1 where not all requests leave the kernel. */
@@ -353,7 +353,7 @@ static __noinline bool capture_is_to_path(struct capture_scratch *scratch, const
  * struct network_requests.left is the one behind it: transfers may not have been seen, since the
  * kernel leaves programs out that were preempted. Else it is the number itself.
  */
-static __always_inline u32 capture_content_left(const struct capture_transfer *transfer, struct network_requests *requests)
+static __always_inline u32 capture_request_left(const struct capture_transfer *transfer, struct network_requests *requests)
 {
 	s32 left = requests->left[NETWORK_READ];
 
@@ -562,7 +562,7 @@ static __noinline u32 capture_first(struct capture_scratch *scratch, const struc
 /* A process reads, of which the first taken bytes are in scratch, where others may be later. */
 static __noinline u32 capture_wants_request(struct capture_scratch *scratch, u32 slot, struct capture_transfer *transfer, struct network_requests *requests, u32 taken)
 {
-	u32 left = capture_content_left(transfer, requests), want = transfer->length, have;
+	u32 left = capture_request_left(transfer, requests), want = transfer->length, have;
 	u64 request = requests->request, since;
 	u32 wanted;
 

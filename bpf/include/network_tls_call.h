@@ -22,6 +22,7 @@ enum network_tls_function {
 	NETWORK_TLS_GO_READ_ENDS = 8,
 	NETWORK_TLS_GO_WRITE_ENDS = 9,
 	NETWORK_TLS_GO_HANDSHAKE_ENDS = 10,
+	NETWORK_TLS_FIRST_HANDSHAKE = 11, /* of a library of which it is not seen when objects are freed */
 };
 
 /* Goroutines' stacks grow into other places: runtime.g begins with where its is. */
@@ -182,6 +183,26 @@ static __always_inline int network_tls_freed(u64 object)
 	return 0;
 }
 
+/*
+ * A handshake is begun, of a library of which nothing tells when an object is freed: where
+ * plaintext was seen of one at this address, that was another. Within another call it is
+ * that of the object as it is known.
+ */
+static __always_inline int network_tls_first_handshake(struct bpf_user_pt_regs *ctx)
+{
+	struct network_tls_thread *thread = network_tls_caller();
+	struct network_tls_connection *known;
+	struct network_tls_key key = {};
+
+	if (!thread || thread->call.object != ARGUMENT_1(ctx) || !thread->call.buffer) {
+		network_tls_name(&key, ARGUMENT_1(ctx));
+		known = bpf_map_lookup_elem(&network_tls_connections, &key);
+		if (known && network_tls_has_moved(known))
+			bpf_map_delete_elem(&network_tls_connections, &key);
+	}
+	return network_tls_begins(thread, ARGUMENT_1(ctx), 0, 0, ctx->sp);
+}
+
 /* The running goroutine; what is remembered of it begins if nothing was. */
 static __always_inline struct network_tls_thread *network_tls_go_caller(struct bpf_user_pt_regs *ctx, bool begins)
 {
@@ -241,7 +262,11 @@ static __always_inline int network_tls_in_session(struct bpf_user_pt_regs *ctx)
 		return NO_RETURN;
 	}
 	if (bpf_get_func_ip(ctx) != FUNCTION(ctx))
-		return network_tls_function_ends(ctx, function & 1);
+		return network_tls_function_ends(ctx, function == NETWORK_TLS_FIRST_HANDSHAKE ? NETWORK_READ : function & 1);
+	if (function == NETWORK_TLS_FIRST_HANDSHAKE) {
+		network_tls_first_handshake(ctx);
+		return LOOK_AT_RETURN;
+	}
 	network_tls_function_begins(ctx, function == NETWORK_TLS_HANDSHAKE ? 0 : ARGUMENT_2(ctx), counted ? ARGUMENT_4(ctx) : 0);
 	return LOOK_AT_RETURN;
 }

@@ -85,8 +85,10 @@ struct network_frames {
 	u8 data;      /* 1: the frame under way is DATA */
 	u8 head;      /* bytes of a frame's head with which the last transfer ended */
 	u8 astray;    /* transfers in which no frame was found, one after the other */
+	u32 stream;   /* of the frame under way */
+	u64 begun[2]; /* those bytes of a head, and whatever follows */
 	u32 body;     /* of HTTP/1 instead of all this: bytes that may leave the kernel of the message under way */
-	u64 begun[2]; /* those bytes, and whatever follows */
+	u32 packets;  /* of both: segments with data that TCP had sent, or received, by the last call, where calls are told */
 };
 
 struct {
@@ -142,7 +144,7 @@ struct capture_scratch {
 	struct network_path path;
 	struct capture_head head;
 	u8 first[FIRST_BYTES]; /* of what may be a request */
-	struct network_piece piece;
+	struct network_piece piece; /* packets and rtt are the transfer's, the rest the window's */
 	u8 data[2 * CAPTURE_MOST];
 };
 

@@ -247,6 +247,8 @@ struct tcp_sock {
 	u32 snd_una;    /* of the first byte that was not acknowledged */
 	u64 bytes_acked;    /* of a client the SYN is one */
 	u64 bytes_received; /* a FIN is one */
+	u32 data_segs_in;   /* segments with data */
+	u32 data_segs_out;  /* also those that were sent again */
 	u8 fastopen_connect : 1;
 };
 

@@ -37,6 +37,7 @@ type Content struct {
 
 	owner *Contents
 	held  int
+	last  Call  // that was noted or left out
 	full  bool  // it was cut for want of room
 	at    int64 // offset at which the last call begins
 	// omitted says that the last line of the head was left out.
@@ -48,6 +49,7 @@ type Call struct {
 	Direction    Direction
 	Began, Ended int64 // monotonic time, in ns
 	Length       int64 // bytes of the message
+	Wire         Wire
 }
 
 // is tells whether both are the same call, of which pieces may tell one after the other.
@@ -121,6 +123,16 @@ func (c *Content) AddField(line []byte) {
 	c.hold()
 }
 
+// FitsField tells whether a line of so many bytes may be kept of the head: where it may not it need not be made.
+func (c *Content) FitsField(size int) bool { return c != nil && len(c.Head)+size < c.owner.Head }
+
+// OmitField leaves out a line of the head.
+func (c *Content) OmitField() {
+	if c != nil {
+		c.MoreFields++
+	}
+}
+
 // AddBody takes the next n bytes of the body, of which data, the first of them, are known.
 func (c *Content) AddBody(data []byte, n int64) {
 	if c == nil || c.Cut || n == 0 {
@@ -143,9 +155,10 @@ func (c *Content) CutBody() {
 // AddCall takes the next call that transfers bytes of the message, from this offset of the
 // connection on.
 func (c *Content) AddCall(call Call, at int64) {
-	if c == nil || len(c.Calls) > 0 && c.MoreCalls == 0 && c.Calls[len(c.Calls)-1].is(call) {
+	if c == nil || c.goesOn(call) {
 		return
 	}
+	c.last = call
 	if len(c.Calls) >= c.owner.Calls || c.owner.Left <= 0 {
 		c.MoreCalls++
 		return
@@ -153,6 +166,21 @@ func (c *Content) AddCall(call Call, at int64) {
 	c.Calls = append(c.Calls, call)
 	c.at = at
 	c.hold()
+}
+
+// goesOn tells whether the call is the last that was noted or left out.
+func (c *Content) goesOn(call Call) bool { return len(c.Calls)+c.MoreCalls > 0 && c.last.is(call) }
+
+// AddBytes takes bytes of the message that a call has transferred, where others' lie between those of one message.
+func (c *Content) AddBytes(call Call) {
+	if c == nil || call.Length == 0 {
+		return
+	}
+	if !c.goesOn(call) {
+		c.AddCall(call, 0)
+	} else if c.MoreCalls == 0 {
+		c.Calls[len(c.Calls)-1].Length += call.Length
+	}
 }
 
 // EndCall tells up to which offset of the connection the last call has transferred the
@@ -182,5 +210,5 @@ func (c *Content) Held() int {
 
 // Call is the piece as a call that has transferred its last n bytes for a message.
 func (p *Piece) Call(n int64) Call {
-	return Call{Direction: p.Direction, Began: p.Began, Ended: p.Ended, Length: n}
+	return Call{Direction: p.Direction, Began: p.Began, Ended: p.Ended, Length: n, Wire: p.Wire}
 }

@@ -29,6 +29,15 @@ type Piece struct {
 	// LostAt is when the last of the missing bytes were transferred, in monotonic ns; 0 where it is not known. With it, a request that
 	// began after the loss is known to be unharmed by it.
 	LostAt int64
+
+	Wire Wire // what the transport did for the call
+}
+
+// Wire is what TCP did for a call. The zero value knows nothing.
+type Wire struct {
+	Counted bool
+	Packets int64 // segments with data that were sent, or received, since the call before in this direction, where they were counted
+	RTT     int64 // the smoothed round-trip time by then, in ns; 0: it is not known
 }
 
 // First is the time of the piece's first byte, in monotonic ns: a read has it when it returns, a write gives it away as it is called.

@@ -52,6 +52,9 @@ func (s *Stream) Peek() []byte { return s.data }
 // Carrying tells whether a line or record began in a piece before.
 func (s *Stream) Carrying() bool { return s.carried > 0 }
 
+// Carried is how many bytes a line or record had in pieces before, kept or not.
+func (s *Stream) Carried() int64 { return s.carried }
+
 // Forget drops what a line or record had in pieces before.
 func (s *Stream) Forget() { s.carry, s.short, s.carried = s.carry[:0], false, 0 }
 

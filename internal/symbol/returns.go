@@ -30,3 +30,22 @@ func Returns(machine elf.Machine, code []byte) ([]uint64, error) {
 	}
 	return at, nil
 }
+
+// Instructions gives each instruction of code, which is at an address, with the address that it leads to as a call or a jump, 0 where it is
+// none or leads to where only a run tells.
+func Instructions(machine elf.Machine, code []byte, address uint64, visit func(at uint64, raw []byte, target uint64)) error {
+	decode := decoderFor(machine)
+	if decode == nil {
+		return fmt.Errorf("decoding code for %s: %w", machine, errors.ErrUnsupported)
+	}
+	for off := 0; off < len(code); {
+		at := address + uint64(off)
+		in := decode(code[off:], at)
+		if in.size == 0 {
+			return fmt.Errorf("decoding at %#x: % x: %w", at, code[off:min(off+maxInst, len(code))], errNoInstruction)
+		}
+		visit(at, code[off:off+in.size], in.target)
+		off += in.size
+	}
+	return nil
+}

@@ -41,6 +41,7 @@ func Find(image elfimage.Image) (Found, error) {
 		func() (Found, error) { return findC(file, sections, elf.SHT_DYNSYM, buf) },
 		func() (Found, error) { return findGo(file, sections, buf) },
 		func() (Found, error) { return findC(file, sections, elf.SHT_SYMTAB, buf) },
+		func() (Found, error) { return findStripped(file, sections, buf) },
 	} {
 		if found, err := look(); err != nil || found.Library != "" {
 			return found, err

@@ -35,6 +35,8 @@ const (
 	WriteCounted
 	// Handshake is SSL_do_handshake(object): nothing of the program's goes through it.
 	Handshake
+	// FirstHandshake is the same where nothing tells when objects are freed: it is an object's first call.
+	FirstHandshake
 	// Free is SSL_free(object): another object may have its address.
 	Free
 	// GoRead, GoWrite and GoHandshake are methods of Go's tls.Conn.

@@ -16,9 +16,12 @@ type Limits struct {
 // Field is one field of a block.
 type Field struct {
 	Tag Tag
-	// Known says that Value is the field's value. It is not where the value was too long or where nobody saw it, nor of an Unwanted field.
+	// Known says that Value is the field's value. It is not where the value was too long or where nobody saw it, nor of an Unwanted field,
+	// unless all are told.
 	Known bool
 	Value []byte // valid until the function that was given the field returns
+	// Name is the field's name, where all are told and it is known; valid as long.
+	Name []byte
 }
 
 // Decoder reads the blocks of one direction of a connection.
@@ -27,10 +30,12 @@ type Decoder struct {
 	limits Limits
 	field  func(*Field)
 	table  table
+	all    bool // names and values of all fields are told
 
 	carry   []byte // the beginning of a field that goes on later
 	skip    uint64 // bytes of a long value that are still to come
-	decoded []byte // the text that was decoded last
+	decoded []byte // the value that was decoded last
+	name    []byte // the name that was read last, where all are told
 	told    Field  // here it is not allocated each time
 }
 
@@ -38,6 +43,10 @@ type Decoder struct {
 func NewDecoder(names *Names, limits Limits, field func(*Field)) *Decoder {
 	return &Decoder{names: names, limits: limits, field: field, table: table{max: limits.Table}}
 }
+
+// TellAll has the names and values of all fields told, wanted or not, which takes longer and more memory within the limits. It is called
+// before anything is read.
+func (d *Decoder) TellAll() { d.all = true }
 
 // DefaultTableSize is the size of a table until its sender says another: RFC 9113, section 6.5.2.
 const DefaultTableSize = 4096
@@ -99,7 +108,7 @@ func (d *Decoder) End() error {
 }
 
 // Held is the number of bytes of memory held.
-func (d *Decoder) Held() int { return d.table.held() + cap(d.carry) + cap(d.decoded) }
+func (d *Decoder) Held() int { return d.table.held() + cap(d.carry) + cap(d.decoded) + cap(d.name) }
 
 // skipLong passes over what is left of a long value.
 func (d *Decoder) skipLong(part []byte) []byte {
@@ -136,23 +145,29 @@ func (d *Decoder) tellPlace(place uint64) error {
 		return ErrInvalid
 	}
 	if place <= uint64(staticLength) {
-		d.tell(d.names.static[place], true, staticValues[place])
+		d.tell(d.names.static[place], true, staticNames[place], staticValues[place])
 		return nil
 	}
 	e := d.table.at(place - uint64(staticLength))
 	if e == nil {
-		d.tell(UnknownName, false, nil)
+		d.tell(UnknownName, false, nil, nil)
 		return nil
 	}
-	d.tell(e.tag, e.known, d.table.value(e))
+	d.tell(e.tag, e.known, d.table.name(e), d.table.value(e))
 	return nil
 }
 
-func (d *Decoder) tell(tag Tag, known bool, value []byte) {
-	d.told = Field{Tag: tag, Known: known && tag != Unwanted && tag != UnknownName, Value: value}
+func (d *Decoder) tell(tag Tag, known bool, name, value []byte) {
+	d.told = Field{Tag: tag, Known: known && d.reads(tag), Value: value}
+	if d.all {
+		d.told.Name = name
+	}
 	d.field(&d.told)
-	d.told.Value = nil
+	d.told.Value, d.told.Name = nil, nil
 }
+
+// reads tells whether the values of fields of this name are read.
+func (d *Decoder) reads(tag Tag) bool { return tag != UnknownName && (d.all || tag != Unwanted) }
 
 // literal reads a field whose value, and perhaps name, is sent. bits is the size of the place of its name in the first byte.
 func (d *Decoder) literal(b []byte, bits uint, added bool) (int, error) {
@@ -160,7 +175,7 @@ func (d *Decoder) literal(b []byte, bits uint, added bool) (int, error) {
 	if n == 0 {
 		return 0, err
 	}
-	tag, nameSize := d.nameAt(place)
+	e := d.nameAt(place)
 	if place == 0 {
 		name, taken, err := d.text(b[n:])
 		if taken == 0 || err != nil {
@@ -169,28 +184,55 @@ func (d *Decoder) literal(b []byte, bits uint, added bool) (int, error) {
 		if name.missing > 0 {
 			return 0, ErrInvalid // a name of such a length is nobody's
 		}
-		tag, nameSize = d.names.find(name), name.least()
+		if e, err = d.newName(name); err != nil {
+			return 0, err
+		}
 		n += taken
 	}
 	value, taken, err := d.text(b[n:])
 	if taken == 0 || err != nil {
 		return 0, err
 	}
-	return n + taken, d.tellLiteral(entry{tag: tag, name: nameSize}, value, added)
+	return n + taken, d.tellLiteral(e, value, added)
 }
 
 // nameAt is the name at a place of the tables and its size, at least.
-func (d *Decoder) nameAt(place uint64) (Tag, int) {
+func (d *Decoder) nameAt(place uint64) entry {
+	d.name = d.name[:0]
 	if place <= uint64(staticLength) {
-		if place == 0 {
-			return Unwanted, 0
-		}
-		return d.names.static[place], len(staticFields[place-1].name)
+		d.keepName(staticNames[place])
+		return entry{tag: d.names.static[place], name: len(staticNames[place])}
 	}
 	if e := d.table.at(place - uint64(staticLength)); e != nil {
-		return e.tag, e.name
+		d.keepName(d.table.name(e))
+		return entry{tag: e.tag, name: e.name}
 	}
-	return UnknownName, 0
+	return entry{tag: UnknownName}
+}
+
+// newName is the same of a name that is sent.
+func (d *Decoder) newName(name text) (entry, error) {
+	e := entry{tag: d.names.find(name), name: name.least()}
+	if !d.all {
+		return e, nil
+	}
+	if !name.coded {
+		d.keepName(name.bytes)
+		return e, nil
+	}
+	var ok bool
+	if d.name, ok = appendDecoded(d.name[:0], name.bytes); !ok {
+		return e, ErrInvalid
+	}
+	e.name = len(d.name)
+	return e, nil
+}
+
+// keepName keeps a name that is to be told: where it is in the table, it may be thrown out before.
+func (d *Decoder) keepName(name []byte) {
+	if d.all {
+		d.name = append(d.name[:0], name...)
+	}
 }
 
 // tellLiteral tells a field and adds it to the table.
@@ -198,16 +240,16 @@ func (d *Decoder) tellLiteral(e entry, value text, added bool) error {
 	d.skip = value.missing
 	var decoded []byte
 	e.size = entryOverhead + e.name + value.least()
-	if e.tag != Unwanted && e.tag != UnknownName && value.missing == 0 {
+	if d.reads(e.tag) && value.missing == 0 {
 		var err error
 		if decoded, err = d.decode(value); err != nil {
 			return err
 		}
 		e.known, e.size = true, entryOverhead+e.name+len(decoded)
 	}
-	d.tell(e.tag, e.known, decoded)
+	d.tell(e.tag, e.known, d.name, decoded)
 	if added {
-		d.table.add(e, decoded)
+		d.table.add(e, d.name, decoded)
 	}
 	return nil
 }

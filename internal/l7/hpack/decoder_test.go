@@ -34,7 +34,43 @@ const (
 // reader is a decoder and what it told of the block at hand: "name: value", with * for what it did not know and - for what nobody wants.
 type reader struct {
 	*hpack.Decoder
+	all    bool // names and values of all are told
 	fields []string
+}
+
+// both are readers of what is wanted, and of all.
+func both(limits hpack.Limits) []*reader { return []*reader{newReader(limits), newReaderOfAll(limits)} }
+
+// newReaderOfAll makes one that tells all fields, and holds that each is told by its own name.
+func newReaderOfAll(limits hpack.Limits) *reader {
+	r := &reader{all: true}
+	r.Decoder = hpack.NewDecoder(names, limits, func(f *hpack.Field) {
+		switch {
+		case f.Tag == hpack.UnknownName:
+			r.fields = append(r.fields, unknown)
+			return
+		case f.Tag != hpack.Unwanted && string(f.Name) != wantedNames[f.Tag-1]:
+			panic(fmt.Sprintf("%q is told by the tag of %s", f.Name, wantedNames[f.Tag-1]))
+		case f.Known:
+			r.fields = append(r.fields, string(f.Name)+": "+string(f.Value))
+		default:
+			r.fields = append(r.fields, string(f.Name)+": "+unknown)
+		}
+	})
+	r.TellAll()
+	return r
+}
+
+// want is what is to be told of the fields.
+func (r *reader) want(fields []xhpack.HeaderField) (want []string) {
+	for _, f := range fields {
+		if r.all {
+			want = append(want, f.Name+": "+f.Value)
+		} else {
+			want = append(want, wantOf(f))
+		}
+	}
+	return want
 }
 
 func newReader(limits hpack.Limits) *reader {
@@ -69,8 +105,8 @@ func newSender(seed uint64) *sender {
 	return s
 }
 
-// block encodes random fields and returns them as a reader should tell them.
-func (s *sender) block(t testing.TB) (encoded []byte, want []string) {
+// block encodes random fields.
+func (s *sender) block(t testing.TB) (encoded []byte, fields []xhpack.HeaderField) {
 	if s.rnd.IntN(10) == 0 {
 		s.enc.SetMaxDynamicTableSizeLimit(1 << 16)
 		s.enc.SetMaxDynamicTableSize(uint32(s.rnd.IntN(8) * 700))
@@ -85,11 +121,11 @@ func (s *sender) block(t testing.TB) (encoded []byte, want []string) {
 			f.Value = ""
 		}
 		require.NoError(t, s.enc.WriteField(f))
-		want = append(want, wantOf(f))
+		fields = append(fields, f)
 	}
 	encoded = bytes.Clone(s.out.Bytes())
 	s.out.Reset()
-	return encoded, want
+	return encoded, fields
 }
 
 func wantOf(f xhpack.HeaderField) string {
@@ -119,11 +155,15 @@ func (r *reader) read(t testing.TB, rnd *rand.Rand, block []byte) []string {
 
 func TestAllFieldsOfAConnectionAreTold(t *testing.T) {
 	for seed := range uint64(200) {
-		s, r := newSender(seed), newReader(usual)
-		r.Begin()
-		for range 60 {
-			block, want := s.block(t)
-			require.Equal(t, want, r.read(t, s.rnd, block), "seed %d", seed)
+		s, readers := newSender(seed), both(usual)
+		for i := range 60 {
+			block, sent := s.block(t)
+			for _, r := range readers {
+				if i == 0 {
+					r.Begin()
+				}
+				require.Equal(t, r.want(sent), r.read(t, s.rnd, block), "seed %d", seed)
+			}
 		}
 	}
 }
@@ -145,15 +185,15 @@ func requireRight(t *testing.T, want, got []string) (unknowns int) {
 func TestWhatWasMissedIsUnknown(t *testing.T) {
 	knownAgain, unknowns := 0, 0
 	for seed := range uint64(200) {
-		s, r := newSender(seed), newReader(usual)
+		s, r := newSender(seed), both(usual)[seed%2]
 		for i := range 120 {
-			block, want := s.block(t)
+			block, sent := s.block(t)
 			if i < 10 || i < 60 && s.rnd.IntN(4) == 0 {
 				r.Forget()
 				continue
 			}
 			got := r.read(t, s.rnd, block)
-			missed := requireRight(t, want, got)
+			missed := requireRight(t, r.want(sent), got)
 			unknowns += missed
 			if i == 119 && missed == 0 {
 				knownAgain++
@@ -168,11 +208,11 @@ func TestWhatWasMissedIsUnknown(t *testing.T) {
 func TestASmallTableKnowsLess(t *testing.T) {
 	unknowns := 0
 	for seed := range uint64(100) {
-		s, r := newSender(seed), newReader(hpack.Limits{Table: 256, Text: 100})
+		s, r := newSender(seed), both(hpack.Limits{Table: 256, Text: 100})[seed%2]
 		r.Begin()
 		for range 60 {
-			block, want := s.block(t)
-			unknowns += requireRight(t, want, r.read(t, s.rnd, block))
+			block, sent := s.block(t)
+			unknowns += requireRight(t, r.want(sent), r.read(t, s.rnd, block))
 			require.LessOrEqual(t, r.Held(), 4<<10)
 		}
 	}
@@ -261,17 +301,22 @@ func TestReadingAllocatesNothing(t *testing.T) {
 		block, _ := s.block(t)
 		blocks = append(blocks, block)
 	}
-	told := 0
-	d := hpack.NewDecoder(names, usual, func(*hpack.Field) { told++ })
-	read := func() {
-		d.Begin()
-		for _, block := range blocks {
-			require.NoError(t, d.Write(block))
+	for _, all := range []bool{false, true} {
+		told := 0
+		d := hpack.NewDecoder(names, usual, func(*hpack.Field) { told++ })
+		if all {
+			d.TellAll()
 		}
+		read := func() {
+			d.Begin()
+			for _, block := range blocks {
+				require.NoError(t, d.Write(block))
+			}
+		}
+		read()
+		require.Less(t, testing.AllocsPerRun(20, read), 2.0, "of 400 blocks")
+		require.Positive(t, told)
 	}
-	read()
-	require.Less(t, testing.AllocsPerRun(20, read), 2.0, "of 400 blocks")
-	require.Positive(t, told)
 }
 
 // FuzzDecoder gives blocks as they come, with some missed, to this decoder and to that of golang.org/x/net: what is told is what the
@@ -285,7 +330,7 @@ func FuzzDecoder(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
 		rnd := rand.New(rand.NewPCG(seed, 5))
 		limits := hpack.Limits{Table: 1 << 10, Text: 256}
-		r := newReader(limits)
+		r := both(limits)[seed%2]
 		r.Begin()
 		theirs := xhpack.NewDecoder(hpack.DefaultTableSize, nil)
 		theirs.SetAllowedMaxDynamicTableSize(1<<32 - 1)
@@ -310,11 +355,7 @@ func FuzzDecoder(f *testing.F) {
 				block = block[n:]
 			}
 			require.NoError(t, r.End())
-			var want []string
-			for _, f := range fields {
-				want = append(want, wantOf(f))
-			}
-			requireRight(t, want, r.fields)
+			requireRight(t, r.want(fields), r.fields)
 			require.Less(t, r.Held(), 16<<10)
 		}
 	})

@@ -19,10 +19,10 @@ var staticFields = [...]struct{ name, value string }{
 	{"www-authenticate", ""},
 }
 
-// staticValues are the values as bytes.
-var staticValues = func() (values [staticLength + 1][]byte) {
+// staticNames and staticValues are both as bytes, by place; there is no place 0.
+var staticNames, staticValues = func() (names, values [staticLength + 1][]byte) {
 	for i, f := range staticFields {
-		values[i+1] = []byte(f.value)
+		names[i+1], values[i+1] = []byte(f.name), []byte(f.value)
 	}
-	return values
+	return names, values
 }()

@@ -2,19 +2,23 @@
 
 package hpack
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
 
 // entryOverhead is what a field takes of the table's size beside its name and value: RFC 7541, section 4.1.
 const entryOverhead = 32
 
 // entry is a field of the dynamic table.
 type entry struct {
-	start  int // of its value, counted from the first value that was ever kept
+	start  int // of its value, counted from the first that was ever kept
 	length int
 	name   int // bytes of its name, at least
 	size   int // what it takes of the table, at least
 	tag    Tag
-	known  bool // its value is kept, where it is wanted
+	named  uint16 // bytes of its name, which is kept before its value; 0: it is not kept
+	known  bool   // its value is kept, where it is wanted
 }
 
 // table has the fields that were added last, as many as its size allows. Sizes of texts that nobody has decoded are counted as small as
@@ -22,8 +26,8 @@ type entry struct {
 type table struct {
 	entries []entry // oldest first
 	gone    int     // entries at the beginning that were thrown out
-	values  []byte
-	dropped int // bytes of values thrown out before those
+	values  []byte  // with names before them that are kept
+	dropped int     // bytes of values thrown out before those
 	size    int
 	max     int
 }
@@ -42,8 +46,14 @@ func (t *table) value(e *entry) []byte {
 	return t.values[start : start+e.length]
 }
 
-// add adds a field, and its value where that is wanted.
-func (t *table) add(e entry, value []byte) {
+// name is that of an entry as far as it is kept, valid as long.
+func (t *table) name(e *entry) []byte {
+	end := e.start - t.dropped
+	return t.values[end-int(e.named) : end]
+}
+
+// add adds a field, and its name and value where they are wanted; neither is in the table.
+func (t *table) add(e entry, name, value []byte) {
 	t.size += e.size
 	for t.size > t.max && t.gone < len(t.entries) {
 		t.drop()
@@ -53,9 +63,12 @@ func (t *table) add(e entry, value []byte) {
 		return
 	}
 	t.tidy()
-	e.start, e.length = t.dropped+len(t.values), len(value)
+	if len(name) > math.MaxUint16 {
+		name = nil // of which nobody makes use
+	}
+	e.start, e.length, e.named = t.dropped+len(t.values)+len(name), len(value), uint16(len(name))
 	t.entries = append(t.entries, e)
-	t.values = append(t.values, value...)
+	t.values = append(append(t.values, name...), value...)
 }
 
 // resize throws out what a smaller table has no room for.
@@ -83,7 +96,7 @@ func (t *table) tidy() {
 	}
 	start := t.dropped + len(t.values)
 	if t.gone < len(t.entries) {
-		start = t.entries[t.gone].start
+		start = t.entries[t.gone].start - int(t.entries[t.gone].named)
 	}
 	t.values = t.values[:copy(t.values, t.values[start-t.dropped:])]
 	t.dropped = start

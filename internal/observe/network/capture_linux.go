@@ -284,11 +284,16 @@ func (c *capture) record(p *piece, data []byte) {
 	c.current = s
 	s.conn.Feed(l7.Piece{
 		Direction: l7.Direction(p.Kind), Began: int64(p.Began), Ended: int64(p.Ended),
-		Length: int64(p.Length), Data: data, Lost: s.lost(p),
+		Length: int64(p.Length), Data: data, Lost: s.lost(p), Wire: wireOf(p),
 	})
 	if s.datagrams && s.settled(p) {
 		c.forget(id, s)
 	}
+}
+
+// wireOf is what TCP did for the call that a piece is of.
+func wireOf(p *piece) l7.Wire {
+	return l7.Wire{Counted: p.Packets > 0, Packets: int64(p.Packets) - 1, RTT: int64(p.Rtt) * time.Microsecond.Nanoseconds()}
 }
 
 // noteOpaque counts a connection of whose plaintext nothing was seen.

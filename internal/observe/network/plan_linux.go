@@ -88,6 +88,10 @@ const (
 	minHeld        = 1024
 	// heldBytes is what such a connection takes.
 	heldBytes = 120
+	// messagesPerFrames is how many messages of such a connection and direction may be on
+	// their way while no more of a body is read than is wanted, messageBytes what one takes.
+	messagesPerFrames = 2
+	messageBytes      = 96
 	// wakeShare is the part of the ring buffer that is full when its reader is woken.
 	wakeShare = 4
 	// addressBytes and threadBytes are what each of those takes.
@@ -170,11 +174,20 @@ func (p plan) bytes(has features) uint64 {
 	if !has.socketStorage {
 		bytes += uint64(min(p.sockets, socketsByAddress)) * addressBytes
 	}
-	bytes += uint64(p.tls)*tlsBytes + uint64(p.frames)*framesBytes + uint64(p.held)*heldBytes + uint64(p.asked)*askedBytes
+	bytes += uint64(p.tls)*tlsBytes + uint64(p.frames)*framesBytes + uint64(p.messages())*messageBytes
+	bytes += uint64(p.held)*heldBytes + uint64(p.asked)*askedBytes
 	if !has.taskStorage {
 		bytes += threadsByID*threadBytes + uint64(p.tls/tlsThreadShare)*tlsBytes
 	}
 	return bytes
+}
+
+// messages is how many messages of HTTP/2 are known of which a body is read.
+func (p plan) messages() uint32 {
+	if p.message == 0 {
+		return 0
+	}
+	return p.frames * directions * messagesPerFrames
 }
 
 // size gives an object's tables their sizes.
@@ -197,6 +210,7 @@ func (p plan) size(spec *ebpf.CollectionSpec, has features) error {
 		bindings.NetworkMapNetworkFrames:          max(p.frames*directions, 1),
 		bindings.NetworkMapNetworkHeld:            max(p.held, 1),
 		bindings.NetworkMapNetworkRequests:        max(p.asked, 1),
+		bindings.NetworkMapNetworkContents:        max(p.messages(), 1),
 		bindings.NetworkMapNetworkPieces:          max(p.buffer, minBuffer),
 	} {
 		spec.Maps[name].MaxEntries = entries

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -60,9 +62,23 @@ func sampledServer(t *testing.T) *httptest.Server {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = io.WriteString(w, long(longBody))
 	})
-	server := httptest.NewServer(mux)
+	server := httptest.NewUnstartedServer(mux)
+	server.Config.Protocols = cleartext()
+	server.Config.Protocols.SetHTTP1(true)
+	server.Start()
 	t.Cleanup(server.Close)
 	return server
+}
+
+// eachVersion runs a test with clients of HTTP/1 and of HTTP/2.
+func eachVersion(t *testing.T, test func(t *testing.T, transport *http.Transport)) {
+	for _, version := range []struct {
+		name      string
+		transport *http.Transport
+	}{{"1.1", &http.Transport{}}, {"2", &http.Transport{Protocols: cleartext()}}} {
+		t.Run("HTTP "+version.name, func(t *testing.T) { test(t, version.transport) })
+		version.transport.CloseIdleConnections()
+	}
 }
 
 // long is a text of which each part tells where it is.
@@ -89,7 +105,7 @@ func sampling(limit int, rules ...requests.Rule) Config {
 func wholeBody(limit int) requests.BodyRule { return requests.BodyRule{MaxBytes: limit} }
 
 // ask sends a request with a context and a secret, and reads the response to its end.
-func ask(t *testing.T, method, url string, n int, body string) {
+func ask(t *testing.T, transport *http.Transport, method, url string, n int, body string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	require.NoError(t, err)
@@ -99,7 +115,7 @@ func ask(t *testing.T, method, url string, n int, body string) {
 	if method == http.MethodPost {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	response, err := http.DefaultTransport.RoundTrip(request)
+	response, err := transport.RoundTrip(request)
 	require.NoError(t, err)
 	_, err = io.Copy(io.Discard, response.Body)
 	require.NoError(t, err)
@@ -142,7 +158,6 @@ func (w *watching) samples() map[string][]sampleLog {
 // TestSamples holds that those requests are told with their content that match a rule, decoded and without what is to be left out, on both
 // sides, with the calls that transferred them.
 func TestSamples(t *testing.T) {
-	guest.SameOnEveryKernel(t)
 	const limit = 16 << 10
 	server := sampledServer(t)
 	runEachWay(t, func(t *testing.T, by *way) {
@@ -151,58 +166,115 @@ func TestSamples(t *testing.T) {
 			requests.Rule{On5xx: true, Request: wholeBody(limit), Response: wholeBody(limit)},
 			requests.Rule{URI: regexp.MustCompile(`[?&]what=`), Response: requests.BodyRule{MaxBytes: 9}},
 		), by.change)
-		for n, path := range []string{"/fast", "/slow", "/absent", "/packed", "/packed?what=c4111"} {
-			ask(t, http.MethodGet, server.URL+path, n, "")
-		}
-		ask(t, http.MethodPost, server.URL+"/fail?card=c4111", 5, "card=c4111&cvc=c4111")
-		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-		got := w.samples()
-		if w.missed() > 0 {
-			return // some of the pieces were not seen
-		}
-		for _, role := range []string{"client", "server"} {
-			for _, path := range []string{"/fast", "/absent"} {
-				require.NotContains(t, got, role+" "+path+" request")
+		eachVersion(t, func(t *testing.T, transport *http.Transport) {
+			w.t = t
+			for n, path := range []string{"/fast", "/slow", "/absent", "/packed", "/packed?what=c4111"} {
+				ask(t, transport, http.MethodGet, server.URL+path, n, "")
 			}
-			for path, n := range map[string]int{"/slow": 1, "/packed": 4, "/fail": 5} {
-				for _, what := range []string{"request", "response"} {
-					require.Len(t, got[role+" "+path+" "+what], 1, "%s: %s %s", role, path, what)
-					l := got[role+" "+path+" "+what][0]
-					require.Equal(t, traceOf(n), hex.EncodeToString(l.TraceID[:]))
-					require.Equal(t, spanOfTest, hex.EncodeToString(l.SpanID[:]))
-					require.EqualValues(t, os.Getpid(), l.of["ebpf.peer.pid"])
-					require.Equal(t, path, l.of["url.path"])
+			ask(t, transport, http.MethodPost, server.URL+"/fail?card=c4111", 5, "card=c4111&cvc=c4111")
+			transport.CloseIdleConnections()
+			got := w.samples()
+			if w.missed() > 0 {
+				return // some of the pieces were not seen
+			}
+			for _, role := range []string{"client", "server"} {
+				for _, path := range []string{"/fast", "/absent"} {
+					require.NotContains(t, got, role+" "+path+" request")
 				}
-				request := got[role+" "+path+" request"][0]
-				require.Equal(t, []string{"[redacted]"}, request.lists["http.request.header.authorization"])
-				require.Equal(t, []string{"gzip"}, request.lists["http.request.header.accept-encoding"])
-				sent := transferred(got[role+" "+path+" syscall"], map[string]string{"client": "write", "server": "read"}[role])
-				require.EqualValues(t, request.of["http.request.size"], sent, "%s %s", role, path)
-				answered := transferred(got[role+" "+path+" syscall"], map[string]string{"client": "read", "server": "write"}[role])
-				require.EqualValues(t, request.of["http.response.size"], answered, "%s %s", role, path)
+				for path, n := range map[string]int{"/slow": 1, "/packed": 4, "/fail": 5} {
+					for _, what := range []string{"request", "response"} {
+						require.Len(t, got[role+" "+path+" "+what], 1, "%s: %s %s", role, path, what)
+						l := got[role+" "+path+" "+what][0]
+						require.Equal(t, traceOf(n), hex.EncodeToString(l.TraceID[:]))
+						require.Equal(t, spanOfTest, hex.EncodeToString(l.SpanID[:]))
+						require.EqualValues(t, os.Getpid(), l.of["ebpf.peer.pid"])
+						require.Equal(t, path, l.of["url.path"])
+						require.Equal(t, transport.Protocols != nil, l.of["network.protocol.version"] == "2")
+					}
+					request := got[role+" "+path+" request"][0]
+					require.Equal(t, []string{"[redacted]"}, request.lists["http.request.header.authorization"])
+					require.Equal(t, []string{"gzip"}, request.lists["http.request.header.accept-encoding"])
+					sent := transferred(got[role+" "+path+" syscall"], map[string]string{"client": "write", "server": "read"}[role])
+					require.EqualValues(t, request.of["http.request.size"], sent, "%s %s", role, path)
+					answered := transferred(got[role+" "+path+" syscall"], map[string]string{"client": "read", "server": "write"}[role])
+					require.EqualValues(t, request.of["http.response.size"], answered, "%s %s", role, path)
+				}
+				require.Equal(t, "late", got[role+" /slow response"][0].of["ebpf.body.content"])
+				require.GreaterOrEqual(t, got[role+" /slow response"][0].of["ebpf.request.duration"], slowSample.Seconds())
+				require.NotContains(t, got[role+" /slow request"][0].of, "ebpf.body.content")
+
+				packed := got[role+" /packed response"][0].of
+				require.Equal(t, `{"says": `, packed["ebpf.body.content"])
+				require.Equal(t, "gzip", packed["ebpf.body.encoding"])
+				require.EqualValues(t, 1, packed["ebpf.body.cut"])
+				require.Equal(t, "what=?", packed["url.query"])
+
+				require.Equal(t, "card=?&cvc=?", got[role+" /fail request"][0].of["ebpf.body.content"])
+				failed := got[role+" /fail response"][0]
+				require.Equal(t, "kein Gerät", failed.of["ebpf.body.content"])
+				require.NotContains(t, failed.of, "ebpf.body.cut")
+				require.Equal(t, []string{"[redacted]"}, failed.lists["http.response.header.set-cookie"])
+				require.EqualValues(t, 503, failed.of["http.response.status_code"])
 			}
-			require.Equal(t, "late", got[role+" /slow response"][0].of["ebpf.body.content"])
-			require.GreaterOrEqual(t, got[role+" /slow response"][0].of["ebpf.request.duration"], slowSample.Seconds())
-			require.NotContains(t, got[role+" /slow request"][0].of, "ebpf.body.content")
-
-			packed := got[role+" /packed response"][0].of
-			require.Equal(t, `{"says": `, packed["ebpf.body.content"])
-			require.Equal(t, "gzip", packed["ebpf.body.encoding"])
-			require.EqualValues(t, 1, packed["ebpf.body.cut"])
-			require.Equal(t, "what=?", packed["url.query"])
-
-			require.Equal(t, "card=?&cvc=?", got[role+" /fail request"][0].of["ebpf.body.content"])
-			failed := got[role+" /fail response"][0]
-			require.Equal(t, "kein Gerät", failed.of["ebpf.body.content"])
-			require.NotContains(t, failed.of, "ebpf.body.cut")
-			require.Equal(t, []string{"[redacted]"}, failed.lists["http.response.header.set-cookie"])
-			require.EqualValues(t, 503, failed.of["http.response.status_code"])
-		}
-		for _, reason := range []string{"request_samples_full", "request_samples_limited", "request_content_full"} {
-			require.Zero(t, w.loss(reason), reason)
-		}
-		require.Equal(t, int(sampling(limit).Journal.Samples.Bytes), w.capture.sink.Contents.Left, "nothing is kept of what has ended")
+			for _, reason := range []string{"request_samples_full", "request_samples_limited", "request_content_full"} {
+				require.Zero(t, w.loss(reason), reason)
+			}
+			require.Equal(t, int(sampling(limit).Journal.Samples.Bytes), w.capture.sink.Contents.Left, "nothing is kept of what has ended")
+		})
 	})
+}
+
+// TestPacketsOfCalls holds that each call of a sample has the packets that TCP itself counts, and a round-trip time.
+func TestPacketsOfCalls(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, listener.Close()) }()
+	runEachWay(t, func(t *testing.T, by *way) {
+		w := watch(t, sampling(1000, requests.Rule{URI: regexp.MustCompile("^/packets")}), by.change)
+		client, err := net.Dial("tcp", listener.Addr().String())
+		require.NoError(t, err)
+		server, err := listener.Accept()
+		require.NoError(t, err)
+		buffer := make([]byte, 1000)
+		for _, line := range []string{"GET /packets HTTP/1.1\r\n", "Host: shop\r\n", "\r\n"} {
+			_, err = io.WriteString(client, line)
+			require.NoError(t, err)
+			n, err := server.Read(buffer) // so that each line is a packet of its own
+			require.NoError(t, err)
+			require.Equal(t, line, string(buffer[:n]))
+		}
+		_, err = io.WriteString(server, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		require.NoError(t, err)
+		_, err = client.Read(buffer)
+		require.NoError(t, err)
+		info := infoOf(t, client)
+		require.NoError(t, client.Close())
+		require.NoError(t, server.Close())
+		got := w.samples()
+		if w.missed() > 0 || info.Data_segs_out > 3 || info.Data_segs_in > 1 {
+			return // some of the pieces were not seen, or something was sent again
+		}
+		for side, want := range map[string][]string{"client": {"write", "write", "write", "read"}, "server": {"read", "read", "read", "write"}} {
+			var operations []string
+			for _, call := range got[side+" /packets syscall"] {
+				operations = append(operations, call.of["ebpf.operation"].(string))
+				require.EqualValues(t, 1, call.of["ebpf.sample.packets"], "%s: %v", side, call.of)
+				require.Positive(t, call.of["ebpf.sample.rtt"])
+				require.Less(t, call.of["ebpf.sample.rtt"], 10.0, "in s")
+			}
+			require.Equal(t, want, operations, side)
+		}
+	})
+}
+
+// infoOf is what TCP says of a connection.
+func infoOf(t *testing.T, conn net.Conn) (info *unix.TCPInfo) {
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	require.NoError(t, err)
+	var failed error
+	require.NoError(t, raw.Control(func(fd uintptr) { info, failed = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) }))
+	require.NoError(t, failed)
+	return info
 }
 
 // TestLongBodies holds that bodies are told up to the limit of what is captured, however they are transferred, that they are marked as cut
@@ -215,24 +287,27 @@ func TestLongBodies(t *testing.T) {
 			runEachWay(t, func(t *testing.T, by *way) {
 				w := watch(t, sampling(limit, requests.Rule{URI: regexp.MustCompile("^/long"), Request: wholeBody(limit), Response: wholeBody(limit)}), by.change)
 				within := limit - 1000 // a head has some hundred bytes
-				for _, n := range []int{5000, within, longBody} {
-					ask(t, http.MethodPut, server.URL+fmt.Sprintf("/long/%d", n), n, long(n))
-				}
-				http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-				got := w.samples()
-				if w.missed() > 0 {
-					return // some of the pieces were not seen
-				}
-				for _, role := range []string{"client", "server"} {
+				eachVersion(t, func(t *testing.T, transport *http.Transport) {
+					w.t = t
 					for _, n := range []int{5000, within, longBody} {
-						key := fmt.Sprintf("%s /long/%d ", role, n)
-						require.Len(t, got[key+"request"], 1, key)
-						request, response := got[key+"request"][0].of, got[key+"response"][0].of
-						require.EqualValues(t, n, request["http.request.body.size"], key)
-						requireBeginning(t, request, n, limit, key+"request")
-						requireBeginning(t, response, longBody, limit, key+"response")
+						ask(t, transport, http.MethodPut, server.URL+fmt.Sprintf("/long/%d", n), n, long(n))
 					}
-				}
+					transport.CloseIdleConnections()
+					got := w.samples()
+					if w.missed() > 0 {
+						return // some of the pieces were not seen
+					}
+					for _, role := range []string{"client", "server"} {
+						for _, n := range []int{5000, within, longBody} {
+							key := fmt.Sprintf("%s /long/%d ", role, n)
+							require.Len(t, got[key+"request"], 1, key)
+							request, response := got[key+"request"][0].of, got[key+"response"][0].of
+							require.EqualValues(t, n, request["http.request.body.size"], key)
+							requireBeginning(t, request, n, limit, key+"request")
+							requireBeginning(t, response, longBody, limit, key+"response")
+						}
+					}
+				})
 				require.Zero(t, w.loss("buffer_full"))
 			})
 		})
@@ -274,7 +349,7 @@ func TestSpans(t *testing.T) {
 		w := watch(t, config, by.change)
 		began := time.Now()
 		for n, path := range []string{"/slow", "/fail?card=c4111"} {
-			ask(t, http.MethodGet, server.URL+path, n, "")
+			ask(t, http.DefaultTransport.(*http.Transport), http.MethodGet, server.URL+path, n, "")
 		}
 		response, err := http.Get(server.URL + "/absent")
 		require.NoError(t, err)

@@ -50,6 +50,10 @@ var tlsCalls = [tls.Calls]tlsPlan{
 		begins: bindings.NetworkProgTlsHandshakeBegins, ends: bindings.NetworkProgTlsReadEnds,
 		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_HANDSHAKE,
 	},
+	tls.FirstHandshake: {
+		begins: bindings.NetworkProgTlsFirstHandshakeBegins, ends: bindings.NetworkProgTlsReadEnds,
+		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_FIRST_HANDSHAKE,
+	},
 	tls.Free: {begins: bindings.NetworkProgTlsFreed, cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_FREED},
 	tls.GoRead: {
 		begins: bindings.NetworkProgTlsGoBegins, ends: bindings.NetworkProgTlsGoReadEnds,

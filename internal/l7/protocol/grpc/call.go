@@ -4,6 +4,8 @@ package grpc
 
 import (
 	"bytes"
+	"encoding/binary"
+	"iter"
 	"math"
 	"strings"
 	"time"
@@ -107,4 +109,27 @@ func (m *Messages) Count() int64 {
 		return l7.Unknown
 	}
 	return m.ended
+}
+
+// Message is one that a side of a call has sent.
+type Message struct {
+	Data       []byte
+	Compressed bool // as grpc-encoding says
+	Cut        bool // Data are its beginning
+}
+
+// MessagesOf are the messages in a body, or in the beginning of one.
+func MessagesOf(body []byte) iter.Seq[Message] {
+	return func(yield func(Message) bool) {
+		for len(body) >= prefixSize {
+			length := int64(binary.BigEndian.Uint32(body[1:]))
+			m := Message{Compressed: body[0] != 0}
+			body = body[prefixSize:]
+			n := min(length, int64(len(body)))
+			m.Data, m.Cut, body = body[:n], n < length, body[n:]
+			if !yield(m) {
+				return
+			}
+		}
+	}
 }

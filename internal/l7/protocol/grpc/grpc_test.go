@@ -113,3 +113,15 @@ func TestMessagesOfWhichOnlyTheBeginningIsKnown(t *testing.T) {
 	lost.Add(body(3), 8)
 	require.Equal(t, l7.Unknown, lost.Count())
 }
+
+// TestMessagesOf holds that each message in a body is found, and that the last one may be cut.
+func TestMessagesOf(t *testing.T) {
+	var got []grpc.Message
+	for m := range grpc.MessagesOf([]byte("\x00\x00\x00\x00\x02ab\x01\x00\x00\x00\x00\x01\x00\x00\x01\x00cut")) {
+		got = append(got, m)
+	}
+	require.Equal(t, []grpc.Message{{Data: []byte("ab")}, {Data: []byte{}, Compressed: true}, {Data: []byte("cut"), Compressed: true, Cut: true}}, got)
+	for range grpc.MessagesOf([]byte("\x00\x00\x00\x00")) {
+		t.Fatal("half a prefix is no message")
+	}
+}

@@ -39,11 +39,13 @@ func (*Protocol) Classify(first []byte, all bool, transport l7.Transport) l7.Gue
 
 // Open makes a parser for one connection.
 func (pr *Protocol) Open(role l7.Role, _ l7.Transport, sink *l7.Sink) l7.Parser {
-	return &parser{
+	p := &parser{
 		sink:      sink,
 		role:      role,
 		requests:  newReader(pr.requestFields, l7.Request, sink.Limits.Line),
 		responses: newReader(pr.responseFields, l7.Response, sink.Limits.Line),
 		pending:   l7.NewQueue[request](sink.Limits.Pipelined),
 	}
+	p.exchange.Protocol, p.exchange.HTTP = Name, &p.http
+	return p
 }

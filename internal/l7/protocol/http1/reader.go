@@ -31,7 +31,7 @@ type reader struct {
 	kind   l7.Guess // of its messages
 	state  state
 	unsure bool     // it is not certain that a message begins where it is looked for
-	left   int64    // bytes left of the body or chunk
+	left   int64    // bytes left of the body or chunk, or that trailers may have
 	first  int64    // time of the first byte of the start line
 	begin  int64    // and its offset
 	idle   int64    // ns before it in which the connection was quiet
@@ -245,10 +245,19 @@ func (p *parser) readChunkLine(r *reader, piece *l7.Piece) bool {
 	if r.stream.Left() == 0 {
 		return false
 	}
+	before := r.stream.Offset()
 	line, got := r.stream.Line()
+	if r.state == stateTrailer {
+		r.left -= r.stream.Offset() - before
+	}
 	switch {
 	case got == l7.More:
+		if r.endless(p.sink.Limits) {
+			p.loseFraming(r)
+		}
 		return false
+	case r.state == stateTrailer && r.left < 0:
+		p.loseFraming(r)
 	case got != l7.Whole && r.state != stateTrailer, got == l7.Hole:
 		p.loseFraming(r)
 	case r.state == stateTrailer:
@@ -273,10 +282,19 @@ func (p *parser) beginChunk(r *reader, line []byte) {
 	case !ok:
 		p.loseFraming(r)
 	case size == 0:
-		r.state = stateTrailer
+		r.state, r.left = stateTrailer, p.sink.Limits.Head
 	default:
 		r.state, r.left = stateChunk, size
 	}
+}
+
+// endless tells whether what is between chunks, or after them, is longer than any that has an end: of trailers left says how much longer
+// they may be.
+func (r *reader) endless(limits l7.Limits) bool {
+	if r.state == stateTrailer {
+		return r.left < 0
+	}
+	return r.stream.Carried() > int64(limits.Line)
 }
 
 // lastChunk is how most chunked messages end.

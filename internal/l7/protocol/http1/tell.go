@@ -10,24 +10,29 @@ import (
 // tell hands over an exchange, one side of which may be unknown.
 func (p *parser) tell(q *request, resp *response, outcome l7.Outcome) {
 	p.http = l7.HTTP{RequestFields: p.http.RequestFields[:0], ResponseFields: p.http.ResponseFields[:0]}
-	p.exchange = l7.Exchange{Protocol: Name, Role: p.role, Outcome: outcome, HTTP: &p.http}
+	e := &p.exchange // the rest is as it was made
+	e.Role, e.Outcome = p.role, outcome
 	if q != nil {
-		p.exchange.Request = q.side
-		p.exchange.Request.Content = q.content
+		e.Request = q.side
+		e.Request.Content = q.content
 		p.describeRequest(q)
+	} else {
+		e.Request = l7.Side{}
 	}
 	if resp != nil {
-		p.exchange.Response = resp.side
-		p.exchange.Response.Content = resp.content
+		e.Response = resp.side
+		e.Response.Content = resp.content
 		p.http.Status = resp.status
 		p.http.Upgrade = resp.at(resp.upgrade)
 		p.http.ResponseFields = resp.appendAsked(p.http.ResponseFields)
 		if p.http.Version == "" {
 			p.http.Version = resp.version
 		}
+	} else {
+		e.Response = l7.Side{}
 	}
-	p.exchange.ErrorType = rfc9110.ErrorType(p.role, outcome, p.http.Status)
-	p.sink.Tell(&p.exchange)
+	e.ErrorType = rfc9110.ErrorType(p.role, outcome, p.http.Status)
+	p.sink.Tell(e)
 	if q != nil {
 		q.free()
 	}

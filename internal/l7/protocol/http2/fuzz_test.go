@@ -18,11 +18,12 @@ import (
 const turn = "\xff\xfe"
 
 // FuzzConnection lets a server read and write anything, cut, repeated and lost at random, between exchanges that are well-formed. The
-// first is told exactly, memory stays bounded, and what comes after a loss in both directions is told with its own response or with none:
+// first is told exactly, memory stays bounded, contents are given back, and what comes after a loss in both directions is told with its own response or with none:
 // its names are in the clear, so that it must be told if its frames are found.
 func FuzzConnection(f *testing.F) {
 	for _, seed := range seeds(f) {
 		f.Add(seed, uint64(1))
+		f.Add(seed, uint64(2))
 	}
 	const last = 1<<31 - 11 // after all that there was
 	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
@@ -32,6 +33,11 @@ func FuzzConnection(f *testing.F) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		limits := l7.Limits{Line: 256, Values: 512, Head: 4096, Pipelined: 4, Streams: 8, Table: 1 << 10, Quiet: 1000, Undecided: 1 << 30}
 		m := &mangler{t: t, rnd: rnd, l: listenWithin(limits), client: newEnd(t), server: newEnd(t)}
+		const room = 1 << 10
+		contents := &l7.Contents{Wanted: func(_, _ []byte) uint64 { return 1 }, Body: 64, Head: 64, Calls: 2, Left: room}
+		if seed%2 == 0 {
+			m.l.keepContents(contents, m.l.sink.Exchange)
+		}
 		m.client.hello()
 		m.server.settings()
 		m.exchange(1, "/first", "201")
@@ -48,6 +54,7 @@ func FuzzConnection(f *testing.F) {
 		m.exchange(last+2, "/third", "203")
 		m.l.Close()
 		require.Less(t, m.l.Held(), 64<<10)
+		require.Equal(t, room, contents.Left, "what was kept of contents was given back")
 		own := map[string]int{"/second": 202, "/third": 203}
 		seen := map[string]int{}
 		for _, x := range m.l.told {

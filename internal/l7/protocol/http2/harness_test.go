@@ -69,6 +69,7 @@ func tellOf(e *l7.Exchange) told {
 type listener struct {
 	*l7.Conn
 	stats l7.Stats
+	sink  l7.Sink
 	now   int64
 	told  []told
 }
@@ -77,10 +78,15 @@ func listen() *listener { return listenWithin(l7.DefaultLimits()) }
 
 func listenWithin(limits l7.Limits) *listener {
 	l := &listener{}
-	sink := &l7.Sink{Limits: limits, Stats: &l.stats, Exchange: func(e *l7.Exchange) { l.told = append(l.told, tellOf(e)) }}
+	l.sink = l7.Sink{Limits: limits, Stats: &l.stats, Exchange: func(e *l7.Exchange) { l.told = append(l.told, tellOf(e)) }}
 	protocols := []l7.Protocol{http1.New(nil, nil), http2.New(requestFields, responseFields)}
-	l.Conn = l7.NewConn(protocols, l7.TCP, sink)
+	l.Conn = l7.NewConn(protocols, l7.TCP, &l.sink)
 	return l
+}
+
+// keepContents has contents kept and the exchanges told to another; nothing was fed before.
+func (l *listener) keepContents(contents *l7.Contents, tell func(*l7.Exchange)) {
+	l.sink.Contents, l.sink.Exchange = contents, tell
 }
 
 // whole is a piece of which all bytes are known; its call takes 5 ns before now.

@@ -29,6 +29,7 @@ func (p *parser) beginBlock(r *reader) {
 	if len(p.streams.active) >= p.sink.Limits.Pipelined {
 		limit /= 4 // many messages are small, or they are not kept whole
 	}
+	r.block.free()
 	r.block = block{
 		open: true, stream: f.stream, pushes: f.kind == kindPushPromise, ends: f.kind == kindHeaders && f.has(flagEndStream),
 		first: r.first, begin: r.stream.Offset() - headSize, limit: limit, fields: r.block.fields,
@@ -38,6 +39,11 @@ func (p *parser) beginBlock(r *reader) {
 
 // endBlock goes on after a whole header block.
 func (p *parser) endBlock(r *reader, at int64) {
+	p.takeBlock(r, at)
+	r.block.free() // where no message has taken what was kept
+}
+
+func (p *parser) takeBlock(r *reader, at int64) {
 	b := &r.block
 	if !b.broken && r.decoder.End() != nil {
 		p.sink.Stats.Invalid++
@@ -55,6 +61,7 @@ func (p *parser) endBlock(r *reader, at int64) {
 		r.trust = trusted
 	}
 	p.learnRole(r)
+	p.decide(r)
 	if b.pushes {
 		p.promise(r, at)
 		return
@@ -190,6 +197,7 @@ func (p *parser) head(r *reader, h *half) {
 	h.status = rfc9110.Status(f.get(tagStatus))
 	h.open = !p.isRequest(r) && !b.ends && h.status/100 <= 1
 	h.takeStatus(f)
+	h.takeContent(r)
 }
 
 // trailers takes the fields after a body.
@@ -197,7 +205,7 @@ func (p *parser) trailers(r *reader, h *half) {
 	b := &r.block
 	h.beginMissed()
 	h.closeHead()
-	h.whole += r.stream.Offset() - b.begin
+	h.count(r, r.stream.Offset()-b.begin)
 	h.side.Cut = h.side.Cut || b.broken
 	h.takeStatus(&b.fields)
 }
@@ -255,7 +263,7 @@ func (p *parser) beginData(r *reader) {
 		return
 	}
 	if h := p.seeData(r, r.frame.stream, r.first); h != nil {
-		h.whole += headSize
+		h.count(r, headSize)
 	}
 }
 
@@ -284,9 +292,10 @@ func (p *parser) countData(r *reader, known []byte, n, at int64) {
 		return
 	}
 	s.last, h.side.Last = at, at
-	h.whole += n
+	h.count(r, n)
 	if r.state == stateData {
 		h.body += n
+		h.content.AddBody(known, n)
 		if h.isGRPC {
 			h.messages.Add(known, n)
 		}
@@ -296,6 +305,6 @@ func (p *parser) countData(r *reader, known []byte, n, at int64) {
 // countPadding counts bytes of a frame that are no content.
 func (p *parser) countPadding(r *reader, n int64) {
 	if h := p.halfOf(r, r.frame.stream); h != nil && r.trust == trusted && !h.ended {
-		h.whole += n
+		h.count(r, n)
 	}
 }

@@ -26,6 +26,7 @@ type parser struct {
 	exchange l7.Exchange
 	http     l7.HTTP
 	grpc     l7.GRPC
+	line     []byte // of a head that is kept
 }
 
 // Feed takes the next piece. HTTP/2 is never left.
@@ -35,12 +36,13 @@ func (p *parser) Feed(piece *l7.Piece) bool {
 		p.lose(r, piece)
 	}
 	r.stream.Begin(piece)
+	p.beginCall(r, piece)
 	if r.state == stateSearch {
 		p.search(r, piece)
 	}
 	for p.step(r, piece) {
 	}
-	r.last = piece.Ended
+	r.last, r.call = piece.Ended, l7.Call{}
 	return false
 }
 
@@ -119,6 +121,7 @@ func (p *parser) miss(r *reader, at int64) {
 	r.stream.Forget()
 	r.state, r.trust, r.trial.stream = stateSearch, trusted, 0
 	r.block.open = false
+	r.block.free()
 	r.decoder.Forget()
 	if !p.isResponse(r) {
 		p.missed, p.highest = true, 0 // which may have been read where no frame was
@@ -170,6 +173,9 @@ func (p *parser) Close() {
 		}
 		p.end(s, p.outcomeOf(s), reset{})
 	}
+	for d := range p.readers {
+		p.readers[d].block.free()
+	}
 }
 
 // outcomeOf is how an exchange ended, as the connection did.
@@ -191,7 +197,7 @@ func (p *parser) Held() int {
 	n := p.streams.held() + (cap(p.http.RequestFields)+cap(p.http.ResponseFields))*24
 	for d := range p.readers {
 		r := &p.readers[d]
-		n += r.stream.Held() + r.decoder.Held() + r.block.fields.held()
+		n += r.stream.Held() + r.decoder.Held() + r.block.fields.held() + r.block.content.Held()
 	}
 	return n
 }

@@ -41,7 +41,10 @@ func (pr *Protocol) Open(role l7.Role, _ l7.Transport, sink *l7.Sink) l7.Parser 
 		r := &p.readers[d]
 		r.direction, r.stream, r.longest = l7.Direction(d), l7.NewStream(sink.Limits.Line), usualFrame
 		limits := hpack.Limits{Table: sink.Limits.Table, Text: sink.Limits.Line}
-		r.decoder = hpack.NewDecoder(pr.wanted.names, limits, func(f *hpack.Field) { r.block.fields.add(f, r.block.limit) })
+		r.decoder = hpack.NewDecoder(pr.wanted.names, limits, func(f *hpack.Field) { p.addField(r, f) })
+		if sink.Contents != nil {
+			r.decoder.TellAll()
+		}
 	}
 	return p
 }

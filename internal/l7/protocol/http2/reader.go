@@ -42,6 +42,9 @@ type block struct {
 	broken  bool   // bytes of it are missing, or break the rules
 	limit   int    // bytes of values to be kept
 	fields  fields
+	// decided says that it is known whether its message's content is wanted; content is nil where it is not.
+	decided bool
+	content *l7.Content
 }
 
 // reader reads the frames of one direction.
@@ -64,6 +67,11 @@ type reader struct {
 		last   int64
 	}
 	last int64 // time of the last byte of the last piece
+
+	// call is the one that transferred the piece at hand; opening are those that have transferred the header block until its content is
+	// known to be wanted, where contents are kept.
+	call    l7.Call
+	opening l7.Opening
 }
 
 // left is the number of bytes of the frame that were not read.
@@ -123,6 +131,7 @@ func (p *parser) readHead(r *reader, piece *l7.Piece) bool {
 	}
 	if !r.stream.Carrying() {
 		r.first = piece.First()
+		p.openHead(r)
 	}
 	head, got := r.stream.Take(headSize)
 	switch got {

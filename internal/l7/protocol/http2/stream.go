@@ -35,6 +35,8 @@ type half struct {
 	// grpcStatus is what grpc-status said; grpcHidden says that there may have been one that nobody knows.
 	grpcStatus string
 	grpcHidden bool
+
+	content *l7.Content // nil where it is not wanted
 }
 
 // reset makes the half ready for the next use of its place.
@@ -47,6 +49,7 @@ func (h *half) reset() {
 func (h *half) miss() {
 	h.missing = true
 	h.messages.Lose()
+	h.content.CutBody()
 }
 
 // stream is a request and its response.
@@ -106,6 +109,9 @@ func (t *streams) add(id uint32) *stream {
 func (t *streams) remove(s *stream) {
 	i, _ := t.search(s.id)
 	t.active = slices.Delete(t.active, i, i+1)
+	for d := range s.halves {
+		s.halves[d].free()
+	}
 	if len(t.free) >= t.spare {
 		return
 	}
@@ -125,7 +131,7 @@ func (t *streams) held() (n int) {
 	n = (cap(t.active) + cap(t.free)) * pointers
 	for _, list := range [][]*stream{t.active, t.free} {
 		for _, s := range list {
-			n += streamSize + s.halves[0].fields.held() + s.halves[1].fields.held()
+			n += streamSize + s.halves[0].held() + s.halves[1].held()
 		}
 	}
 	return n

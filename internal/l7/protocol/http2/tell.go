@@ -37,7 +37,7 @@ func (h *half) told() l7.Side {
 		return l7.Side{}
 	}
 	side := h.side
-	side.Body, side.Whole = h.body, h.whole
+	side.Body, side.Whole, side.Content = h.body, h.whole, h.content
 	if h.open { // another head may have followed, where the status is not known
 		side.First = 0
 	}

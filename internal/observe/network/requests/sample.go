@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/grpc"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
@@ -46,6 +47,7 @@ type sampledCallOf struct {
 	began, ended time.Time
 	direction    l7.Direction
 	length       int64
+	wire         l7.Wire
 }
 
 // newSample copies what was kept of an exchange.
@@ -71,7 +73,7 @@ func newSampledMessage(side *l7.Side, whole int64, rule BodyRule, wall func(ns i
 		calls: make([]sampledCallOf, len(content.Calls)), moreCalls: content.MoreCalls, moreFields: content.MoreFields,
 	}
 	for i, call := range content.Calls {
-		m.calls[i] = sampledCallOf{wall(call.Began), wall(call.Ended), call.Direction, call.Length}
+		m.calls[i] = sampledCallOf{wall(call.Began), wall(call.Ended), call.Direction, call.Length, call.Wire}
 	}
 	return m
 }
@@ -143,13 +145,25 @@ func (m *sampledMessage) attributes(what string, redact *Redaction) []model.Attr
 	return append(list, m.bodyAttributes(fields, redact)...)
 }
 
+// encodingFields say how bodies are encoded, of gRPC each of its messages.
+var encodingFields = map[bool]string{false: "content-encoding", true: "grpc-encoding"}
+
 // bodyAttributes tell the body's text, or why there is none.
 func (m *sampledMessage) bodyAttributes(fields []field, redact *Redaction) (list []model.Attribute) {
-	encoding, kind := valueOf(fields, "content-encoding"), valueOf(fields, "content-type")
+	kind := valueOf(fields, "content-type")
+	isCall := grpc.Is([]byte(kind))
+	encoding := valueOf(fields, encodingFields[isCall])
 	if encoding != "" {
 		list = append(list, model.Text("ebpf.body.encoding", encoding))
 	}
-	text, cut, err := m.text(encoding, kind, redact)
+	var text string
+	var cut bool
+	var err error
+	if isCall {
+		text, cut, err = m.callText(encoding, kind)
+	} else {
+		text, cut, err = m.text(encoding, kind, redact)
+	}
 	if cut {
 		list = append(list, model.Bool("ebpf.body.cut", true))
 	}
@@ -164,10 +178,17 @@ func (m *sampledMessage) bodyAttributes(fields []field, redact *Redaction) (list
 
 // attributes tell of a call.
 func (c *sampledCallOf) attributes() []model.Attribute {
-	return []model.Attribute{
+	list := []model.Attribute{
 		model.Text("ebpf.operation", operations[c.direction]), model.Int("ebpf.sample.bytes", c.length),
 		model.Float("ebpf.sample.duration", c.ended.Sub(c.began).Seconds()),
 	}
+	if c.wire.Counted {
+		list = append(list, model.Int("ebpf.sample.packets", c.wire.Packets))
+	}
+	if c.wire.RTT > 0 {
+		list = append(list, model.Float("ebpf.sample.rtt", time.Duration(c.wire.RTT).Seconds()))
+	}
+	return list
 }
 
 // operations are what calls of each direction are told as.

@@ -30,7 +30,7 @@ func (m *sampledMessage) text(encoding, kind string, redact *Redaction) (text st
 		return "", cut, err
 	}
 	if cut {
-		decoded = wholeRunes(decoded)
+		decoded = body.WholeRunes(decoded)
 	}
 	if !utf8.Valid(decoded) {
 		return "", cut, errNoText
@@ -39,17 +39,4 @@ func (m *sampledMessage) text(encoding, kind string, redact *Redaction) (text st
 		decoded = redact.appendQuery(nil, decoded)
 	}
 	return string(decoded), cut, nil
-}
-
-// wholeRunes leaves out a character at the end that was cut.
-func wholeRunes(text []byte) []byte {
-	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
-		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
-			if !utf8.FullRune(last) {
-				return text[:len(text)-n]
-			}
-			break
-		}
-	}
-	return text
 }

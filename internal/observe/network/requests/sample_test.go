@@ -5,6 +5,7 @@ package requests
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"encoding/hex"
 	"math"
 	"strings"
@@ -23,6 +24,21 @@ func gzipped(t testing.TB, text string) []byte {
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
 	return b.Bytes()
+}
+
+// called are messages as gRPC sends them.
+func called(messages ...string) (sent []byte) {
+	for _, m := range messages {
+		sent = append(binary.BigEndian.AppendUint32(append(sent, 0), uint32(len(m))), m...)
+	}
+	return sent
+}
+
+// packed is a message that gRPC sends packed.
+func packed(t testing.TB, message string) []byte {
+	sent := called(string(gzipped(t, message)))
+	sent[0] = 1
+	return sent
 }
 
 // messageOf is a message with this content that was kept.
@@ -76,7 +92,29 @@ func TestSampledBodies(t *testing.T) {
 		"a form": {[]string{"Content-Type: application/x-www-form-urlencoded; charset=utf-8"}, []byte("card=4111&cvc"), BodyRule{MaxBytes: much}, map[string]any{
 			"content": "card=?&?",
 		}},
-		"folded": {[]string{"Content-Encoding:", " gzip"}, gzipped(t, "text"), BodyRule{MaxBytes: much}, map[string]any{"content": "text", "encoding": "gzip"}},
+		"a call": {[]string{"content-type: application/grpc"}, called("\x08\x96\x01\x12\x07testing", "\x0a\x01a"), BodyRule{MaxBytes: much}, map[string]any{
+			"content": "1: 150 2: \"testing\"\n1: \"a\"",
+		}},
+		"a call in JSON": {[]string{"content-type: application/grpc+json; charset=utf-8"}, called(`{"a":1}`, "{}"), BodyRule{MaxBytes: much}, map[string]any{
+			"content": "{\"a\":1}\n{}",
+		}},
+		"a packed call": {
+			[]string{"content-type: application/grpc+proto", "grpc-encoding: gzip"}, packed(t, "\x08\x96\x01"), BodyRule{MaxBytes: much},
+			map[string]any{"content": "1: 150", "encoding": "gzip"},
+		},
+		"a cut call":         {[]string{"content-type: application/grpc"}, called("\x12\x07testing", "\x08\x01"), BodyRule{MaxBytes: 4}, map[string]any{"content": `2: "`, "cut": true}},
+		"a call that is cut": {[]string{"content-type: application/grpc"}, called("\x12\x07testing")[:10], BodyRule{MaxBytes: much}, map[string]any{"content": `2: "tes"`, "cut": true}},
+		"a bomb of a call": {
+			[]string{"content-type: application/grpc", "grpc-encoding: gzip"}, packed(t, "\x0a\x80\x80\x80\x04"+strings.Repeat("a", 8<<20)), BodyRule{MaxBytes: 8},
+			map[string]any{"content": `1: "aaa"`, "cut": true, "encoding": "gzip"},
+		},
+		"many messages": {
+			[]string{"content-type: application/grpc+json"}, bytes.Repeat(called(""), 300), BodyRule{MaxBytes: much},
+			map[string]any{"content": strings.Repeat("\n", 255), "cut": true},
+		},
+		"a call of another format": {[]string{"content-type: application/grpc+thrift"}, called("\x80\x01"), BodyRule{MaxBytes: much}, map[string]any{"error": "not_text"}},
+		"no message":               {[]string{"content-type: application/grpc"}, called("hello, world"), BodyRule{MaxBytes: much}, map[string]any{"error": "not_text"}},
+		"folded":                   {[]string{"Content-Encoding:", " gzip"}, gzipped(t, "text"), BodyRule{MaxBytes: much}, map[string]any{"content": "text", "encoding": "gzip"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := map[string]any{}
@@ -129,7 +167,8 @@ func TestSampleLogs(t *testing.T) {
 	e := carrying(l7.RoleClient, recorded, 503)
 	kept := contents(nil)
 	e.Request.Content = kept.New(math.MaxUint64, l7.Opening{})
-	e.Request.Content.AddCall(l7.Call{Direction: l7.Write, Began: 5e9, Ended: 5.001e9}, 0)
+	wire := l7.Wire{Counted: true, Packets: 3, RTT: 50_000}
+	e.Request.Content.AddCall(l7.Call{Direction: l7.Write, Began: 5e9, Ended: 5.001e9, Wire: wire}, 0)
 	e.Request.Content.EndCall(100)
 	e.Response.Content = kept.New(math.MaxUint64, l7.Opening{})
 	e.Response.Content.AddCall(l7.Call{Direction: l7.Read, Began: 5.1e9, Ended: 5.6e9}, 0)
@@ -175,6 +214,10 @@ func TestSampleLogs(t *testing.T) {
 	require.Equal(t, "write", sent["ebpf.operation"])
 	require.Equal(t, int64(100), sent["ebpf.sample.bytes"])
 	require.InDelta(t, 0.001, sent["ebpf.sample.duration"], 1e-9)
+	require.Equal(t, int64(3), sent["ebpf.sample.packets"])
+	require.InDelta(t, 0.00005, sent["ebpf.sample.rtt"], 1e-12)
+	require.NotContains(t, read, "ebpf.sample.packets")
+	require.NotContains(t, read, "ebpf.sample.rtt")
 	require.Equal(t, "read", read["ebpf.operation"])
 	require.InDelta(t, 0.5, read["ebpf.sample.duration"], 1e-9)
 	require.NotContains(t, read, "url.path")
@@ -186,6 +229,7 @@ func FuzzSample(f *testing.F) {
 	f.Add([]byte("Content-Type: text/plain\nAuthorization: secret\n secret\n"), []byte("text"))
 	f.Add([]byte("Content-Encoding: gzip, deflate\n:\n?=\n"), gzipped(f, "text"))
 	f.Add([]byte("authorization : secret"), []byte("\xff"))
+	f.Add([]byte("content-type: application/grpc\ngrpc-encoding: gzip"), packed(f, "\x08\x96\x01"))
 	f.Fuzz(func(t *testing.T, head, body []byte) {
 		const most = 16
 		kept := contents(nil)

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tls
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"slices"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
+)
+
+// BoringSSL is linked into programs whose symbols are left out. Its functions are known there by how they fail: each says so with the
+// name of its source file and the number of the reason, which is the same in all versions.
+
+// sslSource is the end of the name of the file that SSL_read and SSL_write are in.
+var sslSource = []byte("/ssl/ssl_lib.cc\x00")
+
+// Reasons of errors: include/openssl/ssl.h and err.h of BoringSSL.
+const (
+	notToBeCalled     = 66 // ERR_R_SHOULD_NOT_HAVE_BEEN_CALLED: the object is one for QUIC
+	badHelloRequest   = 110
+	badLength         = 111
+	typeNotSet        = 134 // SSL_R_CONNECTION_TYPE_NOT_SET
+	handshakeFailure  = 215
+	uninitialized     = 226
+	highestReason     = 400
+	leastBoringText   = 1 << 20 // bytes of code: a program with BoringSSL in it has no less
+	maxFunctionTable  = 16 << 20
+	maxStrippedCode   = 64 << 10
+	maxSourceFailures = 1 << 10
+)
+
+// failing is a function that says that it failed.
+type failing struct {
+	entry   uint64
+	reasons []uint32
+	calls   []uint64 // functions, each once
+}
+
+func (f *failing) has(reasons ...uint32) bool {
+	for _, r := range reasons {
+		if !slices.Contains(f.reasons, r) {
+			return false
+		}
+	}
+	return true
+}
+
+// findStripped looks for BoringSSL in a program without symbols.
+func findStripped(file *elfimage.File, sections []elfimage.Section, buf []byte) (Found, error) {
+	if file.Machine != elf.EM_X86_64 || codeBytes(sections) < leastBoringText {
+		return Found{}, nil
+	}
+	source, err := addressOfText(file, sections, sslSource, buf)
+	if err != nil || source == 0 {
+		return Found{}, err
+	}
+	entries, err := functionEntries(file, sections)
+	if err != nil || len(entries) == 0 {
+		return Found{}, err
+	}
+	all, err := functionsThatName(file, sections, source, entries, buf)
+	if err != nil {
+		return Found{}, err
+	}
+	return tellApart(file, all), nil
+}
+
+func codeBytes(sections []elfimage.Section) (sum uint64) {
+	for i := range sections {
+		if sections[i].Flags&elf.SHF_EXECINSTR != 0 {
+			sum += sections[i].Size
+		}
+	}
+	return sum
+}
+
+// tellApart finds out which function is which; nothing where that is not certain.
+func tellApart(file *elfimage.File, all []failing) Found {
+	one := func(is func(*failing) bool) *failing {
+		var found *failing
+		for i := range all {
+			if is(&all[i]) {
+				if found != nil {
+					return nil
+				}
+				found = &all[i]
+			}
+		}
+		return found
+	}
+	write := one(func(f *failing) bool { return f.has(uninitialized, handshakeFailure, badLength) })
+	impl := one(func(f *failing) bool {
+		return f.has(uninitialized, handshakeFailure, badHelloRequest) && !f.has(badLength)
+	})
+	if write == nil || impl == nil {
+		return Found{}
+	}
+	// SSL_peek does what reads have in common, SSL_read that and goes on: it calls more.
+	var readers []*failing
+	for i := range all {
+		f := &all[i]
+		if f != impl && slices.Equal(f.reasons, []uint32{notToBeCalled}) && slices.Contains(f.calls, impl.entry) {
+			readers = append(readers, f)
+		}
+	}
+	if len(readers) != 2 || len(readers[0].calls) == len(readers[1].calls) {
+		return Found{}
+	}
+	read := readers[0]
+	if len(readers[1].calls) > len(read.calls) {
+		read = readers[1]
+	}
+	functions := []Function{{Name: "SSL_read", Call: Read}, {Name: "SSL_write", Call: Write}}
+	addresses := []uint64{read.entry, write.entry}
+	handshake := one(func(f *failing) bool {
+		return slices.Equal(f.reasons, []uint32{typeNotSet}) && slices.Contains(write.calls, f.entry)
+	})
+	if handshake != nil {
+		functions, addresses = append(functions, Function{Name: "SSL_do_handshake", Call: FirstHandshake}), append(addresses, handshake.entry)
+	}
+	for i := range functions {
+		offset, inFile := file.OffsetOf(addresses[i])
+		if !inFile {
+			return Found{}
+		}
+		functions[i].Offset = offset
+	}
+	return Found{BoringSSL, sorted(functions)}
+}
+
+// addressOfText is where a text begins that has this end, 0 where there is none.
+func addressOfText(file *elfimage.File, sections []elfimage.Section, end, buf []byte) (address uint64, err error) {
+	const longest = 256 // bytes before the end
+	for i := range sections {
+		s := &sections[i]
+		if s.Type != elf.SHT_PROGBITS || s.Flags&elf.SHF_ALLOC == 0 || s.Flags&(elf.SHF_EXECINSTR|elf.SHF_WRITE) != 0 {
+			continue
+		}
+		err = overlapping(file, s, buf, longest+len(end), func(pos uint64, b []byte) bool {
+			at := bytes.Index(b, end)
+			if at < 0 {
+				return true
+			}
+			begin := bytes.LastIndexByte(b[:at], 0)
+			if begin < 0 && pos > 0 {
+				return true // the next part has all of it
+			}
+			address = s.Addr + pos + uint64(begin+1)
+			return false
+		})
+		if err != nil || address != 0 {
+			return address, err
+		}
+	}
+	return 0, nil
+}
+
+// overlapping calls visit with parts of a section, each of which begins with so many bytes of the one before.
+func overlapping(file *elfimage.File, s *elfimage.Section, buf []byte, overlap int, visit func(pos uint64, b []byte) bool) error {
+	for pos := uint64(0); pos < s.Size; {
+		b := buf[:min(uint64(len(buf)), s.Size-pos)]
+		if err := file.Read(b, s.Off+pos); err != nil {
+			return err
+		}
+		if !visit(pos, b) || pos+uint64(len(b)) >= s.Size {
+			return nil
+		}
+		pos += uint64(len(b) - overlap)
+	}
+	return nil
+}
+
+// functionEntries are where functions begin, in order, by the table for unwinding: Linux Standard Base, .eh_frame_hdr.
+func functionEntries(file *elfimage.File, sections []elfimage.Section) ([]uint64, error) {
+	const (
+		headBytes, entryBytes = 12, 8
+		form                  = "\x01\x1b\x03\x3b" // as linkers write it: offsets of 32 bits, from the table's own address
+	)
+	s := file.SectionNamed(sections, ".eh_frame_hdr")
+	if s == nil || s.Size < headBytes || s.Size > maxFunctionTable {
+		return nil, nil
+	}
+	table := make([]byte, s.Size)
+	if err := file.Read(table, s.Off); err != nil {
+		return nil, err
+	}
+	if string(table[:len(form)]) != form {
+		return nil, nil
+	}
+	count := min(uint64(binary.LittleEndian.Uint32(table[8:])), (s.Size-headBytes)/entryBytes)
+	entries := make([]uint64, count)
+	for i := range entries {
+		entries[i] = s.Addr + uint64(int64(int32(binary.LittleEndian.Uint32(table[headBytes+i*entryBytes:]))))
+	}
+	slices.Sort(entries)
+	return entries, nil
+}
+
+// functionsThatName are those that refer to the address of a text, relative to themselves.
+func functionsThatName(file *elfimage.File, sections []elfimage.Section, text uint64, entries []uint64, buf []byte) ([]failing, error) {
+	const size = 7 // lea text(%rip), register
+	found := map[uint64]uint64{}
+	for i := range sections {
+		s := &sections[i]
+		if s.Flags&elf.SHF_EXECINSTR == 0 || s.Type != elf.SHT_PROGBITS {
+			continue
+		}
+		err := overlapping(file, s, buf, size, func(pos uint64, b []byte) bool {
+			for at := 1; at+size <= len(b)+1; at++ {
+				if b[at] != 0x8d || b[at-1]&0xfb != 0x48 || b[at+1]&0xc7 != 0x05 {
+					continue
+				}
+				next := s.Addr + pos + uint64(at-1) + size
+				if next+uint64(int64(int32(binary.LittleEndian.Uint32(b[at+2:])))) != text {
+					continue
+				}
+				if i, _ := slices.BinarySearch(entries, next); i > 0 && i < len(entries) && len(found) < maxSourceFailures {
+					found[entries[i-1]] = entries[i]
+				}
+			}
+			return true
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	var all []failing
+	for begin, end := range found {
+		f, err := readFailing(file, begin, end, entries)
+		if err != nil {
+			return nil, err
+		}
+		if f != nil {
+			all = append(all, *f)
+		}
+	}
+	return all, nil
+}
+
+// readFailing looks for the reasons for which a function fails; nil where it cannot be read.
+func readFailing(file *elfimage.File, begin, end uint64, entries []uint64) (*failing, error) {
+	offset, inFile := file.OffsetOf(begin)
+	if !inFile || end-begin > maxStrippedCode {
+		return nil, nil
+	}
+	code := make([]byte, end-begin)
+	if err := file.Read(code, offset); err != nil {
+		return nil, err
+	}
+	f := &failing{entry: begin}
+	err := symbol.Instructions(file.Machine, code, begin, func(_ uint64, raw []byte, target uint64) {
+		const moveToThird = 0xba // mov $reason, %edx
+		if raw[0] == moveToThird && len(raw) == 5 {
+			if reason := binary.LittleEndian.Uint32(raw[1:]); reason < highestReason && reason > 1 && !slices.Contains(f.reasons, reason) {
+				f.reasons = append(f.reasons, reason)
+			}
+		}
+		if _, isEntry := slices.BinarySearch(entries, target); isEntry && target != begin && !slices.Contains(f.calls, target) {
+			f.calls = append(f.calls, target)
+		}
+	})
+	if err != nil {
+		return nil, nil //nolint:nilerr // code that this decoder does not know is not what is looked for
+	}
+	slices.Sort(f.reasons)
+	return f, nil
+}

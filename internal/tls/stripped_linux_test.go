@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && amd64
+
+package tls
+
+import (
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
+)
+
+// likeBoringSSL has functions that fail as those of BoringSSL do, of its size, and two of another source that fail for the same reasons.
+const likeBoringSSL = `
+#define APART __attribute__((noinline, noclone, visibility("default")))
+#define FAIL(reason) ERR_put_error(16, 0, reason, SOURCE, __LINE__)
+struct ssl { int quic, handshake, shut, writes; };
+APART void ERR_put_error(int library, int unused, int reason, const char *file, unsigned line) {
+	__asm__ volatile("" : : "r"(library), "r"(unused), "r"(reason), "r"(file), "r"(line) : "memory");
+}
+APART void discard(struct ssl *ssl) { __asm__ volatile("" : : "r"(ssl) : "memory"); }
+#define FUNCTIONS(WRITE, READ, PEEK, IMPL, HANDSHAKE, CONNECT) \
+APART int HANDSHAKE(struct ssl *ssl) { if (!ssl->handshake) { FAIL(134); return -1; } return ssl->handshake++; } \
+APART int CONNECT(struct ssl *ssl) { if (!ssl->handshake) { FAIL(134); return -1; } ssl->shut = 0; return ssl->handshake++; } \
+APART int IMPL(struct ssl *ssl, void *to, int n) { \
+	if (ssl->quic > 1) { FAIL(226); return -1; } \
+	while (!ssl->shut) { \
+		if (HANDSHAKE(ssl) < 0) { FAIL(215); return -1; } \
+		if (ssl->writes > n) { FAIL(110); return -1; } \
+		if (ssl->writes > 2 * n) { FAIL(182); return -1; } \
+		ssl->shut += n; \
+	} \
+	return *(int *)to; \
+} \
+APART int PEEK(struct ssl *ssl, void *to, int n) { if (ssl->quic) { FAIL(66); return -1; } return IMPL(ssl, to, n); } \
+APART int READ(struct ssl *ssl, void *to, int n) { \
+	if (ssl->quic) { FAIL(66); return -1; } \
+	n = IMPL(ssl, to, n); \
+	if (n > 0) \
+		discard(ssl); \
+	return n; \
+} \
+APART int WRITE(struct ssl *ssl, const void *from, int n) { \
+	if (ssl->quic) { FAIL(66); return -1; } \
+	if (!ssl->handshake) { FAIL(226); return -1; } \
+	if (HANDSHAKE(ssl) < 0) { FAIL(215); return -1; } \
+	if (n < 0) { FAIL(111); return -1; } \
+	return ssl->writes += n; \
+}
+#define SOURCE "third_party/boringssl/src/ssl/ssl_lib.cc"
+FUNCTIONS(SSL_write, SSL_read, SSL_peek, ssl_read_impl, SSL_do_handshake, SSL_connect)
+#ifdef AGAIN
+FUNCTIONS(again_write, again_read, again_peek, again_impl, again_handshake, again_connect)
+#endif
+#undef SOURCE
+#define SOURCE "src/other.cc"
+FUNCTIONS(other_write, other_read, other_peek, other_impl, other_handshake, other_connect)
+__asm__(".text\n.skip 1100000, 0x90\n");
+`
+
+// TestFindStripped holds that functions of BoringSSL are found without symbols, with those of the program before they were left out as
+// the truth, and that nothing is found where it is not certain which they are.
+func TestFindStripped(t *testing.T) {
+	compiler, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("gcc is not installed: there is no program to be looked into")
+	}
+	dir := t.TempDir()
+	source := filepath.Join(dir, "boring.c")
+	require.NoError(t, os.WriteFile(source, []byte(likeBoringSSL), 0o600))
+	script := nothingExported(t, dir)
+	build := func(name string, args ...string) string {
+		path := filepath.Join(dir, name)
+		out, err := exec.Command(compiler, append(args, "-Wl,--version-script="+script, "-O2", "-fPIC", "-shared", "-nostdlib", "-o", path, source)...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return path
+	}
+	file, err := elf.Open(build("whole"))
+	require.NoError(t, err)
+	symbols, err := file.Symbols()
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	want := map[string]uint64{}
+	for _, s := range symbols {
+		want[s.Name] = s.Value
+	}
+	image := openImage(t, build("stripped", "-s"))
+	found, err := Find(image)
+	require.NoError(t, err)
+	require.Equal(t, BoringSSL, found.Library)
+	calls := map[string]Call{"SSL_read": Read, "SSL_write": Write, "SSL_do_handshake": FirstHandshake}
+	require.Len(t, found.Functions, len(calls))
+	parsed, err := elfimage.Parse(image)
+	require.NoError(t, err)
+	for _, f := range found.Functions {
+		offset, inFile := parsed.OffsetOf(want[f.Name])
+		require.True(t, inFile)
+		require.Equal(t, Function{Name: f.Name, Call: calls[f.Name], Offset: offset}, f)
+	}
+	found, err = Find(openImage(t, build("twice", "-DAGAIN", "-s")))
+	require.NoError(t, err)
+	require.Empty(t, found, "there are two of each")
+}
+
+// nothingExported is a linker's script that exports no names.
+func nothingExported(t *testing.T, dir string) string {
+	path := filepath.Join(dir, "none.map")
+	require.NoError(t, os.WriteFile(path, []byte("{ local: *; };\n"), 0o600))
+	return path
+}
+
+func openImage(t *testing.T, path string) elfimage.Image {
+	t.Helper()
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, file.Close()) })
+	stat, err := file.Stat()
+	require.NoError(t, err)
+	return elfimage.Image{Src: file, Size: uint64(stat.Size())}
+}
