@@ -77,7 +77,7 @@ const (
 	directions  = 2
 	// socketsPerAsked is how many sockets are remembered for each connection whose requests are followed
 	// where not all of them leave the kernel; of these there are minAsked at least. Of one that is forgotten
-	// all leave until its next request.
+	// nothing leaves until its next request.
 	socketsPerAsked = 4
 	minAsked        = 2048
 	// askedBytes is what such a connection takes.
