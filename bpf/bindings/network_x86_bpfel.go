@@ -264,6 +264,8 @@ type NetworkNetworkRequests struct {
 	Request uint64
 	Left    [2]uint32
 	Out     [2]uint32
+	Wrote   uint32
+	Unused  uint32
 }
 
 type NetworkNetworkRole uint32

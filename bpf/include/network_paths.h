@@ -578,6 +578,15 @@ static __noinline u32 capture_wants_request(struct capture_scratch *scratch, u32
 		scratch->kept.at = left;
 		return request & NETWORK_REQUEST_WANTED ? CAPTURE_MORE : CAPTURE_FOLLOWER;
 	}
+	/* TCP tells of what was answered also where no program has run yet, or was left out. */
+	if (transfer->position && !transfer->tls) {
+		const struct tcp_sock *tcp = (const struct tcp_sock *)transfer->sk;
+		u32 wrote = BPF_CORE_READ(tcp, write_seq);
+
+		if (requests->wrote && requests->wrote != wrote)
+			requests->left[NETWORK_WRITE] = ANSWERED;
+		requests->wrote = wrote;
+	}
 	if (request & NETWORK_REQUEST_OPEN && !(requests->left[NETWORK_WRITE] & ANSWERED))
 		return capture_goes_on(transfer, requests); /* whatever it looks like */
 	if (!taken) { /* its memory cannot be read */

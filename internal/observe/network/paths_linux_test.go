@@ -220,8 +220,8 @@ func TestOnlyWantedPathsLeaveTheKernel(t *testing.T) {
 			server.Client().CloseIdleConnections()
 			pieces := n.left()
 			count, _ := n.take()
-			require.Empty(t, count)
 			if n.exact() {
+				require.Empty(t, count)
 				require.Zero(t, pieces, "pieces that have left the kernel")
 				n.whole()
 			}
