@@ -38,6 +38,7 @@ const struct network_piece *unused_network_piece __attribute__((unused));
 const enum network_protocol *unused_network_protocol __attribute__((unused));
 const enum network_piece_loss *unused_network_piece_loss __attribute__((unused));
 const enum network_tls_function *unused_network_tls_function __attribute__((unused));
+const struct network_path *unused_network_path __attribute__((unused));
 const enum network_piece_kind *unused_network_piece_kind __attribute__((unused));
 
 /* What programs at the tracepoints of system calls are given. */

@@ -42,6 +42,7 @@ var shared = []struct {
 	{"network", "network_record", 1024, NetworkNetworkRecord{}},
 	{"network", "network_histogram", 120, NetworkNetworkHistogram{}},
 	{"network", "network_listener", 24, NetworkNetworkListener{}},
+	{"network", "network_path", 72, NetworkNetworkPath{}},
 	{"network", "network_socket", 24, NetworkNetworkSocket{}},
 	{"network", "network_piece", 56, NetworkNetworkPiece{}},
 	{"network", "network_count_key", 8, NetworkNetworkCountKey{}},

@@ -53,6 +53,19 @@ type NetworkCaptureScratch struct {
 		Joined  [4]uint64
 		Frames  NetworkNetworkFrames
 	}
+	Path NetworkNetworkPath
+	Head struct {
+		_        structs.HostLayout
+		Have     uint32
+		At       uint32
+		Line     uint32
+		End      uint32
+		Lengths  uint32
+		LengthAt uint32
+		Transfer uint32
+		Unused   uint32
+	}
+	First [96]uint8
 	Piece NetworkNetworkPiece
 	Data  [8192]uint8
 }
@@ -103,6 +116,15 @@ type NetworkNetworkFramesKey struct {
 	Sock   uint64
 	Stream uint32
 	Kind   uint32
+}
+
+type NetworkNetworkHeld struct {
+	_      structs.HostLayout
+	Began  uint64
+	Ended  uint64
+	Length uint32
+	Unused uint32
+	Data   [2]uint64
 }
 
 type NetworkNetworkHistogram struct {
@@ -164,6 +186,13 @@ const (
 	NetworkNetworkOperationNETWORK_CLOSE      NetworkNetworkOperation = 4
 	NetworkNetworkOperationNETWORK_OPERATIONS NetworkNetworkOperation = 5
 )
+
+type NetworkNetworkPath struct {
+	_    structs.HostLayout
+	Bits uint32
+	Set  uint32
+	Text [64]uint8
+}
 
 type NetworkNetworkPiece struct {
 	_          structs.HostLayout
@@ -228,6 +257,15 @@ type NetworkNetworkRecord struct {
 	Operations     [5]NetworkNetworkHistogram
 	Waits          [2]NetworkNetworkHistogram
 	Rtt            NetworkNetworkHistogram
+}
+
+type NetworkNetworkRequests struct {
+	_       structs.HostLayout
+	Request uint64
+	Left    [2]uint32
+	Out     [2]uint32
+	Wrote   uint32
+	Unused  uint32
 }
 
 type NetworkNetworkRole uint32
@@ -392,13 +430,17 @@ const (
 	NetworkMapNetworkEnds              = "network_ends"
 	NetworkMapNetworkFrames            = "network_frames"
 	NetworkMapNetworkFree              = "network_free"
+	NetworkMapNetworkHeld              = "network_held"
 	NetworkMapNetworkIds               = "network_ids"
 	NetworkMapNetworkListeners         = "network_listeners"
 	NetworkMapNetworkLosses            = "network_losses"
+	NetworkMapNetworkPathOwners        = "network_path_owners"
+	NetworkMapNetworkPaths             = "network_paths"
 	NetworkMapNetworkPieces            = "network_pieces"
 	NetworkMapNetworkPlaces            = "network_places"
 	NetworkMapNetworkReceivers         = "network_receivers"
 	NetworkMapNetworkRecords           = "network_records"
+	NetworkMapNetworkRequests          = "network_requests"
 	NetworkMapNetworkScratch           = "network_scratch"
 	NetworkMapNetworkSocketAddresses   = "network_socket_addresses"
 	NetworkMapNetworkSockets           = "network_sockets"
@@ -455,6 +497,7 @@ const (
 	NetworkProgTlsReadEnds             = "tls_read_ends"
 	NetworkProgTlsSession              = "tls_session"
 	NetworkProgTlsWriteEnds            = "tls_write_ends"
+	NetworkVarCaptureAnswers           = "capture_answers"
 	NetworkVarCaptureBytes             = "capture_bytes"
 	NetworkVarCaptureLimit             = "capture_limit"
 	NetworkVarCaptureProtocols         = "capture_protocols"
@@ -486,6 +529,7 @@ const (
 	NetworkVarUnusedNetworkListener    = "unused_network_listener"
 	NetworkVarUnusedNetworkLoss        = "unused_network_loss"
 	NetworkVarUnusedNetworkOperation   = "unused_network_operation"
+	NetworkVarUnusedNetworkPath        = "unused_network_path"
 	NetworkVarUnusedNetworkPiece       = "unused_network_piece"
 	NetworkVarUnusedNetworkPieceKind   = "unused_network_piece_kind"
 	NetworkVarUnusedNetworkPieceLoss   = "unused_network_piece_loss"
@@ -597,13 +641,17 @@ type NetworkMapSpecs struct {
 	NetworkEnds            *ebpf.MapSpec `ebpf:"network_ends"`
 	NetworkFrames          *ebpf.MapSpec `ebpf:"network_frames"`
 	NetworkFree            *ebpf.MapSpec `ebpf:"network_free"`
+	NetworkHeld            *ebpf.MapSpec `ebpf:"network_held"`
 	NetworkIds             *ebpf.MapSpec `ebpf:"network_ids"`
 	NetworkListeners       *ebpf.MapSpec `ebpf:"network_listeners"`
 	NetworkLosses          *ebpf.MapSpec `ebpf:"network_losses"`
+	NetworkPathOwners      *ebpf.MapSpec `ebpf:"network_path_owners"`
+	NetworkPaths           *ebpf.MapSpec `ebpf:"network_paths"`
 	NetworkPieces          *ebpf.MapSpec `ebpf:"network_pieces"`
 	NetworkPlaces          *ebpf.MapSpec `ebpf:"network_places"`
 	NetworkReceivers       *ebpf.MapSpec `ebpf:"network_receivers"`
 	NetworkRecords         *ebpf.MapSpec `ebpf:"network_records"`
+	NetworkRequests        *ebpf.MapSpec `ebpf:"network_requests"`
 	NetworkScratch         *ebpf.MapSpec `ebpf:"network_scratch"`
 	NetworkSocketAddresses *ebpf.MapSpec `ebpf:"network_socket_addresses"`
 	NetworkSockets         *ebpf.MapSpec `ebpf:"network_sockets"`
@@ -623,6 +671,7 @@ type NetworkMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type NetworkVariableSpecs struct {
+	CaptureAnswers           *ebpf.VariableSpec `ebpf:"capture_answers"`
 	CaptureBytes             *ebpf.VariableSpec `ebpf:"capture_bytes"`
 	CaptureLimit             *ebpf.VariableSpec `ebpf:"capture_limit"`
 	CaptureProtocols         *ebpf.VariableSpec `ebpf:"capture_protocols"`
@@ -654,6 +703,7 @@ type NetworkVariableSpecs struct {
 	UnusedNetworkListener    *ebpf.VariableSpec `ebpf:"unused_network_listener"`
 	UnusedNetworkLoss        *ebpf.VariableSpec `ebpf:"unused_network_loss"`
 	UnusedNetworkOperation   *ebpf.VariableSpec `ebpf:"unused_network_operation"`
+	UnusedNetworkPath        *ebpf.VariableSpec `ebpf:"unused_network_path"`
 	UnusedNetworkPiece       *ebpf.VariableSpec `ebpf:"unused_network_piece"`
 	UnusedNetworkPieceKind   *ebpf.VariableSpec `ebpf:"unused_network_piece_kind"`
 	UnusedNetworkPieceLoss   *ebpf.VariableSpec `ebpf:"unused_network_piece_loss"`
@@ -694,13 +744,17 @@ type NetworkMaps struct {
 	NetworkEnds            *ebpf.Map `ebpf:"network_ends"`
 	NetworkFrames          *ebpf.Map `ebpf:"network_frames"`
 	NetworkFree            *ebpf.Map `ebpf:"network_free"`
+	NetworkHeld            *ebpf.Map `ebpf:"network_held"`
 	NetworkIds             *ebpf.Map `ebpf:"network_ids"`
 	NetworkListeners       *ebpf.Map `ebpf:"network_listeners"`
 	NetworkLosses          *ebpf.Map `ebpf:"network_losses"`
+	NetworkPathOwners      *ebpf.Map `ebpf:"network_path_owners"`
+	NetworkPaths           *ebpf.Map `ebpf:"network_paths"`
 	NetworkPieces          *ebpf.Map `ebpf:"network_pieces"`
 	NetworkPlaces          *ebpf.Map `ebpf:"network_places"`
 	NetworkReceivers       *ebpf.Map `ebpf:"network_receivers"`
 	NetworkRecords         *ebpf.Map `ebpf:"network_records"`
+	NetworkRequests        *ebpf.Map `ebpf:"network_requests"`
 	NetworkScratch         *ebpf.Map `ebpf:"network_scratch"`
 	NetworkSocketAddresses *ebpf.Map `ebpf:"network_socket_addresses"`
 	NetworkSockets         *ebpf.Map `ebpf:"network_sockets"`
@@ -723,13 +777,17 @@ func (m *NetworkMaps) Close() error {
 		m.NetworkEnds,
 		m.NetworkFrames,
 		m.NetworkFree,
+		m.NetworkHeld,
 		m.NetworkIds,
 		m.NetworkListeners,
 		m.NetworkLosses,
+		m.NetworkPathOwners,
+		m.NetworkPaths,
 		m.NetworkPieces,
 		m.NetworkPlaces,
 		m.NetworkReceivers,
 		m.NetworkRecords,
+		m.NetworkRequests,
 		m.NetworkScratch,
 		m.NetworkSocketAddresses,
 		m.NetworkSockets,
@@ -750,6 +808,7 @@ func (m *NetworkMaps) Close() error {
 //
 // It can be passed to LoadNetworkObjects or ebpf.CollectionSpec.LoadAndAssign.
 type NetworkVariables struct {
+	CaptureAnswers           *ebpf.Variable `ebpf:"capture_answers"`
 	CaptureBytes             *ebpf.Variable `ebpf:"capture_bytes"`
 	CaptureLimit             *ebpf.Variable `ebpf:"capture_limit"`
 	CaptureProtocols         *ebpf.Variable `ebpf:"capture_protocols"`
@@ -781,6 +840,7 @@ type NetworkVariables struct {
 	UnusedNetworkListener    *ebpf.Variable `ebpf:"unused_network_listener"`
 	UnusedNetworkLoss        *ebpf.Variable `ebpf:"unused_network_loss"`
 	UnusedNetworkOperation   *ebpf.Variable `ebpf:"unused_network_operation"`
+	UnusedNetworkPath        *ebpf.Variable `ebpf:"unused_network_path"`
 	UnusedNetworkPiece       *ebpf.Variable `ebpf:"unused_network_piece"`
 	UnusedNetworkPieceKind   *ebpf.Variable `ebpf:"unused_network_piece_kind"`
 	UnusedNetworkPieceLoss   *ebpf.Variable `ebpf:"unused_network_piece_loss"`

@@ -12,6 +12,7 @@
 #include "network_body.h"
 #include "network_http2.h"
 #include "network_packets.h"
+#include "network_paths.h"
 #include "network_tls.h"
 
 /* What a protocol is known by. */
@@ -23,36 +24,6 @@
 
 /* The protocols that are looked for: a bit for each of enum network_protocol. */
 volatile const u32 capture_protocols;
-
-#define WORD(a, b, c, d) ((u32)(a) | (u32)(b) << 8 | (u32)(c) << 16 | (u32)(d) << 24)
-
-/* A method of HTTP/1 and a blank, or the beginning of a response (RFC 9112, 3 and 4). */
-static __always_inline bool capture_is_http1(const u8 *data)
-{
-	u32 first = *(const u32 *)data, second = *(const u32 *)(data + 4);
-
-	switch (first) {
-	case WORD('G', 'E', 'T', ' '):
-	case WORD('P', 'U', 'T', ' '):
-		return true;
-	case WORD('P', 'O', 'S', 'T'):
-	case WORD('H', 'E', 'A', 'D'):
-		return (u8)second == ' ';
-	case WORD('H', 'T', 'T', 'P'):
-		return (second & 0xffffff) == WORD('/', '1', '.', 0);
-	case WORD('P', 'A', 'T', 'C'):
-		return (second & 0xffff) == WORD('H', ' ', 0, 0);
-	case WORD('T', 'R', 'A', 'C'):
-		return (second & 0xffff) == WORD('E', ' ', 0, 0);
-	case WORD('D', 'E', 'L', 'E'):
-		return (second & 0xffffff) == WORD('T', 'E', ' ', 0);
-	case WORD('O', 'P', 'T', 'I'):
-		return second == WORD('O', 'N', 'S', ' ');
-	case WORD('C', 'O', 'N', 'N'):
-		return second == WORD('E', 'C', 'T', ' ');
-	}
-	return false;
-}
 
 /* Of DNS the header, the number and what does not tell it left out (RFC 1035, 4.1.1). */
 struct capture_dns {
@@ -179,8 +150,15 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 {
 	struct network_socket *socket = transfer->socket;
 	u32 want, taken = 0, protocol;
-	bool begins = false;
+	struct network_requests *requests = 0;
+	bool begins = false, asked = false;
 
+	if (capture_answers && socket->protocol == NETWORK_HTTP1) {
+		requests = capture_requests_of(transfer);
+		asked = transfer->kind == NETWORK_PIECE_WRITE;
+		if (asked && requests && !capture_wants_answer(scratch, transfer, requests))
+			return 0;
+	}
 	if (socket->protocol != NETWORK_HTTP2) {
 		want = socket->protocol ? CAPTURE_NEXT : CAPTURE_FIRST;
 		if (want > transfer->length)
@@ -197,11 +175,30 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 	if (capture_limit)
 		capture_packets(&scratch->piece, transfer);
 	if (socket->protocol == NETWORK_HTTP2) {
+		capture_take_off(transfer, requests);
 		capture_put(scratch, transfer);
 		capture_frames(slot);
 		capture_put_back(scratch, socket);
 		return 0;
 	}
+	if (capture_answers && !requests && socket->protocol == NETWORK_HTTP1)
+		requests = capture_requests_of(transfer); /* it was found out just now */
+	if (requests && !asked) {
+		u32 out = CAPTURE_MORE;
+
+		if (transfer->kind == NETWORK_PIECE_READ)
+			out = capture_wants_request(scratch, slot, transfer, requests, taken);
+		else if (!capture_wants_answer(scratch, transfer, requests))
+			return 0;
+		if (out == CAPTURE_NOTHING)
+			return 0;
+		if (out == CAPTURE_FOLLOWER)
+			return capture_follower(scratch, transfer, requests);
+		begins = out == CAPTURE_BEGINNING;
+		want = begins ? capture_bytes : CAPTURE_NEXT;
+		taken = capture_take(scratch, transfer->from, want < transfer->length ? want : transfer->length);
+	}
+	capture_take_off(transfer, requests);
 	/* Go's server reads the first byte of a request by itself, to see whether the client has gone. */
 	begins = begins || socket->tiny & (1 << transfer->kind);
 	if (transfer->length < CAPTURE_FIRST)
@@ -288,9 +285,11 @@ static __noinline int capture_ends(struct sock *sk, struct network_socket *socke
 {
 	struct network_piece piece = { .kind = NETWORK_PIECE_CLOSED };
 
-	piece.began = bpf_ktime_get_ns();
-	piece.ended = piece.began;
-	capture_tell(&piece, sizeof(piece), sk, socket);
+	if (!capture_answers || socket->protocol != NETWORK_HTTP1 || capture_forget_requests(sk, socket)) {
+		piece.began = bpf_ktime_get_ns();
+		piece.ended = piece.began;
+		capture_tell(&piece, sizeof(piece), sk, socket);
+	}
 	if (socket->protocol == NETWORK_HTTP2 || capture_limit)
 		capture_forget_frames(sk, socket);
 	socket->protocol = NETWORK_UNKNOWN;

@@ -84,7 +84,7 @@ static __always_inline bool network_tls_has_moved(const struct network_tls_conne
  * Notes which socket the object of a call is of, by what the thread has done with one.
  * Returns its connection, or 0 while none is known.
  */
-static __always_inline struct network_tls_connection *network_tls_connect(struct network_tls_thread *thread, const struct network_tls_key *key)
+static __noinline struct network_tls_connection *network_tls_connect(struct network_tls_thread *thread, const struct network_tls_key *key)
 {
 	struct network_tls_connection *known = bpf_map_lookup_elem(&network_tls_connections, key), fresh = {};
 	bool same = known && known->sock == thread->sock && known->socket.stream == thread->socket.stream;

@@ -37,6 +37,15 @@ struct capture_cursor {
 	u32 unused;
 };
 
+/* How far the requests of a connection were followed that a process answers: see network_paths.h. */
+struct network_requests {
+	u64 request;
+	u32 left[2]; /* by direction: see there */
+	u32 out[2];  /* by direction: bytes that were left out on purpose */
+	u32 wrote;   /* TCP's sequence number of what is written next, when the last request was read; 0: not known */
+	u32 unused;
+};
+
 /* What a transfer was. */
 struct capture_transfer {
 	struct sock *sk;
@@ -103,11 +112,40 @@ struct capture_walk {
 	struct network_frames frames;
 };
 
+/* Bytes of a path that are compared. */
+#define PATH_BYTES 64
+
+/* A beginning of a request's target, of a set; as keys of tries are. */
+struct network_path {
+	u32 bits; /* of what follows that count */
+	u32 set;
+	u8 text[PATH_BYTES];
+};
+
+/* What is looked at of a transfer that may begin a request, to see to which path, and what of it may come before. */
+#define FIRST_BYTES (HELD_BYTES + 80)
+#define HELD_BYTES 16
+
+/* What a request's head says of where the request ends. */
+struct capture_head {
+	u32 have;      /* bytes of it that are in scratch */
+	u32 at;        /* that were looked at */
+	u32 line;      /* 1: a line begins there */
+	u32 end;       /* where it ends; 0: not known */
+	u32 lengths;   /* how often it says how long its content is */
+	u32 length_at; /* and where, the last time */
+	u32 transfer;  /* 1: the content says itself where it ends */
+	u32 unused;
+};
+
 struct capture_scratch {
 	u64 users; /* of one for TLS */
 	struct capture_cursor cursor;
 	struct capture_kept kept;
 	struct capture_walk walk;
+	struct network_path path;
+	struct capture_head head;
+	u8 first[FIRST_BYTES]; /* of what may be a request */
 	struct network_piece piece; /* packets and rtt are the transfer's, the rest the window's */
 	u8 data[2 * CAPTURE_MOST];
 };

@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -173,6 +174,9 @@ func bothEnds(used []network.Tracepoint) []network.Tracepoint {
 type watcher struct {
 	inside   bool // nginx is in scope
 	requests bool // and its requests are told
+	// answers counts the requests of nginx that policies are told of, wanted says whether they are of any.
+	answers  *atomic.Uint64
+	wanted   bool
 	tracker  *lifecycle.Tracker
 	observer *network.Observer
 	closers  []io.Closer
@@ -203,6 +207,12 @@ func (w *watcher) plausible(requests uint64) error {
 	// Some may be lost at full speed.
 	if told := toldOf(found, serverDurations, 0); w.requests && told < requests/2 {
 		return fmt.Errorf("the observation told of %d of %d requests", told, requests)
+	}
+	if w.answers != nil {
+		told := w.answers.Load()
+		if w.wanted && told < requests/2 || !w.wanted && told > 0 {
+			return fmt.Errorf("policies were told of %d of %d requests", told, requests)
+		}
 	}
 	switch seen := w.observer.Samples(); {
 	case w.inside && seen < 2*requests:

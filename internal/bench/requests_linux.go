@@ -8,11 +8,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/collector"
@@ -67,9 +69,42 @@ func (b *bench) requestCost(ctx context.Context, server *workload.Web) (err erro
 		{report.RequestsNone, watch(networkConfig())},
 		// Beside both that it is compared with.
 		{report.RequestsHeaders, watch(requestConfig(requestBuffer, requests.SlowOrError))},
+		{report.MonitorsAll, func() (*watcher, error) { return watchAnswers(server.PID(), "/") }},
+		{report.MonitorsOther, func() (*watcher, error) { return watchAnswers(server.PID(), "/other ", "/other?") }},
 		{report.NetworkEmpty, func() (*watcher, error) { return emptyTracepoints(bothEnds(network.Tracepoints())) }},
 	})
 	return err
+}
+
+// Shares of the default of limits.memory_mib that monitors of requests have, and their buffer: those of the engine.
+const monitorBytes, monitorSockets, monitorBuffer = 4 << 20, 16 << 20, 2 << 20
+
+// watchAnswers observes nginx as policies do that look at requests whose targets begin so.
+func watchAnswers(pid int, targets ...string) (_ *watcher, err error) {
+	paths, err := network.NewPaths()
+	if err != nil {
+		return nil, err
+	}
+	answers := &atomic.Uint64{}
+	config := networkConfig()
+	config.Only, config.MapBytes, config.SocketBytes = network.Server, monitorBytes, monitorSockets
+	config.Requests, config.Protocols, config.BufferBytes = true, []network.Protocol{network.HTTP, network.HTTP2}, monitorBuffer
+	config.Paths, config.OnlyAnswered = paths, true
+	config.Answered = func(a network.Answer) {
+		if a.Subject.PID == uint32(pid) {
+			answers.Add(1)
+		}
+	}
+	if err := paths.Set(uint32(pid), targets); err != nil {
+		return nil, errors.Join(err, paths.Close())
+	}
+	w, err := watchNginx(config, pid, lifecycle.ScopeNetwork)
+	if err != nil {
+		return nil, errors.Join(err, paths.Close())
+	}
+	w.requests, w.answers, w.wanted = false, answers, slices.Contains(targets, "/")
+	w.closers = append([]io.Closer{paths}, w.closers...) // closed last
+	return w, nil
 }
 
 // requestConfig is network with requests.

@@ -17,6 +17,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/workload"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
@@ -69,8 +70,91 @@ func (b *bench) triggered(ctx context.Context) (err error) {
 		}
 		b.report.Triggers = append(b.report.Triggers, measured)
 	}
+	progress("trigger: %d policies of process_cpu, one after the other", triggerRounds)
+	for range triggerRounds {
+		took, err := fire(ctx, uint32(busy.PID()), onCPU)
+		if err != nil {
+			return fmt.Errorf("a policy: %w", err)
+		}
+		b.report.Fired = append(b.report.Fired, took)
+	}
 	return nil
 }
+
+const (
+	// firePeriod and fireCount are of the rule that fires, fireThreshold in per cent of the host's CPUs: two busy
+	// threads have more of it even where there is three times as much to do.
+	firePeriod, fireCount = 5, 2
+	fireThreshold         = 1
+	// firePatience is how long a policy may take to fire: the first scan, and its seconds.
+	firePatience = 20 * time.Second
+)
+
+// fire returns how long it takes from the end of the second that fulfils a rule of process_cpu to the first sample of the
+// profile that its policy starts, of a process that nobody has observed before.
+func fire(ctx context.Context, pid uint32, options engine.Options) (took time.Duration, err error) {
+	var manager *task.Manager
+	made, asked := make(chan struct{}), make(chan moments, 1)
+	e, err := engine.Start(engine.Config{
+		RootPath: "/", Include: []process.Selector{{PID: pid}}, ScanInterval: 10 * time.Second, OnDemand: true,
+		MemoryBytes: 256 << 20, CPUPercent: 100,
+		Policies: []engine.Policy{{
+			Policy: policy.Policy{Name: "bench", Silence: time.Hour, When: []policy.Rule{
+				{Monitor: policy.ProcessCPU, Threshold: fireThreshold, Period: firePeriod, Count: fireCount},
+			}},
+			Runs: []task.Run{{Kind: "on_cpu", Options: options}}, Duration: time.Minute,
+		}},
+	}, engine.Hooks{Level: func(int, string) {}, Ask: func(r task.Request) []task.Outcome {
+		<-made
+		at := now()
+		outcomes := manager.Request(r)
+		at.err = outcomes[0].Err
+		select {
+		case asked <- at:
+		default: // it could not start, and is asked for again
+		}
+		return outcomes
+	}}, zap.NewNop())
+	if err != nil {
+		return 0, err
+	}
+	starter := &noting{Engine: e}
+	manager = task.New(task.Config{Starter: starter, Running: 1, Logger: zap.NewNop()})
+	close(made)
+	var at moments
+	select {
+	case at = <-asked:
+		err = errors.Join(at.err, sleep(ctx, triggerRun))
+	case <-time.After(firePatience):
+		err = fmt.Errorf("the rule has not held within %s", firePatience)
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	missed := e.Stats().Lost[engine.LossKey{Probe: "policies", Reason: "seconds_missed"}]
+	manager.Close() // reads what the kernel has counted
+	if err = errors.Join(err, e.Shutdown()); err != nil {
+		return 0, err
+	}
+	if missed > 0 {
+		return 0, fmt.Errorf("at the ends of %d seconds nobody looked: which of them fulfilled the rule is not known", missed)
+	}
+	sampling, ok := starter.last.(interface{ FirstSample() uint64 })
+	if !ok || sampling.FirstSample() == 0 {
+		return 0, fmt.Errorf("no sample within %s", triggerRun)
+	}
+	// No second was missed, so that the rule was looked at in the second after the one that fulfilled it: that one
+	// has ended when the wall clock's began in which the task was asked for.
+	return time.Duration(sampling.FirstSample()-at.monotonic) + at.wall.Sub(at.wall.Truncate(time.Second)), nil
+}
+
+// moments is one moment by two clocks.
+type moments struct {
+	wall      time.Time
+	monotonic uint64
+	err       error // what came of what was asked for then
+}
+
+func now() moments { return moments{wall: time.Now(), monotonic: monotonic()} }
 
 // noting is an engine whose last observation is remembered.
 type noting struct {

@@ -34,7 +34,7 @@ func (e *Engine) startMonitors(_ Options, l provision) (*running, error) {
 	observer, err := network.Start(network.Config{
 		Only: network.Server, MapBytes: e.config.MemoryBytes / monitorShare, SocketBytes: e.config.MemoryBytes / monitorSockets,
 		Requests: true, Protocols: []network.Protocol{network.HTTP, network.HTTP2}, BufferBytes: monitorBuffer,
-		Answered: e.policies.answered, OnlyAnswered: true,
+		Answered: e.policies.answered, OnlyAnswered: true, Paths: e.policies.paths,
 		TLS: network.TLSConfig{
 			Libraries: tls.Libraries, Decide: e.deciding(l.host.scope), Open: e.symbols.Open, Charge: e.work.run,
 		},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/usage"
@@ -29,6 +30,8 @@ type policies struct {
 	table  *process.Table
 	watch  *policy.Watch
 	reader *usage.Reader
+	// paths are those of requests that leave the kernel; nil where others look at requests, too.
+	paths *network.Paths
 	// ask starts a task, and returns when it runs.
 	ask func(task.Request) []task.Outcome
 	// work charges what it does.
@@ -92,6 +95,11 @@ func newPolicies(e *Engine, loader *kernel.Loader) (*policies, error) {
 		proc:     e.procRoot(), sys: e.sysRoot(),
 		ask: e.hooks.Ask, changed: make(chan struct{}, 1), fired: make(chan struct{}, 1),
 	}
+	if e.config.monitorsRequests() && !e.config.networkHears() {
+		if p.paths, err = network.NewPaths(); err != nil {
+			return nil, errors.Join(err, p.close())
+		}
+	}
 	if before := e.config.Before; before != nil {
 		p.watch, p.clock.line = policy.Resume(before.watch), before.line
 	}
@@ -123,8 +131,33 @@ func (p *policies) replace(list []Policy) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.entries = entries
-	p.watch.Replace(rulesOf(list), func(known *model.Process) []int { return p.matching(entries, known) })
+	p.watch.Replace(rulesOf(list), func(known *model.Process) []int {
+		by := p.matching(entries, known)
+		p.wants(known.ID, entries, by)
+		return by
+	})
 	return nil
+}
+
+// wants has those requests of a process leave the kernel that policies look at which watch it.
+func (p *policies) wants(id model.ProcessID, entries []policyEntry, by []int) {
+	if p.paths == nil {
+		return
+	}
+	rules := make([]policy.Policy, len(by))
+	for i, entry := range by {
+		rules[i] = entries[entry].Policy.Policy
+	}
+	targets, all := policy.Targets(rules)
+	err := error(nil)
+	if all {
+		err = p.paths.Remove(id.PID)
+	} else {
+		err = p.paths.Set(id.PID, targets)
+	}
+	if err != nil {
+		p.warnings.Warn(err)
+	}
 }
 
 // matching are the policies that watch a process, by their index.
@@ -189,6 +222,7 @@ func (p *policies) take(change process.Change) {
 	p.mu.Lock()
 	by := p.matching(p.entries, known)
 	p.watch.Add(known, by)
+	p.wants(known.ID, p.entries, by)
 	p.mu.Unlock()
 	if len(by) == 0 {
 		p.forget(change.ID)
@@ -201,6 +235,11 @@ func (p *policies) take(change process.Change) {
 
 func (p *policies) forget(id model.ProcessID) {
 	p.watch.Remove(id)
+	if p.paths != nil {
+		if err := p.paths.Remove(id.PID); err != nil {
+			p.warnings.Warn(err)
+		}
+	}
 	if err := p.reader.Remove(id); err != nil {
 		p.warnings.Warn(err)
 	}
@@ -217,12 +256,22 @@ func (p *policies) stats(stats *Stats) {
 }
 
 // bytes is the memory of what is known of processes, and of the kernel's maps.
-func (p *policies) bytes() uint64 { return p.watch.Bytes() + p.reader.MapBytes() }
+func (p *policies) bytes() uint64 {
+	bytes := p.watch.Bytes() + p.reader.MapBytes()
+	if p.paths != nil {
+		bytes += p.paths.MapBytes()
+	}
+	return bytes
+}
 
 // close frees everything; nothing runs any more.
 func (p *policies) close() error {
 	p.warnings.Close()
-	return p.reader.Close()
+	err := p.reader.Close()
+	if p.paths != nil {
+		err = errors.Join(err, p.paths.Close())
+	}
+	return err
 }
 
 // clock is how seconds are counted. Its methods may be called from any goroutine.

@@ -74,25 +74,26 @@ func (r *Rule) window(path []byte) (int, bool) {
 	return 0, true
 }
 
-// Prefixes are beginnings of paths that the rules of policies ask for: a path that
-// begins with none of them counts for no rule. None at all means that no path is left out.
-func Prefixes(policies []Policy) []string {
-	var list []string
+// Targets are how the targets of requests of HTTP/1 begin that count for rules of the
+// policies: one that begins with none of them counts for no rule. A target is a path and what
+// follows it, a query or the blank before the version. all says that any may count.
+func Targets(policies []Policy) (list []string, all bool) {
 	for i := range policies {
 		for j := range policies[i].When {
 			r := &policies[i].When[j]
-			switch {
-			case !r.Monitor.OfRequests():
-				continue
-			case len(r.Paths) > 0:
-				list = append(list, r.Paths...)
+			if !r.Monitor.OfRequests() {
 				continue
 			}
-			prefix := literal(r.pattern())
-			if prefix == "" {
-				return nil
+			if len(r.Paths) == 0 {
+				prefix := literal(r.pattern())
+				if prefix == "" {
+					return nil, true
+				}
+				list = append(list, prefix)
 			}
-			list = append(list, prefix)
+			for _, path := range r.Paths {
+				list = append(list, path+" ", path+"?")
+			}
 		}
 	}
 	slices.Sort(list)
@@ -102,7 +103,7 @@ func Prefixes(policies []Policy) []string {
 			shortest = append(shortest, prefix)
 		}
 	}
-	return shortest
+	return shortest, false
 }
 
 // literal is the text that a path begins with wherever the pattern matches it; empty where

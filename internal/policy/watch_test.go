@@ -452,7 +452,8 @@ func TestValues(t *testing.T) {
 	}, told)
 }
 
-func TestPrefixes(t *testing.T) {
+// TestTargets holds that what a rule asks for is among what requests are looked at for.
+func TestTargets(t *testing.T) {
 	http := func(pattern string, paths ...string) Policy {
 		r := Rule{Monitor: HTTPErrorRate, Paths: paths}
 		if pattern != "" {
@@ -463,16 +464,22 @@ func TestPrefixes(t *testing.T) {
 	for _, tc := range []struct {
 		policies []Policy
 		want     []string
+		all      bool
 	}{
-		{[]Policy{http("^/pay"), http("", "/cart", "/payment")}, []string{"/cart", "/pay"}},
-		{[]Policy{http("^/pay"), http("")}, nil},
-		{[]Policy{http("pay")}, nil},
-		{[]Policy{http("^/ab|/ac")}, nil},
-		{[]Policy{http("(?i)^/pay")}, nil},
-		{[]Policy{http("^/pay/[0-9]+$")}, []string{"/pay/"}},
-		{[]Policy{http("^(/a|/b)")}, nil},
+		{[]Policy{http("^/pay"), http("", "/cart", "/payment")}, []string{"/cart ", "/cart?", "/pay"}, false},
+		{[]Policy{http("", "/", "/pay")}, []string{"/ ", "/?", "/pay ", "/pay?"}, false},
+		{[]Policy{{When: []Rule{{Monitor: ProcessCPU}}}}, nil, false},
+		{[]Policy{http("^/pay"), http("")}, nil, true},
+		{[]Policy{http("pay")}, nil, true},
+		{[]Policy{http("^/ab|/ac")}, nil, true},
+		{[]Policy{http("(?i)^/pay")}, nil, true},
+		{[]Policy{http("^/pay/[0-9]+$")}, []string{"/pay/"}, false},
+		{[]Policy{http("^/pays?")}, []string{"/pay"}, false},
+		{[]Policy{http("^(/a|/b)")}, nil, true},
 	} {
-		require.Equal(t, tc.want, Prefixes(tc.policies))
+		list, all := Targets(tc.policies)
+		require.Equal(t, tc.all, all)
+		require.Equal(t, tc.want, list)
 	}
 }
 

@@ -31,6 +31,9 @@ type Report struct {
 	Watched []Watched `json:",omitempty"`
 	// Triggers is how fast tasks begin.
 	Triggers []Trigger `json:",omitempty"`
+	// Fired is how long it takes from the end of the second that fulfils a policy's rule to the
+	// first sample of the profile that it starts.
+	Fired []time.Duration `json:",omitempty"`
 	// Notes say what was left out or disturbed, and why.
 	Notes   []string `json:",omitempty"`
 	Targets []Target

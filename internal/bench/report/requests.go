@@ -11,6 +11,8 @@ import (
 // States of [Report.Requests], beside [NetworkBare] and [NetworkEmpty].
 const (
 	RequestsNone    = "network, nginx in scope, capture none"
+	MonitorsAll     = "policies that look at all of nginx's requests by their path"
+	MonitorsOther   = "policies that look at requests to another path"
 	RequestsHeaders = "network, nginx in scope, capture headers: metrics and slow logs"
 )
 
@@ -155,6 +157,7 @@ func micros(d time.Duration) string { return fmt.Sprintf("%.1f µs", float64(d)/
 // The targets of requests.
 const (
 	maxRequestsHeaders = 1.20
+	maxMonitors        = 1.10
 	maxSteadyMetrics   = 5 * time.Microsecond
 	maxSteadyLogs      = 8 * time.Microsecond
 	// A duration that is told may be off by a part of it, or by so much: what lies between two clocks that are read one
@@ -164,6 +167,11 @@ const (
 )
 
 func (r *Report) judgeRequests(add addTarget) {
+	for _, state := range []string{MonitorsOther, MonitorsAll} {
+		got := turnRatios(r.requestsOf(state), r.requestsOf(NetworkEmpty))
+		add("requests: nginx's CPU time for a request, "+state+", by that with empty programs", fmt.Sprintf("%.2f", maxMonitors),
+			got.String(), got.median > 0, got.median <= maxMonitors)
+	}
 	got := turnRatios(r.requestsOf(RequestsHeaders), r.requestsOf(NetworkEmpty))
 	add("requests: nginx's CPU time for a request, capture headers, by that with empty programs", fmt.Sprintf("%.2f", maxRequestsHeaders),
 		got.String(), got.median > 0, got.median <= maxRequestsHeaders)

@@ -5,6 +5,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -25,11 +26,17 @@ const (
 	TriggerKnown   = "the process, sampled already"
 )
 
+// firedTarget is what [Report.Fired] is judged as.
+const firedTarget = "from the end of the second that fulfils the rule to the first sample of the profile (probes' loading included), median"
+
 // maxTrigger is what may pass from the end of the second that fulfils a rule to the first
 // sample of the profile.
 const maxTrigger = 300 * time.Millisecond
 
 func (r *Report) printTriggers(w io.Writer) {
+	if len(r.Fired) > 0 {
+		fmt.Fprintf(w, "\nA policy of process_cpu starts on_cpu: %s; median and longest of %d: %s\n", strings.TrimSuffix(firedTarget, ", median"), len(r.Fired), spread(r.Fired))
+	}
 	if len(r.Triggers) == 0 {
 		return
 	}
@@ -54,6 +61,7 @@ func spread(list []time.Duration) string {
 }
 
 func (r *Report) judgeTriggers(add addTarget) {
+	duration(add, firedTarget, maxTrigger, median(r.Fired), len(r.Fired) > 0)
 	found := false
 	for _, t := range r.Triggers {
 		if len(t.FirstSample) > 0 {

@@ -75,6 +75,9 @@ type capture struct {
 	// answered is told of requests that processes have answered; nil: nobody is.
 	answered     func(Answer)
 	onlyAnswered bool
+	// left and exchanged are those of [Config].
+	left      func(pid, length uint32)
+	exchanged func(pid uint32, e *l7.Exchange)
 	// charge runs what is done with what was read.
 	charge func(work func())
 
@@ -123,7 +126,7 @@ func newCapture(config Config, ring *ring, t *table) *capture {
 		ring: ring, places: &t.places, carried: t.carried, mostWaiting: max(waitingBuffers*int(config.BufferBytes), minWaiting),
 		totals: requests.NewTotals(), streams: map[streamID]*stream{}, opaque: map[tls.Library]uint64{}, swept: time.Now(),
 		told: make([]atomic.Uint64, len(captureReasons)), closing: make(chan struct{}), charge: config.Charge,
-		answered: config.Answered, onlyAnswered: config.OnlyAnswered,
+		answered: config.Answered, onlyAnswered: config.OnlyAnswered, left: config.left, exchanged: config.exchanged,
 	}
 	if c.charge == nil {
 		c.charge = func(work func()) { work() }
@@ -244,6 +247,9 @@ func (c *capture) handOver(take func(now uint64, record func(*piece, []byte))) e
 
 // record takes what one transfer left.
 func (c *capture) record(p *piece, data []byte) {
+	if c.left != nil {
+		c.left(c.whom(p).Subject.PID, p.Length)
+	}
 	id := streamID{p.Sock, p.Stream}
 	s := c.streams[id]
 	if bindings.NetworkNetworkPieceKind(p.Kind) == bindings.NetworkNetworkPieceKindNETWORK_PIECE_CLOSED {
@@ -340,6 +346,9 @@ func (c *capture) exchange(e *l7.Exchange) {
 	whom := c.current.whom
 	if whom.Subject == (observe.SubjectKey{}) {
 		return
+	}
+	if c.exchanged != nil {
+		c.exchanged(whom.Subject.PID, e)
 	}
 	if c.answered != nil {
 		c.answer(whom.Subject, e)

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/dns"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/http1"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -48,6 +49,13 @@ type Config struct {
 	// OnlyAnswered has nothing else told of requests. It must return soon.
 	Answered     func(Answer)
 	OnlyAnswered bool
+	// Paths, if not nil, are those to which requests of HTTP/1 leave the kernel, where OnlyAnswered
+	// says that no others than those are wanted that processes answer.
+	Paths *Paths
+	// left, if not nil, is told of each transfer that leaves the kernel for Requests: whose it is, and
+	// its bytes; exchanged of what is made of it.
+	left      func(pid, length uint32)
+	exchanged func(pid uint32, e *l7.Exchange)
 	// Charge runs what is done beside Drain and Report and notes its cost; nil: nobody
 	// wants to know.
 	Charge func(work func())

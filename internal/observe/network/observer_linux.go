@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -108,6 +109,10 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 	has.trim(spec, forTLS)
 	if err := o.plan.size(spec, has); err != nil {
 		return nil, fmt.Errorf("preparing the network programs: %w", err)
+	}
+	if config.Paths != nil {
+		shared = maps.Clone(shared)
+		maps.Copy(shared, config.Paths.shared())
 	}
 	if o.coll, err = loader.Load("the network programs", spec, shared); err != nil {
 		return nil, err

@@ -75,6 +75,19 @@ const (
 	// framesBytes is what such a connection takes, directions how many of the map's entries.
 	framesBytes = directions * 128
 	directions  = 2
+	// socketsPerAsked is how many sockets are remembered for each connection whose requests are followed
+	// where not all of them leave the kernel; of these there are minAsked at least. Of one that is forgotten
+	// nothing leaves until its next request.
+	socketsPerAsked = 4
+	minAsked        = 2048
+	// askedBytes is what such a connection takes.
+	askedBytes = 112
+	// socketsPerHeld is how many sockets are remembered for each whose first bytes of a request wait
+	// for more; of these there are minHeld at least. They wait for moments.
+	socketsPerHeld = 64
+	minHeld        = 1024
+	// heldBytes is what such a connection takes.
+	heldBytes = 120
 	// messagesPerFrames is how many messages of such a connection and direction may be on
 	// their way while no more of a body is read than is wanted, messageBytes what one takes.
 	messagesPerFrames = 2
@@ -99,6 +112,11 @@ type plan struct {
 	protocols uint32
 	// tls is how many connections through TLS are known, frames how many of HTTP/2.
 	tls, frames uint32
+	// held is of how many connections the first bytes of a request wait, where not all requests
+	// leave the kernel; answers says that.
+	held    uint32
+	asked   uint32 // connections whose requests are followed there
+	answers bool
 }
 
 // protocolNumbers are the programs' own.
@@ -130,6 +148,9 @@ func newPlan(config Config, cpus int) plan {
 	if config.Requests && (config.looksFor(HTTP2) || p.message > 0) {
 		p.frames = max(p.sockets/socketsPerFrames, minFrames)
 	}
+	if config.OnlyAnswered {
+		p.answers, p.held, p.asked = true, max(p.sockets/socketsPerHeld, minHeld), max(p.sockets/socketsPerAsked, minAsked)
+	}
 	if config.readsTLS() {
 		p.tls = max(p.sockets/socketsPerTLS, minTLS)
 	}
@@ -154,6 +175,7 @@ func (p plan) bytes(has features) uint64 {
 		bytes += uint64(min(p.sockets, socketsByAddress)) * addressBytes
 	}
 	bytes += uint64(p.tls)*tlsBytes + uint64(p.frames)*framesBytes + uint64(p.messages())*messageBytes
+	bytes += uint64(p.held)*heldBytes + uint64(p.asked)*askedBytes
 	if !has.taskStorage {
 		bytes += threadsByID*threadBytes + uint64(p.tls/tlsThreadShare)*tlsBytes
 	}
@@ -186,6 +208,8 @@ func (p plan) size(spec *ebpf.CollectionSpec, has features) error {
 		bindings.NetworkMapNetworkTlsGoroutines:   max(p.tls, 1),
 		bindings.NetworkMapNetworkTlsConnections:  max(p.tls, 1),
 		bindings.NetworkMapNetworkFrames:          max(p.frames*directions, 1),
+		bindings.NetworkMapNetworkHeld:            max(p.held, 1),
+		bindings.NetworkMapNetworkRequests:        max(p.asked, 1),
 		bindings.NetworkMapNetworkContents:        max(p.messages(), 1),
 		bindings.NetworkMapNetworkPieces:          max(p.buffer, minBuffer),
 	} {
@@ -216,6 +240,7 @@ func (p plan) size(spec *ebpf.CollectionSpec, has features) error {
 		bindings.NetworkVarCaptureBytes:     p.capture,
 		bindings.NetworkVarCaptureLimit:     p.message,
 		bindings.NetworkVarCaptureProtocols: p.protocols,
+		bindings.NetworkVarCaptureAnswers:   p.answers,
 		bindings.NetworkVarCaptureWake:      p.buffer / wakeShare,
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
