@@ -63,8 +63,9 @@ func (r *Redaction) values(name string, values []string) []string {
 	return told
 }
 
-// afterQuery are the characters at which the query of a URL in a text ends.
-const afterQuery = "#\"'<> ,;\t"
+// afterQuery are the characters at which the query of a URL in a text ends: none of them may be in one, as `,` `;` and `'` may by
+// RFC 3986, section 3.4.
+const afterQuery = "#\"<> \t"
 
 // queriesOf replaces the values of queries of URLs in a text.
 func (r *Redaction) queriesOf(text string) string {
@@ -79,12 +80,7 @@ func (r *Redaction) queriesOf(text string) string {
 		if end < 0 {
 			end = len(rest)
 		}
-		told = append(told, '?')
-		if query := rest[:end]; strings.Contains(query, "=") {
-			told = r.appendQuery(told, []byte(query))
-		} else {
-			told = append(told, query...)
-		}
+		told = r.appendQuery(append(told, '?'), []byte(rest[:end]))
 		text = rest[end:]
 	}
 }

@@ -148,6 +148,34 @@ func TestSampledFields(t *testing.T) {
 	require.Equal(t, []string{"https://shop/?card=4111&x#top"}, plain["http.request.header.referer"])
 }
 
+// TestQueriesInFields holds that no value of a query is told of a field, whatever RFC 3986 allows in one, and that what follows the query
+// is.
+func TestQueriesInFields(t *testing.T) {
+	r := &Redaction{Query: true}
+	tell := func(value string) string { return r.values("location", []string{value})[0] }
+	for _, c := range "!$'()*+,;:@/?-._~%" { // & and = are between names and values
+		for _, query := range []string{"?ids=1_2&token=SECRET", "?_token=SECRET", "?b_c&token=SECRET", "?SECRET_SECRET", "?a=1_token=SECRET"} {
+			value := "https://app/cb" + strings.ReplaceAll(query, "_", string(c))
+			require.NotContains(t, tell(value), "SECRET", value)
+		}
+	}
+	for value, want := range map[string]string{
+		"https://app/cb?ids=1,2,3&token=SECRET": "https://app/cb?ids=?&token=?",
+		"https://app/cb?x=1;b&token=SECRET":     "https://app/cb?x=?&token=?",
+		"https://app/cb?q=it's&token=SECRET":    "https://app/cb?q=?&token=?",
+		"/verify?eyJSECRET":                     "/verify??",
+		"/verify?eyJSECRET&b":                   "/verify??&?",
+		"<a?x=1>; rel=next, <b?y=2>":            "<a?x=?>; rel=next, <b?y=?>",
+		`see "a?x=1" and b?y=2 there`:           `see "a?x=?" and b?y=? there`,
+		"a?x=1\tb":                              "a?x=?\tb",
+		"/a?b=1#top":                            "/a?b=?#top",
+		"why?":                                  "why?",
+		"why? so":                               "why? so",
+	} {
+		require.Equal(t, want, tell(value))
+	}
+}
+
 // TestOmittedFields holds that of a head which is longer than what is kept whole fields are left out, with what goes on with them.
 func TestOmittedFields(t *testing.T) {
 	kept := contents(nil)
