@@ -4,7 +4,7 @@ package requests
 
 import (
 	"errors"
-	"mime"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/body"
@@ -18,6 +18,21 @@ var errNoText = errors.New("the body is no text")
 
 // formType is the Content-Type of bodies that are written as queries are.
 const formType = "application/x-www-form-urlencoded"
+
+// isForm tells whether a body of this Content-Type is a form, or may be one. Servers read forms whose parameters are no valid ones, and
+// one of the types where there are several; the line that tells it may be one that was left out.
+func (m *sampledMessage) isForm(kind string) bool {
+	if kind == "" {
+		return m.moreFields > 0
+	}
+	for one := range strings.SplitSeq(kind, ",") {
+		media, _, _ := strings.Cut(one, ";")
+		if strings.EqualFold(strings.TrimSpace(media), formType) {
+			return true
+		}
+	}
+	return false
+}
 
 // KnowsCharset tells whether a [BodyRule] may name a charset.
 func KnowsCharset(name string) bool { return body.KnowsCharset(name) }
@@ -35,7 +50,7 @@ func (m *sampledMessage) text(encoding, kind string, redact *Redaction) (text st
 	if !utf8.Valid(decoded) {
 		return "", cut, errNoText
 	}
-	if media, _, err := mime.ParseMediaType(kind); err == nil && media == formType {
+	if m.isForm(kind) {
 		decoded = redact.appendQuery(nil, decoded)
 	}
 	return string(decoded), cut, nil

@@ -67,6 +67,7 @@ func listed(list []model.Attribute) map[string][]string {
 // TestSampledBodies holds what is told of bodies by their kind and coding.
 func TestSampledBodies(t *testing.T) {
 	const much = 1 << 10
+	form := map[string]any{"content": "password=?"}
 	bomb := gzipped(t, strings.Repeat("a", 8<<20))
 	for name, c := range map[string]struct {
 		lines []string
@@ -92,6 +93,11 @@ func TestSampledBodies(t *testing.T) {
 		"a form": {[]string{"Content-Type: application/x-www-form-urlencoded; charset=utf-8"}, []byte("card=4111&cvc"), BodyRule{MaxBytes: much}, map[string]any{
 			"content": "card=?&?",
 		}},
+		"a form of half a parameter":    {[]string{"Content-Type: Application/X-WWW-Form-URLencoded ; charset"}, []byte("password=SECRET"), BodyRule{MaxBytes: much}, form},
+		"a form by two fields":          {[]string{"Content-Type: " + formType, "Content-Type: " + formType}, []byte("password=SECRET"), BodyRule{MaxBytes: much}, form},
+		"a form by the second":          {[]string{"Content-Type: text/plain;a", "Content-Type: " + formType}, []byte("password=SECRET"), BodyRule{MaxBytes: much}, form},
+		"perhaps a form":                {[]string{"X: " + strings.Repeat("x", 1<<20), "Accept: a"}, []byte("password=SECRET"), BodyRule{MaxBytes: much}, form},
+		"no form, as far as it is told": {[]string{"Content-Type: text/plain; of=" + formType}, []byte("a=b"), BodyRule{MaxBytes: much}, map[string]any{"content": "a=b"}},
 		"a call": {[]string{"content-type: application/grpc"}, called("\x08\x96\x01\x12\x07testing", "\x0a\x01a"), BodyRule{MaxBytes: much}, map[string]any{
 			"content": "1: 150 2: \"testing\"\n1: \"a\"",
 		}},
