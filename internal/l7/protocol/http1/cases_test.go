@@ -51,6 +51,18 @@ func TestMessagesEndWhereTheRulesSay(t *testing.T) {
 		"lengths that differ":           {script{reads(get), writes("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc")}, []want{{"GET", "/a", 200, 0, -1, l7.Complete}}},
 		"a length that is none":         {script{reads("POST /p HTTP/1.1\r\nContent-Length: -5\r\n\r\n"), writes(ok)}, []want{{"POST", "/p", 200, -1, 0, l7.Complete}}},
 		"nonsense between":              {script{reads(get), writes(ok), reads("\x00\x01nonsense\r\n\r\n")}, []want{{"GET", "/a", 200, 0, 0, l7.Complete}}},
+
+		"chunks not continued": {
+			script{reads("PUT /p HTTP/1.1\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n"), writes("HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n")},
+			[]want{{"PUT", "/p", 417, 0, 0, l7.Complete}},
+		},
+		"chunks sent all the same": {
+			script{
+				reads("PUT /p HTTP/1.1\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n"), writes("HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n"),
+				reads("13"), reads("\r\n"), reads("GET / HTTP/1.1\r\n\r\n\n"), reads("\r\n0\r\n\r\n"),
+			},
+			[]want{{"PUT", "/p", 417, 19, 0, l7.Complete}},
+		},
 	} {
 		for _, client := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {

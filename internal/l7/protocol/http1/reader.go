@@ -65,7 +65,7 @@ func (p *parser) beginPiece(r *reader, piece *l7.Piece) {
 			p.finish(r, r.last)
 			r.unsure = true
 		}
-	case stateBody:
+	case stateBody, stateChunkSize:
 		if p.bodyWithheld(r) && r.begins(piece) {
 			p.finish(r, r.last)
 		}
@@ -75,7 +75,7 @@ func (p *parser) beginPiece(r *reader, piece *l7.Piece) {
 // bodyWithheld tells whether the body may never come, since the client asked for leave to send it and got its response.
 func (p *parser) bodyWithheld(r *reader) bool {
 	q := p.response.request
-	return r.kind == l7.Request && q != nil && &q.message == r.cur && q.expects && q.body == 0 && p.response.done
+	return r.kind == l7.Request && q != nil && &q.message == r.cur && q.expects && q.body == 0 && !r.stream.Carrying() && p.response.done
 }
 
 // step reads the next part of a message. It returns false when the piece has no more of it.
