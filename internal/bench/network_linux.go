@@ -36,8 +36,8 @@ const (
 	statisticsWait = 2 * time.Minute
 	// networkReport is the default of report_interval.
 	networkReport = 2 * time.Second
-	// networkBytes and networkSockets are shares of the default of limits.memory_mib.
-	networkBytes, networkSockets = 32 << 20, 64 << 20
+	// networkBytes, networkSockets and networkConnections are shares of the default of limits.memory_mib.
+	networkBytes, networkSockets, networkConnections = 32 << 20, 64 << 20, 64 << 20
 )
 
 // network measures what network adds to nginx's CPU time for a request. The kernel's
@@ -234,7 +234,7 @@ func (w *watcher) end() error {
 
 // networkConfig is network with its defaults, without requests.
 func networkConfig() network.Config {
-	return network.Config{MapBytes: networkBytes, SocketBytes: networkSockets, SysRoot: "/sys", ProcRoot: string(proc), Logger: zap.NewNop()}
+	return network.Config{MapBytes: networkBytes, SocketBytes: networkSockets, ConnectionBytes: networkConnections, SysRoot: "/sys", ProcRoot: string(proc), Logger: zap.NewNop()}
 }
 
 // startNetwork starts the observation of some processes and of no other that runs, without draining it. As in the

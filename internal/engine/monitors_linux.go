@@ -14,8 +14,9 @@ import (
 
 const (
 	// monitorShare is the part of the memory limit that the series of monitors may take,
-	// monitorSockets that of what the kernel remembers of sockets for them.
-	monitorShare, monitorSockets = 64, 16
+	// monitorSockets that of what the kernel remembers of sockets for them, monitorConnections that
+	// of connections.
+	monitorShare, monitorSockets, monitorConnections = 64, 16, 8
 	// monitorBuffer is the ring buffer for what is read of requests.
 	monitorBuffer = 2 << 20
 )
@@ -33,7 +34,8 @@ func (q quiet) Report(until time.Time) model.Findings {
 func (e *Engine) startMonitors(_ Options, l provision) (*running, error) {
 	observer, err := network.Start(network.Config{
 		Only: network.Server, MapBytes: e.config.MemoryBytes / monitorShare, SocketBytes: e.config.MemoryBytes / monitorSockets,
-		Requests: true, Protocols: []network.Protocol{network.HTTP, network.HTTP2}, BufferBytes: monitorBuffer,
+		ConnectionBytes: e.config.MemoryBytes / monitorConnections,
+		Requests:        true, Protocols: []network.Protocol{network.HTTP, network.HTTP2}, BufferBytes: monitorBuffer,
 		Answered: e.policies.answered, OnlyAnswered: true, Paths: e.policies.paths,
 		TLS: network.TLSConfig{
 			Libraries: tls.Libraries, Decide: e.deciding(l.host.scope), Open: e.symbols.Open, Charge: e.work.run,

@@ -16,6 +16,10 @@ var sides = map[Role]network.Role{BothRoles: network.NoRole, ClientRole: network
 // remembers of sockets.
 const socketShare = 4
 
+// connectionShare is the part of the memory limit that may be taken by connections whose
+// requests are told.
+const connectionShare = 4
+
 // journalShare is the part of the memory limit that may be taken by requests that wait to
 // be told one by one.
 const journalShare = 16
@@ -44,7 +48,7 @@ func (e *Engine) startNetwork(options Options, l provision) (*running, error) {
 	observer, err := network.Start(network.Config{
 		Answered: answered,
 		Only:     sides[c.Role],
-		MapBytes: l.tableBytes, SocketBytes: e.config.MemoryBytes / socketShare,
+		MapBytes: l.tableBytes, SocketBytes: e.config.MemoryBytes / socketShare, ConnectionBytes: e.config.MemoryBytes / connectionShare,
 		ResolveNAT: c.ResolveNAT, Requests: c.Requests, Protocols: protocols, BufferBytes: c.BufferBytes, Journal: journal,
 		TLS: network.TLSConfig{
 			Libraries: libraries, Decide: e.deciding(l.host.scope), Open: e.symbols.Open, Charge: e.work.run,

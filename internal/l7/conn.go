@@ -2,6 +2,8 @@
 
 package l7
 
+import "unsafe"
+
 // State is what is known of a connection's protocol.
 type State uint8
 
@@ -84,9 +86,9 @@ func (c *Conn) Close() {
 	}
 }
 
-// Held is the number of bytes of memory held for the connection's messages.
+// Held is the number of bytes of memory held for the connection, itself included.
 func (c *Conn) Held() int {
-	n := cap(c.waiting[Read].data) + cap(c.waiting[Write].data)
+	n := int(unsafe.Sizeof(*c)) + cap(c.waiting[Read].data) + cap(c.waiting[Write].data)
 	if c.parser != nil {
 		n += c.parser.Held()
 	}

@@ -67,6 +67,9 @@ type Opening struct {
 // Reset forgets them: another start line begins.
 func (o *Opening) Reset() { o.calls = o.calls[:0] }
 
+// Held is the number of bytes of memory held.
+func (o *Opening) Held() int { return cap(o.calls) * int(unsafe.Sizeof(Call{})) }
+
 // Add takes a call that transfers bytes of the start line, from this offset of the
 // connection on, unless there are most of them already.
 func (o *Opening) Add(call Call, at int64, most int) {

@@ -64,6 +64,6 @@ type Parser interface {
 	Expire(before int64)
 	// Close tells what is left, as the connection ended.
 	Close()
-	// Held is the number of bytes of memory held.
+	// Held is the number of bytes of memory held, the parser itself included.
 	Held() int
 }

@@ -2,6 +2,8 @@
 
 package l7
 
+import "unsafe"
+
 // Queue holds what waits for its answer, in order, and uses its places again: pushing allocates only while the queue is longer than it
 // ever was. What finds no place is counted in its order, so that answers after it are not taken for those of others.
 type Queue[T any] struct {
@@ -70,6 +72,12 @@ func (q *Queue[T]) Pop() {
 
 // Clear removes all.
 func (q *Queue[T]) Clear() { q.length, q.unkept = 0, 0 }
+
+// Held is the number of bytes of memory held for the places, without what they refer to.
+func (q *Queue[T]) Held() int {
+	var place T
+	return cap(q.places)*int(unsafe.Sizeof(&place)) + len(q.places)*int(unsafe.Sizeof(place))
+}
 
 // Places calls f for each place, used or not: for those who count memory.
 func (q *Queue[T]) Places(f func(*T)) {

@@ -2,7 +2,10 @@
 
 package hpack
 
-import "errors"
+import (
+	"errors"
+	"unsafe"
+)
 
 // ErrInvalid says that a block breaks the rules of RFC 7541, so that nothing that follows in it can be read.
 var ErrInvalid = errors.New("reading a header block: it breaks the rules of RFC 7541")
@@ -107,8 +110,10 @@ func (d *Decoder) End() error {
 	return nil
 }
 
-// Held is the number of bytes of memory held.
-func (d *Decoder) Held() int { return d.table.held() + cap(d.carry) + cap(d.decoded) + cap(d.name) }
+// Held is the number of bytes of memory held, the decoder itself included.
+func (d *Decoder) Held() int {
+	return int(unsafe.Sizeof(*d)) + d.table.held() + cap(d.carry) + cap(d.decoded) + cap(d.name)
+}
 
 // skipLong passes over what is left of a long value.
 func (d *Decoder) skipLong(part []byte) []byte {

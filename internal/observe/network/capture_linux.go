@@ -5,11 +5,13 @@
 package network
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,8 +53,12 @@ const (
 	// endsUnseen is how long a message whose end may be among lost bytes may be quiet until
 	// it is told as far as it is known.
 	endsUnseen = time.Minute
-	// maxStreams bounds the connections that are followed.
-	maxStreams = 65536
+	// minConnected is the memory that connections may take in any case. One that has been told
+	// one request after the other takes some 3 KB.
+	minConnected = 4 << 20
+	// relief is the part of the memory of connections that is made free when it is taken: to look
+	// for those that are given up takes time.
+	relief = 16
 )
 
 type piece = bindings.NetworkNetworkPiece
@@ -88,10 +94,13 @@ type capture struct {
 	waiting   waiting
 	// mostWaiting bounds the bytes of pieces that wait to be in order.
 	mostWaiting int
-	current     *stream // whose piece is being parsed
-	swept       time.Time
+	// connected is the memory of connections as measured last, mostConnected its bound.
+	connected, mostConnected uint64
+	current                  *stream // whose piece is being parsed
+	relieving                bool    // connections are given up for want of room
+	swept                    time.Time
 
-	crowded uint64 // pieces of connections that were too many
+	crowded uint64 // connections that were given up for want of room
 	// opaque are connections with TLS that have ended, and of which no plaintext was seen, by
 	// the library of their process, as far as libraryOf knows.
 	opaque    map[tls.Library]uint64
@@ -124,7 +133,8 @@ func startCapture(config Config, coll *ebpf.Collection, t *table, libraries *tls
 func newCapture(config Config, ring *ring, t *table) *capture {
 	c := &capture{
 		ring: ring, places: &t.places, carried: t.carried, mostWaiting: max(waitingBuffers*int(config.BufferBytes), minWaiting),
-		totals: requests.NewTotals(), streams: map[streamID]*stream{}, opaque: map[tls.Library]uint64{}, swept: time.Now(),
+		mostConnected: max(config.ConnectionBytes, minConnected),
+		totals:        requests.NewTotals(), streams: map[streamID]*stream{}, opaque: map[tls.Library]uint64{}, swept: time.Now(),
 		told: make([]atomic.Uint64, len(captureReasons)), closing: make(chan struct{}), charge: config.Charge,
 		answered: config.Answered, onlyAnswered: config.OnlyAnswered, left: config.left, exchanged: config.exchanged,
 	}
@@ -262,15 +272,12 @@ func (c *capture) record(p *piece, data []byte) {
 		return
 	}
 	if s == nil {
-		if len(c.streams) >= maxStreams {
-			c.crowded++
-			return
-		}
 		s = &stream{conn: l7.NewConn(c.protocols, c.transport(p), &c.sink), quietFor: quietFor}
 		if c.transport(p) == l7.UDP {
 			s.datagrams, s.quietFor = true, datagramsQuietFor
 		}
 		c.streams[id] = s
+		c.measure(s)
 	}
 	s.last = p.Ended
 	if s.whom == (requests.Whom{}) || s.series != p.Series || s.generation != p.Generation {
@@ -278,9 +285,16 @@ func (c *capture) record(p *piece, data []byte) {
 		s.whom = c.whom(p)
 		c.carried.note(p.Series, p.Generation, p.Protocol&^uint8(bindings.NetworkNetworkProtocolNETWORK_TLS))
 	}
-	if p.Length == 0 || p.Kind > uint8(l7.Write) {
-		return
+	if p.Length > 0 && p.Kind <= uint8(l7.Write) {
+		c.feed(id, s, p, data)
 	}
+	if c.connected > c.mostConnected {
+		c.relieve()
+	}
+}
+
+// feed has a connection parsed.
+func (c *capture) feed(id streamID, s *stream, p *piece, data []byte) {
 	c.current = s
 	s.conn.Feed(l7.Piece{
 		Direction: l7.Direction(p.Kind), Began: int64(p.Began), Ended: int64(p.Ended),
@@ -288,7 +302,47 @@ func (c *capture) record(p *piece, data []byte) {
 	})
 	if s.datagrams && s.settled(p) {
 		c.forget(id, s)
+		return
 	}
+	if s.fed%measureEvery == 0 {
+		c.measure(s)
+	}
+	s.fed++
+}
+
+// measure counts the memory that a connection takes now.
+func (c *capture) measure(s *stream) {
+	held := streamBytes + uint64(s.conn.Held())
+	c.connected += held - s.held
+	s.held = held
+}
+
+// relieve gives up connections until there is room again: those first that take most memory for longest without being used, so that
+// neither many which are quiet nor a few that are made to take much keep others out. What they wait for is not told.
+func (c *capture) relieve() {
+	type weighed struct {
+		id     streamID
+		s      *stream
+		weight uint64
+	}
+	var newest uint64
+	for _, s := range c.streams {
+		newest = max(newest, s.last)
+	}
+	all := make([]weighed, 0, len(c.streams))
+	for id, s := range c.streams {
+		all = append(all, weighed{id, s, s.weight(newest)})
+	}
+	slices.SortFunc(all, func(x, y weighed) int { return cmp.Compare(y.weight, x.weight) })
+	c.relieving = true
+	for _, x := range all {
+		if c.connected <= c.mostConnected-c.mostConnected/relief {
+			break
+		}
+		c.forget(x.id, x.s)
+		c.crowded++
+	}
+	c.relieving = false
 }
 
 // wireOf is what TCP did for the call that a piece is of.
@@ -343,6 +397,9 @@ func (c *capture) whom(p *piece) requests.Whom {
 
 // exchange takes a request and its response.
 func (c *capture) exchange(e *l7.Exchange) {
+	if c.relieving && e.Outcome != l7.Complete {
+		return // nobody knows how it will end
+	}
 	whom := c.current.whom
 	if whom.Subject == (observe.SubjectKey{}) {
 		return
@@ -381,14 +438,12 @@ func (c *capture) forget(id streamID, s *stream) {
 	c.current = s
 	s.conn.Close()
 	delete(c.streams, id)
+	c.connected -= s.held
 }
-
-// streamBytes is what a connection takes here beside what its parser holds.
-const streamBytes = 256
 
 // sweep forgets connections that have been quiet for long, and tells messages whose end will not be seen.
 func (c *capture) sweep() {
-	var newest, held uint64
+	var newest uint64
 	for _, s := range c.streams {
 		newest = max(newest, s.last)
 	}
@@ -399,7 +454,7 @@ func (c *capture) sweep() {
 		}
 		c.current = s
 		s.conn.Expire(int64(newest) - endsUnseen.Nanoseconds())
-		held += streamBytes + uint64(s.conn.Held())
+		c.measure(s)
 	}
-	c.held.Store(held + uint64(c.waiting.held()))
+	c.held.Store(c.connected + uint64(c.waiting.held()))
 }

@@ -39,6 +39,9 @@ type Config struct {
 	// Protocols are those that are looked for; none: all.
 	Requests  bool
 	Protocols []Protocol
+	// ConnectionBytes bounds the memory of connections that are followed for them, which may be
+	// minConnected in any case.
+	ConnectionBytes uint64
 	// BufferBytes is the size of the ring buffer for them, a power of two.
 	BufferBytes uint32
 	// TLS says what is read of requests before it is encrypted.

@@ -6,6 +6,7 @@ package network
 
 import (
 	"time"
+	"unsafe"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
@@ -26,6 +27,9 @@ type stream struct {
 	generation uint32
 	whom       requests.Whom
 	last       uint64 // CLOCK_MONOTONIC, ns
+	// held is its memory as it was measured last, fed how many pieces it had.
+	held uint64
+	fed  uint64
 	// quietFor is how long it may be quiet until it is forgotten.
 	quietFor time.Duration
 	// datagrams says that it is no stream in truth, unanswered how many more of them were
@@ -35,6 +39,20 @@ type stream struct {
 	// next is where TCP is before the next piece of each direction, once that is known.
 	next  [2]uint32
 	known [2]bool
+}
+
+// streamBytes is what a connection takes here beside what its parser holds: itself, and its entry
+// with the room that a map keeps free.
+const streamBytes = uint64(unsafe.Sizeof(stream{})) + 2*uint64(unsafe.Sizeof(streamID{})+unsafe.Sizeof(&stream{}))
+
+// measureEvery is how many pieces of a connection go by until its memory is measured again.
+const measureEvery = 8
+
+// weight is how much is gained by giving the connection up: its memory, and for how long, in ms, nobody has used it at a time of
+// CLOCK_MONOTONIC, in ns.
+func (s *stream) weight(now uint64) uint64 {
+	const shortest = 1000 // one that is in use all the time must not be for nothing
+	return s.held * ((now-min(s.last, now))/uint64(time.Millisecond) + shortest)
 }
 
 // settled tells whether all that was asked by datagrams is answered: nothing is waited for

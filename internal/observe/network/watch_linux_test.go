@@ -37,7 +37,7 @@ type watching struct {
 }
 
 func config() Config {
-	return Config{MapBytes: 16 << 20, SocketBytes: 16 << 20, ResolveNAT: true, SysRoot: "/sys", ProcRoot: "/proc", Logger: zap.NewNop()}
+	return Config{MapBytes: 16 << 20, SocketBytes: 16 << 20, ConnectionBytes: 64 << 20, ResolveNAT: true, SysRoot: "/sys", ProcRoot: "/proc", Logger: zap.NewNop()}
 }
 
 // watch starts an observer of everybody; change may change what the kernel is said to

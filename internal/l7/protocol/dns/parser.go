@@ -219,9 +219,9 @@ func (p *parser) Close() {
 	}
 }
 
-// Held is the number of bytes of memory held.
+// Held is the number of bytes of memory held, the parser itself included.
 func (p *parser) Held() int {
-	n := p.answer.held() + cap(p.names) + cap(p.questions)*32
+	n := int(unsafe.Sizeof(*p)) + (cap(p.waiting)+cap(p.free))*8 + p.answer.held() + cap(p.names) + cap(p.questions)*32
 	for i := range p.readers {
 		n += p.readers[i].stream.Held()
 	}

@@ -4,6 +4,7 @@ package http1_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -83,4 +84,30 @@ func TestExchangesAllocateNothing(t *testing.T) {
 	requireNoAllocs(t, newExchanger(largeBody(2<<20)...))
 	requireNoAllocs(t, newExchanger(whole(l7.Read, 0, get+"GET /b HTTP/1.1\r\nUser-Agent: x"), whole(l7.Read, 0, "\r\n\r\n"),
 		whole(l7.Write, 0, ok+"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"), whole(l7.Write, 0, "0\r\n\r\n")))
+}
+
+// TestHeldIsWhatTheHeapHas holds that what connections say to hold is what they take, by the runtime's own account.
+func TestHeldIsWhatTheHeapHas(t *testing.T) {
+	const many = 4000
+	heap := func() int {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.GC() // what pools keep goes with the second
+		runtime.ReadMemStats(&stats)
+		return int(stats.HeapAlloc)
+	}
+	sink := &l7.Sink{Limits: l7.DefaultLimits(), Stats: &l7.Stats{}, Exchange: func(*l7.Exchange) {}}
+	protocols := []l7.Protocol{http1.New([]string{"traceparent", "user-agent"}, nil)}
+	conns := make([]*l7.Conn, many)
+	before, held := heap(), 0
+	for i := range conns {
+		conns[i] = l7.NewConn(protocols, l7.TCP, sink)
+		conns[i].Feed(whole(l7.Read, 10, browserRequest))
+		conns[i].Feed(whole(l7.Write, 20, ok))
+		held += conns[i].Held()
+	}
+	require.InEpsilon(t, heap()-before, held, 0.25)
+	t.Log("bytes of each:", held/many)
+	runtime.KeepAlive(conns)
+	require.EqualValues(t, many, sink.Stats.Exchanges)
 }

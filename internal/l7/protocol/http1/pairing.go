@@ -5,14 +5,10 @@ package http1
 import (
 	"math"
 	"net/http"
-	"unsafe"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/rfc9110"
 )
-
-// requestSize is what a place of the queue takes beside its values.
-const requestSize = int(unsafe.Sizeof(request{}))
 
 // beginRequest begins a request, if the line begins one.
 func (p *parser) beginRequest(line []byte, got l7.Got) bool {

@@ -2,7 +2,11 @@
 
 package http1
 
-import "github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+import (
+	"unsafe"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+)
 
 // parser is one connection.
 type parser struct {
@@ -92,9 +96,10 @@ func (p *parser) freeContents() {
 	p.pending.Places(func(q *request) { q.free() })
 }
 
-// Held is the number of bytes of memory held.
+// Held is the number of bytes of memory held, the parser itself included.
 func (p *parser) Held() int {
-	n := p.requests.stream.Held() + p.responses.stream.Held() + p.response.held() + p.spare.held() + cap(p.http.RequestFields)*24 + cap(p.http.ResponseFields)*24
-	p.pending.Places(func(q *request) { n += q.held() + requestSize })
+	n := int(unsafe.Sizeof(*p)) + p.requests.held() + p.responses.held() + p.response.held() + p.spare.held() + p.pending.Held() +
+		(cap(p.http.RequestFields)+cap(p.http.ResponseFields))*24
+	p.pending.Places(func(q *request) { n += q.held() })
 	return n
 }

@@ -45,6 +45,9 @@ func newReader(f *fields, kind l7.Guess, limit int) reader {
 	return reader{stream: l7.NewStream(limit), fields: f, kind: kind, unsure: true}
 }
 
+// held is the number of bytes of memory held beside the reader itself.
+func (r *reader) held() int { return r.stream.Held() + r.opening.Held() }
+
 // begins tells whether a message of this direction seems to begin here.
 func (r *reader) begins(piece *l7.Piece) bool {
 	return classify(piece.Data, int64(len(piece.Data)) >= piece.Length) == r.kind

@@ -4,6 +4,7 @@ package http2
 
 import (
 	"math"
+	"unsafe"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 )
@@ -192,12 +193,12 @@ func (p *parser) outcomeOf(s *stream) l7.Outcome {
 	return l7.Unanswered
 }
 
-// Held is the number of bytes of memory held.
+// Held is the number of bytes of memory held, the parser itself included.
 func (p *parser) Held() int {
-	n := p.streams.held() + (cap(p.http.RequestFields)+cap(p.http.ResponseFields))*24
+	n := int(unsafe.Sizeof(*p)) + cap(p.line) + p.streams.held() + (cap(p.http.RequestFields)+cap(p.http.ResponseFields))*24
 	for d := range p.readers {
 		r := &p.readers[d]
-		n += r.stream.Held() + r.decoder.Held() + r.block.fields.held() + r.block.content.Held()
+		n += r.stream.Held() + r.decoder.Held() + r.block.fields.held() + r.block.content.Held() + r.opening.Held()
 	}
 	return n
 }
