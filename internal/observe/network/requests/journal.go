@@ -152,16 +152,17 @@ func reasonOfStatus(status int) Reason {
 
 // wait keeps a request until it is taken. The caller holds the lock.
 func (j *Journal) wait(r *Request, as Form) {
-	if j.reserve(r, as) {
+	if j.reserve(r, as, 0) {
 		j.waiting[as] = append(j.waiting[as], r)
 	}
 }
 
-// reserve counts a request's memory, once for each form, or that it was lost for want of
-// it. The caller holds the lock.
-func (j *Journal) reserve(r *Request, as Form) bool {
-	if size := r.bytes(); j.bytes+size <= j.config.Bytes {
-		j.bytes += size
+// reserve counts a request's memory in place of so much that is given back, once for each
+// form, or that it was lost for want of it: nothing is given back then. The caller holds
+// the lock.
+func (j *Journal) reserve(r *Request, as Form, given uint64) bool {
+	if bytes := j.bytes - given + r.bytes(); bytes <= j.config.Bytes {
+		j.bytes = bytes
 		return true
 	}
 	j.lost[as]++
@@ -181,12 +182,15 @@ func (j *Journal) ranks(key topKey, took time.Duration) bool {
 // rank keeps a request that is among the top ones. The caller holds the lock.
 func (j *Journal) rank(key topKey, r *Request) {
 	t := j.tops[key]
-	if t != nil && len(t.requests) == j.config.Top {
-		j.bytes -= t.requests[0].bytes()
-		t.removeFirst()
+	full, given := t != nil && len(t.requests) == j.config.Top, uint64(0)
+	if full {
+		given = t.requests[0].bytes()
 	}
-	if !j.reserve(r, AsLog) {
+	if !j.reserve(r, AsLog, given) {
 		return
+	}
+	if full {
+		t.removeFirst()
 	}
 	if t == nil {
 		t = &top{}
@@ -197,7 +201,7 @@ func (j *Journal) rank(key topKey, r *Request) {
 
 // sample keeps a request with its content until it is taken. The caller holds the lock.
 func (j *Journal) sample(r *Request, e *l7.Exchange, rule *Rule, wall func(ns int64) time.Time) {
-	if !j.samples.allowed(r.ended) {
+	if !j.samples.allowed(endOf(e)) {
 		return
 	}
 	with := *r

@@ -117,6 +117,24 @@ func TestJournalIsBounded(t *testing.T) {
 	require.Zero(t, j.Bytes())
 }
 
+// TestTopRequestsStayWhereAnotherFindsNoRoom holds that one of the top ones makes room for one that took longer, and stays where that
+// is not enough.
+func TestTopRequestsStayWhereAnotherFindsNoRoom(t *testing.T) {
+	short := exchange(l7.RoleServer, "/short", 200, 100)
+	j := NewJournal(JournalConfig{Slow: time.Hour, Top: 1, Bytes: newRequest(Whom{}, short, "", &Redaction{}, wall).bytes()})
+	j.Add(Whom{}, short, "", wall)
+	j.Add(Whom{}, exchange(l7.RoleServer, "/as-long", 200, 300), "", wall)
+	j.Add(Whom{}, exchange(l7.RoleServer, "/again", 200, 200), "", wall)
+	require.EqualValues(t, 1, j.Lost(AsLog))
+	j.Add(Whom{}, exchange(l7.RoleServer, "/other", 200, 400), "", wall)
+	require.EqualValues(t, 1, j.Lost(AsLog))
+	require.Equal(t, []string{"/other"}, paths(j.TakeTop()[Slow]))
+	j.Add(Whom{}, short, "", wall)
+	j.Add(Whom{}, exchange(l7.RoleServer, "/as-long", 200, 300), "", wall)
+	require.Equal(t, []string{"/short"}, paths(j.TakeTop()[Slow]))
+	require.Zero(t, j.Bytes())
+}
+
 // TestRequestLog holds all that is told of a request, on both sides.
 func TestRequestLog(t *testing.T) {
 	fields := make([][]byte, len(Fields()))

@@ -49,7 +49,7 @@ type Request struct {
 // newRequest copies what is told of an exchange. wall converts monotonic time, in ns.
 func newRequest(whom Whom, e *l7.Exchange, route string, redact *Redaction, wall func(ns int64) time.Time) *Request {
 	r := &Request{
-		Whom: whom, role: e.Role, ended: wall(max(e.Request.Last, e.Response.Last)), route: route,
+		Whom: whom, role: e.Role, ended: wall(endOf(e)), route: route,
 		errorType: e.ErrorType, failed: failed(e), status: statusOf(e),
 	}
 	r.began = wall(cmp.Or(e.Request.First, e.Response.First, e.Request.Last, e.Response.Last))
@@ -62,6 +62,9 @@ func newRequest(whom Whom, e *l7.Exchange, route string, redact *Redaction, wall
 	}
 	return r
 }
+
+// endOf is the monotonic time of the last byte of an exchange, in ns.
+func endOf(e *l7.Exchange) int64 { return max(e.Request.Last, e.Response.Last) }
 
 // keepHTTP copies what is told of HTTP.
 func (r *Request) keepHTTP(e *l7.Exchange, redact *Redaction) {

@@ -75,7 +75,7 @@ type sampler struct {
 	config SamplesConfig
 	uri    []byte // used again
 
-	second  int64 // the last in which a request was told, in s since 1970
+	second  int64 // the last in which a request was told, of the monotonic clock
 	told    int   // in it
 	limited uint64
 }
@@ -111,10 +111,10 @@ func (s *sampler) match(e *l7.Exchange, took time.Duration) *Rule {
 	return nil
 }
 
-// allowed tells whether a request that has ended at this time may be told, and counts it
-// either way.
-func (s *sampler) allowed(ended time.Time) bool {
-	if second := ended.Unix(); second > s.second {
+// allowed tells whether a request that has ended at this monotonic time, in ns, may be told,
+// and counts it either way.
+func (s *sampler) allowed(ended int64) bool {
+	if second := ended / time.Second.Nanoseconds(); second > s.second {
 		s.second, s.told = second, 0
 	}
 	if s.told >= s.config.PerSecond {

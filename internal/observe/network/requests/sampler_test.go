@@ -77,13 +77,13 @@ func TestSamplesAreLimited(t *testing.T) {
 	s := newSampler(SamplesConfig{PerSecond: 3})
 	told := 0
 	for i := range 100 {
-		if s.allowed(time.Unix(1000, int64(i)*2e7)) { // 50 in each of two seconds
+		if s.allowed(1000e9 + int64(i)*2e7) { // 50 in each of two seconds
 			told++
 		}
 	}
 	require.Equal(t, 6, told)
 	require.EqualValues(t, 94, s.limited)
-	require.False(t, s.allowed(time.Unix(999, 0)), "what has ended before makes no room")
+	require.False(t, s.allowed(999e9), "what has ended before makes no room")
 
 	rules := SamplesConfig{Rules: []Rule{{On4xx: true}}, PerSecond: 10}
 	e := sampledExchange("/", 404, 1)
@@ -103,4 +103,17 @@ func TestSamplesAreLimited(t *testing.T) {
 	require.EqualValues(t, 8, j.Lost(AsSample))
 	require.Len(t, j.Take(AsSample), 2)
 	require.Zero(t, j.Bytes())
+}
+
+// TestSamplesAreLimitedByMonotonicTime holds that the wall clock may be set back.
+func TestSamplesAreLimitedByMonotonicTime(t *testing.T) {
+	j := NewJournal(JournalConfig{Samples: SamplesConfig{Rules: []Rule{{On4xx: true}}, PerSecond: 1}, Bytes: plenty})
+	for i := range int64(3) {
+		e := sampledExchange("/", 404, 1)
+		e.Request.Last += i * 1e9
+		e.Response.Last += i * 1e9
+		j.Add(Whom{}, e, "", func(ns int64) time.Time { return wall(ns).Add(-time.Duration(i) * time.Hour) })
+	}
+	require.Len(t, j.Take(AsSample), 3)
+	require.Zero(t, j.Limited())
 }
