@@ -11,6 +11,8 @@ const (
 
 	longHex     = 16  // digits of a hexadecimal number that nobody would choose as a name
 	longToken   = 20  // bytes of letters and digits mixed, such as ULIDs and base64
+	mixedToken  = 6   // the same where letters and digits take turns
+	longNumber  = 5   // digits of a number at the end of a name that nobody would choose
 	longestPath = 256 // bytes of a path that are looked at
 )
 
@@ -27,10 +29,11 @@ func Template(dst, path []byte) []byte {
 			end = len(segment)
 		}
 		dst = append(dst, '/')
-		if isIdentifier(segment[:end]) {
+		name, _, _ := bytes.Cut(segment[:end], []byte(";")) // RFC 3986, section 3.3
+		if isIdentifier(name) {
 			dst = append(dst, id...)
 		} else {
-			dst = append(dst, segment[:end]...)
+			dst = append(dst, name...)
 		}
 		path = segment[end:]
 	}
@@ -68,21 +71,61 @@ func shapeOf(segment []byte) (s shape) {
 	return s
 }
 
-// isIdentifier tells whether a segment names one thing of many: a number, a UUID, a long hexadecimal number or a long token.
+// isIdentifier tells whether a segment names one thing of many: a number, a list of them, a UUID, a long hexadecimal number, a token, an
+// e-mail address, or a name that ends in one.
 func isIdentifier(segment []byte) bool {
 	s := shapeOf(segment)
 	switch {
-	case s.digits == 0 || s.others > 0:
+	case isAddress(segment):
+		return true
+	case s.digits == 0:
 		return false
+	case s.others > 0: // a list, a place on a map
+		return s.letters+s.hexLetters == 0 && s.others == bytes.Count(segment, []byte(","))
 	case s.letters+s.hexLetters == 0: // a number, a date, a telephone number; 1.2 is a version
 		return bytes.IndexByte(segment, '.') < 0 || s.separators > 2
 	case isUUID(segment):
 		return true
 	case s.letters == 0 && s.separators == 0:
-		return len(segment) >= longHex
+		return len(segment) >= longHex || isMixed(s, mixedToken)
 	}
-	const mixed = 4 // a name with a year or a version in it changes twice
-	return len(segment) >= longToken && s.changes >= mixed && bytes.IndexByte(segment, '.') < 0
+	return bytes.IndexByte(segment, '.') < 0 && (isMixed(s, longToken) || endsInIdentifier(segment, s.separators))
+}
+
+// isMixed tells whether letters and digits take turns as in no name, in so many bytes at least.
+func isMixed(s shape, bytes int) bool {
+	const turns = 4 // a name with a year or a version in it has two, v1beta1 three
+	return s.digits+s.hexLetters+s.letters+s.separators >= bytes && s.changes >= turns
+}
+
+// endsInIdentifier tells whether a token or a long number is all that follows the last separator of a name.
+func endsInIdentifier(name []byte, separators int) bool {
+	last := name[bytes.LastIndexAny(name, "-_")+1:]
+	s := shapeOf(last)
+	switch {
+	case s.letters+s.hexLetters > 0:
+		return isMixed(s, mixedToken)
+	case s.digits >= longNumber:
+		return true
+	}
+	// Four digits after one word are a number of it, unless they are a year.
+	return separators == 1 && s.digits == longNumber-1 && !bytes.HasPrefix(last, []byte("19")) && !bytes.HasPrefix(last, []byte("20"))
+}
+
+// isAddress tells whether a segment is an e-mail address, and no name with a version or a scale such as a@2.0 and a@2x.png.
+func isAddress(segment []byte) bool {
+	user, host, found := bytes.Cut(segment, []byte("@"))
+	if !found {
+		user, host, found = bytes.Cut(segment, []byte("%40"))
+	}
+	dot := bytes.LastIndexByte(host, '.')
+	if !found || len(user) == 0 || dot <= 0 {
+		return false
+	}
+	domain, top := host[:dot], shapeOf(host[dot+1:])
+	scale := bytes.TrimRight(domain, "x")
+	isScale := len(scale) > 0 && len(scale) == len(domain)-1 && shapeOf(scale).digits == len(scale)
+	return !isScale && top.letters+top.hexLetters >= 2 && top.digits+top.separators+top.others == 0
 }
 
 // isUUID tells whether a segment has the form 8-4-4-4-12 of hexadecimal digits.

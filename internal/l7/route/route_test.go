@@ -35,6 +35,33 @@ func TestIdentifiersBecomePlaceholders(t *testing.T) {
 		"/blog/ten-things-to-do-in-2026-with-go":           "/blog/ten-things-to-do-in-2026-with-go",
 		"/assets/main.8f3a1b2c4d5e6f70.js":                 "/assets/main.8f3a1b2c4d5e6f70.js",
 		"/caf%C3%A9/7":                                     "/caf%C3%A9/{id}",
+		"/u/user-8831":                                     "/u/{id}",
+		"/u/order_12345":                                   "/u/{id}",
+		"/cve/CVE-2021-44228":                              "/cve/{id}",
+		"/t/sess_8f3a9c":                                   "/t/{id}",
+		"/t/my-post-8f3a9c":                                "/t/{id}",
+		"/s/a1b2c3d4":                                      "/s/{id}",
+		"/a/1,2,3":                                         "/a/{id}",
+		"/map/48.85,2.35":                                  "/map/{id}",
+		"/u/12;v=1/x":                                      "/u/{id}/x",
+		"/cart;jsessionid=A1/b":                            "/cart/b",
+		"/users/bob@x.com":                                 "/users/{id}",
+		"/users/bob%40163.com/a":                           "/users/{id}/a",
+		"/users/b.o-b@mail.x.de":                           "/users/{id}",
+
+		"/report-2026":              "/report-2026",
+		"/windows-11":               "/windows-11",
+		"/error-404":                "/error-404",
+		"/iso-8859-1":               "/iso-8859-1",
+		"/x86_64":                   "/x86_64",
+		"/apis/apps/v1beta1/i18n":   "/apis/apps/v1beta1/i18n",
+		"/md5sha1/k8s/mp3to4/b2b":   "/md5sha1/k8s/mp3to4/b2b",
+		"/http2/v1/ipv6/s3/utf-8":   "/http2/v1/ipv6/s3/utf-8",
+		"/npm/react@18.2.0/@a/b@c":  "/npm/react@18.2.0/@a/b@c",
+		"/img/logo@2x.png":          "/img/logo@2x.png",
+		"/f/12.5":                   "/f/12.5", // as a version
+		"/a,b/c=1":                  "/a,b/c=1",
+		"/f/a-1.2.3/jquery-3.7.min": "/f/a-1.2.3/jquery-3.7.min",
 	} {
 		require.Equal(t, want, string(Template(nil, []byte(path))), path)
 	}
@@ -43,21 +70,40 @@ func TestIdentifiersBecomePlaceholders(t *testing.T) {
 func TestRoutesAreBounded(t *testing.T) {
 	table := NewTable(3)
 	for i := range 100 {
-		require.Equal(t, "/users/{id}", table.Of(fmt.Appendf(nil, "/users/%d", i)))
+		require.Equal(t, "/users/{id}", table.Of(fmt.Appendf(nil, "/users/%d", i), true))
 	}
-	require.Equal(t, "/a", table.Of([]byte("/a")))
-	require.Equal(t, "/b", table.Of([]byte("/b")))
-	require.Equal(t, Other, table.Of([]byte("/c")))
-	require.Equal(t, Other, table.Of([]byte("/d")))
-	require.Equal(t, "/a", table.Of([]byte("/a")), "what is known stays")
+	require.Equal(t, "/a", table.Of([]byte("/a"), true))
+	require.Equal(t, "/b", table.Of([]byte("/b"), true))
+	require.Equal(t, Other, table.Of([]byte("/c"), true))
+	require.Equal(t, Other, table.Of([]byte("/d"), true))
+	require.Equal(t, "/a", table.Of([]byte("/a"), true), "what is known stays")
 	require.Equal(t, 3, table.Len())
 	require.Equal(t, uint64(2), table.Refused)
 }
 
+// TestWhatIsNotFoundLeavesRoom holds that paths at which nothing is found take half of the places at most, also those that come first,
+// and that a route takes none of these any more once something was found there.
+func TestWhatIsNotFoundLeavesRoom(t *testing.T) {
+	table := NewTable(4)
+	require.Equal(t, "/a", table.Of([]byte("/a"), false))
+	require.Equal(t, "/b", table.Of([]byte("/b"), false))
+	for i := range 100 {
+		require.Equal(t, Other, table.Of(fmt.Appendf(nil, "/wp-%c", 'a'+i%26), false))
+	}
+	require.Equal(t, "/c", table.Of([]byte("/c"), true))
+	require.Equal(t, "/a", table.Of([]byte("/a"), true))
+	require.Equal(t, "/a", table.Of([]byte("/a"), false))
+	require.Equal(t, "/d", table.Of([]byte("/d"), false), "there is something at /a")
+	require.Equal(t, Other, table.Of([]byte("/e"), true))
+	require.Equal(t, "/b", table.Of([]byte("/b"), true))
+	require.Equal(t, 4, table.Len())
+	require.Equal(t, uint64(101), table.Refused)
+}
+
 func TestKnownRoutesAllocateNothing(t *testing.T) {
 	table, path := NewTable(10), []byte("/users/42/orders/0f8fad5b-d9cb-469f-a165-70867728950e")
-	table.Of(path)
-	require.Zero(t, testing.AllocsPerRun(100, func() { table.Of(path) }))
+	table.Of(path, true)
+	require.Zero(t, testing.AllocsPerRun(100, func() { table.Of(path, true) }))
 }
 
 func FuzzTemplate(f *testing.F) {

@@ -6,29 +6,46 @@ package route
 // nothing. It is used by one goroutine at a time.
 type Table struct {
 	limit    int
-	routes   map[string]string
+	routes   map[string]place
+	doubtful int // of the routes
 	template []byte
 	// Refused counts paths that found no place.
 	Refused uint64
 }
 
+// place is what is kept of a route.
+type place struct {
+	route string // the key, which finding it does not copy
+	// doubtful says that nobody has found anything there yet.
+	doubtful bool
+}
+
 // NewTable makes a table of up to limit routes, Other not counted.
-func NewTable(limit int) *Table { return &Table{limit: limit, routes: map[string]string{}} }
+func NewTable(limit int) *Table { return &Table{limit: limit, routes: map[string]place{}} }
 
 // Len is the number of routes.
 func (t *Table) Len() int { return len(t.routes) }
 
-// Of is the route of a path, which is without its query; Other if there are as many as the table may have.
-func (t *Table) Of(path []byte) string {
+// Of is the route of a path, which is without its query; Other if there are as many as the table may have. Of paths at which nothing was
+// found there may be half as many: who tries out what a server has leaves room for what it has.
+func (t *Table) Of(path []byte, found bool) string {
 	t.template = Template(t.template[:0], path)
-	if known, ok := t.routes[string(t.template)]; ok {
-		return known
+	known, ok := t.routes[string(t.template)]
+	if ok && (!found || !known.doubtful) {
+		return known.route
 	}
-	if len(t.routes) >= t.limit {
+	switch {
+	case ok:
+		t.doubtful--
+	case len(t.routes) >= t.limit, !found && t.doubtful >= t.limit/2:
 		t.Refused++
 		return Other
+	default:
+		known.route = string(t.template)
 	}
-	added := string(t.template)
-	t.routes[added] = added
-	return added
+	if !found {
+		t.doubtful++
+	}
+	t.routes[known.route] = place{known.route, !found}
+	return known.route
 }

@@ -4,6 +4,7 @@ package requests
 
 import (
 	"bytes"
+	"net/http"
 	"net/netip"
 	"sync"
 	"time"
@@ -157,7 +158,7 @@ func (p *process) request(k *key, whom Whom, e *l7.Exchange) {
 		k.server = whom.Peer
 	}
 	if e.Request.Known {
-		k.route = p.routes.Of(e.HTTP.Path)
+		k.route = p.routes.Of(e.HTTP.Path, k.status != http.StatusNotFound)
 	}
 }
 
