@@ -14,9 +14,8 @@ import (
 
 const (
 	// monitorShare is the part of the memory limit that the series of monitors may take,
-	// monitorSockets that of what the kernel remembers of sockets for them, monitorConnections that
-	// of connections.
-	monitorShare, monitorSockets, monitorConnections = 64, 16, 8
+	// monitorSockets that of what the kernel remembers of sockets for them.
+	monitorShare, monitorSockets = 64, 16
 	// monitorBuffer is the ring buffer for what is read of requests.
 	monitorBuffer = 2 << 20
 )
@@ -34,7 +33,7 @@ func (q quiet) Report(until time.Time) model.Findings {
 func (e *Engine) startMonitors(_ Options, l provision) (*running, error) {
 	observer, err := network.Start(network.Config{
 		Only: network.Server, MapBytes: e.config.MemoryBytes / monitorShare, SocketBytes: e.config.MemoryBytes / monitorSockets,
-		ConnectionBytes: e.config.MemoryBytes / monitorConnections,
+		ConnectionBytes: e.config.MemoryBytes / connectionShare,
 		Requests:        true, Protocols: []network.Protocol{network.HTTP, network.HTTP2}, BufferBytes: monitorBuffer,
 		Answered: e.policies.answered, OnlyAnswered: true, Paths: e.policies.paths,
 		TLS: network.TLSConfig{
