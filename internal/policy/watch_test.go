@@ -469,6 +469,7 @@ func TestValues(t *testing.T) {
 	h.watch.Add(p, []int{0})
 	h.tick(time.Second)
 	h.watch.Request(p.ID, Request{Second: h.second + 1, Path: []byte("/b"), Status: 500})
+	h.tick(time.Second)
 	h.next(p.ID, time.Second, 4)
 	var told []Value
 	h.watch.Values(func(v Value) { told = append(told, v) })
@@ -478,6 +479,10 @@ func TestValues(t *testing.T) {
 		{Policy: "p", Process: p, Monitor: ProcessThreadCount, Value: 4},
 		{Policy: "p", Process: p, Monitor: HTTPErrorRate, Path: "/b", Value: 100},
 	}, told)
+	told = nil
+	h.next(p.ID, time.Second, 4)
+	h.watch.Values(func(v Value) { told = append(told, v) })
+	require.Len(t, told, 3, "that of requests was told: there was none since")
 }
 
 // TestTargets holds that what a rule asks for is among what requests are looked at for.
