@@ -56,7 +56,7 @@ type RedactConfig struct {
 var (
 	roles     = []string{"client", "server", "both"}
 	protocols = []string{"http", "http2", "mysql", "postgresql", "redis", "mongodb", "cassandra", "kafka", "rocketmq", "dns"}
-	libraries = []string{"openssl", "boringssl", "gnutls", "go", "node", "java"}
+	libraries = engine.TLSLibraries
 	captures  = []string{captureNone, captureHeaders, captureMessages}
 )
 

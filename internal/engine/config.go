@@ -98,6 +98,9 @@ type Memory struct {
 	plain bool
 }
 
+// TLSLibraries are all that [Network].TLS may name.
+var TLSLibraries = []string{"openssl", "boringssl", "gnutls", "go", "node", "java"}
+
 // Network configures the kind network: connections and what they carry.
 type Network struct {
 	// Targets narrows the engine's own; empty does not.

@@ -45,11 +45,16 @@ func (c *Config) monitorsRequests() bool {
 // networkHears tells whether the kind network sees all requests that policies look at.
 func (c *Config) networkHears() bool {
 	n := c.Network
-	return n != nil && n.Requests && len(n.Targets) == 0 && n.Role != ClientRole && (len(n.Protocols) == 0 || slices.Contains(n.Protocols, protocolHTTP))
+	if n == nil || !n.Requests || len(n.Targets) > 0 || n.Role == ClientRole {
+		return false
+	}
+	for _, protocol := range []string{"http", "http2"} {
+		if len(n.Protocols) > 0 && !slices.Contains(n.Protocols, protocol) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(TLSLibraries, func(library string) bool { return !slices.Contains(n.TLS, library) })
 }
-
-// protocolHTTP is HTTP/1 among the protocols of the kind network.
-const protocolHTTP = "http"
 
 // monitorTargets are whom policies watch that look at requests; none: everybody.
 func (c *Config) monitorTargets() []process.Selector {

@@ -26,6 +26,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/tls"
 )
 
 // asked are the tasks that policies asked for, in place of those who start them.
@@ -142,6 +143,59 @@ func TestPoliciesOfNewProcesses(t *testing.T) {
 	require.NoError(t, child.Process.Kill())
 	require.Error(t, child.Wait(), "it was killed")
 	require.Eventually(t, func() bool { return o.policies.watch.Members() == 0 }, patience, 20*time.Millisecond)
+}
+
+// TestNetworkIsOfTheInstance holds that the kind network is asked for of all processes of the service instance, after the others, which
+// start in less time.
+func TestNetworkIsOfTheInstance(t *testing.T) {
+	a := &asked{}
+	rule := policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: 1, Period: 10, Count: 3} // when both are known for sure
+	instance := when("instance", rule)
+	instance.Runs = []task.Run{{Kind: "network"}, {Kind: "on_cpu"}}
+	seconds := fmt.Sprintf("61.%d", os.Getpid()) // like no other
+	watching(t, a, []Policy{instance}, process.Selector{Cmdline: "^sleep " + seconds + "$"})
+	var pids []uint32
+	for _, name := range []string{"one", "one", "other"} {
+		child := exec.Command("sleep", seconds)
+		child.Env = append(os.Environ(), "OTEL_RESOURCE_ATTRIBUTES=service.name=shop,service.instance.id="+name)
+		require.NoError(t, child.Start())
+		t.Cleanup(func() { _ = child.Process.Kill(); _ = child.Wait() })
+		pids = append(pids, uint32(child.Process.Pid))
+	}
+	for i, want := range [][]uint32{pids[:2], pids[:2], pids[2:]} {
+		require.Eventually(t, func() bool { return len(a.of("instance", int(pids[i]))) == 1 }, patience, 20*time.Millisecond)
+		r := a.of("instance", int(pids[i]))[0]
+		require.Len(t, r.Processes, 1)
+		require.Equal(t, []string{"on_cpu", "network"}, []string{r.Runs[0].Kind, r.Runs[1].Kind})
+		require.Nil(t, r.Runs[0].Processes)
+		var of []uint32
+		for _, p := range r.Runs[1].Processes {
+			of = append(of, p.ID.PID)
+		}
+		require.ElementsMatch(t, want, of)
+	}
+}
+
+// TestNetworkHears holds when requests are read for policies by the kind network: only where it reads all that they ask for.
+func TestNetworkHears(t *testing.T) {
+	whole := Network{Requests: true, TLS: TLSLibraries, Protocols: []string{"http", "http2", "dns"}}
+	require.True(t, (&Config{Network: &whole}).networkHears())
+	require.False(t, (&Config{}).networkHears())
+	for name, change := range map[string]func(*Network){
+		"no requests": func(n *Network) { n.Requests = false },
+		"targets":     func(n *Network) { n.Targets = []process.Selector{{PID: 1}} },
+		"clients":     func(n *Network) { n.Role = ClientRole },
+		"no http2":    func(n *Network) { n.Protocols = []string{"http"} },
+		"no go":       func(n *Network) { n.TLS = []string{"openssl"} },
+	} {
+		n := whole
+		change(&n)
+		require.False(t, (&Config{Network: &n}).networkHears(), name)
+	}
+	require.Len(t, TLSLibraries, len(tls.Libraries))
+	for _, library := range tls.Libraries {
+		require.Contains(t, TLSLibraries, string(library))
+	}
 }
 
 // TestSlowStartsStallNothing holds that seconds are looked at, and another policy fires, while what others asked for takes long to start.

@@ -72,13 +72,17 @@ func (p *policies) trigger(t policy.Trigger) {
 	outcomes := p.ask(task.Request{
 		Name: t.Policy.Name, By: "policy:" + t.Policy.Name, Causes: t.Causes, Runs: runs, Processes: []*model.Process{t.Process}, Duration: entry.Duration,
 		Started: func(string) { waiting.start() }, Failed: func(_ string, why error) { waiting.fail(why) },
+		// One that is about to end would show next to nothing before a silence of minutes.
+		Extend: true,
 	})
 	for _, o := range outcomes {
 		switch {
 		case o.Err != nil:
 			waiting.fail(o.Err)
-		case o.State == task.Started, o.Already:
+		case o.State == task.Started:
 			waiting.start()
+		case o.Already:
+			waiting.fail(fmt.Errorf("starting %s: task %s is to observe the same and waits for its turn", o.Kind, o.TaskID))
 		}
 	}
 	p.logger.Debug("A policy holds", zap.String("policy", t.Policy.Name), zap.Uint32("pid", id.PID))
@@ -115,8 +119,8 @@ func (p *policies) entry(name string) (Policy, bool) {
 	return p.entries[i].Policy, true
 }
 
-// runs are those of a policy for a process. The network is that of the whole instance of
-// the service.
+// runs are those of a policy for a process, those first that are loaded in no time. The
+// network is that of the whole instance of the service.
 func (p *policies) runs(runs []task.Run, t policy.Trigger) []task.Run {
 	runs = slices.Clone(runs)
 	for i := range runs {
@@ -124,5 +128,6 @@ func (p *policies) runs(runs []task.Run, t policy.Trigger) []task.Run {
 			runs[i].Processes = p.table.Instance(t.Process)
 		}
 	}
-	return runs
+	slow := func(r task.Run) bool { return r.Kind == string(observe.Network) }
+	return append(slices.DeleteFunc(slices.Clone(runs), slow), slices.DeleteFunc(runs, func(r task.Run) bool { return !slow(r) })...)
 }

@@ -55,11 +55,19 @@ func (e *Engine) announce() {
 // kindField says in a log line which kind of observation it is about.
 func kindField(kind observe.Kind) zap.Field { return zap.String("kind", string(kind)) }
 
-// idleTick is how often ends of processes are read where nothing is drained.
-const idleTick = time.Second
+const (
+	// idleTick is how often events of processes are read where nothing is drained, watchTick
+	// where policies watch: who begins has to be known before his first second is over.
+	idleTick  = time.Second
+	watchTick = 200 * time.Millisecond
+)
 
 func (e *Engine) nextDue() time.Time {
-	due := time.Now().Add(idleTick)
+	tick := idleTick
+	if e.policies != nil {
+		tick = watchTick
+	}
+	due := time.Now().Add(tick)
 	for _, o := range e.running {
 		if o.drainDue.Before(due) {
 			due = o.drainDue

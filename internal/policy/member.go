@@ -84,13 +84,17 @@ func (m *member) put(second int64) {
 	}
 }
 
-// causes are the rules of a policy that hold.
-func (s *subject) causes(now int64) []model.Cause {
+// causes are the rules of a policy that hold, those of requests up to another second than
+// the rest.
+func (s *subject) causes(last, requests int64) []model.Cause {
 	var list []model.Cause
 	for i := range s.of.When {
-		rule, windows := &s.of.When[i], s.windows[i]
-		if rule.Monitor == SystemLoad {
+		rule, windows, now := &s.of.When[i], s.windows[i], last
+		switch {
+		case rule.Monitor == SystemLoad:
 			windows = s.of.host[i]
+		case rule.Monitor.OfRequests():
+			now = requests
 		}
 		for j := range windows {
 			if w := &windows[j]; w.marks != nil && w.holds(now, rule.Count) {

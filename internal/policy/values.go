@@ -16,7 +16,7 @@ type Value struct {
 
 // Values hands over the last value of each monitor of each policy once: those of the
 // process by the last second, those of requests by the last of the last few seconds in
-// which there was one.
+// which there was one, but for the very last, of which not all requests were told yet.
 func (w *Watch) Values(each func(Value)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,7 +54,7 @@ func (w *Watch) valuesOf(m *member, s *subject, each func(Value)) {
 			if win.marks == nil {
 				continue
 			}
-			if told.Value, ok = win.last(w.second); ok {
+			if told.Value, ok = win.last(w.second - 1); ok {
 				told.Path = rule.uri(j)
 				each(told)
 			}

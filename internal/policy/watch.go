@@ -120,8 +120,11 @@ func (w *Watch) takeOver(policies []Policy) []*watched {
 // carry has rules go on with the windows of those before that see the same.
 func carry(windows [][]window, rules []Rule, before [][]window, old []Rule) {
 	for i := range rules {
-		if j := slices.IndexFunc(old, func(r Rule) bool { return rules[i].same(&r) }); j >= 0 && before[j] != nil {
-			windows[i], before[j] = before[j], nil
+		for j := range old {
+			if before[j] != nil && rules[i].same(&old[j]) {
+				windows[i], before[j] = before[j], nil
+				break
+			}
 		}
 	}
 }
@@ -151,8 +154,12 @@ func (w *Watch) Replace(policies []Policy, matches func(*model.Process) []int) {
 	}
 }
 
+// young is how long before the last reading a process may have begun for all of its time
+// to be told of when it is read first: it was not there to be read, or nobody knew of it.
+const young = 10 * time.Second
+
 // Add watches a process by the policies that match it, and no more by others. Of one that
-// began after the last second had ended, all is known that it has used.
+// is young, all is known that it has used.
 func (w *Watch) Add(p *model.Process, by []int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,8 +168,8 @@ func (w *Watch) Add(p *model.Process, by []int) {
 		if m = w.inherited[p.ID]; m == nil {
 			m = &member{}
 			const tick = time.Second / model.TicksPerSecond
-			if began := time.Duration(p.ID.StartTicks) * tick; w.read > 0 && began >= w.read {
-				m.read = w.read
+			if began := time.Duration(p.ID.StartTicks) * tick; w.read > 0 && began >= w.read-young {
+				m.read = max(began, 1)
 			}
 		}
 		delete(w.inherited, p.ID)
@@ -290,20 +297,19 @@ func (w *Watch) Tick(r Reading) []Trigger {
 			m.use(r.At, r.CPUs, u)
 			m.put(r.Second)
 		}
-		fired = w.look(m, r.At, fired)
+		fired = w.look(m, r.At, r.Second-1, fired)
 	}
-	w.clean()
 	return fired
 }
 
-// Late looks again at those of whom something was told since the last second's end, for
-// that may have been about it.
+// Late looks at those of whom requests were told: those of the last second have been by
+// then, of which a Tick knows a part, and looks at the one before it.
 func (w *Watch) Late(at time.Duration) []Trigger {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var fired []Trigger
 	for _, m := range w.dirty {
-		fired = w.look(m, at, fired)
+		fired = w.look(m, at, w.second, fired)
 	}
 	w.clean()
 	return fired
@@ -317,14 +323,15 @@ func (w *Watch) clean() {
 	w.dirty = w.dirty[:0]
 }
 
-// look appends the policies that hold for a process, and that are not silent.
-func (w *Watch) look(m *member, at time.Duration, fired []Trigger) []Trigger {
+// look appends the policies that hold for a process, by its requests up to a second, and
+// that are not silent.
+func (w *Watch) look(m *member, at time.Duration, requests int64, fired []Trigger) []Trigger {
 	for i := range m.subjects {
 		s := &m.subjects[i]
 		if !s.gate.open(at) {
 			continue
 		}
-		if causes := s.causes(w.second); len(causes) > 0 {
+		if causes := s.causes(w.second, requests); len(causes) > 0 {
 			s.gate.asked = true
 			w.stats.Triggers++
 			fired = append(fired, Trigger{Policy: s.of.Policy, Process: m.process, Causes: causes})

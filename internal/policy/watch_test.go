@@ -52,10 +52,11 @@ func (h *host) next(id model.ProcessID, cpu time.Duration, threads int) []Trigge
 func (h *host) tick(took time.Duration) []Trigger {
 	h.at += took
 	h.second += int64(took / time.Second)
-	return h.watch.Tick(Reading{
+	fired := h.watch.Tick(Reading{
 		Second: h.second, At: h.at, CPUs: cpus, Load: h.load, HasLoad: true,
 		Usage: func(id model.ProcessID) (Usage, bool) { return h.used[id], true },
 	})
+	return append(fired, h.watch.Late(h.at)...)
 }
 
 func cpuRule(threshold float64, period, count int) Policy {
@@ -268,6 +269,33 @@ func TestNewProcess(t *testing.T) {
 	p := &model.Process{ID: model.ProcessID{PID: 9, StartTicks: uint64(began / (10 * time.Millisecond))}}
 	h.watch.Add(p, []int{0})
 	require.Len(t, h.next(p.ID, 1900*time.Millisecond, 1), 1)
+
+	h.tick(time.Second)
+	began = h.at - 300*time.Millisecond // and nobody knew of it before
+	q := &model.Process{ID: model.ProcessID{PID: 10, StartTicks: uint64(began / (10 * time.Millisecond))}}
+	h.watch.Add(q, []int{0})
+	require.Len(t, h.next(q.ID, 2400*time.Millisecond, 1), 1, "2.4 s in 1.3 s of two CPUs")
+	h.watch.Add(process(11), []int{0})
+	require.Empty(t, h.next(process(11).ID, 1000*time.Hour, 1), "which began long ago: nothing is known of its last second")
+}
+
+// TestUnknownPart holds that a second of which a part of the requests was told does not trigger before the rest was.
+func TestUnknownPart(t *testing.T) {
+	h := newHost(t, Policy{When: []Rule{{Monitor: HTTPErrorRate, Threshold: 80, Period: 5, Count: 1}}})
+	p := process(7)
+	h.watch.Add(p, []int{0})
+	h.tick(time.Second)
+	second := h.second + 1
+	h.watch.Request(p.ID, Request{Second: second, Status: 500})
+	require.Empty(t, h.watch.Tick(Reading{Second: second, At: h.at + time.Second, Usage: func(model.ProcessID) (Usage, bool) { return Usage{}, true }}))
+	for range 9 {
+		h.watch.Request(p.ID, Request{Second: second, Status: 200})
+	}
+	require.Empty(t, h.watch.Late(h.at), "one of ten")
+
+	h.watch.Request(p.ID, Request{Second: second + 1, Status: 500})
+	require.Empty(t, h.watch.Tick(Reading{Second: second + 1, At: h.at + 2*time.Second, Usage: func(model.ProcessID) (Usage, bool) { return Usage{}, true }}))
+	require.Len(t, h.watch.Late(h.at), 1, "all of that second were told before it had ended")
 }
 
 // TestFailedStart holds that a task that could not start does not close the gate.
@@ -441,6 +469,7 @@ func TestValues(t *testing.T) {
 	h.watch.Add(p, []int{0})
 	h.tick(time.Second)
 	h.watch.Request(p.ID, Request{Second: h.second + 1, Path: []byte("/b"), Status: 500})
+	h.tick(time.Second)
 	h.next(p.ID, time.Second, 4)
 	var told []Value
 	h.watch.Values(func(v Value) { told = append(told, v) })
@@ -450,6 +479,10 @@ func TestValues(t *testing.T) {
 		{Policy: "p", Process: p, Monitor: ProcessThreadCount, Value: 4},
 		{Policy: "p", Process: p, Monitor: HTTPErrorRate, Path: "/b", Value: 100},
 	}, told)
+	told = nil
+	h.next(p.ID, time.Second, 4)
+	h.watch.Values(func(v Value) { told = append(told, v) })
+	require.Len(t, told, 3, "that of requests was told: there was none since")
 }
 
 // TestTargets holds that what a rule asks for is among what requests are looked at for.

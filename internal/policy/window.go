@@ -23,6 +23,7 @@ type window struct {
 	set       int32 // marks
 	// head is the newest second that was told of; 0: none was.
 	head  int64
+	told  int64 // the newest second that last has returned the value of
 	marks []uint64
 	cells []cell
 	// aged is the value of the newest second with a mark that has left cells.
@@ -45,7 +46,7 @@ func makeWindow(threshold float64, period, kept int) window {
 }
 
 // bytes is the memory that a window takes.
-func (w *window) bytes() int { return 88 + 8*len(w.marks) + 16*len(w.cells) }
+func (w *window) bytes() int { return 96 + 8*len(w.marks) + 16*len(w.cells) }
 
 // capacity is for how many seconds there are marks.
 func (w *window) capacity() int64 { return int64(len(w.marks)) * wordBits }
@@ -162,10 +163,11 @@ func (w *window) current(now int64) float64 {
 }
 
 // last is the value of the newest second up to now that has one and is younger than
-// kept seconds.
+// kept seconds, unless that was told before.
 func (w *window) last(now int64) (value float64, ok bool) {
-	for s := min(now, w.head); s > w.head-int64(len(w.cells)); s-- {
+	for s := min(now, w.head); s > max(w.told, w.head-int64(len(w.cells))); s-- {
 		if c := w.cells[place(s, int64(len(w.cells)))]; c.n > 0 {
+			w.told = s
 			return c.value(), true
 		}
 	}

@@ -11,19 +11,19 @@ import (
 )
 
 // take makes a task of what is asked for and nobody does already; nil where that is
-// nothing, or refused. One that has a place is to be begun by the caller.
-func (m *Manager) take(r *Request, now time.Time) (*entry, []Outcome) {
-	outcomes := make([]Outcome, len(r.Runs))
+// nothing, or refused. Where begins is set it has a place, and is to be begun by the caller.
+func (m *Manager) take(r *Request, now time.Time) (e *entry, begins bool, outcomes []Outcome) {
+	outcomes = make([]Outcome, len(r.Runs))
 	for i := range outcomes {
 		outcomes[i].Kind = r.Runs[i].Kind
 	}
-	refuse := func(err error) (*entry, []Outcome) {
+	refuse := func(err error) (*entry, bool, []Outcome) {
 		for i := range outcomes {
 			if !outcomes[i].Already {
 				outcomes[i].Err = err
 			}
 		}
-		return nil, outcomes
+		return nil, false, outcomes
 	}
 	if err := r.check(); err != nil {
 		return refuse(err)
@@ -33,21 +33,25 @@ func (m *Manager) take(r *Request, now time.Time) (*entry, []Outcome) {
 	if m.closed {
 		return refuse(ErrClosed)
 	}
-	e := newEntry(r, now)
-	e.runs = slices.DeleteFunc(e.runs, func(one *run) bool { return m.covered(one, &outcomes[one.index], r.Extend, now) })
+	e = newEntry(r, now)
 	later := e.start.After(now)
+	if !later { // else who observes the same then is looked for when its turn has come
+		e.runs = slices.DeleteFunc(e.runs, func(one *run) bool { return m.covered(one, m.alike(one, true), &outcomes[one.index], r.Extend, now) })
+	}
 	switch {
 	case len(e.runs) == 0:
-		return nil, outcomes
+		return nil, false, outcomes
 	case !later && m.running < m.config.Running && !m.anybodyDue(now):
 		m.place(e)
 		m.work.Add(1)
+		begins = true
 	case len(m.waiting) >= maxWaiting:
 		m.refused++
 		m.warnings.Warn(fmt.Errorf("%s: refusing what %s asks for: %d wait, more may not", r.Name, r.By, len(m.waiting)))
 		return refuse(ErrFull)
 	default:
 		e.set(Scheduled)
+		e.waited = true
 		if !later {
 			m.queue(e, now)
 		}
@@ -57,7 +61,7 @@ func (m *Manager) take(r *Request, now time.Time) (*entry, []Outcome) {
 	for _, one := range e.runs {
 		m.watch.add(one.processes)
 	}
-	return e, outcomes
+	return e, begins, outcomes
 }
 
 // anybodyDue tells whether another task waits for a place, whose turn comes first.
@@ -85,9 +89,9 @@ func (m *Manager) queue(e *entry, now time.Time) {
 	}
 }
 
-// covered leaves out of a run whom another run of the same kind observes or waits for
-// already. It tells whether nothing is left, and whose run does it then.
-func (m *Manager) covered(one *run, outcome *Outcome, extend bool, now time.Time) bool {
+// covered leaves out of a run whom others of the same kind observe or wait for already. It
+// tells whether nothing is left, and whose run does it then.
+func (m *Manager) covered(one *run, others []*run, outcome *Outcome, extend bool, now time.Time) bool {
 	var by *run
 	note := func(other *run) {
 		by = other
@@ -95,7 +99,6 @@ func (m *Manager) covered(one *run, outcome *Outcome, extend bool, now time.Time
 			m.remember(other.of)
 		}
 	}
-	others := m.alike(one)
 	if one.processes == nil {
 		for _, other := range others {
 			if one.sameTargets(other) {
@@ -124,12 +127,13 @@ func (m *Manager) covered(one *run, outcome *Outcome, extend bool, now time.Time
 	return true
 }
 
-// alike are the runs of other tasks of the same kind that run or wait for a place.
-func (m *Manager) alike(one *run) []*run {
+// alike are the runs of other tasks of the same kind that run, or, if that is asked for,
+// wait for a place.
+func (m *Manager) alike(one *run, waiting bool) []*run {
 	var list []*run
 	for _, e := range m.tasks {
 		for _, other := range e.runs {
-			if e != one.of && other.kind == one.kind && (other.state == Started || other.state == Queued) && !other.stopping && other.ending == "" {
+			if e != one.of && other.kind == one.kind && (other.state == Started || waiting && other.state == Queued) && !other.stopping && other.ending == "" {
 				list = append(list, other)
 			}
 		}
@@ -167,7 +171,7 @@ func (m *Manager) letIn(e *entry, now time.Time) (logs []*model.Logs) {
 	for _, one := range e.runs {
 		before := one.processes
 		var already Outcome
-		if one.state != Ended && m.running > 0 && m.covered(one, &already, e.request.Extend, now) {
+		if one.state != Ended && m.running > 0 && m.covered(one, m.alike(one, false), &already, e.request.Extend, now) {
 			one.processes = before
 			logs = append(logs, m.over(one, Covered, now))
 			continue
@@ -180,7 +184,6 @@ func (m *Manager) letIn(e *entry, now time.Time) (logs []*model.Logs) {
 		return logs
 	}
 	m.place(e)
-	e.waited = true
 	m.work.Go(func() { m.tell(m.begin(e)) })
 	return logs
 }

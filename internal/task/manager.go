@@ -96,9 +96,9 @@ func New(config Config) *Manager {
 // that could not start is refused, and may be asked for again.
 func (m *Manager) Request(r Request) []Outcome {
 	now := time.Now()
-	e, outcomes := m.take(&r, now)
+	e, begins, outcomes := m.take(&r, now)
 	var logs []*model.Logs
-	if e != nil && e.holds {
+	if begins {
 		logs = m.begin(e)
 		m.work.Done()
 	}
@@ -109,12 +109,27 @@ func (m *Manager) Request(r Request) []Outcome {
 		}
 	}
 	m.mu.Unlock()
-	if i := slices.IndexFunc(outcomes, func(o Outcome) bool { return o.Err == nil }); i >= 0 && len(r.Causes) > 0 {
-		logs = slices.Insert(logs, 0, triggered(outcomes[i].TaskID, &r, now))
+	if id := whose(outcomes); id != "" && len(r.Causes) > 0 {
+		logs = slices.Insert(logs, 0, triggered(id, &r, now))
 	}
 	m.tell(logs)
 	m.rouse()
 	return outcomes
+}
+
+// whose is the task that a request has come to: its own, or else one that runs already;
+// none where all that came of it is that another task waits for its turn.
+func whose(outcomes []Outcome) (id string) {
+	for _, o := range outcomes {
+		switch {
+		case o.Err != nil:
+		case !o.Already:
+			return o.TaskID
+		case o.State == Started:
+			id = o.TaskID
+		}
+	}
+	return id
 }
 
 // begin starts the runs of a task that has got a place, and returns what is told of it.
@@ -161,14 +176,14 @@ func (m *Manager) began(one *run, observation Observation, err error) *model.Log
 	if !one.of.waited {
 		return nil
 	}
-	if failed := one.of.request.Failed; failed != nil {
-		failed(one.kind, one.err)
-	}
 	return log
 }
 
 // over ends a run and returns what is told of that. The caller holds the lock.
 func (m *Manager) over(one *run, reason Reason, now time.Time) *model.Logs {
+	if one.of.waited && one.begin.IsZero() {
+		one.answer(reason)
+	}
 	one.state, one.reason, one.end, one.stopping, one.starting = Ended, reason, now, false, false
 	m.watch.remove(one.processes)
 	one.processes, one.observation = nil, nil

@@ -259,6 +259,80 @@ func TestQueuedAndThenFails(t *testing.T) {
 	})
 }
 
+// TestWhoWaitsIsAnswered holds that each run that was told to wait is answered once, whatever becomes of it: whoever has asked
+// may ask again only then.
+func TestWhoWaitsIsAnswered(t *testing.T) {
+	for name, end := range map[string]struct {
+		of   func(h *house, id string)
+		want string
+	}{
+		"expired":        {func(h *house, _ string) { h.after(time.Hour + time.Second) }, "failed: starting on_cpu: it has waited in vain: expired"},
+		"stopped":        {func(h *house, id string) { require.NoError(h.t, h.Manager.Stop(id)) }, "failed: starting on_cpu: it has waited in vain: stopped"},
+		"process_exited": {func(h *house, _ string) { h.Exited(processOf(2).ID) }, "failed: starting on_cpu: it has waited in vain: process_exited"},
+		"shutdown":       {func(h *house, _ string) { h.Close() }, "failed: starting on_cpu: it has waited in vain: shutdown"},
+		"started":        {func(h *house, _ string) { h.after(24 * time.Hour) }, "started"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, 1, nil, func(h *house) {
+				first := asks(1, "on_cpu")
+				first.Duration = 24 * time.Hour
+				if name == "started" {
+					first.Duration = time.Minute
+				}
+				h.Request(first)
+				var answers []string
+				r := asks(2, "on_cpu")
+				r.Started = func(string) { answers = append(answers, "started") }
+				r.Failed = func(_ string, why error) { answers = append(answers, "failed: "+why.Error()) }
+				end.of(h, one(t, h.Request(r)).TaskID)
+				synctest.Wait()
+				require.Equal(t, []string{end.want}, answers)
+			})
+		})
+	}
+}
+
+// TestLaterIsNotNow holds that a task of the future is kept where the same runs now, and is covered if that still runs then.
+func TestLaterIsNotNow(t *testing.T) {
+	for running, reason := range map[time.Duration]Reason{time.Minute: TimeUp, 48 * time.Hour: Covered} {
+		in(t, 2, nil, func(h *house) {
+			now := asks(1, "on_cpu")
+			now.Duration = running
+			h.Request(now)
+			r, started := asks(1, "on_cpu"), 0
+			r.Start = time.Now().Add(24 * time.Hour)
+			r.Started = func(string) { started++ }
+			later := one(t, h.Request(r))
+			require.Equal(t, Outcome{Kind: "on_cpu", TaskID: later.TaskID, State: Scheduled}, later)
+			h.after(24*time.Hour + 2*time.Minute)
+			require.Equal(t, reason, h.record(later.TaskID).Runs[0].Reason)
+			require.Equal(t, 1, started, "it observes, or another does")
+		})
+	}
+}
+
+// TestTriggeredIsOfItsOwnTask holds that the event names what was started for it, and comes only when something runs or will.
+func TestTriggeredIsOfItsOwnTask(t *testing.T) {
+	in(t, 2, nil, func(h *house) {
+		h.Request(asks(1, "on_cpu"))
+		h.Request(asks(2, "on_cpu"))
+		waits := one(t, h.Request(asks(3, "on_cpu")))
+		require.Equal(t, Queued, waits.State)
+		h.events()
+		r := asks(1, "on_cpu", "off_cpu")
+		r.Causes = []model.Cause{{Monitor: "process_cpu", Threshold: 80, Value: 93}}
+		both := h.Request(r)
+		require.True(t, both[0].Already)
+		require.Equal(t, both[1].TaskID, whose(both))
+		require.Equal(t, both[0].TaskID, whose(both[:1]))
+		require.Equal(t, []string{TriggeredEvent}, h.events())
+		r = asks(3, "on_cpu")
+		r.Causes = []model.Cause{{Monitor: "process_cpu", Threshold: 80, Value: 93}}
+		require.Equal(t, Outcome{Kind: "on_cpu", TaskID: waits.TaskID, Already: true, State: Queued}, one(t, h.Request(r)))
+		require.Empty(t, h.events(), "nothing runs yet")
+	})
+}
+
 // TestCannotStart holds that a request that came to nothing leaves nothing, and may come again.
 func TestCannotStart(t *testing.T) {
 	in(t, 1, nil, func(h *house) {

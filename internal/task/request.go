@@ -44,11 +44,11 @@ type Request struct {
 	Start time.Time
 	// Extend has a run that observes the same already last as long as this would.
 	Extend bool
-	// Failed, if not nil, is told of a run that was queued or scheduled and could not
-	// start later. It must return soon.
+	// Failed, if not nil, is told of a run that was queued or scheduled and will not start:
+	// it could not, or has waited in vain. It must return soon.
 	Failed func(kind string, why error)
-	// Started, if not nil, is told of a run that was queued or scheduled and has started. It
-	// must return soon.
+	// Started, if not nil, is told of a run that was queued or scheduled and has started, or
+	// found another one that had. It must return soon.
 	Started func(kind string)
 }
 

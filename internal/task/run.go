@@ -5,6 +5,7 @@ package task
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -25,7 +26,7 @@ type entry struct {
 	waitUntil time.Time
 	// holds says that it has one of the places of those that run.
 	holds bool
-	// waited says that whoever asked was told to wait.
+	// waited says that whoever asked was told to wait: each run is answered later.
 	waited bool
 	// slot is its place in the history, -1 before it has one.
 	slot int
@@ -154,6 +155,22 @@ func (e *entry) set(state State) {
 // refused tells whether nothing came of it, and whoever asked was told so.
 func (e *entry) refused() bool {
 	return !e.waited && !slices.ContainsFunc(e.runs, func(r *run) bool { return r.reason != Failed })
+}
+
+// answer tells whoever was told to wait what has become of a run that has ended before it began.
+func (r *run) answer(reason Reason) {
+	switch asked := &r.of.request; {
+	case reason == Covered: // by one that runs
+		if asked.Started != nil {
+			asked.Started(r.kind)
+		}
+	case asked.Failed != nil:
+		err := r.err
+		if err == nil {
+			err = fmt.Errorf("starting %s: it has waited in vain: %s", r.kind, reason)
+		}
+		asked.Failed(r.kind, err)
+	}
 }
 
 // end has all runs end.
