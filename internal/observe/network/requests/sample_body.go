@@ -52,6 +52,9 @@ func (m *sampledMessage) text(encoding, kind string, redact *Redaction) (text st
 	}
 	if m.isForm(kind) {
 		decoded = redact.appendQuery(nil, decoded)
+		if most := m.rule.MaxBytes; len(decoded) > most { // of empty values by what is told in their place
+			decoded, cut = body.WholeRunes(decoded[:most]), true
+		}
 	}
 	return string(decoded), cut, nil
 }

@@ -96,6 +96,7 @@ func TestSampledBodies(t *testing.T) {
 		"a form of half a parameter":    {[]string{"Content-Type: Application/X-WWW-Form-URLencoded ; charset"}, []byte("password=SECRET"), BodyRule{MaxBytes: much}, form},
 		"a form by two fields":          {[]string{"Content-Type: " + formType, "Content-Type: " + formType}, []byte("password=SECRET"), BodyRule{MaxBytes: much}, form},
 		"a form by the second":          {[]string{"Content-Type: text/plain;a", "Content-Type: " + formType}, []byte("password=SECRET"), BodyRule{MaxBytes: much}, form},
+		"a form that grows":             {[]string{"Content-Type: " + formType}, []byte("a=&b=&&\u00e4="), BodyRule{MaxBytes: 10}, map[string]any{"content": "a=?&b=?&?&", "cut": true}},
 		"perhaps a form":                {[]string{"X: " + strings.Repeat("x", 1<<20), "Accept: a"}, []byte("password=SECRET"), BodyRule{MaxBytes: much}, form},
 		"no form, as far as it is told": {[]string{"Content-Type: text/plain; of=" + formType}, []byte("a=b"), BodyRule{MaxBytes: much}, map[string]any{"content": "a=b"}},
 		"a call": {[]string{"content-type: application/grpc"}, called("\x08\x96\x01\x12\x07testing", "\x0a\x01a"), BodyRule{MaxBytes: much}, map[string]any{
@@ -263,6 +264,7 @@ func FuzzSample(f *testing.F) {
 	f.Add([]byte("Content-Type: text/plain\nAuthorization: secret\n secret\n"), []byte("text"))
 	f.Add([]byte("Content-Encoding: gzip, deflate\n:\n?=\n"), gzipped(f, "text"))
 	f.Add([]byte("authorization : secret"), []byte("\xff"))
+	f.Add([]byte(" "), []byte("000000000000000="))
 	f.Add([]byte("content-type: application/grpc\ngrpc-encoding: gzip"), packed(f, "\x08\x96\x01"))
 	f.Fuzz(func(t *testing.T, head, body []byte) {
 		const most = 16
