@@ -67,20 +67,26 @@ func (r *Redaction) values(name string, values []string) []string {
 // RFC 3986, section 3.4.
 const afterQuery = "#\"<> \t"
 
-// queriesOf replaces the values of queries of URLs in a text.
+// queriesOf replaces the values of queries of URLs in a text, and of fragments that have names and values as queries do, such as
+// the #access_token= of RFC 6749, section 4.2.2.
 func (r *Redaction) queriesOf(text string) string {
 	var told []byte
 	for {
-		before, rest, found := strings.Cut(text, "?")
-		told = append(told, before...)
-		if !found {
-			return string(told)
+		begin := strings.IndexAny(text, "?#")
+		if begin < 0 {
+			return string(append(told, text...))
 		}
+		rest := text[begin+1:]
 		end := strings.IndexAny(rest, afterQuery)
 		if end < 0 {
 			end = len(rest)
 		}
-		told = r.appendQuery(append(told, '?'), []byte(rest[:end]))
+		told = append(told, text[:begin+1]...)
+		if text[begin] == '?' || strings.Contains(rest[:end], "=") {
+			told = r.appendQuery(told, []byte(rest[:end]))
+		} else {
+			told = append(told, rest[:end]...)
+		}
 		text = rest[end:]
 	}
 }

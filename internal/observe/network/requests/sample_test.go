@@ -176,6 +176,8 @@ func TestQueriesInFields(t *testing.T) {
 		`see "a?x=1" and b?y=2 there`:           `see "a?x=?" and b?y=? there`,
 		"a?x=1\tb":                              "a?x=?\tb",
 		"/a?b=1#top":                            "/a?b=?#top",
+		"/cb#access_token=SECRET&state=x":       "/cb#access_token=?&state=?",
+		"/cb?a=1#t=SECRET#u=SECRET":             "/cb?a=?#t=?#u=?",
 		"why?":                                  "why?",
 		"why? so":                               "why? so",
 	} {
