@@ -5,6 +5,7 @@
 package usage
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -107,11 +108,15 @@ func TestProcessesEnd(t *testing.T) {
 	id := identity(t, child.Process.Pid)
 	other := model.ProcessID{PID: id.PID, StartTicks: id.StartTicks + 1}
 	require.NoError(t, r.Add(id))
-	require.NoError(t, r.Read())
-	u, ok := r.Of(id)
-	require.True(t, ok)
-	require.Equal(t, 1, u.Threads)
-	_, ok = r.Of(other)
+	require.Eventually(t, func() bool { // until it has started what threads it has
+		require.NoError(t, r.Read())
+		u, ok := r.Of(id)
+		require.True(t, ok)
+		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", id.PID))
+		require.NoError(t, err)
+		return u.Threads == len(threads)
+	}, 20*time.Second, 20*time.Millisecond)
+	_, ok := r.Of(other)
 	require.False(t, ok)
 
 	require.NoError(t, r.Add(other), "in its place")
