@@ -5,13 +5,11 @@
 package network
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"net/netip"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,12 +51,6 @@ const (
 	// endsUnseen is how long a message whose end may be among lost bytes may be quiet until
 	// it is told as far as it is known.
 	endsUnseen = time.Minute
-	// minConnected is the memory that connections may take in any case. One that has been told
-	// one request after the other takes some 3 KB.
-	minConnected = 4 << 20
-	// relief is the part of the memory of connections that is made free when it is taken: to look
-	// for those that are given up takes time.
-	relief = 16
 )
 
 type piece = bindings.NetworkNetworkPiece
@@ -308,41 +300,6 @@ func (c *capture) feed(id streamID, s *stream, p *piece, data []byte) {
 		c.measure(s)
 	}
 	s.fed++
-}
-
-// measure counts the memory that a connection takes now.
-func (c *capture) measure(s *stream) {
-	held := streamBytes + uint64(s.conn.Held())
-	c.connected += held - s.held
-	s.held = held
-}
-
-// relieve gives up connections until there is room again: those first that take most memory for longest without being used, so that
-// neither many which are quiet nor a few that are made to take much keep others out. What they wait for is not told.
-func (c *capture) relieve() {
-	type weighed struct {
-		id     streamID
-		s      *stream
-		weight uint64
-	}
-	var newest uint64
-	for _, s := range c.streams {
-		newest = max(newest, s.last)
-	}
-	all := make([]weighed, 0, len(c.streams))
-	for id, s := range c.streams {
-		all = append(all, weighed{id, s, s.weight(newest)})
-	}
-	slices.SortFunc(all, func(x, y weighed) int { return cmp.Compare(y.weight, x.weight) })
-	c.relieving = true
-	for _, x := range all {
-		if c.connected <= c.mostConnected-c.mostConnected/relief {
-			break
-		}
-		c.forget(x.id, x.s)
-		c.crowded++
-	}
-	c.relieving = false
 }
 
 // wireOf is what TCP did for the call that a piece is of.
