@@ -60,8 +60,7 @@ type Engine struct {
 	// running is changed by one goroutine alone, that of run once it is there, with the lock.
 	running   []*running
 	followers atomic.Pointer[[]observe.Follower] // of running
-	missing   []observe.Kind                     // configured, and cannot run here
-	lacks     []error                            // why, in the same order
+	missing   []missingKind
 	// policies is nil where there are none.
 	policies *policies
 	governor governor
@@ -256,18 +255,6 @@ func (e *Engine) prepare(loader *kernel.Loader) error {
 		e.degrade("cpu_hotplug", err)
 	}
 	return nil
-}
-
-// observe begins what the configuration asks for, what takes stacks before the others are
-// loaded: the kernel takes longer to verify the network's programs than all else takes.
-func (e *Engine) observe(loader *kernel.Loader) error {
-	e.begin()
-	e.startKinds(loader, func(o Options) bool { return !o.takesStacks() })
-	e.noteFollowers()
-	for _, o := range e.running {
-		e.introduce(o)
-	}
-	return e.noteMissing()
 }
 
 func (e *Engine) prepareProcesses() error {

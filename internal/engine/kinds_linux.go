@@ -88,6 +88,18 @@ func (e *Engine) targetKinds() error {
 	return nil
 }
 
+// observe begins what the configuration asks for, what takes stacks before the others are
+// loaded: the kernel takes longer to verify the network's programs than all else takes.
+func (e *Engine) observe(loader *kernel.Loader) error {
+	e.begin()
+	e.startKinds(loader, func(o Options) bool { return !o.takesStacks() })
+	e.noteFollowers()
+	for _, o := range e.running {
+		e.introduce(o)
+	}
+	return e.noteMissing()
+}
+
 // startKinds starts those of the kinds that the configuration asks for. A kind that cannot
 // run here keeps no other from running.
 func (e *Engine) startKinds(loader *kernel.Loader, those func(Options) bool) {
@@ -108,19 +120,29 @@ func (e *Engine) startKinds(loader *kernel.Loader, those func(Options) bool) {
 	}
 }
 
+// missingKind is a kind that the configuration asks for and that cannot run here.
+type missingKind struct {
+	kind observe.Kind
+	why  error
+}
+
 // lack notes that a kind cannot run here.
 func (e *Engine) lack(k *kindOf, why error) {
-	e.missing, e.lacks = append(e.missing, k.kind), append(e.lacks, why)
+	e.missing = append(e.missing, missingKind{k.kind, why})
 	e.subjects.removeKind(k.scope)
 }
 
 // noteMissing says which kinds cannot run here. The error is that none can.
 func (e *Engine) noteMissing() error {
 	if len(e.running) == 0 && !e.config.OnDemand {
-		return errors.Join(e.lacks...)
+		var errs []error
+		for _, m := range e.missing {
+			errs = append(errs, m.why)
+		}
+		return errors.Join(errs...)
 	}
-	for i, kind := range e.missing {
-		e.degrade(string(kind), e.lacks[i])
+	for _, m := range e.missing {
+		e.degrade(string(m.kind), m.why)
 	}
 	if len(e.missing) > 0 {
 		e.subjects.rescope()

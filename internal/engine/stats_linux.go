@@ -34,9 +34,9 @@ func (e *Engine) Stats() Stats {
 	maps.Copy(stats.Incomplete, e.last.incomplete)
 	stats.MapBytes = e.last.mapBytes
 	stats.MapFill = e.mapFill()
-	for _, kind := range e.missing {
-		stats.Attached[string(kind)] = 0
-		stats.Missing = append(stats.Missing, string(kind))
+	for _, m := range e.missing {
+		stats.Attached[string(m.kind)] = 0
+		stats.Missing = append(stats.Missing, string(m.kind))
 	}
 	maps.Copy(stats.Events, e.past.events)
 	maps.Copy(stats.Unmerged, e.past.unmerged)
