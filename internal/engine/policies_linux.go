@@ -66,8 +66,9 @@ const (
 	// lateLook is how long after a second's end those requests are looked at again that
 	// are told by then: pieces are read each 50 ms, and wait 20 ms to be in order.
 	lateLook = 90 * time.Millisecond
-	// starters is how many tasks are asked for at once.
-	starters = 4
+	// starters is how many tasks are asked for at once: as many as run at once by default, so
+	// that none waits for another one's programs to be loaded.
+	starters = 16
 	// valuesInterval is how often the values of monitors are told.
 	valuesInterval = 10 * time.Second
 	// cpusInterval is how often the host's CPUs are counted.

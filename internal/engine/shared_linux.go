@@ -6,6 +6,7 @@ package engine
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -20,6 +21,12 @@ import (
 type shared struct {
 	options Options
 	scope   lifecycle.Scope
+	// claims is how many runs share it or wait to; the lock of demand guards it.
+	claims int
+
+	// mu is held while it is started and ended, and while runs come and go.
+	mu sync.Mutex
+	// running is nil before it has been started and once it is being ended.
 	running *running
 	// runs are the tasks' runs, oldest first. The list is replaced, not changed: it is read
 	// under locks of others.
@@ -30,7 +37,9 @@ type shared struct {
 type taskRun struct {
 	engine *Engine
 	shared *shared
-	id     string
+	// running is what shared runs for it.
+	running *running
+	id      string
 	// processes are observed, or whom targets match.
 	processes map[model.ProcessID]bool
 	targets   *process.Narrowing
