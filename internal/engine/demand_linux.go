@@ -13,10 +13,6 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
-// maxShared is how many observations run for tasks at once: those with the same
-// options are one. Each has a bit of scopes, from lifecycle.ScopeTask on.
-const maxShared = 8
-
 // demand is what runs for tasks. Each observation is started and ended under a lock of its
 // own, so that one which takes long to load holds up nobody but those who want the same.
 type demand struct {
@@ -30,8 +26,8 @@ type demand struct {
 	// mapped ends when nobody follows mappings for tasks any more; nil: nobody does.
 	mapped chan struct{} // under mapping
 
-	mu     sync.Mutex // held for moments, below; it is the last one that anybody takes
-	shared [maxShared]*shared
+	mu     sync.Mutex                // held for moments, below; it is the last one that anybody takes
+	shared [TaskObservations]*shared // each has a bit of scopes, from lifecycle.ScopeTask on
 }
 
 // close has nothing start any more, and waits for what is about to.
@@ -53,7 +49,7 @@ func (d *demand) claim(options Options) (*shared, error) {
 	place := slices.Index(d.shared[:], nil)
 	if place < 0 {
 		return nil, fmt.Errorf("%d observations with different options run for tasks already, more cannot: "+
-			"wait for one to end, or give tasks and policies the same options", maxShared)
+			"wait for one to end, or give tasks and policies the same options", TaskObservations)
 	}
 	d.shared[place] = &shared{options: options, scope: lifecycle.ScopeTask << place, claims: 1}
 	return d.shared[place], nil

@@ -93,7 +93,7 @@ func (e *Engine) startShared(s *shared, run *taskRun) (err error) {
 	started, err := kindNamed(s.options.kind()).launch(e, s.options, provision{
 		loader:     kernel.NewLoader().Observing(uint32(s.scope)),
 		host:       host{subjects: e.subjects, scope: s.scope},
-		tableBytes: e.config.MemoryBytes / mapShare / 2 / maxShared, sampleBytes: e.config.MemoryBytes / sampleShare / 2 / maxShared,
+		tableBytes: e.config.MemoryBytes / mapShare / 2 / TaskObservations, sampleBytes: e.config.MemoryBytes / sampleShare / 2 / TaskObservations,
 	})
 	if err != nil {
 		return err

@@ -52,10 +52,14 @@ type Request struct {
 	Started func(kind string)
 }
 
-// check finds what makes no sense.
-func (r *Request) check() error {
-	if len(r.Runs) == 0 {
+// check finds what makes no sense, where so many observations may differ; 0: as many as are
+// wanted.
+func (r *Request) check(different int) error {
+	switch {
+	case len(r.Runs) == 0:
 		return errors.New("nothing to run")
+	case different > 0 && len(r.Runs) > different:
+		return fmt.Errorf("%d observations are asked for: %d run at once", len(r.Runs), different)
 	}
 	listed := map[string]bool{}
 	for i := range r.Runs {

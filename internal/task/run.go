@@ -26,6 +26,11 @@ type entry struct {
 	waitUntil time.Time
 	// holds says that it has one of the places of those that run.
 	holds bool
+	// lacksRoom says that an observation of it has options unlike those that run, of which no
+	// more may.
+	lacksRoom bool
+	// queued says that its turn had not come when it was to begin.
+	queued bool
 	// waited says that whoever asked was told to wait: each run is answered later.
 	waited bool
 	// slot is its place in the history, -1 before it has one.
@@ -46,8 +51,9 @@ type run struct {
 	targets   []process.Selector
 
 	state    State
-	starting bool // the starter is at work
-	stopping bool // it is being stopped
+	room     *taken // nil where it has none
+	starting bool   // the starter is at work
+	stopping bool   // it is being stopped
 	// ending is why it is to be stopped, as soon as it can be.
 	ending      Reason
 	observation Observation
