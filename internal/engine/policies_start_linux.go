@@ -125,7 +125,7 @@ func (p *policies) runs(runs []task.Run, t policy.Trigger) []task.Run {
 	runs = slices.Clone(runs)
 	for i := range runs {
 		if runs[i].Kind == string(observe.Network) {
-			runs[i].Processes = p.table.Instance(t.Process)
+			runs[i].Processes, runs[i].Instance = p.table.Instance(t.Process), true
 		}
 	}
 	slow := func(r task.Run) bool { return r.Kind == string(observe.Network) }

@@ -40,8 +40,10 @@ type taskRun struct {
 	// running is what shared runs for it.
 	running *running
 	id      string
-	// processes are observed, or whom targets match.
+	// processes are observed, and all of the instance of a service that one is of where instance
+	// is set, or whom targets match.
 	processes map[model.ProcessID]bool
+	instance  *model.Process
 	targets   *process.Narrowing
 	// told counts what was told of it, lostBefore what was lost before it began.
 	told       atomic.Uint64
@@ -88,16 +90,30 @@ func (r *taskRun) covers(p *model.Process) bool {
 	if r.targets != nil {
 		return r.engine.table.Matches(r.targets, p)
 	}
-	return r.processes[p.ID]
+	return r.processes[p.ID] || r.instance != nil && process.SameInstance(p, r.instance)
 }
 
 // Covers implements [task.Observation].
 func (r *taskRun) Covers(id model.ProcessID) bool {
-	if r.targets == nil {
-		return r.processes[id]
+	if r.processes[id] {
+		return true
+	}
+	if r.targets == nil && r.instance == nil {
+		return false
 	}
 	p, inScope, err := r.engine.table.Lookup(id)
 	return err == nil && inScope && p != nil && r.covers(p)
+}
+
+// Living implements [task.Observation].
+func (r *taskRun) Living() []*model.Process {
+	if r.instance == nil {
+		return nil
+	}
+	return slices.DeleteFunc(r.engine.table.Instance(r.instance), func(p *model.Process) bool {
+		_, inScope, err := r.engine.table.Lookup(p.ID)
+		return err != nil || !inScope
+	})
 }
 
 // known tells whether all of its processes were met already.

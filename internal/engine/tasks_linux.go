@@ -303,8 +303,13 @@ func (r *taskRun) whom(spec task.Spec) error {
 		return err
 	}
 	r.processes = map[model.ProcessID]bool{}
+	processes := spec.Processes
+	if spec.Instance {
+		r.instance = processes[0]
+		processes = append(slices.Clone(processes), table.Instance(r.instance)...) // some may have joined since
+	}
 	var why error
-	for _, p := range spec.Processes {
+	for _, p := range processes {
 		switch _, inScope, err := table.Lookup(p.ID); {
 		case errors.Is(err, process.ErrGone):
 			why = fmt.Errorf("process %d has ended", p.ID.PID)

@@ -11,11 +11,16 @@ func (t *Table) Instance(of *model.Process) []*model.Process {
 	defer t.mu.RUnlock()
 	list := []*model.Process{of}
 	for _, e := range t.byPID {
-		if p := e.process; p != nil && e.inScope && e.id != of.ID && p.ServiceInstanceID == of.ServiceInstanceID && p.ServiceName == of.ServiceName {
+		if p := e.process; p != nil && e.inScope && e.id != of.ID && SameInstance(p, of) {
 			list = append(list, p)
 		}
 	}
 	return list
+}
+
+// SameInstance tells whether two processes are of the same instance of a service.
+func SameInstance(p, o *model.Process) bool {
+	return p.ServiceInstanceID == o.ServiceInstanceID && p.ServiceName == o.ServiceName
 }
 
 // InScope returns who is in scope, as far as that is decided.

@@ -34,6 +34,7 @@ type fakeObservation struct {
 	spec   Spec
 	counts Counts
 	covers func(model.ProcessID) bool
+	living []*model.Process
 }
 
 func (s *fakeStarter) Start(spec Spec) (Observation, error) {
@@ -63,6 +64,8 @@ func (s *fakeStarter) runs() int {
 }
 
 func (o *fakeObservation) Covers(id model.ProcessID) bool { return o.covers == nil || o.covers(id) }
+
+func (o *fakeObservation) Living() []*model.Process { return slices.Clone(o.living) }
 
 func (o *fakeObservation) Stop() (Counts, error) {
 	o.of.mu.Lock()

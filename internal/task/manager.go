@@ -158,7 +158,7 @@ func (m *Manager) spec(one *run) (Spec, bool) {
 	if !one.starting {
 		return Spec{}, false
 	}
-	return Spec{TaskID: one.of.id, Kind: one.kind, Options: one.options, Processes: slices.Clone(one.processes), Targets: one.targets}, true
+	return Spec{TaskID: one.of.id, Kind: one.kind, Options: one.options, Processes: slices.Clone(one.processes), Instance: one.instance, Targets: one.targets}, true
 }
 
 // began notes that a run has started, or could not. A request that waits for its answer is

@@ -414,3 +414,30 @@ func TestShutdown(t *testing.T) {
 		require.ElementsMatch(t, []string{StartedEvent, FinishedEvent + " shutdown", FinishedEvent + " shutdown"}, h.events())
 	})
 }
+
+// TestInstances holds that a run of an instance of a service goes on with those who join it, is not doubled for them, and ends when
+// none is left.
+func TestInstances(t *testing.T) {
+	in(t, 4, nil, func(h *house) {
+		r := asks(1, "network")
+		r.Runs[0].Instance = true
+		id := one(t, h.Request(r)).TaskID
+		o := h.starter.running[id+"network"]
+		require.True(t, o.spec.Instance)
+		o.living = []*model.Process{processOf(2), processOf(3)}
+		o.covers = func(id model.ProcessID) bool { return id.PID <= 3 }
+		require.Equal(t, id, one(t, h.Request(asks(2, "network"))).TaskID, "it is observed already")
+		require.NotEqual(t, id, one(t, h.Request(asks(4, "network"))).TaskID)
+		h.events()
+		h.Exited(processOf(1).ID)
+		h.after(time.Millisecond)
+		require.Empty(t, h.events(), "others have joined")
+		o.living = []*model.Process{processOf(3)}
+		h.Exited(processOf(2).ID)
+		h.after(time.Millisecond)
+		require.Empty(t, h.events())
+		h.Exited(processOf(3).ID)
+		h.after(time.Millisecond)
+		require.Equal(t, []string{FinishedEvent + " process_exited"}, h.events())
+	})
+}

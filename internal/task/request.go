@@ -21,6 +21,9 @@ type Run struct {
 	Duration time.Duration
 	// Processes are observed in place of those of the request, unless it is nil.
 	Processes []*model.Process
+	// Instance says that they are those of an instance of a service: who joins it while the
+	// run lasts is observed, too.
+	Instance bool
 }
 
 // Request asks for a task.

@@ -49,6 +49,7 @@ type run struct {
 	told      []Whom           // the first of processes, as they were asked for
 	asked     int              // how many they were
 	targets   []process.Selector
+	instance  bool // processes are those of an instance of a service
 
 	state    State
 	room     *taken // nil where it has none
@@ -71,7 +72,7 @@ func newEntry(r *Request, now time.Time) *entry {
 	for i, asked := range r.Runs {
 		one := &run{
 			of: e, index: i, kind: asked.Kind, options: asked.Options, duration: asked.Duration, state: Queued,
-			processes: asked.Processes, targets: r.Targets,
+			processes: asked.Processes, instance: asked.Instance, targets: r.Targets,
 		}
 		if one.duration <= 0 {
 			one.duration = r.Duration
@@ -99,7 +100,7 @@ func newID() string {
 
 // observes tells whether a run's processes are a part of what r observes or waits for.
 func (r *run) observes(id model.ProcessID) bool {
-	if r.asked == 0 {
+	if r.asked == 0 || r.instance && r.observation != nil {
 		return r.observation != nil && r.observation.Covers(id)
 	}
 	return slices.ContainsFunc(r.processes, func(p *model.Process) bool { return p.ID == id })
