@@ -110,10 +110,7 @@ func (r *taskRun) Living() []*model.Process {
 	if r.instance == nil {
 		return nil
 	}
-	return slices.DeleteFunc(r.engine.table.Instance(r.instance), func(p *model.Process) bool {
-		_, inScope, err := r.engine.table.Lookup(p.ID)
-		return err != nil || !inScope
-	})
+	return r.engine.table.Living(r.instance)
 }
 
 // known tells whether all of its processes were met already.

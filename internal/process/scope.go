@@ -2,16 +2,24 @@
 
 package process
 
-import "github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+import (
+	"slices"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
 
 // Instance returns the processes in scope that are of the same instance of a service as
 // one of them, that one included, as far as they have been read.
 func (t *Table) Instance(of *model.Process) []*model.Process {
+	return append([]*model.Process{of}, slices.DeleteFunc(t.Living(of), func(p *model.Process) bool { return p.ID == of.ID })...)
+}
+
+// Living are those of them that have not ended, as far as it was told.
+func (t *Table) Living(of *model.Process) (list []*model.Process) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	list := []*model.Process{of}
 	for _, e := range t.byPID {
-		if p := e.process; p != nil && e.inScope && e.id != of.ID && SameInstance(p, of) {
+		if p := e.process; p != nil && e.inScope && SameInstance(p, of) {
 			list = append(list, p)
 		}
 	}
