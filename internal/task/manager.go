@@ -89,6 +89,9 @@ func New(config Config) *Manager {
 		if err := m.history.load(ctx, config.Store, time.Now()); err != nil {
 			config.Logger.Warn("Some of the history of tasks is lost", zap.Error(err))
 		}
+		if n := len(m.history.records(time.Now())); n > 0 {
+			config.Logger.Info("Tasks of the last 48 hours are remembered", zap.Int("tasks", n))
+		}
 		m.loops.Go(func() { m.saveAsItChanges(ctx) })
 	}
 	m.loops.Go(func() { m.run(ctx) })
