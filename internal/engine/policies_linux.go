@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -29,7 +28,7 @@ import (
 type policies struct {
 	table  *process.Table
 	watch  *policy.Watch
-	reader *usage.Reader
+	reader usageReader
 	// paths are those of requests that leave the kernel; nil where others look at requests, too.
 	paths *network.Paths
 	// ask starts a task, and returns when it runs.
@@ -54,6 +53,16 @@ type policies struct {
 
 	// changed and fired say that there are some.
 	changed, fired chan struct{}
+}
+
+// usageReader reads what processes use, see [usage.Reader].
+type usageReader interface {
+	Add(model.ProcessID) error
+	Remove(model.ProcessID) error
+	Read() error
+	Of(model.ProcessID) (usage.Usage, bool)
+	MapBytes() uint64
+	Close() error
 }
 
 // policyEntry is a policy with whom it watches.
@@ -273,40 +282,4 @@ func (p *policies) close() error {
 		err = errors.Join(err, p.paths.Close())
 	}
 	return err
-}
-
-// clock is how seconds are counted. Its methods may be called from any goroutine.
-type clock struct {
-	mu   sync.Mutex
-	line policy.Timeline
-	// asleep is how far CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC.
-	asleep time.Duration
-}
-
-// follow reads the clocks and returns CLOCK_BOOTTIME, the second which that falls in, when
-// it ends, and by how much the wall clock was set since the last call.
-func (c *clock) follow() (now time.Duration, second int64, ends time.Duration, stepped int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now = clockNow(unix.CLOCK_BOOTTIME)
-	c.asleep = now - clockNow(unix.CLOCK_MONOTONIC)
-	stepped = c.line.Follow(time.Now(), now)
-	second = c.line.Second(now)
-	return now, second, c.line.Ends(second), stepped
-}
-
-// second is that of a moment of CLOCK_MONOTONIC, in ns.
-func (c *clock) second(monotonic int64) int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.line.Second(time.Duration(monotonic) + c.asleep)
-}
-
-// clockNow reads a clock that every kernel has.
-func clockNow(clock int32) time.Duration {
-	var now unix.Timespec
-	if unix.ClockGettime(clock, &now) != nil {
-		return 0
-	}
-	return time.Duration(now.Nano())
 }
