@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -44,6 +45,8 @@ type policies struct {
 	cpus     int
 	cpusDue  time.Duration
 	reported time.Duration
+	// unread counts processes whose use of the host is not read.
+	unread atomic.Uint64
 
 	mu sync.Mutex // all below
 	// entries are replaced, never changed.
@@ -239,6 +242,7 @@ func (p *policies) take(change process.Change) {
 		return
 	}
 	if err := p.reader.Add(change.ID); err != nil {
+		p.unread.Add(1)
 		p.warnings.Warn(err)
 	}
 }
@@ -263,6 +267,7 @@ func (p *policies) stats(stats *Stats) {
 	stats.Lost[LossKey{probePolicies, "seconds_missed"}] = watch.Missed
 	stats.Lost[LossKey{probePolicies, "request_late"}] = watch.Late
 	stats.Lost[LossKey{probePolicies, "windows_full"}] = watch.Crowded
+	stats.Lost[LossKey{probePolicies, "processes_full"}] = p.unread.Load()
 }
 
 // bytes is the memory of what is known of processes, and of the kernel's maps.
