@@ -49,7 +49,7 @@ func TestBlockedConsumerStallsNothing(t *testing.T) {
 	run.OnCPU.Get().Kind.ReportInterval = time.Second
 	config.Policies = []PolicyConfig{{
 		Name: "busy", Targets: []SelectorConfig{{PID: uint32(lazy.Process.Pid)}}, Run: []RunConfig{run}, Duration: 2 * time.Second, Silence: time.Hour,
-		When: []RuleConfig{{Monitor: "process_cpu", Threshold: 10 / float64(runtime.NumCPU()), Period: 10 * time.Second, Count: 3}},
+		When: []RuleConfig{{Monitor: "process_cpu", Threshold: threshold(10 / float64(runtime.NumCPU())), Period: 10 * time.Second, Count: 3}},
 	}}
 	require.NoError(t, config.Validate())
 
