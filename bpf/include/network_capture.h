@@ -9,14 +9,12 @@
 #ifndef EBPFRECEIVER_NETWORK_CAPTURE_H
 #define EBPFRECEIVER_NETWORK_CAPTURE_H
 
+#include "network_beginning.h"
 #include "network_body.h"
 #include "network_http2.h"
 #include "network_packets.h"
 #include "network_paths.h"
 #include "network_tls.h"
-
-/* What a protocol is known by. */
-#define CAPTURE_FIRST 16
 
 /* include/linux/net.h */
 #define SOCK_STREAM 1
@@ -64,9 +62,10 @@ static __always_inline bool capture_is_dns_over_tcp(const u8 *data)
 }
 
 /* What begins with a transfer, of which taken bytes are known; all that are looked at can be read. */
-static __always_inline u32 capture_protocol_of(const u8 *data, u32 taken, u32 length, bool stream)
+static __always_inline u32 capture_protocol_of(const u8 *data, u32 taken, u32 length, u32 known, bool stream)
 {
-	if (stream && capture_protocols & (1 << NETWORK_HTTP1) && taken >= 8 && capture_is_http1(data))
+	if (stream && capture_protocols & (1 << NETWORK_HTTP1) && taken >= 8 && capture_is_http1(data) &&
+	    (known || capture_is_known_message(data, taken)))
 		return NETWORK_HTTP1;
 	if (stream && capture_protocols & (1 << NETWORK_HTTP2) && taken >= FRAME_HEAD &&
 	    (capture_is_preface(data) || capture_is_http2_headers(data, length)))
@@ -145,6 +144,28 @@ static __always_inline void capture_classify(struct network_socket *socket, cons
 		socket->stream = bpf_get_prandom_u32();
 }
 
+/*
+ * What begins with a transfer on a connection of which nothing is known yet, the first bytes
+ * of which are in scratch, or with one of HTTP/1. In place of a header of the PROXY protocol
+ * what follows on it is the transfer.
+ */
+static __always_inline u32 capture_begins(struct capture_scratch *scratch, u32 slot, struct capture_transfer *transfer, u32 *taken, u32 known, bool stream)
+{
+	const u8 *data = scratch->data;
+	u32 protocol;
+
+	if (!known && stream && *taken >= CAPTURE_FIRST && capture_may_be_proxy_header(data) && capture_pass_proxy_header(scratch, slot, transfer)) {
+		*(u64 *)scratch->data = 0;
+		scratch->data[8] = 0;
+		*taken = capture_take(scratch, transfer->from, transfer->length < CAPTURE_FIRST ? transfer->length : CAPTURE_FIRST);
+	}
+	protocol = capture_protocol_of(data, *taken, transfer->length, known, stream);
+	if (protocol || known > NETWORK_HTTP1 || !stream || !(capture_protocols & (1 << NETWORK_HTTP1)) || *taken < CAPTURE_FIRST ||
+	    !capture_is_letter(*data) || !capture_names_target(data))
+		return protocol;
+	return known || capture_is_request_line(scratch, slot, transfer) ? NETWORK_HTTP1 : NETWORK_UNKNOWN;
+}
+
 /* A socket whose plaintext this is may be gone: it is not asked. */
 static __always_inline int capture_into(struct capture_scratch *scratch, struct capture_transfer *transfer, u32 slot, bool stream)
 {
@@ -166,7 +187,7 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 		*(u64 *)scratch->data = 0;
 		scratch->data[8] = 0;
 		taken = capture_take(scratch, transfer->from, want);
-		protocol = capture_protocol_of(scratch->data, taken, transfer->length, stream);
+		protocol = capture_begins(scratch, slot, transfer, &taken, socket->protocol, stream);
 		begins = protocol && (!socket->protocol || socket->protocol == protocol);
 		capture_classify(socket, transfer, scratch->data, taken, protocol, stream);
 		if (!socket->protocol || socket->protocol & NETWORK_TLS)

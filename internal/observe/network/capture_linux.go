@@ -74,7 +74,7 @@ type capture struct {
 	answered     func(Answer)
 	onlyAnswered bool
 	// left and exchanged are those of [Config].
-	left      func(pid, length uint32)
+	left      func(pid, length uint32, carried int)
 	exchanged func(pid uint32, e *l7.Exchange)
 	// charge runs what is done with what was read.
 	charge func(work func())
@@ -250,7 +250,7 @@ func (c *capture) handOver(take func(now uint64, record func(*piece, []byte))) e
 // record takes what one transfer left.
 func (c *capture) record(p *piece, data []byte) {
 	if c.left != nil {
-		c.left(c.whom(p).Subject.PID, p.Length)
+		c.left(c.whom(p).Subject.PID, p.Length, len(data))
 	}
 	id := streamID{p.Sock, p.Stream}
 	s := c.streams[id]

@@ -50,6 +50,7 @@ func TestMessagesEndWhereTheRulesSay(t *testing.T) {
 		"chunks that are none":          {script{reads(get), writes("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n")}, []want{{"GET", "/a", 200, 0, -1, l7.Complete}}},
 		"lengths that differ":           {script{reads(get), writes("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc")}, []want{{"GET", "/a", 200, 0, -1, l7.Complete}}},
 		"a length that is none":         {script{reads("POST /p HTTP/1.1\r\nContent-Length: -5\r\n\r\n"), writes(ok)}, []want{{"POST", "/p", 200, -1, 0, l7.Complete}}},
+		"methods that nobody knows":     {script{reads("BAN /b HTTP/1.1\r\n\r\n"), writes(ok), reads("M-SEARCH * HTTP/1.1\r\n\r\n"), writes(ok)}, []want{{"_OTHER", "/b", 200, 0, 0, l7.Complete}, {"_OTHER", "*", 200, 0, 0, l7.Complete}}},
 		"nonsense between":              {script{reads(get), writes(ok), reads("\x00\x01nonsense\r\n\r\n")}, []want{{"GET", "/a", 200, 0, 0, l7.Complete}}},
 
 		"chunks not continued": {

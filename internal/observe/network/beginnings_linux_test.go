@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+)
+
+// talk is a connection whose two ends this process has.
+type talk struct {
+	t      *testing.T
+	client net.Conn
+	server net.Conn
+}
+
+func newTalk(t *testing.T) *talk {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	client, err := net.Dial("tcp", listener.Addr().String())
+	require.NoError(t, err)
+	server, err := listener.Accept()
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	return &talk{t, client, server}
+}
+
+// asks has the client say something, answers the server; what is said is read by as many calls as it was written.
+func (c *talk) asks(text string)    { c.carry(c.client, c.server, text) }
+func (c *talk) answers(text string) { c.carry(c.server, c.client, text) }
+
+func (c *talk) carry(from, to net.Conn, text string) {
+	c.t.Helper()
+	_, err := io.WriteString(from, text)
+	require.NoError(c.t, err)
+	_, err = io.ReadFull(to, make([]byte, len(text)))
+	require.NoError(c.t, err)
+}
+
+func (c *talk) end() {
+	c.t.Helper()
+	require.NoError(c.t, c.client.Close())
+	require.NoError(c.t, c.server.Close())
+}
+
+// overheard is what was told of requests of this process, and what has left the kernel for it.
+type overheard struct {
+	mu       sync.Mutex
+	requests map[string]int // by role, method, path and status
+	carried  int            // bytes
+	pieces   int
+}
+
+// overhear has a configuration tell it.
+func overhear(c *Config) *overheard {
+	o := &overheard{requests: map[string]int{}}
+	self := uint32(os.Getpid())
+	c.left = func(pid, _ uint32, carried int) {
+		if pid == self {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.carried += carried
+			o.pieces++
+		}
+	}
+	c.exchanged = func(pid uint32, e *l7.Exchange) {
+		if pid != self || e.HTTP == nil {
+			return
+		}
+		method := e.HTTP.Method
+		if method == l7.OtherMethod {
+			method = string(e.HTTP.OriginalMethod)
+		}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.requests[fmt.Sprintf("%s %s %s %d", e.Role, method, e.HTTP.Path, e.HTTP.Status)]++
+	}
+	return o
+}
+
+// take returns what was told since the last call.
+func (o *overheard) take() (requests map[string]int, carried, pieces int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	requests, carried, pieces = o.requests, o.carried, o.pieces
+	o.requests, o.carried, o.pieces = map[string]int{}, 0, 0
+	return requests, carried, pieces
+}
+
+// overhearEachWay runs a test with an observer whose exchanges it hears.
+func overhearEachWay(t *testing.T, test func(t *testing.T, w *watching, o *overheard)) {
+	t.Helper()
+	runEachWay(t, func(t *testing.T, by *way) {
+		c := requestConfig()
+		o := overhear(&c)
+		test(t, watch(t, c, by.change), o)
+	})
+}
+
+// wait waits until what was wanted was told, and returns it.
+func (o *overheard) wait(t *testing.T, w *watching, want map[string]int) {
+	t.Helper()
+	got := map[string]int{}
+	require.Eventually(t, func() bool {
+		w.handed()
+		requests, _, _ := o.take()
+		for key, n := range requests {
+			got[key] += n
+		}
+		for key, n := range want {
+			if got[key] < n {
+				return w.missed() > 0 // a program that the kernel left out has told nothing
+			}
+		}
+		return true
+	}, 20*time.Second, lookInterval, "want %v, got %v", want, got)
+	if w.missed() == 0 {
+		require.Equal(t, want, got)
+	}
+}
+
+const fine = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+// TestMethodsThatFewUse holds that the first request of a connection is told with its method and its path, whatever method it has.
+func TestMethodsThatFewUse(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
+		want := map[string]int{}
+		for _, method := range []string{"GET", "OPTIONS", "QUERY", "PROPFIND", "REPORT", "MKCOL", "PURGE", "BAN", "LOCK", "SUBSCRIBE", "UNSUBSCRIBE", "X-MINE", "VERSION_2"} {
+			for _, target := range []string{"/first/" + strings.ToLower(method), "http://shop.example/first/" + strings.ToLower(method)} {
+				c := newTalk(t)
+				c.asks(method + " " + target + " HTTP/1.1\r\nHost: shop.example\r\n\r\n")
+				c.answers(fine)
+				c.end()
+			}
+			for _, role := range []string{"client", "server"} {
+				want[role+" "+method+" /first/"+strings.ToLower(method)+" 200"] = 2
+			}
+		}
+		c := newTalk(t)
+		c.asks("M-SEARCH * HTTP/1.1\r\nHost: shop.example\r\n\r\n")
+		c.answers(fine)
+		c.end()
+		want["client M-SEARCH * 200"], want["server M-SEARCH * 200"] = 1, 1
+		o.wait(t, w, want)
+	})
+}
+
+// TestTextThatIsNotHTTP holds that other protocols whose lines look like requests are not taken for HTTP.
+func TestTextThatIsNotHTTP(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
+		for _, line := range []string{
+			"EHLO shop.example\r\n", "VRFY /home\r\n", "KEYS *\r\n", "SET /cart/1 two\r\n", "DEL /cart/1 /cart/2\r\n", "CWD /pub/linux/kernel\r\n",
+			"A001 LOGIN mrc secret\r\n", "LIST /pub\r\n", "RETR /pub/a HTTP\r\n", "OPTIONS rtsp://cam.example/1 RTSP/1.0\r\nCSeq: 1\r\n\r\n",
+			"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n", "OPTIONS sip:carol@chicago.example SIP/2.0\r\nVia: x\r\n\r\n", "SETUP /1 RTSP/1.0\r\nCSeq: 3\r\n\r\n",
+			"GET key\r\n", "get /key\r\n", "STOR /" + strings.Repeat("x", 600) + "\r\n", "PROXY UNKNOWN\r\n", "HELLO /world", "UT /world HTTP/1.1\r\n\r\n",
+		} {
+			c := newTalk(t)
+			for range 3 {
+				c.asks(line)
+				c.answers("+OK\r\n")
+			}
+			c.end()
+		}
+		w.settle()
+		requests, carried, pieces := o.take()
+		require.Empty(t, requests)
+		require.Zero(t, pieces, "%d bytes have left the kernel", carried)
+	})
+}
+
+// proxyHeader2 is a header of version 2 of the PROXY protocol, with a list of so many bytes behind the addresses.
+func proxyHeader2(more int) string {
+	header := []byte("\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x00\x0a\x00\x00\x01\x0a\x00\x00\x02\x9c\x40\x00\x50")
+	binary.BigEndian.PutUint16(header[14:], uint16(12+more))
+	return string(header) + strings.Repeat("\x04", more)
+}
+
+// TestProxyProtocol holds that what is spoken behind a header of the PROXY protocol is known, in one piece with it or not.
+func TestProxyProtocol(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
+		const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+		headers := map[string]string{
+			"1": "PROXY TCP4 192.168.100.200 192.168.100.201 56324 443\r\n", "unknown": "PROXY UNKNOWN\r\n", "2": proxyHeader2(0), "local": "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00",
+			"ipv6": "PROXY TCP6 2001:0db8:0000:0000:0000:0000:0000:0001 2001:0db8:0000:0000:0000:0000:0000:0002 56324 443\r\n", "listed": proxyHeader2(700),
+		}
+		want := map[string]int{}
+		for name, header := range headers {
+			for _, apart := range []bool{true, false} {
+				get := "GET /" + name + " HTTP/1.1\r\nHost: shop.example\r\n\r\n"
+				// :method GET, :scheme http, :path /name, :authority h; then :status 200
+				fields := "\x82\x86\x04" + string(rune(len(name)+3)) + "/2-" + name + "\x41\x01h"
+				begins := preface + "\x00\x00" + string(rune(len(fields))) + "\x01\x05\x00\x00\x00\x01" + fields
+				for request, answer := range map[string]string{get: fine, begins: "\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x01\x01\x05\x00\x00\x00\x01\x88"} {
+					c := newTalk(t)
+					if apart {
+						c.asks(header)
+						c.asks(request)
+					} else {
+						c.asks(header + request)
+					}
+					c.answers(answer)
+					c.end()
+				}
+			}
+			for _, role := range []string{"client", "server"} {
+				want[role+" GET /"+name+" 200"], want[role+" GET /2-"+name+" 200"] = 2, 2
+			}
+		}
+		o.wait(t, w, want)
+	})
+}
