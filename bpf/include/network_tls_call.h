@@ -108,7 +108,7 @@ static __noinline struct network_tls_connection *network_tls_connect(struct netw
 	fresh.socket = thread->socket;
 	fresh.socket.protocol = NETWORK_UNKNOWN;
 	fresh.socket.lost = 0;
-	fresh.socket.tiny = 0;
+	fresh.socket.heads = 0;
 	fresh.positions[0] = 1;
 	fresh.positions[1] = 1;
 	bpf_map_update_elem(&network_tls_connections, key, &fresh, BPF_ANY);

@@ -61,14 +61,15 @@ func (c *talk) end() {
 // overheard is what was told of requests of this process, and what has left the kernel for it.
 type overheard struct {
 	mu       sync.Mutex
-	requests map[string]int // by role, method, path and status
-	carried  int            // bytes
+	requests map[string]int   // by role, method, path and status
+	bodies   map[string]int64 // bytes of them, in the same way
+	carried  int              // bytes
 	pieces   int
 }
 
 // overhear has a configuration tell it.
 func overhear(c *Config) *overheard {
-	o := &overheard{requests: map[string]int{}}
+	o := &overheard{requests: map[string]int{}, bodies: map[string]int64{}}
 	self := uint32(os.Getpid())
 	c.left = func(pid, _ uint32, carried int) {
 		if pid == self {
@@ -88,7 +89,9 @@ func overhear(c *Config) *overheard {
 		}
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.requests[fmt.Sprintf("%s %s %s %d", e.Role, method, e.HTTP.Path, e.HTTP.Status)]++
+		key := fmt.Sprintf("%s %s %s %d", e.Role, method, e.HTTP.Path, e.HTTP.Status)
+		o.requests[key]++
+		o.bodies[key] += e.Request.Body + e.Response.Body
 	}
 	return o
 }
@@ -225,5 +228,67 @@ func TestProxyProtocol(t *testing.T) {
 			}
 		}
 		o.wait(t, w, want)
+	})
+}
+
+// TestWhatIsNoHTTPAnyMoreStaysInTheKernel holds that the programs tell no more of a connection once it has left HTTP/1 for something that
+// nobody knows, that they look at what comes then, and that an upgrade to HTTP/2 is followed.
+func TestWhatIsNoHTTPAnyMoreStaysInTheKernel(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	const most = 40 // pieces until it is known, and those that were on their way
+	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
+		frame := "\x82\x7e\x01\x00" + strings.Repeat("\x00", 256)
+		for name, c := range map[string]struct{ asks, answers, want string }{
+			"websocket": {"GET /chat HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n", "GET /chat 101"},
+			"tunnel":    {"CONNECT ssh.example:22 HTTP/1.1\r\n\r\n", "HTTP/1.1 200 Connection established\r\n\r\n", "CONNECT  200"},
+			"refused":   {"GET /key-of-redis\r\n", "$3\r\nabc\r\n", ""},
+		} {
+			talk := newTalk(t)
+			talk.asks(c.asks)
+			talk.answers(c.answers)
+			for range 4 { // looks, in any of which it may become known
+				for range 64 {
+					talk.asks(frame)
+					talk.answers(frame)
+				}
+				w.handed()
+			}
+			requests, _, _ := o.take()
+			want := map[string]int{}
+			if c.want != "" {
+				want["client "+c.want], want["server "+c.want] = 1, 1
+			}
+			if w.missed() == 0 {
+				require.Equal(t, want, requests, name)
+			}
+			for range 200 {
+				talk.asks(frame)
+				talk.answers(frame)
+			}
+			w.handed()
+			_, carried, pieces := o.take()
+			require.Zero(t, carried, name)
+			require.LessOrEqual(t, pieces, most, name)
+			// What comes then is looked at again.
+			talk.asks("GET /within HTTP/1.1\r\n\r\n")
+			talk.answers(fine)
+			o.wait(t, w, map[string]int{"client GET /within 200": 1, "server GET /within 200": 1})
+			talk.end()
+		}
+		talk := newTalk(t)
+		talk.asks("GET /h2c HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n")
+		talk.answers("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+		talk.asks("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+		talk.answers("\x00\x00\x01\x01\x05\x00\x00\x00\x01\x88")
+		talk.asks("\x00\x00\x07\x01\x05\x00\x00\x00\x03\x82\x86\x84\x41\x02ab")
+		talk.answers("\x00\x00\x01\x01\x05\x00\x00\x00\x03\x88")
+		talk.end()
+		w.handed()
+		requests, _, _ := o.take()
+		if w.missed() == 0 {
+			require.Equal(t, 1, requests["server GET /h2c 101"], requests)
+			require.Equal(t, 1, requests["server GET / 200"], requests)
+			require.Equal(t, 1, requests["client GET / 200"], requests)
+		}
 	})
 }
