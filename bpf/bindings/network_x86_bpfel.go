@@ -333,6 +333,7 @@ type NetworkNetworkTlsConnection struct {
 	Sock      uint64
 	Socket    NetworkNetworkSocket
 	Positions [2]uint32
+	Unsent    uint64
 }
 
 type NetworkNetworkTlsFunction uint32

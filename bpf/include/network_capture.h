@@ -271,8 +271,13 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 		want = transfer->length;
 	if (begins && taken < want)
 		taken = capture_take(scratch, transfer->from, want);
+	else if (!begins)
+		want = 0;
 	capture_note_head(socket, scratch, transfer->kind, transfer->length, taken, begins);
-	want = capture_limit ? capture_body_left(transfer, begins) : 0;
+	if (capture_limit)
+		want = capture_body_left(transfer, begins);
+	else if (transfer->from->count <= CAPTURE_VECTORS)
+		want = 0; /* what was not taken cannot be read */
 	if (want > taken) {
 		capture_put(scratch, transfer);
 		scratch->kept.want = want;

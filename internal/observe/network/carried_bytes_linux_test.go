@@ -6,6 +6,8 @@ package network
 
 import (
 	"fmt"
+	"io"
+	"net"
 
 	"strings"
 	"testing"
@@ -74,6 +76,50 @@ func TestBodiesStayInTheKernel(t *testing.T) {
 		}
 		for key, bytes := range map[string]int64{"client POST /up 200": 3 * body, "server POST /up 200": 3 * body, "client GET /down 201": 3 * body, "server GET /down 201": 3 * body} {
 			require.Equal(t, bytes, o.bodies[key], key)
+		}
+	})
+}
+
+// TestHeadsInManyPiecesOfMemory holds that a head is seen whole that one call has gathered from hundreds of pieces of memory, from its
+// first line to the last, which says how long the body is.
+func TestHeadsInManyPiecesOfMemory(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
+		const body = 7
+		want := map[string]int{}
+		var told []string
+		for _, fields := range []int{5, 40, 250} { // of four pieces each
+			path := fmt.Sprintf("/fields/%d", fields)
+			pieces := net.Buffers{[]byte("POST "), []byte(path), []byte(" HTTP/1.1\r\n")}
+			size := len("POST " + path + " HTTP/1.1\r\n")
+			add := func(texts ...string) {
+				for _, text := range texts {
+					pieces = append(pieces, []byte(text))
+					size += len(text)
+				}
+			}
+			for i := range fields {
+				add(fmt.Sprintf("X-%d", i), ": ", "y", "\r\n")
+			}
+			add("Content-Length", ": ", fmt.Sprint(body), "\r\n\r\n")
+			talk := newTalk(t)
+			_, err := pieces.WriteTo(talk.client)
+			require.NoError(t, err)
+			_, err = io.ReadFull(talk.server, make([]byte, size))
+			require.NoError(t, err)
+			talk.asks(strings.Repeat("b", body))
+			talk.answers(fine)
+			talk.end()
+			for _, role := range []string{"client", "server"} {
+				key := role + " POST " + path + " 200"
+				want[key], told = 1, append(told, key)
+			}
+		}
+		o.wait(t, w, want)
+		if w.missed() == 0 {
+			for _, key := range told {
+				require.EqualValues(t, body, o.bodies[key], key)
+			}
 		}
 	})
 }
