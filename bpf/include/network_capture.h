@@ -38,18 +38,20 @@ struct capture_dns {
 #define DNS_CODE 0x0f
 /* Its records in each section are fewer. */
 #define DNS_RECORDS 256
+/* And its questions. */
+#define DNS_QUESTIONS 16
 /* A header and the shortest question. */
 #define DNS_SHORTEST 17
 
 /*
- * A lookup, or the response to one: with one question, as all have. What begins with
- * other bytes by chance looks so once in millions of times.
+ * A lookup, or the response to one: with one question, as almost all have, or a few. What
+ * begins with other bytes by chance looks so once in millions of times.
  */
 static __always_inline bool capture_is_dns(const u8 *data)
 {
 	const struct capture_dns *header = (const struct capture_dns *)data;
 
-	if (header->flags & DNS_OPERATION || header->code & DNS_RESERVED || header->questions != bpf_htons(1))
+	if (header->flags & DNS_OPERATION || header->code & DNS_RESERVED || (u16)(bpf_ntohs(header->questions) - 1) >= DNS_QUESTIONS)
 		return false;
 	if (!(header->flags & DNS_RESPONSE) && (header->code & DNS_CODE || header->answers || header->authorities))
 		return false;

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
@@ -80,7 +81,13 @@ func overhear(c *Config) *overheard {
 		}
 	}
 	c.exchanged = func(pid uint32, e *l7.Exchange) {
-		if pid != self || e.HTTP == nil {
+		if pid != self {
+			return
+		}
+		if e.DNS != nil {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.requests[fmt.Sprintf("%s DNS %s %d of %d", e.Role, e.DNS.Questions[0].Name, len(e.DNS.Questions), e.DNS.QuestionCount)]++
 			return
 		}
 		method := e.HTTP.Method
@@ -291,4 +298,56 @@ func TestWhatIsNoHTTPAnyMoreStaysInTheKernel(t *testing.T) {
 			require.Equal(t, 1, requests["client GET / 200"], requests)
 		}
 	})
+}
+
+// TestLookupsWithSeveralQuestions holds that a lookup is known by its header also where it asks several questions, over UDP and TCP.
+func TestLookupsWithSeveralQuestions(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
+		want := map[string]int{}
+		for _, network := range []string{"udp", "tcp"} {
+			for _, questions := range []int{1, 2, 16} {
+				m := dnsmessage.Message{Header: dnsmessage.Header{ID: uint16(questions)}}
+				name := fmt.Sprintf("%s-%d.shop.example.", network, questions)
+				for range questions {
+					m.Questions = append(m.Questions, dnsmessage.Question{Name: dnsmessage.MustNewName(name), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET})
+				}
+				query, err := m.Pack()
+				require.NoError(t, err)
+				m.Response = true
+				answer, err := m.Pack()
+				require.NoError(t, err)
+				c := newTalk(t)
+				prefix := func(message []byte) string {
+					return string(binary.BigEndian.AppendUint16(nil, uint16(len(message)))) + string(message)
+				}
+				if network == "udp" {
+					c.end()
+					c = newDatagrams(t)
+					prefix = func(message []byte) string { return string(message) }
+				}
+				c.asks(prefix(query))
+				c.answers(prefix(answer))
+				c.end()
+				for _, role := range []string{"client", "server"} {
+					want[fmt.Sprintf("%s DNS %s %d of %d", role, name, questions, questions)] = 1
+				}
+			}
+		}
+		o.wait(t, w, want)
+	})
+}
+
+// newDatagrams connects two sockets for datagrams with each other.
+func newDatagrams(t *testing.T) *talk {
+	t.Helper()
+	first, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	require.NoError(t, err)
+	client, err := net.Dial("udp4", first.LocalAddr().String())
+	require.NoError(t, err)
+	at := first.LocalAddr().(*net.UDPAddr)
+	require.NoError(t, first.Close())
+	server, err := net.DialUDP("udp4", at, client.LocalAddr().(*net.UDPAddr))
+	require.NoError(t, err)
+	return &talk{t, client, server}
 }
