@@ -265,7 +265,7 @@ type NetworkNetworkRequests struct {
 	Left    [2]uint32
 	Out     [2]uint32
 	Wrote   uint32
-	Unused  uint32
+	From    uint32
 }
 
 type NetworkNetworkRole uint32
@@ -456,6 +456,12 @@ const (
 	NetworkMapScope                    = "scope"
 	NetworkProgAcceptEnds              = "accept_ends"
 	NetworkProgAdoptSocket             = "adopt_socket"
+	NetworkProgAnswersFunctionReceived = "answers_function_received"
+	NetworkProgAnswersFunctionSent     = "answers_function_sent"
+	NetworkProgAnswersFunctionSentPage = "answers_function_sent_page"
+	NetworkProgAnswersFunctionSpliced  = "answers_function_spliced"
+	NetworkProgAnswersReceived         = "answers_received"
+	NetworkProgAnswersSent             = "answers_sent"
 	NetworkProgCallBegins              = "call_begins"
 	NetworkProgCloseBegins             = "close_begins"
 	NetworkProgCloseEnds               = "close_ends"
@@ -589,6 +595,12 @@ type NetworkSpecs struct {
 type NetworkProgramSpecs struct {
 	AcceptEnds              *ebpf.ProgramSpec `ebpf:"accept_ends"`
 	AdoptSocket             *ebpf.ProgramSpec `ebpf:"adopt_socket"`
+	AnswersFunctionReceived *ebpf.ProgramSpec `ebpf:"answers_function_received"`
+	AnswersFunctionSent     *ebpf.ProgramSpec `ebpf:"answers_function_sent"`
+	AnswersFunctionSentPage *ebpf.ProgramSpec `ebpf:"answers_function_sent_page"`
+	AnswersFunctionSpliced  *ebpf.ProgramSpec `ebpf:"answers_function_spliced"`
+	AnswersReceived         *ebpf.ProgramSpec `ebpf:"answers_received"`
+	AnswersSent             *ebpf.ProgramSpec `ebpf:"answers_sent"`
 	CallBegins              *ebpf.ProgramSpec `ebpf:"call_begins"`
 	CloseBegins             *ebpf.ProgramSpec `ebpf:"close_begins"`
 	CloseEnds               *ebpf.ProgramSpec `ebpf:"close_ends"`
@@ -862,6 +874,12 @@ type NetworkVariables struct {
 type NetworkPrograms struct {
 	AcceptEnds              *ebpf.Program `ebpf:"accept_ends"`
 	AdoptSocket             *ebpf.Program `ebpf:"adopt_socket"`
+	AnswersFunctionReceived *ebpf.Program `ebpf:"answers_function_received"`
+	AnswersFunctionSent     *ebpf.Program `ebpf:"answers_function_sent"`
+	AnswersFunctionSentPage *ebpf.Program `ebpf:"answers_function_sent_page"`
+	AnswersFunctionSpliced  *ebpf.Program `ebpf:"answers_function_spliced"`
+	AnswersReceived         *ebpf.Program `ebpf:"answers_received"`
+	AnswersSent             *ebpf.Program `ebpf:"answers_sent"`
 	CallBegins              *ebpf.Program `ebpf:"call_begins"`
 	CloseBegins             *ebpf.Program `ebpf:"close_begins"`
 	CloseEnds               *ebpf.Program `ebpf:"close_ends"`
@@ -909,6 +927,12 @@ func (p *NetworkPrograms) Close() error {
 	return _NetworkClose(
 		p.AcceptEnds,
 		p.AdoptSocket,
+		p.AnswersFunctionReceived,
+		p.AnswersFunctionSent,
+		p.AnswersFunctionSentPage,
+		p.AnswersFunctionSpliced,
+		p.AnswersReceived,
+		p.AnswersSent,
 		p.CallBegins,
 		p.CloseBegins,
 		p.CloseEnds,

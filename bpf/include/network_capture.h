@@ -259,6 +259,19 @@ static __always_inline bool capture_may_carry(const struct sock *sk)
 	return sk->sk_type == SOCK_STREAM || (sk->sk_type == SOCK_DGRAM && sk->sk_protocol == IPPROTO_UDP && sk->__sk_common.skc_dport);
 }
 
+/* Looks at what a connection has carried; its socket and its length are known. */
+static __always_inline void capture_stream(struct capture_transfer *transfer)
+{
+	struct sock *sk = transfer->sk;
+
+	if (!(transfer->socket->protocol & NETWORK_TLS) && (transfer->from->base || transfer->socket->protocol)) {
+		transfer->position = capture_position(sk, transfer->kind);
+		capture(transfer, capture_slot(sk, transfer->kind), sk->sk_type == SOCK_STREAM);
+	}
+	if (transfer->socket->protocol & NETWORK_TLS)
+		network_tls_moved(sk, transfer->socket, transfer->kind);
+}
+
 /* A transfer was counted and timed: now its connection is looked at, and what it carried. */
 static __always_inline void capture_transfer(struct network_record *record, struct capture_transfer *transfer, s64 result, int flags)
 {
@@ -272,12 +285,7 @@ static __always_inline void capture_transfer(struct network_record *record, stru
 	if (!transfer->socket)
 		return;
 	transfer->length = result;
-	if (!(transfer->socket->protocol & NETWORK_TLS) && (transfer->from->base || transfer->socket->protocol)) {
-		transfer->position = capture_position(sk, transfer->kind);
-		capture(transfer, capture_slot(sk, transfer->kind), sk->sk_type == SOCK_STREAM);
-	}
-	if (transfer->socket->protocol & NETWORK_TLS)
-		network_tls_moved(sk, transfer->socket, transfer->kind);
+	capture_stream(transfer);
 }
 
 /* The connection is over: nothing more comes. */

@@ -156,6 +156,9 @@ static __always_inline void capture_take_off(struct capture_transfer *transfer, 
 /* A moment in units of 1.024 us, which come round after 73 minutes. */
 static __always_inline u32 capture_moment(u64 ns) { return ns >> 10; }
 
+/* The moment before one that was noted, which was not long before another. */
+static __always_inline u64 capture_before(u64 ended, u32 read_at) { return ended - ((u64)(capture_moment(ended) - read_at) << 10) - (1 << 10); }
+
 /* In place of a request that was left out, and that user space has to pair with its response. */
 #define STAND_IN_HEAD "HEAD * HTTP/1.1\r\n\r\n"
 #define STAND_IN_GET "GET * HTTP/1.1\r\n\r\n"
@@ -170,7 +173,7 @@ static __noinline int capture_stand_in(struct capture_scratch *scratch, const st
 		__builtin_memcpy(scratch->data, STAND_IN_HEAD, sizeof(STAND_IN_HEAD) - 1);
 	else
 		__builtin_memcpy(scratch->data, STAND_IN_GET, sizeof(STAND_IN_GET) - 1);
-	piece->ended = transfer->ended - ((u64)(capture_moment(transfer->ended) - read_at) << 10) - (1 << 10);
+	piece->ended = capture_before(transfer->ended, read_at);
 	piece->began = piece->ended;
 	piece->length = length;
 	piece->kind = NETWORK_PIECE_READ;
@@ -193,6 +196,17 @@ static __always_inline void capture_stand_ins(struct capture_scratch *scratch, c
 	}
 }
 
+/*
+ * The call that writes returns so late that the client has read it and asked again: the
+ * bytes were on their way when that request was read. Where TCP does not tell, it had begun.
+ */
+static __always_inline bool capture_is_late(const struct capture_transfer *transfer, const struct network_requests *requests, u32 read_at)
+{
+	if (transfer->position && !transfer->tls && requests->from)
+		return (s32)(transfer->position - transfer->length - requests->from) < 0;
+	return (s32)(capture_moment(transfer->began) - read_at) < 0;
+}
+
 /* A process writes. Returns whether it leaves the kernel. */
 static __noinline bool capture_wants_answer(struct capture_scratch *scratch, struct capture_transfer *transfer, struct network_requests *requests)
 {
@@ -202,8 +216,9 @@ static __noinline bool capture_wants_answer(struct capture_scratch *scratch, str
 
 	if (request & NETWORK_REQUEST_ALL || asked & PIPELINED)
 		return true;
-	if ((s32)(capture_moment(transfer->began) - read_at) < 0) {
-		/* The call returns so late that the client has read it and asked again. */
+	if (capture_is_late(transfer, requests, read_at)) {
+		if (transfer->began == transfer->ended)
+			transfer->began = capture_before(transfer->ended, read_at);
 		wanted = request & NETWORK_REQUEST_WAS_WANTED;
 		if (!wanted && (asked & UNANSWERED) > 1)
 			requests->left[NETWORK_WRITE] = (asked & ~(UNANSWERED | UNANSWERED_HEADS)) | (asked & UNANSWERED_HEAD(0)) | 1;
@@ -475,6 +490,7 @@ static __noinline u32 capture_request_begins(struct capture_scratch *scratch, st
 	bool wanted = true;
 
 	requests->left[NETWORK_READ] = 0;
+	requests->from = requests->wrote;
 	if (!end || content >= LENGTH_MOST) {
 		request |= NETWORK_REQUEST_OPEN;
 		if (end)

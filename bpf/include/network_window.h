@@ -42,8 +42,8 @@ struct network_requests {
 	u64 request;
 	u32 left[2]; /* by direction: see there */
 	u32 out[2];  /* by direction: bytes that were left out on purpose */
-	u32 wrote;   /* TCP's sequence number of what is written next, when the last request was read; 0: not known */
-	u32 unused;
+	u32 wrote;   /* TCP's sequence number of what is written next, when was read last; 0: not known */
+	u32 from;    /* the same when the last request was read */
 };
 
 /* What a transfer was. */

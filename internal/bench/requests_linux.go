@@ -102,7 +102,7 @@ func watchAnswers(pid int, targets ...string) (_ *watcher, err error) {
 	if err != nil {
 		return nil, errors.Join(err, paths.Close())
 	}
-	w.requests, w.answers, w.wanted = false, answers, slices.Contains(targets, "/")
+	w.requests, w.inside, w.answers, w.wanted = false, false, answers, slices.Contains(targets, "/")
 	w.closers = append([]io.Closer{paths}, w.closers...) // closed last
 	return w, nil
 }

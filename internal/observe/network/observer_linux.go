@@ -89,6 +89,9 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 	if err != nil {
 		return nil, fmt.Errorf("reading the network programs: %w", err)
 	}
+	if config.OnlyAnswered {
+		has = has.onlyAnswers()
+	}
 	o := &Observer{
 		config: config, features: has, epoch: 1,
 		plan:     newPlan(config, runtime.NumCPU()),
