@@ -41,6 +41,8 @@ const enum network_piece_loss *unused_network_piece_loss __attribute__((unused))
 const enum network_tls_function *unused_network_tls_function __attribute__((unused));
 const struct network_path *unused_network_path __attribute__((unused));
 const enum network_piece_kind *unused_network_piece_kind __attribute__((unused));
+const struct network_value_key *unused_network_value_key __attribute__((unused));
+const struct network_value *unused_network_value __attribute__((unused));
 
 /* What programs at the tracepoints of system calls are given. */
 struct call_begins {

@@ -145,22 +145,40 @@ static __always_inline void capture_classify(struct network_socket *socket, cons
 		socket->stream = bpf_get_prandom_u32();
 }
 
+/* How many bytes of a connection were left out on purpose that is one of HTTP/2 now. */
+static __noinline u32 capture_left_out(const struct capture_transfer *transfer)
+{
+	struct network_frames_key key = { .sock = (u64)transfer->sk, .stream = transfer->socket->stream };
+	struct network_requests *known = bpf_map_lookup_elem(&network_requests, &key);
+
+	return known ? known->out[transfer->kind & 1] : 0;
+}
+
+/* What becomes of a transfer by who has asked for it: of enum capture_way_out. taken bytes of it are in scratch. */
+static __always_inline u32 capture_way_of(struct capture_scratch *scratch, struct capture_transfer *transfer, u32 slot, u32 taken)
+{
+	u32 out;
+
+	capture_put(scratch, transfer);
+	scratch->kept.want = taken;
+	out = transfer->kind == NETWORK_PIECE_READ ? capture_read(slot) : capture_written(slot);
+	capture_put_back(scratch, transfer->socket);
+	transfer->began = scratch->kept.began;
+	transfer->position = scratch->kept.position;
+	return out;
+}
+
 /* A socket whose plaintext this is may be gone: it is not asked. */
 static __always_inline int capture_into(struct capture_scratch *scratch, struct capture_transfer *transfer, u32 slot, bool stream)
 {
 	struct network_socket *socket = transfer->socket;
 	u32 want, taken = 0, protocol;
-	struct network_requests *requests = 0;
-	bool begins = false, asked = false;
+	bool begins = false, known = socket->protocol == NETWORK_HTTP1, asked = capture_answers && known && transfer->kind == NETWORK_PIECE_WRITE;
 
-	if (capture_answers && socket->protocol == NETWORK_HTTP1) {
-		requests = capture_requests_of(transfer);
-		asked = transfer->kind == NETWORK_PIECE_WRITE;
-		if (asked && requests && !capture_wants_answer(scratch, transfer, requests))
-			return 0;
-	}
+	if (asked && capture_way_of(scratch, transfer, slot, 0) == CAPTURE_NOTHING)
+		return 0;
 	if (socket->protocol != NETWORK_HTTP2) {
-		want = socket->protocol ? CAPTURE_NEXT : CAPTURE_FIRST;
+		want = socket->protocol || capture_answers ? CAPTURE_NEXT : CAPTURE_FIRST;
 		if (want > transfer->length)
 			want = transfer->length;
 		*(u64 *)scratch->data = 0;
@@ -175,30 +193,22 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 	if (capture_limit)
 		capture_packets(&scratch->piece, transfer);
 	if (socket->protocol == NETWORK_HTTP2) {
-		capture_take_off(transfer, requests);
+		if (capture_answers && known && transfer->position)
+			transfer->position -= capture_left_out(transfer);
 		capture_put(scratch, transfer);
 		capture_frames(slot);
 		capture_put_back(scratch, socket);
 		return 0;
 	}
-	if (capture_answers && !requests && socket->protocol == NETWORK_HTTP1)
-		requests = capture_requests_of(transfer); /* it was found out just now */
-	if (requests && !asked) {
-		u32 out = CAPTURE_MORE;
+	if (capture_answers && !asked) {
+		u32 out = capture_way_of(scratch, transfer, slot, taken);
 
-		if (transfer->kind == NETWORK_PIECE_READ)
-			out = capture_wants_request(scratch, slot, transfer, requests, taken);
-		else if (!capture_wants_answer(scratch, transfer, requests))
-			return 0;
 		if (out == CAPTURE_NOTHING)
 			return 0;
-		if (out == CAPTURE_FOLLOWER)
-			return capture_follower(scratch, transfer, requests);
 		begins = out == CAPTURE_BEGINNING;
 		want = begins ? capture_bytes : CAPTURE_NEXT;
 		taken = capture_take(scratch, transfer->from, want < transfer->length ? want : transfer->length);
 	}
-	capture_take_off(transfer, requests);
 	/* Go's server reads the first byte of a request by itself, to see whether the client has gone. */
 	begins = begins || socket->tiny & (1 << transfer->kind);
 	if (transfer->length < CAPTURE_FIRST)

@@ -95,7 +95,7 @@ func watchAnswers(pid int, targets ...string) (_ *watcher, err error) {
 			answers.Add(1)
 		}
 	}
-	if err := paths.Set(uint32(pid), targets); err != nil {
+	if err := paths.Set(uint32(pid), network.Wanted{Told: targets}); err != nil {
 		return nil, errors.Join(err, paths.Close())
 	}
 	w, err := watchNginx(config, pid, lifecycle.ScopeNetwork)

@@ -103,6 +103,7 @@ func newPolicies(e *Engine, loader *kernel.Loader) (*policies, error) {
 	if before := e.config.Before; before != nil {
 		p.watch, p.clock.line = policy.Resume(before.watch), before.line
 	}
+	p.now() // before the first request is counted
 	if err := p.replace(e.config.Policies); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -148,12 +149,11 @@ func (p *policies) wants(id model.ProcessID, entries []policyEntry, by []int) {
 	for i, entry := range by {
 		rules[i] = entries[entry].Policy.Policy
 	}
-	targets, all := policy.Targets(rules)
-	err := error(nil)
-	if all {
+	wanted, err := policy.WantedBy(rules), error(nil)
+	if wanted.All {
 		err = p.paths.Remove(id.PID)
 	} else {
-		err = p.paths.Set(id.PID, targets)
+		err = p.paths.Set(id.PID, network.Wanted{Told: wanted.Told, Counted: wanted.Counted, Rest: wanted.Rest})
 	}
 	if err != nil {
 		p.warnings.Warn(err)
@@ -292,6 +292,13 @@ func (c *clock) follow() (now time.Duration, second int64, ends time.Duration, s
 	stepped = c.line.Follow(time.Now(), now)
 	second = c.line.Second(now)
 	return now, second, c.line.Ends(second), stepped
+}
+
+// ahead is by how much a clock is ahead of CLOCK_MONOTONIC whose seconds are those that are counted here.
+func (c *clock) ahead() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.line.Ahead() + c.asleep
 }
 
 // second is that of a moment of CLOCK_MONOTONIC, in ns.

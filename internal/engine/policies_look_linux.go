@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -19,7 +20,7 @@ import (
 
 // run looks at the end of each second, and again when its requests have been told.
 func (p *policies) run(ctx context.Context) {
-	now, second, ends, _ := p.clock.follow()
+	now, second, ends, _ := p.now()
 	timer := time.NewTimer(ends - now)
 	defer timer.Stop()
 	late := false
@@ -34,7 +35,7 @@ func (p *policies) run(ctx context.Context) {
 		}
 		var stepped int64
 		before := second
-		now, second, ends, stepped = p.clock.follow()
+		now, second, ends, stepped = p.now()
 		if stepped != 0 {
 			p.logger.Info("The wall clock was set; seconds of policies go on", zap.Int64("by_seconds", stepped))
 		}
@@ -79,7 +80,36 @@ func (p *policies) look(ended int64, now time.Duration) {
 	}
 }
 
-func (p *policies) lookLate() { p.fire(p.watch.Late(clockNow(bootClock))) }
+func (p *policies) lookLate() {
+	p.takeCounted()
+	p.fire(p.watch.Late(clockNow(bootClock)))
+}
+
+// now reads the clocks, as [clock.follow] does, and has programs count requests by them.
+func (p *policies) now() (now time.Duration, second int64, ends time.Duration, stepped int64) {
+	now, second, ends, stepped = p.clock.follow()
+	if p.paths != nil {
+		if err := p.paths.SetClock(p.clock.ahead()); err != nil {
+			p.warnings.Warn(err)
+		}
+	}
+	return now, second, ends, stepped
+}
+
+// takeCounted takes the requests that were counted in the kernel.
+func (p *policies) takeCounted() {
+	if p.paths == nil {
+		return
+	}
+	err := p.paths.Take(p.clock.second(int64(clockNow(unix.CLOCK_MONOTONIC))), func(c network.Count) {
+		p.watch.Requests(c.Subject.ID(), policy.Requests{
+			Second: c.Second, Path: []byte(c.Path), Known: c.Requests, Errors: c.Errors, Timed: c.Requests, Took: c.Took,
+		})
+	})
+	if err != nil {
+		p.warnings.Warn(fmt.Errorf("monitors of requests have too low values: %w", err))
+	}
+}
 
 // fire hands triggers to those who start tasks.
 func (p *policies) fire(fired []policy.Trigger) {

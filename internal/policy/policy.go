@@ -74,36 +74,50 @@ func (r *Rule) window(path []byte) (int, bool) {
 	return 0, true
 }
 
-// Targets are how the targets of requests of HTTP/1 begin that count for rules of the
-// policies: one that begins with none of them counts for no rule. A target is a path and what
-// follows it, a query or the blank before the version. all says that any may count.
-func Targets(policies []Policy) (list []string, all bool) {
+// Wanted is what rules need of requests of HTTP/1. Requests that it does not name count for none of them.
+type Wanted struct {
+	// All says that each request has to be told of.
+	All bool
+	// Told are how targets begin whose requests have to be told of. A target is a path and what follows
+	// it, a query or the blank before the version.
+	Told []string
+	// Counted are paths, without query: of requests to these it is enough to know how many there were.
+	Counted []string
+	// Rest says the same of all others.
+	Rest bool
+}
+
+// WantedBy is what the rules of policies need.
+func WantedBy(policies []Policy) (w Wanted) {
 	for i := range policies {
 		for j := range policies[i].When {
 			r := &policies[i].When[j]
-			if !r.Monitor.OfRequests() {
-				continue
-			}
-			if len(r.Paths) == 0 {
+			switch {
+			case !r.Monitor.OfRequests():
+			case len(r.Paths) > 0:
+				w.Counted = append(w.Counted, r.Paths...)
+			case r.Pattern == nil:
+				w.Rest = true
+			default:
 				prefix := literal(r.pattern())
 				if prefix == "" {
-					return nil, true
+					return Wanted{All: true}
 				}
-				list = append(list, prefix)
-			}
-			for _, path := range r.Paths {
-				list = append(list, path+" ", path+"?")
+				w.Told = append(w.Told, prefix)
 			}
 		}
 	}
-	slices.Sort(list)
-	shortest := list[:0]
-	for _, prefix := range list {
+	slices.Sort(w.Counted)
+	w.Counted = slices.Compact(w.Counted)
+	slices.Sort(w.Told)
+	shortest := w.Told[:0]
+	for _, prefix := range w.Told {
 		if n := len(shortest); n == 0 || !strings.HasPrefix(prefix, shortest[n-1]) {
 			shortest = append(shortest, prefix)
 		}
 	}
-	return shortest, false
+	w.Told = shortest
+	return w
 }
 
 // literal is the text that a path begins with wherever the pattern matches it; empty where

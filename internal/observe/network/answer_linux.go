@@ -5,6 +5,7 @@
 package network
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
@@ -32,8 +33,14 @@ func (c *capture) answer(subject observe.SubjectKey, e *l7.Exchange) {
 	if e.HTTP == nil || e.Role != l7.RoleServer || !e.Response.Known {
 		return
 	}
+	path := e.HTTP.Path
+	if c.paths != nil {
+		if known, ok := c.paths.standIn(subject.PID, path); ok {
+			path = []byte(cmp.Or(known, l7.UnknownText))
+		}
+	}
 	took, timed := requests.Duration(e)
 	c.answered(Answer{
-		Subject: subject, Path: e.HTTP.Path, Status: e.HTTP.Status, Took: time.Duration(took), Timed: timed, Ended: e.Response.Last,
+		Subject: subject, Path: path, Status: e.HTTP.Status, Took: time.Duration(took), Timed: timed, Ended: e.Response.Last,
 	})
 }
