@@ -153,7 +153,7 @@ func (p *policies) wants(id model.ProcessID, entries []policyEntry, by []int) {
 	if wanted.All {
 		err = p.paths.Remove(id.PID)
 	} else {
-		err = p.paths.Set(id.PID, network.Wanted{Told: wanted.Told, Counted: wanted.Counted, Rest: wanted.Rest})
+		err = p.paths.Set(id.PID, network.Wanted{Told: wanted.Told, Counted: wanted.Counted, Begun: wanted.Begun, Rest: wanted.Rest})
 	}
 	if err != nil {
 		p.warnings.Warn(err)

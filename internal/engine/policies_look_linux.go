@@ -103,7 +103,7 @@ func (p *policies) takeCounted() {
 	}
 	err := p.paths.Take(p.clock.second(int64(clockNow(unix.CLOCK_MONOTONIC))), func(c network.Count) {
 		p.watch.Requests(c.Subject.ID(), policy.Requests{
-			Second: c.Second, Path: []byte(c.Path), Known: c.Requests, Errors: c.Errors, Timed: c.Requests, Took: c.Took,
+			Second: c.Second, Path: []byte(c.Path), Begins: c.Begins, Known: c.Requests, Errors: c.Errors, Timed: c.Requests, Took: c.Took,
 		})
 	})
 	if err != nil {
@@ -147,6 +147,6 @@ func (p *policies) hearsRequests() bool {
 // answered takes a request that a process has answered.
 func (p *policies) answered(a network.Answer) {
 	p.watch.Request(a.Subject.ID(), policy.Request{
-		Second: p.clock.second(a.Ended), Path: a.Path, Status: a.Status, Took: a.Took, Timed: a.Timed,
+		Second: p.clock.second(a.Ended), Path: a.Path, Begins: a.Begins, Status: a.Status, Took: a.Took, Timed: a.Timed,
 	})
 }

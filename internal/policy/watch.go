@@ -260,8 +260,9 @@ func (w *Watch) look(m *member, at time.Duration, requests int64, fired []Trigge
 type Request struct {
 	// Second is the one in which it ended.
 	Second int64
-	// Path is without query.
-	Path []byte
+	// Path is without query; Begins as of [Requests].
+	Path   []byte
+	Begins bool
 	// Status is 0 where it is not known. Took is how long it took, where Timed says so.
 	Status int
 	Took   time.Duration
@@ -270,7 +271,7 @@ type Request struct {
 
 // Request takes a request that a process has answered.
 func (w *Watch) Request(id model.ProcessID, r Request) {
-	all := Requests{Second: r.Second, Path: r.Path}
+	all := Requests{Second: r.Second, Path: r.Path, Begins: r.Begins}
 	if r.Status != 0 {
 		all.Known = 1
 	}
@@ -286,8 +287,10 @@ func (w *Watch) Request(id model.ProcessID, r Request) {
 // Requests are what a process has answered in a second.
 type Requests struct {
 	Second int64
-	// Path is that of all of them, without query; empty where it is none that a rule names.
-	Path []byte
+	// Path is that of all of them, without query; where Begins says so, how their paths begin, as of
+	// [Wanted].Begun. It is empty where it is none that a rule names.
+	Path   []byte
+	Begins bool
 	// Known are those whose status is known, Errors of them those with 500 to 599.
 	Known, Errors uint64
 	// Timed are those of which it is known how long they took, Took together.
@@ -335,7 +338,7 @@ func (r *Requests) value(monitor Monitor) (sum float64, n uint64) {
 // count adds requests to the window of a rule that they count for.
 func (w *Watch) count(s *subject, rule int, r *Requests, sum float64, n uint64) {
 	of := &s.of.When[rule]
-	i, ok := of.window(r.Path)
+	i, ok := of.window(r.Path, r.Begins)
 	if !ok {
 		return
 	}

@@ -498,10 +498,11 @@ func TestWantedBy(t *testing.T) {
 		policies []Policy
 		want     Wanted
 	}{
-		{[]Policy{http("^/pay"), http("", "/payment", "/cart", "/cart")}, Wanted{Told: []string{"/pay"}, Counted: []string{"/cart", "/payment"}}},
+		{[]Policy{http("^/pay"), http("", "/payment", "/cart", "/cart")}, Wanted{Begun: []string{"/pay"}, Counted: []string{"/cart", "/payment"}}},
+		{[]Policy{http("^/pay/[0-9]"), http("^/pay"), http("^/pay/more"), http("^/pay")}, Wanted{Told: []string{"/pay/"}, Begun: []string{"/pay"}}},
 		{[]Policy{http("", "/", "/pay"), http("")}, Wanted{Counted: []string{"/", "/pay"}, Rest: true}},
 		{[]Policy{{When: []Rule{{Monitor: ProcessCPU}}}}, Wanted{}},
-		{[]Policy{http("^/pay"), http(""), http("^/payment"), http("^/a ")}, Wanted{Told: []string{"/a ", "/pay"}, Rest: true}},
+		{[]Policy{http("^/pay"), http(""), http("^/payment"), http("^/a ")}, Wanted{Told: []string{"/a "}, Begun: []string{"/pay", "/payment"}, Rest: true}},
 		{[]Policy{http("", "/x"), http("pay")}, Wanted{All: true}},
 		{[]Policy{http("^/ab|/ac")}, Wanted{All: true}},
 		{[]Policy{http("(?i)^/pay")}, Wanted{All: true}},

@@ -33,8 +33,9 @@ type Count struct {
 	Subject observe.SubjectKey
 	// Second is that of the clock which [Paths.SetClock] has set.
 	Second int64
-	// Path is empty where requests count whatever theirs is.
-	Path string
+	// Path is empty where requests count whatever theirs is; Begins says that it is how theirs begin.
+	Path   string
+	Begins bool
 	// Errors are those with a status of 500 to 599, Took is how long all of them took together.
 	Requests, Errors uint64
 	Took             time.Duration
@@ -118,9 +119,10 @@ func (p *Paths) tell(key *valueKey, amount *valueSums, give func(Count)) {
 		return
 	}
 	p.told[*key] = *amount
+	path, begins := p.numbers[key.Set].path(key.Path)
 	give(Count{
 		Subject: observe.SubjectKey{PID: key.Pid, StartBoottime: key.StartBoottime, ExecID: key.ExecId},
-		Second:  int64(key.Second), Path: p.numbers[key.Set].path(key.Path),
+		Second:  int64(key.Second), Path: path, Begins: begins,
 		Requests: amount.Requests - before.Requests, Errors: amount.Errors - before.Errors, Took: time.Duration(amount.Took - before.Took),
 	})
 }
@@ -129,20 +131,21 @@ func (p *Paths) tell(key *valueKey, amount *valueSums, give func(Count)) {
 // bpf/include/network_paths.h: of a set, as far as they are told, and of a path in it.
 const standInDigits = 8
 
-// standIn is the path of a request that a stand-in was told for, false where the target is none's.
-func (p *Paths) standIn(pid uint32, target []byte) (path string, ok bool) {
+// standIn is the path of a request that a stand-in was told for, or how it begins; ok is false where the target is none's.
+func (p *Paths) standIn(pid uint32, target []byte) (path string, begins, ok bool) {
 	var raw [standInDigits / 2]byte
 	if len(target) != 1+standInDigits || target[0] != l7.UnknownText[0] {
-		return "", false
+		return "", false, false
 	}
 	if _, err := hex.Decode(raw[:], target[1:]); err != nil {
-		return "", false
+		return "", false, false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	set := p.of[pid]
 	if set == nil || uint16(set.number) != uint16(raw[0])<<8|uint16(raw[1]) {
-		return "", true
+		return "", false, true
 	}
-	return set.path(uint32(raw[2])<<8 | uint32(raw[3])), true
+	path, begins = set.path(uint32(raw[2])<<8 | uint32(raw[3]))
+	return path, begins, true
 }

@@ -174,7 +174,7 @@ func TestRequestsAreCountedInTheKernel(t *testing.T) {
 		c := requestConfig()
 		c.Answered = told.answered
 		all := narrow(t, c, by, os.Getpid(), "/")
-		n := count(t, requestConfig(), by, os.Getpid(), Wanted{Counted: paths, Rest: true})
+		n := count(t, requestConfig(), by, os.Getpid(), Wanted{Counted: paths, Begun: []string{"/paym"}, Rest: true})
 		n.left()
 		exact := func() bool {
 			all.settle()
@@ -293,14 +293,15 @@ func TestCounts(t *testing.T) {
 	var key valueKey
 	require.Error(t, p.values.NextKey(nil, &key), "nothing is left")
 
-	require.NoError(t, p.Set(8, Wanted{Counted: []string{"/a", "/b"}, Rest: true}))
+	require.NoError(t, p.Set(8, Wanted{Counted: []string{"/a"}, Begun: []string{"/b"}, Rest: true}))
 	for target, want := range map[string]string{"*00020002": "/b", "*0002ffff": "", "*00010001": "", "*00000000": "", "*00020003": ""} {
-		path, ok := p.standIn(8, []byte(target))
+		path, begins, ok := p.standIn(8, []byte(target))
 		require.True(t, ok)
 		require.Equal(t, want, path, target)
+		require.Equal(t, want == "/b", begins)
 	}
 	for _, target := range []string{"*", "*0002000", "*0002000x", "/00020001"} {
-		_, ok := p.standIn(8, []byte(target))
+		_, _, ok := p.standIn(8, []byte(target))
 		require.False(t, ok, target)
 	}
 }

@@ -42,13 +42,15 @@ type Wanted struct {
 	Told []string
 	// Counted are whole paths, without query. One that begins with one of Told is counted all the same.
 	Counted []string
+	// Begun are beginnings of paths, of which the longest counts; none has a blank or a question mark.
+	Begun []string
 	// Rest has those counted that are neither.
 	Rest bool
 }
 
 // name is the same of sets that want the same.
 func (w *Wanted) name() string {
-	return strings.Join(w.Told, "\n") + "\n\n" + strings.Join(w.Counted, "\n") + "\n\n" + strconv.FormatBool(w.Rest)
+	return strings.Join(w.Told, "\n") + "\n\n" + strings.Join(w.Counted, "\n") + "\n\n" + strings.Join(w.Begun, "\n") + "\n\n" + strconv.FormatBool(w.Rest)
 }
 
 // Paths are those by which requests are told and counted, of those that processes answer: of
@@ -73,15 +75,16 @@ type pathSet struct {
 	owners int
 	keys   []bindings.NetworkNetworkPath
 	paths  []string // those that are counted, by number less one
+	whole  int      // how many of them are no beginnings, which are behind them
 	gone   int64    // the second in which nobody had it any more
 }
 
 // path is that of a number; nothing where it counts without one.
-func (s *pathSet) path(number uint32) string {
+func (s *pathSet) path(number uint32) (path string, begins bool) {
 	if s == nil || number == 0 || int(number) > len(s.paths) {
-		return ""
+		return "", false
 	}
-	return s.paths[number-1]
+	return s.paths[number-1], int(number) > s.whole
 }
 
 // errPaths says that a process's paths found no room.
@@ -172,10 +175,10 @@ func (p *Paths) remove(pid uint32) error {
 // add writes a set that nobody has yet.
 func (p *Paths) add(name string, wanted *Wanted) (*pathSet, error) {
 	p.last++
-	set := &pathSet{name: name, number: p.last, paths: wanted.Counted}
+	set := &pathSet{name: name, number: p.last, paths: slices.Concat(wanted.Counted, wanted.Begun), whole: len(wanted.Counted)}
 	if wanted.Rest {
 		set.flags |= pathsRest
-		if len(wanted.Told)+len(wanted.Counted) == 0 {
+		if len(wanted.Told)+len(set.paths) == 0 {
 			set.flags |= pathsNone
 		}
 	}
@@ -207,10 +210,14 @@ func (s *pathSet) list(wanted *Wanted) (values []uint32) {
 	for _, target := range wanted.Told {
 		put(target, pathTold)
 	}
-	for i, path := range wanted.Counted {
+	for i, path := range s.paths {
 		value := uint32(i + 1)
 		if len(path) >= pathBytes || i >= pathRest-1 {
 			value = pathTold // it is not compared to its end
+		}
+		if i >= s.whole {
+			put(path, value)
+			continue
 		}
 		for _, end := range []string{" ", "?"} {
 			put(path+end, value)
