@@ -113,6 +113,7 @@ func (b *bench) measure(ctx context.Context) error {
 		{partNetwork, b.network},
 		{partConnections, b.connections},
 		{partRequests, b.requests},
+		{partTLS, b.tls},
 		{partPolicy, b.policies},
 		{partTrigger, b.triggered},
 	} {

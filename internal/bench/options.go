@@ -22,11 +22,12 @@ const (
 	partNetwork     = "network"
 	partConnections = "connections"
 	partRequests    = "requests"
+	partTLS         = "tls"
 	partPolicy      = "policy"
 	partTrigger     = "trigger"
 )
 
-var allParts = []string{partExact, partBusy, partWeb, partSwitch, partNetwork, partConnections, partRequests, partPolicy, partTrigger}
+var allParts = []string{partExact, partBusy, partWeb, partSwitch, partNetwork, partConnections, partRequests, partTLS, partPolicy, partTrigger}
 
 // options are the command line.
 type options struct {

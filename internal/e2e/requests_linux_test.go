@@ -11,6 +11,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,11 +33,14 @@ receivers:
       network:
         report_interval: 1s
         capture: messages
+        capture_limit: 128KiB
         requests:
           log: all
           slow: 200ms
           spans: true
-          samples: [{on_5xx: true, request: {max_size: 1KiB}, response: {max_size: 1KiB}}]
+          samples:
+            - {on_5xx: true, request: {max_size: 1KiB}, response: {max_size: 1KiB}}
+            - {uri_regex: ^/long, response: {max_size: 128KiB}}
 exporters:
   file/logs: {path: %q, flush_interval: 100ms}
   file/traces: {path: %q, flush_interval: 100ms}
@@ -55,7 +60,8 @@ const (
 )
 
 // TestRequestsInEveryForm holds that each request that a program has made and answered comes out of the Collector once for each
-// side, as a log, as a span and in the metrics, those that failed with their bodies; the last ones right before it is stopped.
+// side, as a log, as a span and in the metrics, those that failed with their bodies; the last ones right before it is stopped. Slow and
+// failing ones are among the top ones, and of a long body the beginning is told and that there is more.
 func TestRequestsInEveryForm(t *testing.T) {
 	needRoot(t)
 	const pause, well, failing = 250 * time.Millisecond, 20, 3
@@ -74,6 +80,7 @@ func TestRequestsInEveryForm(t *testing.T) {
 	for range failing {
 		ask(t, server.URL+"/fail/17", "card=4111")
 	}
+	ask(t, server.URL+"/long", "")
 	for range well {
 		ask(t, server.URL+"/well", "")
 	}
@@ -107,6 +114,13 @@ func TestRequestsInEveryForm(t *testing.T) {
 			require.Equal(t, plog.SeverityNumberError, s.SeverityNumber())
 		}
 		require.Equal(t, map[string]int{"request card=?": failing, "response broken": failing}, bodies)
+
+		for path, reason := range map[string]string{"/late": "slow", "/fail/17": "5xx"} {
+			require.True(t, slices.ContainsFunc(told["ebpf.request.top "+role+" "+path], func(l plog.LogRecord) bool {
+				return text(l.Attributes(), "ebpf.reason") == reason && hexOf(l.TraceID()) == carriedTrace
+			}), "%s %s is not among the top ones", role, path)
+		}
+		requireLong(t, told["ebpf.request.sample "+role+" /long"])
 	}
 
 	spans := readSpans(t, traces)
@@ -124,11 +138,32 @@ func TestRequestsInEveryForm(t *testing.T) {
 	}
 }
 
+// longBody is longer than any message is captured.
+var longBody = strings.Repeat("0123456789abcdef", 300<<10/16)
+
+// requireLong holds that of a long body the beginning is told, up to the limit of what is captured with its head, and that it is cut.
+func requireLong(t *testing.T, samples []plog.LogRecord) {
+	t.Helper()
+	responses := slices.DeleteFunc(samples, func(l plog.LogRecord) bool { return text(l.Attributes(), "ebpf.sample") != "response" })
+	require.Len(t, responses, 1)
+	of := responses[0].Attributes()
+	content := text(of, "ebpf.body.content")
+	require.True(t, strings.HasPrefix(longBody, content))
+	require.Greater(t, len(content), 127<<10)
+	require.LessOrEqual(t, len(content), 128<<10)
+	require.Equal(t, "true", text(of, "ebpf.body.cut"))
+	require.Equal(t, fmt.Sprint(len(longBody)), text(of, "http.response.body.size"))
+}
+
 // answers answers well, late after a pause, and with a failure.
 func answers(pause time.Duration) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "well") })
 	mux.HandleFunc("/late", func(http.ResponseWriter, *http.Request) { time.Sleep(pause) })
+	mux.HandleFunc("/long", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(longBody)))
+		_, _ = io.WriteString(w, longBody)
+	})
 	mux.HandleFunc("/fail/17", func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/plain")
@@ -170,20 +205,36 @@ func readText(t *testing.T, file string) string {
 
 func hexOf(id pcommon.TraceID) string { return hex.EncodeToString(id[:]) }
 
-// readEvents are the logs of a file by event, role and path.
+// readEvents are the logs of a file, all of this process, by event, role and path.
 func readEvents(t *testing.T, file string) map[string][]plog.LogRecord {
 	t.Helper()
 	all := map[string][]plog.LogRecord{}
-	for line := range bytes.Lines([]byte(readText(t, file))) {
+	for _, of := range readLogs(t, file) {
+		require.EqualValues(t, os.Getpid(), of.pid)
+		key := strings.Join([]string{of.EventName(), text(of.Attributes(), "ebpf.role"), text(of.Attributes(), "url.path")}, " ")
+		all[key] = append(all[key], of.LogRecord)
+	}
+	return all
+}
+
+// logged is a log and the process that it is of.
+type logged struct {
+	plog.LogRecord
+	pid int64
+}
+
+// readLogs are the logs that have been written to a file so far.
+func readLogs(t *testing.T, file string) (all []logged) {
+	t.Helper()
+	written := []byte(readText(t, file))
+	for line := range bytes.Lines(written[:bytes.LastIndexByte(written, '\n')+1]) {
 		message, err := (&plog.JSONUnmarshaler{}).UnmarshalLogs(line)
 		require.NoError(t, err)
 		for _, resource := range message.ResourceLogs().All() {
 			pid, _ := resource.Resource().Attributes().Get("process.pid")
-			require.EqualValues(t, os.Getpid(), pid.Int())
 			for _, scope := range resource.ScopeLogs().All() {
 				for _, record := range scope.LogRecords().All() {
-					key := strings.Join([]string{record.EventName(), text(record.Attributes(), "ebpf.role"), text(record.Attributes(), "url.path")}, " ")
-					all[key] = append(all[key], record)
+					all = append(all, logged{record, pid.Int()})
 				}
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -20,7 +19,7 @@ import (
 
 // run looks at the end of each second, and again when its requests have been told.
 func (p *policies) run(ctx context.Context) {
-	now, second, ends, _ := p.now()
+	now, second, ends, _ := p.readClocks()
 	timer := time.NewTimer(ends - now)
 	defer timer.Stop()
 	late := false
@@ -35,7 +34,7 @@ func (p *policies) run(ctx context.Context) {
 		}
 		var stepped int64
 		before := second
-		now, second, ends, stepped = p.now()
+		now, second, ends, stepped = p.readClocks()
 		if stepped != 0 {
 			p.logger.Info("The wall clock was set; seconds of policies go on", zap.Int64("by_seconds", stepped))
 		}
@@ -57,7 +56,7 @@ func (p *policies) look(ended int64, now time.Duration) {
 	if err := p.reader.Read(); err != nil {
 		p.warnings.Warn(fmt.Errorf("process_cpu and process_thread_count have no values: %w", err))
 	}
-	at := clockNow(bootClock)
+	at := p.clock.boot()
 	if at >= p.cpusDue {
 		p.countCPUs(at)
 	}
@@ -82,11 +81,11 @@ func (p *policies) look(ended int64, now time.Duration) {
 
 func (p *policies) lookLate() {
 	p.takeCounted()
-	p.fire(p.watch.Late(clockNow(bootClock)))
+	p.fire(p.watch.Late(p.clock.boot()))
 }
 
-// now reads the clocks, as [clock.follow] does, and has programs count requests by them.
-func (p *policies) now() (now time.Duration, second int64, ends time.Duration, stepped int64) {
+// readClocks reads the clocks, as [clock.follow] does, and has programs count requests by them.
+func (p *policies) readClocks() (now time.Duration, second int64, ends time.Duration, stepped int64) {
 	now, second, ends, stepped = p.clock.follow()
 	if p.paths != nil {
 		if err := p.paths.SetClock(p.clock.ahead()); err != nil {
@@ -101,7 +100,7 @@ func (p *policies) takeCounted() {
 	if p.paths == nil {
 		return
 	}
-	err := p.paths.Take(p.clock.second(int64(clockNow(unix.CLOCK_MONOTONIC))), func(c network.Count) {
+	err := p.paths.Take(p.clock.second(p.clock.now().monotonic.Nanoseconds()), func(c network.Count) {
 		p.watch.Requests(c.Subject.ID(), policy.Requests{
 			Second: c.Second, Path: []byte(c.Path), Begins: c.Begins, Known: c.Requests, Errors: c.Errors, Timed: c.Requests, Took: c.Took,
 		})

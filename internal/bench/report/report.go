@@ -27,6 +27,8 @@ type Report struct {
 	Steady     []Steady     `json:",omitempty"`
 	Saturation []Saturation `json:",omitempty"`
 	Latency    []Latency    `json:",omitempty"`
+	// TLS is what requests through OpenSSL cost nginx.
+	TLS TLS
 	// Watched is what policies cost.
 	Watched []Watched `json:",omitempty"`
 	// Triggers is how fast tasks begin.

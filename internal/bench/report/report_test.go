@@ -70,6 +70,10 @@ func whole() *Report {
 			{State: MonitorsOther, Turns: turns(7000, 10900)},
 			{State: MonitorsTold, Turns: turns(7200, 10950)},
 		},
+		TLS: TLS{
+			States:   []Network{{State: NetworkBare, Turns: turns(20000, 30000)}, {State: TLSEmpty, Turns: turns(50000, 60000)}, {State: TLSHeaders, Turns: turns(54000, 66000)}},
+			Programs: []Program{{Name: "network_tls", Runs: 6, PerRun: 400}},
+		},
 		Steady: []Steady{
 			{Told: SteadyMetrics, Rate: 20000, Answered: 100000, Counted: 100000, CPU: 450 * time.Millisecond, Engine: 200 * time.Millisecond},
 			{Told: SteadyLogs, Rate: 20000, Answered: 100000, Counted: 100000, CPU: 800 * time.Millisecond, Incomplete: map[string]float64{"network/request_cut": 2}},
@@ -173,6 +177,7 @@ func TestTargetsMissed(t *testing.T) {
 		"short ones":        {func(r *Report) { r.ShortConnections.Counted -= 101 }, shortTarget},
 		"too many of these": {func(r *Report) { r.ShortConnections.Counted += 2101 }, shortTarget},
 		"requests":          {func(r *Report) { r.Requests[3].Turns = turns(8000, 12100) }, "requests: nginx's CPU time for a request, capture headers, by that with empty programs"},
+		"tls":               {func(r *Report) { r.TLS.States[2].Turns = turns(56000, 67000) }, "tls: nginx's CPU time for a request through OpenSSL, capture headers, by that with empty programs at the same functions"},
 		"metrics":           {func(r *Report) { r.Steady[0].CPU += 51 * time.Millisecond }, steadyTarget + "metrics and slow logs: the Collector's CPU time for each"},
 		"a log each":        {func(r *Report) { r.Steady[1].CPU += 101 * time.Microsecond }, steadyTarget + "metrics and a log for each: the Collector's CPU time for each"},
 		"lost requests":     {func(r *Report) { r.Steady[0].Lost = map[string]float64{"network/buffer_full": 1} }, steadyTarget + "metrics and slow logs: lost"},

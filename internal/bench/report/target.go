@@ -70,6 +70,7 @@ func (r *Report) Judge() {
 	r.judgeSwitches(add)
 	r.judgeNetwork(add)
 	r.judgeRequests(add)
+	r.TLS.judge(add)
 	r.judgeWatched(add)
 	r.judgeTriggers(add)
 	duration(add, "process start to first sample, median", maxFirstSample, b.FirstSample(), measured && b.FirstSample() > 0)

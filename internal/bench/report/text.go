@@ -36,6 +36,7 @@ func (r *Report) Print(to io.Writer) error {
 	r.printSwitches(w)
 	r.printNetwork(w)
 	r.printRequests(w)
+	r.TLS.print(w)
 	r.printWatched(w)
 	r.printTriggers(w)
 	fmt.Fprintf(w, "\nTargets\n")

@@ -116,6 +116,13 @@ func nginxConfig(dir string, port int, secure string) (string, error) {
 	return path, nil
 }
 
+// Secure is the same nginx, asked through TLS.
+func (w *Web) Secure() *Web {
+	secure := *w
+	secure.URL = w.SecureURL
+	return &secure
+}
+
 // PID is nginx's process id.
 func (w *Web) PID() int { return w.server.PID() }
 

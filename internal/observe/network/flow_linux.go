@@ -109,10 +109,18 @@ func (p *peer) attributes() []model.Attribute {
 	if name, ok := roleNames[p.role]; ok {
 		list = append(list, model.Text("ebpf.role", name))
 	}
-	return p.appendOther(list)
+	list = p.appendOther(list)
+	if p.protocol != "" {
+		list = append(list, model.Text("network.protocol.name", string(p.protocol)))
+	}
+	if p.tls {
+		list = append(list, model.Bool("ebpf.tls", true))
+	}
+	return list
 }
 
-// appendOther appends who is at the other end, and how it is reached.
+// appendOther appends who is at the other end, and how it is reached. What is carried is of all its connections together, and not
+// of each request.
 func (p *peer) appendOther(list []model.Attribute) []model.Attribute {
 	if name, ok := transportNames[p.transport]; ok {
 		list = append(list, model.Text("network.transport", name))
@@ -132,12 +140,6 @@ func (p *peer) appendOther(list []model.Attribute) []model.Attribute {
 	}
 	if p.service != "" {
 		list = append(list, model.Text("service.peer.name", p.service))
-	}
-	if p.protocol != "" {
-		list = append(list, model.Text("network.protocol.name", string(p.protocol)))
-	}
-	if p.tls {
-		list = append(list, model.Bool("ebpf.tls", true))
 	}
 	return list
 }

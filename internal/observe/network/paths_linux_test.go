@@ -88,7 +88,7 @@ func narrowWanted(t *testing.T, c Config, by *way, pid int, wanted Wanted) *narr
 	if c.Answered == nil {
 		c.Answered = n.answered
 	}
-	c.left = func(of, length uint32) {
+	c.left = func(of, length uint32, _ int) {
 		if of == uint32(pid) && length > 0 {
 			n.pieces.Add(1)
 		}

@@ -199,7 +199,9 @@ func (p *parser) respond(m *message) {
 			return
 		}
 	}
-	p.sink.Stats.Unpaired++
+	if m.role != l7.RoleServer { // of those nobody is told: a server that reads a query's length by itself shows none
+		p.sink.Stats.Unpaired++
+	}
 	p.tell(nil, m, l7.Complete)
 }
 
