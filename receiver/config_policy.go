@@ -37,8 +37,8 @@ type PolicyConfig struct {
 type RuleConfig struct {
 	// Monitor is one of internal/policy's.
 	Monitor string `mapstructure:"monitor"`
-	// Threshold is in the monitor's unit.
-	Threshold float64 `mapstructure:"threshold"`
+	// Threshold is in the monitor's unit; nil where none is said, for 0 is one.
+	Threshold *float64 `mapstructure:"threshold"`
 	// Period is of whole seconds.
 	Period time.Duration `mapstructure:"period"`
 	Count  int           `mapstructure:"count"`
@@ -55,21 +55,13 @@ const (
 	maxPolicies    = 256
 	maxRules       = 64
 	maxURIs        = 64
-	// noThreshold is that of a rule which says none.
-	noThreshold = -1
 )
 
-var _, _ confmap.Unmarshaler = (*PolicyConfig)(nil), (*RuleConfig)(nil)
+var _ confmap.Unmarshaler = (*PolicyConfig)(nil)
 
 // Unmarshal reads a policy over the defaults.
 func (c *PolicyConfig) Unmarshal(conf *confmap.Conf) error {
 	*c = PolicyConfig{Duration: defaultRunDuration, Silence: defaultSilence}
-	return conf.Unmarshal(c)
-}
-
-// Unmarshal reads a rule, of which nothing but the threshold may be 0.
-func (c *RuleConfig) Unmarshal(conf *confmap.Conf) error {
-	*c = RuleConfig{Threshold: noThreshold}
 	return conf.Unmarshal(c)
 }
 
@@ -127,9 +119,10 @@ func (c *RuleConfig) validate(path string) []error {
 }
 
 func (c *RuleConfig) validateThreshold(path string, monitor policy.Monitor) error {
-	switch t := c.Threshold; {
-	case t == noThreshold:
-		return fmt.Errorf("%s: it has no value, or %d: it must be a number from 0 on", path, noThreshold)
+	if c.Threshold == nil {
+		return fmt.Errorf("%s: it is missing: it must be a number from 0 on", path)
+	}
+	switch t := *c.Threshold; {
 	case t < 0 || math.IsNaN(t) || math.IsInf(t, 0):
 		return fmt.Errorf("%s: %v is not allowed: it must be a number from 0 on", path, t)
 	case monitor.Percentage() && t > 100:
@@ -180,7 +173,7 @@ func (c *PolicyConfig) engine(taken signals) engine.Policy {
 
 func (c *RuleConfig) rule() policy.Rule {
 	r := policy.Rule{
-		Monitor: policy.Monitor(c.Monitor), Threshold: c.Threshold,
+		Monitor: policy.Monitor(c.Monitor), Threshold: *c.Threshold,
 		Period: int(c.Period / time.Second), Count: c.Count, Paths: c.URIList,
 	}
 	if c.URIRegex != "" {

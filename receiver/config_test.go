@@ -102,13 +102,13 @@ func TestConfig(t *testing.T) {
 			c.Policies = []PolicyConfig{{
 				Name: "checkout-slow", Targets: []SelectorConfig{{Service: "checkout"}},
 				When: []RuleConfig{
-					{Monitor: "process_cpu", Threshold: 80, Period: 10 * time.Second, Count: 5},
-					{Monitor: "http_avg_response_time", Threshold: 300, Period: 30 * time.Second, Count: 10, URIRegex: "^/pay"},
+					{Monitor: "process_cpu", Threshold: threshold(80), Period: 10 * time.Second, Count: 5},
+					{Monitor: "http_avg_response_time", Threshold: threshold(300), Period: 30 * time.Second, Count: 10, URIRegex: "^/pay"},
 				},
 				Run: []RunConfig{run}, Duration: 10 * time.Minute, Silence: 20 * time.Minute,
 			}, {
 				Name: "failing", Run: []RunConfig{run}, Duration: time.Minute, Silence: time.Hour,
-				When: []RuleConfig{{Monitor: "http_error_rate", Period: time.Second, Count: 1, URIList: []string{"/a", "/b"}}},
+				When: []RuleConfig{{Monitor: "http_error_rate", Threshold: threshold(0), Period: time.Second, Count: 1, URIList: []string{"/a", "/b"}}},
 			}}
 		}),
 		"all": {
@@ -220,7 +220,7 @@ func TestInvalid(t *testing.T) {
 			`policies[1]::name: "a" is not allowed: it is the name of policies[0] already` + "\n" +
 			"policies[1]::targets[0]::set: only selectors of targets::include set attributes\n" +
 			`policies[1]::when[0]::monitor: "cpu" is not allowed: it must be one of process_cpu, process_thread_count, system_load, http_error_rate, http_avg_response_time` + "\n" +
-			"policies[1]::when[1]::threshold: it has no value, or -1: it must be a number from 0 on\n" +
+			"policies[1]::when[1]::threshold: it is missing: it must be a number from 0 on\n" +
 			"policies[1]::when[1]::count: 11 is not allowed: it must lie between 1 and 10, the seconds of period\n" +
 			"policies[1]::when[2]::threshold: 101 is not allowed: http_error_rate is in per cent, from 0 to 100\n" +
 			"policies[1]::when[2]::uri_regex: not allowed beside uri_list: write a rule for each\n" +
@@ -231,7 +231,10 @@ func TestInvalid(t *testing.T) {
 			"policies[1]::when[3]::uri_list: not allowed where monitor is system_load: it narrows http_error_rate and http_avg_response_time\n" +
 			"policies[1]::when[3]::period: 2h0m0s is not allowed: it must lie between 1s and 1h0m0s\n" +
 			"policies[1]::when[4]::threshold: -2 is not allowed: it must be a number from 0 on\n" +
-			"policies[1]::when[4]::count: 0 is not allowed: it must lie between 1 and 10, the seconds of period",
+			"policies[1]::when[4]::count: 0 is not allowed: it must lie between 1 and 10, the seconds of period\n" +
+			"policies[1]::when[5]::threshold: -1 is not allowed: it must be a number from 0 on\n" +
+			"policies[1]::when[6]::threshold: NaN is not allowed: it must be a number from 0 on\n" +
+			"policies[1]::when[7]::threshold: +Inf is not allowed: it must be a number from 0 on",
 		"policies_keys": "policies[0]::targets[0]::pod: " + later + "\n" +
 			`policies[0]::when[0]::count: "few" is not allowed: it must be a whole number` + "\n" +
 			`policies[0]::when[0]::period: 10 is not allowed: it must be a duration with its unit, such as 9ms` + "\n" +
@@ -471,10 +474,13 @@ func TestEngineConfig(t *testing.T) {
 	require.Equal(t, &engine.Network{ReportInterval: 2 * time.Second, Role: engine.ServerRole, BufferBytes: 8 << 20, TLS: libraries}, engineConfig(l4, signals{metrics: true}).Network)
 	plain, err := load(t, "config.yaml", "ebpf/network")
 	require.NoError(t, err)
-	require.Equal(t, &engine.Network{ReportInterval: 2 * time.Second, ResolveNAT: true, Requests: true, Protocols: []string{"http", "http2", "dns"}, BufferBytes: 8 << 20, TLS: libraries}, engineConfig(plain, signals{metrics: true}).Network)
+	redact := requests.Redaction{Headers: []string{"authorization", "cookie", "set-cookie", "proxy-authorization", "x-api-key"}, Query: true}
+	require.Equal(t, &engine.Network{
+		ReportInterval: 2 * time.Second, ResolveNAT: true, Requests: true, Protocols: []string{"http", "http2", "dns"}, BufferBytes: 8 << 20, TLS: libraries,
+		Journal: requests.JournalConfig{Redact: redact},
+	}, engineConfig(plain, signals{metrics: true}).Network)
 	require.Equal(t, requests.JournalConfig{
-		Which: requests.SlowOrError, Slow: 500 * time.Millisecond, Top: 10,
-		Redact: requests.Redaction{Headers: []string{"authorization", "cookie", "set-cookie", "proxy-authorization", "x-api-key"}, Query: true},
+		Which: requests.SlowOrError, Slow: 500 * time.Millisecond, Top: 10, Redact: redact,
 	}, engineConfig(plain, signals{logs: true}).Network.Journal)
 	require.Zero(t, engineConfig(c, signals{logs: true, metrics: true}).Network.Journal, "http is not among its protocols")
 	network := plain.Observe.Network.Get()
@@ -497,3 +503,5 @@ func TestEngineConfig(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &engine.Memory{ReportInterval: 5 * time.Second, Distance: 512 << 10, Live: true}, engineConfig(malloc, profiles).Memory)
 }
+
+func threshold(t float64) *float64 { return &t }

@@ -97,7 +97,7 @@ func (r *ebpfReceiver) startTasks(config engine.Config, hooks engine.Hooks, take
 	if tell == nil {
 		tell = func(logs []*model.Logs) { tellPlainly(logs, logger) }
 	}
-	r.tasks.start(task.Config{Starter: r.engine, Running: r.config.Limits.ConcurrentTasks, Tell: tell, Logger: logger}, requests)
+	r.tasks.start(task.Config{Starter: r.engine, Running: r.config.Limits.ConcurrentTasks, Different: engine.TaskObservations, Tell: tell, Logger: logger}, requests)
 }
 
 // tellPlainly writes events of tasks to the Collector's own log, where no pipeline takes

@@ -6,6 +6,7 @@ package receiver
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"sync"
@@ -19,7 +20,11 @@ import (
 	"go.opentelemetry.io/collector/extension/xextension/storage"
 	"go.opentelemetry.io/collector/receiver/receivertest"
 	"go.opentelemetry.io/collector/receiver/xreceiver"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
 )
 
@@ -166,6 +171,75 @@ func TestTaskOfTheConfiguration(t *testing.T) {
 		}
 	}
 	require.Equal(t, events["ebpf.task.finished"][0]["ebpf.task.samples"], samples)
+}
+
+// TestHistoryIsReadBack holds that a receiver knows after a restart what has run in the last 48 hours, that what it cannot read on
+// the disk is told and stops nothing, and that what is older is removed there.
+func TestHistoryIsReadBack(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("loading BPF programs needs root")
+	}
+	ran := func(id string, ago time.Duration, state task.State) []byte {
+		end := time.Now().Add(-ago).Round(0)
+		raw, err := json.Marshal(task.Record{
+			ID: id, Name: "slow", By: "policy:slow", Asked: end.Add(-time.Minute), Runs: []task.RunRecord{{
+				Kind: "on_cpu", State: state, Reason: task.TimeUp, Duration: time.Minute, Begin: end.Add(-time.Minute), End: end,
+				Processes: []task.Whom{{PID: 7, StartTicks: 70, Service: "shop"}}, Of: 1, Counts: task.Counts{Samples: 600},
+			}},
+			Causes: []model.Cause{{Monitor: "process_cpu", Threshold: 80, Value: 93.5}},
+		})
+		require.NoError(t, err)
+		return raw
+	}
+	kept := &fakeStorage{values: map[string][]byte{
+		"task/0": ran("yesterday", 24*time.Hour, task.Ended), "task/3": ran("old", 49*time.Hour, task.Ended),
+		"task/5": ran("killed", -time.Hour, task.Started), "task/7": ran("just now", time.Minute, task.Ended),
+		"task/8": []byte("{"), "task/9": make([]byte, 1<<20), "task/10": []byte(`{"id": 5}`),
+		"task/5000": ran("beyond", time.Hour, task.Ended), "other": []byte("of somebody else"),
+	}}
+	config, id := createDefaultConfig().(*Config), component.MustNewID("file_storage")
+	config.Observe, config.Storage = nothingListed(), &id
+	var run RunConfig
+	require.NoError(t, run.UnmarshalText([]byte("on_cpu")))
+	config.Tasks = []TaskConfig{{Name: "later", Run: []RunConfig{run}, Duration: time.Minute, Start: time.Now().Add(time.Hour)}}
+	require.NoError(t, config.Validate())
+	host := &extended{extensions: map[component.ID]component.Component{id: kept}}
+	core, logs := observer.New(zap.InfoLevel)
+	settings := receivertest.NewNopSettings(metadata.Type)
+	settings.Logger = zap.New(core)
+	r, err := NewFactory().(xreceiver.Factory).CreateProfiles(t.Context(), settings, config, &consumertest.ProfilesSink{})
+	require.NoError(t, err)
+	require.NoError(t, r.Start(t.Context(), host))
+	for _, e := range host.events {
+		require.NotEqual(t, componentstatus.StatusPermanentError, e.Status(), "%v", e.Err())
+	}
+	var known []string
+	for _, record := range r.(*ebpfReceiver).tasks.manager.Load().Tasks() {
+		known = append(known, record.ID)
+		switch record.ID {
+		case "yesterday":
+			require.Equal(t, []model.Cause{{Monitor: "process_cpu", Threshold: 80, Value: 93.5}}, record.Causes)
+			require.Equal(t, uint64(600), record.Runs[0].Counts.Samples)
+			require.Equal(t, task.TimeUp, record.Runs[0].Reason)
+		case "killed":
+			require.Equal(t, task.Interrupted, record.Runs[0].Reason)
+		}
+	}
+	require.Subset(t, known, []string{"yesterday", "just now", "killed"})
+	require.NotContains(t, known, "old")
+	require.NotContains(t, known, "beyond")
+	lost := logs.FilterMessage("Some of the history of tasks is lost").All()
+	require.Len(t, lost, 1)
+	for _, key := range []string{"task/8", "task/9", "task/10"} {
+		require.Contains(t, lost[0].ContextMap()["error"], "reading "+key+" of the history of tasks")
+	}
+	remembered := logs.FilterMessage("Tasks of the last 48 hours are remembered").All()
+	require.Len(t, remembered, 1)
+	require.EqualValues(t, 3, remembered[0].ContextMap()["tasks"])
+	require.NoError(t, r.Shutdown(context.Background()))
+	require.NotContains(t, kept.values, "task/3", "it is too old")
+	require.Contains(t, string(kept.values["task/5"]), "interrupted")
+	require.Equal(t, "of somebody else", string(kept.values["other"]))
 }
 
 // TestStorageMissing holds that a storage that is not there stops the Collector, with what to do.

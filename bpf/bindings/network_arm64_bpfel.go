@@ -302,7 +302,7 @@ type NetworkNetworkSocket struct {
 	Round      uint8
 	Protocol   uint8
 	Lost       uint8
-	Tiny       uint8
+	Heads      uint8
 	Closed     uint8
 }
 
@@ -333,6 +333,7 @@ type NetworkNetworkTlsConnection struct {
 	Sock      uint64
 	Socket    NetworkNetworkSocket
 	Positions [2]uint32
+	Unsent    uint64
 }
 
 type NetworkNetworkTlsFunction uint32
@@ -440,6 +441,7 @@ const (
 	NetworkMapNetworkPlaces            = "network_places"
 	NetworkMapNetworkReceivers         = "network_receivers"
 	NetworkMapNetworkRecords           = "network_records"
+	NetworkMapNetworkRefused           = "network_refused"
 	NetworkMapNetworkRequests          = "network_requests"
 	NetworkMapNetworkScratch           = "network_scratch"
 	NetworkMapNetworkSocketAddresses   = "network_socket_addresses"
@@ -651,6 +653,7 @@ type NetworkMapSpecs struct {
 	NetworkPlaces          *ebpf.MapSpec `ebpf:"network_places"`
 	NetworkReceivers       *ebpf.MapSpec `ebpf:"network_receivers"`
 	NetworkRecords         *ebpf.MapSpec `ebpf:"network_records"`
+	NetworkRefused         *ebpf.MapSpec `ebpf:"network_refused"`
 	NetworkRequests        *ebpf.MapSpec `ebpf:"network_requests"`
 	NetworkScratch         *ebpf.MapSpec `ebpf:"network_scratch"`
 	NetworkSocketAddresses *ebpf.MapSpec `ebpf:"network_socket_addresses"`
@@ -754,6 +757,7 @@ type NetworkMaps struct {
 	NetworkPlaces          *ebpf.Map `ebpf:"network_places"`
 	NetworkReceivers       *ebpf.Map `ebpf:"network_receivers"`
 	NetworkRecords         *ebpf.Map `ebpf:"network_records"`
+	NetworkRefused         *ebpf.Map `ebpf:"network_refused"`
 	NetworkRequests        *ebpf.Map `ebpf:"network_requests"`
 	NetworkScratch         *ebpf.Map `ebpf:"network_scratch"`
 	NetworkSocketAddresses *ebpf.Map `ebpf:"network_socket_addresses"`
@@ -787,6 +791,7 @@ func (m *NetworkMaps) Close() error {
 		m.NetworkPlaces,
 		m.NetworkReceivers,
 		m.NetworkRecords,
+		m.NetworkRefused,
 		m.NetworkRequests,
 		m.NetworkScratch,
 		m.NetworkSocketAddresses,

@@ -229,7 +229,7 @@ struct network_socket {
 	u8 round;      /* in which it was counted last, where sockets are found by their files; 0: in none */
 	u8 protocol;   /* enum network_protocol */
 	u8 lost;       /* enum network_piece_loss, since the last piece that was told */
-	u8 tiny;       /* a bit for each direction whose last piece was too short to tell what it begins */
+	u8 heads;      /* by direction what is known of the message under way, and how often it was refused: see network_head.h */
 	u8 closed;     /* 1: it is none of sockets_known any more */
 };
 
@@ -396,6 +396,20 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
 } network_pieces SEC(".maps");
+
+/*
+ * Connections that user space makes nothing of any more, by struct network_socket.stream: each
+ * has a place that others have, too, and may be overwritten by them; then it is refused again.
+ */
+#define NETWORK_REFUSED 1024
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, NETWORK_REFUSED);
+	__type(key, u32);
+	__type(value, u64);
+} network_refused SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

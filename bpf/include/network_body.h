@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * What leaves the kernel of messages whose bodies are wanted: the bytes of each up to a
- * limit, in as many windows as it takes.
+ * limit, in as many windows as it takes. So do heads that lie in many pieces of memory.
  */
 #ifndef EBPFRECEIVER_NETWORK_BODY_H
 #define EBPFRECEIVER_NETWORK_BODY_H
@@ -11,8 +11,8 @@
 /* How many bytes of a message leave the kernel; 0: no bodies are wanted. */
 volatile const u32 capture_limit;
 
-/* Windows of one transfer: those of the largest limit, and some that end with a piece of memory. */
-#define BODY_WINDOWS 64
+/* Windows of one transfer: as many as the pieces of memory take that one call may name, 1,024: each takes some, or passes over them. */
+#define BODY_WINDOWS 256
 
 /* How many bytes of a transfer its message's limit leaves; they count as taken. None of one whose beginning was forgotten. */
 static __noinline u32 capture_body_left(struct capture_transfer *transfer, bool begins)

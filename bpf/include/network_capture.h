@@ -3,20 +3,19 @@
  * What connections carry: which protocol, by the first bytes of each transfer, and of
  * those that are known the beginning of each transfer for user space to parse. A
  * transfer that begins a message, or follows one of a few bytes, leaves the kernel up
- * to capture_bytes, one that goes on with a message up to CAPTURE_NEXT: its length is
- * what counts then. HTTP/2 has a way of its own.
+ * to capture_bytes; of one that goes on with a message mostly its length does: see
+ * network_head.h. HTTP/2 has a way of its own.
  */
 #ifndef EBPFRECEIVER_NETWORK_CAPTURE_H
 #define EBPFRECEIVER_NETWORK_CAPTURE_H
 
+#include "network_beginning.h"
 #include "network_body.h"
+#include "network_head.h"
 #include "network_http2.h"
 #include "network_packets.h"
 #include "network_paths.h"
 #include "network_tls.h"
-
-/* What a protocol is known by. */
-#define CAPTURE_FIRST 16
 
 /* include/linux/net.h */
 #define SOCK_STREAM 1
@@ -39,18 +38,20 @@ struct capture_dns {
 #define DNS_CODE 0x0f
 /* Its records in each section are fewer. */
 #define DNS_RECORDS 256
+/* And its questions. */
+#define DNS_QUESTIONS 16
 /* A header and the shortest question. */
 #define DNS_SHORTEST 17
 
 /*
- * A lookup, or the response to one: with one question, as all have. What begins with
- * other bytes by chance looks so once in millions of times.
+ * A lookup, or the response to one: with one question, as almost all have, or a few. What
+ * begins with other bytes by chance looks so once in millions of times.
  */
 static __always_inline bool capture_is_dns(const u8 *data)
 {
 	const struct capture_dns *header = (const struct capture_dns *)data;
 
-	if (header->flags & DNS_OPERATION || header->code & DNS_RESERVED || header->questions != bpf_htons(1))
+	if (header->flags & DNS_OPERATION || header->code & DNS_RESERVED || (u16)(bpf_ntohs(header->questions) - 1) >= DNS_QUESTIONS)
 		return false;
 	if (!(header->flags & DNS_RESPONSE) && (header->code & DNS_CODE || header->answers || header->authorities))
 		return false;
@@ -145,6 +146,67 @@ static __always_inline void capture_classify(struct network_socket *socket, cons
 		socket->stream = bpf_get_prandom_u32();
 }
 
+/* The connection is over: nothing more comes. */
+static __noinline int capture_ends(struct sock *sk, struct network_socket *socket)
+{
+	struct network_piece piece = { .kind = NETWORK_PIECE_CLOSED };
+
+	if (!capture_answers || socket->protocol != NETWORK_HTTP1 || capture_forget_requests(sk, socket)) {
+		piece.began = bpf_ktime_get_ns();
+		piece.ended = piece.began;
+		capture_tell(&piece, sizeof(piece), sk, socket);
+	}
+	if (socket->protocol == NETWORK_HTTP2 || capture_limit)
+		capture_forget_frames(sk, socket);
+	socket->protocol = NETWORK_UNKNOWN;
+	return 0;
+}
+
+/* How much is taken of a transfer before it is known what it begins. */
+static __always_inline u32 capture_first_bytes(const struct network_socket *socket, const struct capture_transfer *transfer)
+{
+	if (!socket->protocol)
+		return CAPTURE_FIRST;
+	if (socket->protocol != NETWORK_HTTP1)
+		return CAPTURE_NEXT;
+	if (capture_answers) /* it takes more of what it wants */
+		return transfer->length <= CAPTURE_NEXT ? CAPTURE_NEXT : CAPTURE_TARGET;
+	if (capture_head_state(socket, transfer->kind))
+		return capture_bytes;
+	return transfer->length <= CAPTURE_NEXT ? CAPTURE_NEXT : CAPTURE_CHUNK;
+}
+
+/*
+ * What begins with a transfer on a connection of which nothing is known yet, the first bytes
+ * of which are in scratch, or with one of HTTP/1. In place of a header of the PROXY protocol
+ * what follows on it is the transfer.
+ */
+static __always_inline u32 capture_begins(struct capture_scratch *scratch, u32 slot, struct capture_transfer *transfer, u32 *taken, u32 known, bool stream)
+{
+	struct network_source *from = (struct network_source *)transfer->from;
+	u32 protocol;
+
+	if (!known && stream && *taken >= CAPTURE_FIRST && capture_may_be_proxy_header(scratch->data)) {
+		capture_put(scratch, transfer);
+		*taken = capture_pass_proxy_header(slot) & (CAPTURE_MOST - 1);
+		transfer->length = scratch->kept.length;
+		from->base = scratch->kept.from.base;
+	}
+	protocol = capture_protocol_of(scratch->data, *taken, transfer->length, stream);
+	if (!stream || known > NETWORK_HTTP1 || protocol > NETWORK_HTTP1 || !(capture_protocols & (1 << NETWORK_HTTP1)))
+		return protocol;
+	if (known)
+		return protocol || (*taken >= CAPTURE_FIRST && capture_names_target(scratch, slot)) ? NETWORK_HTTP1 : NETWORK_UNKNOWN;
+	if (capture_is_no_http1(transfer->socket))
+		return NETWORK_UNKNOWN;
+	if (protocol)
+		return capture_is_known_message(slot, *taken) ? NETWORK_HTTP1 : NETWORK_UNKNOWN;
+	if (*taken < CAPTURE_FIRST || !capture_names_target(scratch, slot))
+		return NETWORK_UNKNOWN;
+	capture_put(scratch, transfer);
+	return capture_is_request_line(slot) ? NETWORK_HTTP1 : NETWORK_UNKNOWN;
+}
+
 /* A socket whose plaintext this is may be gone: it is not asked. */
 static __always_inline int capture_into(struct capture_scratch *scratch, struct capture_transfer *transfer, u32 slot, bool stream)
 {
@@ -153,6 +215,11 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 	struct network_requests *requests = 0;
 	bool begins = false, asked = false;
 
+	if (stream && (socket->protocol == NETWORK_HTTP1 || socket->protocol == NETWORK_DNS) && capture_is_refused(socket)) {
+		capture_ends(transfer->sk, socket);
+		capture_count_refusal(socket);
+		return 0; /* the next one is looked at anew */
+	}
 	if (capture_answers && socket->protocol == NETWORK_HTTP1) {
 		requests = capture_requests_of(transfer);
 		asked = transfer->kind == NETWORK_PIECE_WRITE;
@@ -160,13 +227,13 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 			return 0;
 	}
 	if (socket->protocol != NETWORK_HTTP2) {
-		want = socket->protocol ? CAPTURE_NEXT : CAPTURE_FIRST;
+		want = capture_first_bytes(socket, transfer);
 		if (want > transfer->length)
 			want = transfer->length;
 		*(u64 *)scratch->data = 0;
 		scratch->data[8] = 0;
 		taken = capture_take(scratch, transfer->from, want);
-		protocol = capture_protocol_of(scratch->data, taken, transfer->length, stream);
+		protocol = capture_begins(scratch, slot, transfer, &taken, socket->protocol, stream);
 		begins = protocol && (!socket->protocol || socket->protocol == protocol);
 		capture_classify(socket, transfer, scratch->data, taken, protocol, stream);
 		if (!socket->protocol || socket->protocol & NETWORK_TLS)
@@ -200,12 +267,19 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 	}
 	capture_take_off(transfer, requests);
 	/* Go's server reads the first byte of a request by itself, to see whether the client has gone. */
-	begins = begins || socket->tiny & (1 << transfer->kind);
-	if (transfer->length < CAPTURE_FIRST)
-		socket->tiny |= 1 << transfer->kind;
-	else
-		socket->tiny &= ~(1 << transfer->kind);
-	want = capture_limit ? capture_body_left(transfer, begins) : 0;
+	begins = begins || capture_head_state(socket, transfer->kind) == HEAD_TINY;
+	want = capture_bytes;
+	if (want > transfer->length)
+		want = transfer->length;
+	if (begins && taken < want)
+		taken = capture_take(scratch, transfer->from, want);
+	else if (!begins)
+		want = 0;
+	capture_note_head(socket, scratch, transfer->kind, transfer->length, taken, begins);
+	if (capture_limit)
+		want = capture_body_left(transfer, begins);
+	else if (transfer->from->count <= CAPTURE_VECTORS)
+		want = 0; /* what was not taken cannot be read */
 	if (want > taken) {
 		capture_put(scratch, transfer);
 		scratch->kept.want = want;
@@ -213,11 +287,6 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 		capture_put_back(scratch, socket);
 		return 0;
 	}
-	want = capture_bytes;
-	if (want > transfer->length)
-		want = transfer->length;
-	if (begins && taken < want)
-		taken = capture_take(scratch, transfer->from, want);
 	return capture_tell_whole(scratch, transfer, taken);
 }
 
@@ -278,22 +347,6 @@ static __always_inline void capture_transfer(struct network_record *record, stru
 	}
 	if (transfer->socket->protocol & NETWORK_TLS)
 		network_tls_moved(sk, transfer->socket, transfer->kind);
-}
-
-/* The connection is over: nothing more comes. */
-static __noinline int capture_ends(struct sock *sk, struct network_socket *socket)
-{
-	struct network_piece piece = { .kind = NETWORK_PIECE_CLOSED };
-
-	if (!capture_answers || socket->protocol != NETWORK_HTTP1 || capture_forget_requests(sk, socket)) {
-		piece.began = bpf_ktime_get_ns();
-		piece.ended = piece.began;
-		capture_tell(&piece, sizeof(piece), sk, socket);
-	}
-	if (socket->protocol == NETWORK_HTTP2 || capture_limit)
-		capture_forget_frames(sk, socket);
-	socket->protocol = NETWORK_UNKNOWN;
-	return 0;
 }
 
 #endif

@@ -53,6 +53,7 @@ struct network_tls_connection {
 	u64 sock;
 	struct network_socket socket;
 	u32 positions[2]; /* bytes of plaintext by direction, and one more; in place of TCP's sequence numbers */
+	u64 unsent;       /* what the last call was given that could send nothing; 0: it could */
 };
 
 struct {

@@ -47,7 +47,10 @@ static __always_inline struct network_tls_thread *network_tls_caller(void)
 	return bpf_map_lookup_elem(&network_tls_thread_ids, &tid);
 }
 
-/* A call begins. One that another of the same object makes is a part of it. */
+/*
+ * A call begins. One that another of the same object makes is a part of it: one that shakes
+ * hands, or of LibreSSL the form without a count that the one with a count calls.
+ */
 static __always_inline int network_tls_begins(struct network_tls_thread *thread, u64 object, u64 buffer, u64 count_at, u64 sp)
 {
 	if (!thread) {
@@ -55,7 +58,9 @@ static __always_inline int network_tls_begins(struct network_tls_thread *thread,
 		return 0;
 	}
 	if (!buffer && thread->call.object == object && thread->call.buffer)
-		return 0; /* the first call shakes hands */
+		return 0;
+	if (buffer && thread->call.object == object && thread->call.buffer == buffer && sp < thread->call.sp)
+		return 0;
 	if (thread->call.object && thread->call.buffer)
 		thread->missed = 1; /* the kernel leaves programs out that were preempted */
 	if (thread->use == NETWORK_TLS_WITHIN)
@@ -108,7 +113,7 @@ static __noinline struct network_tls_connection *network_tls_connect(struct netw
 	fresh.socket = thread->socket;
 	fresh.socket.protocol = NETWORK_UNKNOWN;
 	fresh.socket.lost = 0;
-	fresh.socket.tiny = 0;
+	fresh.socket.heads = 0;
 	fresh.positions[0] = 1;
 	fresh.positions[1] = 1;
 	bpf_map_update_elem(&network_tls_connections, key, &fresh, BPF_ANY);
@@ -144,6 +149,12 @@ static __always_inline int network_tls_ends(struct network_tls_thread *thread, s
 	if (connection && thread->missed) {
 		connection->socket.lost |= NETWORK_PIECE_UNKNOWN;
 		thread->missed = 0;
+	}
+	if (operation == NETWORK_WRITE && connection) {
+		/* GnuTLS goes on with what it could not send when it is given nothing, and says then how much it was. */
+		if (!call.buffer && length > 0)
+			call.buffer = connection->unsent;
+		connection->unsent = length > 0 ? 0 : call.buffer;
 	}
 	if (length <= 0 || !call.buffer)
 		return 0;

@@ -10,6 +10,8 @@
 
 /* The most that is taken of one transfer, and one more: a power of two tells the verifier. */
 #define CAPTURE_MOST 4096
+/* What a protocol is known by. */
+#define CAPTURE_FIRST 16
 /* Of one that begins no message. */
 #define CAPTURE_NEXT 512
 /* Pieces of memory that one call may name and that are looked at. */

@@ -35,7 +35,7 @@ service:
 `
 
 // TestConfigurationIsReadAgain has a Collector read its configuration again while a policy is silent: it stays so, and a policy that is
-// new fires. What has run is on disk.
+// new fires. What has run is on disk, and read back from there.
 func TestConfigurationIsReadAgain(t *testing.T) {
 	needRoot(t)
 	binary, dir := distribution(t), t.TempDir()
@@ -43,7 +43,7 @@ func TestConfigurationIsReadAgain(t *testing.T) {
 	busy := &service{Cmd: exec.Command(seventy(t), "300000"), t: t} // milliseconds: it is killed before
 	busy.run()
 	rule := fmt.Sprintf("monitor: process_cpu, threshold: %g", 10/float64(runtime.NumCPU()))
-	policy := func(name string) string { return policyText(name, busy.pid(), rule, computing) }
+	policy := func(name string) string { return policyText(name, processText(busy.works), rule, computing) }
 	config := func(policies ...string) string {
 		return fmt.Sprintf(remembered, dir, strings.Join(policies, ""), file)
 	}
@@ -54,6 +54,7 @@ func TestConfigurationIsReadAgain(t *testing.T) {
 	path := c.Args[len(c.Args)-1]
 	require.NoError(t, os.WriteFile(path, []byte(config(policy("second"), policy("first"))), 0o600))
 	require.NoError(t, c.Process.Signal(syscall.SIGHUP))
+	c.eventually("Tasks of the last 48 hours are remembered")
 	require.Eventually(t, fired("second"), 60*time.Second, 50*time.Millisecond, "%s", &c.log)
 	time.Sleep(5 * time.Second) // in which the first would fire, too
 	c.stop()

@@ -301,17 +301,6 @@ func (e *Engine) launch(ctx context.Context) {
 	}
 }
 
-// noteFollowers is called when what runs has changed.
-func (e *Engine) noteFollowers() {
-	var followers []observe.Follower
-	for _, o := range e.running {
-		if follower, ok := o.Observation.(observe.Follower); ok {
-			followers = append(followers, follower)
-		}
-	}
-	e.followers.Store(&followers)
-}
-
 // end stops the goroutines.
 func (e *Engine) end() error {
 	e.stop()

@@ -143,9 +143,7 @@ func (e *Engine) noteMissing() error {
 	}
 	for _, m := range e.missing {
 		e.degrade(string(m.kind), m.why)
-	}
-	if len(e.missing) > 0 {
-		e.subjects.rescope()
+		e.subjects.rescope(kindNamed(m.kind).scope)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
 
 // lastSum is what the last report of a process tells of a metric, summed over the points that have all these attributes.
@@ -120,4 +121,50 @@ func (o *observed) opened(pid int) bool {
 		}
 	}
 	return false
+}
+
+// TestNetworkOfAnInstance holds that a task about an instance of a service observes who joins it later, after those have left who
+// were there when it began, and nobody of another instance.
+func TestNetworkOfAnInstance(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	needRoot(t)
+	n := nettest.New(t)
+	of := func(instance string) *nettest.Program {
+		t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=shop,service.instance.id="+instance)
+		return nettest.Start(t, n)
+	}
+	e := begin(t, onDemand())
+	identity := func(p *nettest.Program) *model.Process {
+		known, inScope, err := e.table.LookupPID(uint32(p.PID()))
+		require.NoError(t, err)
+		require.True(t, inScope)
+		return known
+	}
+	first := of("one")
+	known := identity(first)
+	started, err := e.Start(task.Spec{
+		TaskID: "instance", Options: &Network{ReportInterval: 200 * time.Millisecond}, Processes: []*model.Process{known}, Instance: true,
+	})
+	require.NoError(t, err)
+	joined, other := of("one"), of("another")
+	require.True(t, started.Covers(identity(joined).ID))
+	require.False(t, started.Covers(identity(other).ID))
+	require.Len(t, started.Living(), 2)
+	first.End()
+	require.Eventually(t, func() bool {
+		for _, p := range []*nettest.Program{joined, other} {
+			a, b := p.SocketPair()
+			a.Write(nettest.Transfer{How: "write", Bytes: 100})
+			b.Read(nettest.Transfer{How: "read", Bytes: 100})
+		}
+		return e.lastSum(joined.PID(), "ebpf.network.io") > 0
+	}, patience, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return len(started.Living()) == 1 }, patience, 50*time.Millisecond, "its end is known")
+	require.Equal(t, identity(joined).ID, started.Living()[0].ID)
+	_, err = started.Stop()
+	require.NoError(t, err)
+	require.Zero(t, e.lastSum(other.PID(), "ebpf.network.io"))
+	for _, m := range e.metrics {
+		require.Equal(t, "instance", m.TaskID)
+	}
 }

@@ -9,6 +9,10 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
+// TaskObservations is how many observations run for tasks at once: those with the same
+// options are one.
+const TaskObservations = 8
+
 // Options say what an observation is to do: *[OnCPU], *[OffCPU], *[Memory] or *[Network].
 type Options interface {
 	kind() observe.Kind

@@ -9,10 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -29,7 +29,7 @@ import (
 type policies struct {
 	table  *process.Table
 	watch  *policy.Watch
-	reader *usage.Reader
+	reader usageReader
 	// paths are those of requests that leave the kernel; nil where others look at requests, too.
 	paths *network.Paths
 	// ask starts a task, and returns when it runs.
@@ -45,6 +45,8 @@ type policies struct {
 	cpus     int
 	cpusDue  time.Duration
 	reported time.Duration
+	// unread counts processes whose use of the host is not read.
+	unread atomic.Uint64
 
 	mu sync.Mutex // all below
 	// entries are replaced, never changed.
@@ -54,6 +56,16 @@ type policies struct {
 
 	// changed and fired say that there are some.
 	changed, fired chan struct{}
+}
+
+// usageReader reads what processes use, see [usage.Reader].
+type usageReader interface {
+	Add(model.ProcessID) error
+	Remove(model.ProcessID) error
+	Read() error
+	Of(model.ProcessID) (usage.Usage, bool)
+	MapBytes() uint64
+	Close() error
 }
 
 // policyEntry is a policy with whom it watches.
@@ -66,8 +78,9 @@ const (
 	// lateLook is how long after a second's end those requests are looked at again that
 	// are told by then: pieces are read each 50 ms, and wait 20 ms to be in order.
 	lateLook = 90 * time.Millisecond
-	// starters is how many tasks are asked for at once.
-	starters = 4
+	// starters is how many tasks are asked for at once: as many as run at once by default, so
+	// that none waits for another one's programs to be loaded.
+	starters = 16
 	// valuesInterval is how often the values of monitors are told.
 	valuesInterval = 10 * time.Second
 	// cpusInterval is how often the host's CPUs are counted.
@@ -229,6 +242,7 @@ func (p *policies) take(change process.Change) {
 		return
 	}
 	if err := p.reader.Add(change.ID); err != nil {
+		p.unread.Add(1)
 		p.warnings.Warn(err)
 	}
 }
@@ -253,6 +267,7 @@ func (p *policies) stats(stats *Stats) {
 	stats.Lost[LossKey{probePolicies, "seconds_missed"}] = watch.Missed
 	stats.Lost[LossKey{probePolicies, "request_late"}] = watch.Late
 	stats.Lost[LossKey{probePolicies, "windows_full"}] = watch.Crowded
+	stats.Lost[LossKey{probePolicies, "processes_full"}] = p.unread.Load()
 }
 
 // bytes is the memory of what is known of processes, and of the kernel's maps.
@@ -272,40 +287,4 @@ func (p *policies) close() error {
 		err = errors.Join(err, p.paths.Close())
 	}
 	return err
-}
-
-// clock is how seconds are counted. Its methods may be called from any goroutine.
-type clock struct {
-	mu   sync.Mutex
-	line policy.Timeline
-	// asleep is how far CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC.
-	asleep time.Duration
-}
-
-// follow reads the clocks and returns CLOCK_BOOTTIME, the second which that falls in, when
-// it ends, and by how much the wall clock was set since the last call.
-func (c *clock) follow() (now time.Duration, second int64, ends time.Duration, stepped int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now = clockNow(unix.CLOCK_BOOTTIME)
-	c.asleep = now - clockNow(unix.CLOCK_MONOTONIC)
-	stepped = c.line.Follow(time.Now(), now)
-	second = c.line.Second(now)
-	return now, second, c.line.Ends(second), stepped
-}
-
-// second is that of a moment of CLOCK_MONOTONIC, in ns.
-func (c *clock) second(monotonic int64) int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.line.Second(time.Duration(monotonic) + c.asleep)
-}
-
-// clockNow reads a clock that every kernel has.
-func clockNow(clock int32) time.Duration {
-	var now unix.Timespec
-	if unix.ClockGettime(clock, &now) != nil {
-		return 0
-	}
-	return time.Duration(now.Nano())
 }

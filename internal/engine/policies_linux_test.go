@@ -173,6 +173,7 @@ func TestNetworkIsOfTheInstance(t *testing.T) {
 			of = append(of, p.ID.PID)
 		}
 		require.ElementsMatch(t, want, of)
+		require.True(t, r.Runs[1].Instance, "who joins it is observed, too")
 	}
 }
 

@@ -56,7 +56,7 @@ func (p *policies) look(ended int64, now time.Duration) {
 	if err := p.reader.Read(); err != nil {
 		p.warnings.Warn(fmt.Errorf("process_cpu and process_thread_count have no values: %w", err))
 	}
-	at := clockNow(bootClock)
+	at := p.clock.boot()
 	if at >= p.cpusDue {
 		p.countCPUs(at)
 	}
@@ -79,7 +79,7 @@ func (p *policies) look(ended int64, now time.Duration) {
 	}
 }
 
-func (p *policies) lookLate() { p.fire(p.watch.Late(clockNow(bootClock))) }
+func (p *policies) lookLate() { p.fire(p.watch.Late(p.clock.boot())) }
 
 // fire hands triggers to those who start tasks.
 func (p *policies) fire(fired []policy.Trigger) {

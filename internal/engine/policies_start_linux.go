@@ -11,16 +11,12 @@ import (
 	"sync/atomic"
 
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
-
-// bootClock is what seconds and silence are counted by.
-const bootClock = unix.CLOCK_BOOTTIME
 
 // start asks for tasks until the context ends.
 func (p *policies) start(ctx context.Context) {
@@ -57,9 +53,9 @@ func (p *policies) trigger(t policy.Trigger) {
 		return // replaced meanwhile
 	}
 	id := t.Process.ID
-	started := func() { p.watch.Started(t.Policy.Name, id, clockNow(bootClock)) }
+	started := func() { p.watch.Started(t.Policy.Name, id, p.clock.boot()) }
 	failed := func(why error) {
-		p.watch.Failed(t.Policy.Name, id, clockNow(bootClock))
+		p.watch.Failed(t.Policy.Name, id, p.clock.boot())
 		p.warnings.Warn(fmt.Errorf("policy %s holds for process %d (%s), and nothing could be started: %w", t.Policy.Name, id.PID, t.Process.ServiceName, why))
 	}
 	runs := p.runs(entry.Runs, t)
@@ -125,7 +121,7 @@ func (p *policies) runs(runs []task.Run, t policy.Trigger) []task.Run {
 	runs = slices.Clone(runs)
 	for i := range runs {
 		if runs[i].Kind == string(observe.Network) {
-			runs[i].Processes = p.table.Instance(t.Process)
+			runs[i].Processes, runs[i].Instance = p.table.Instance(t.Process), true
 		}
 	}
 	slow := func(r task.Run) bool { return r.Kind == string(observe.Network) }

@@ -9,21 +9,37 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
-// rescope decides again about those who are known, after observations began or ended. Who
-// is not known is decided about when the kernel meets him.
-func (s *subjects) rescope() {
+// rescope decides again about those who are known whether they are in scope of an
+// observation, which has begun or ended, or is of others than before.
+func (s *subjects) rescope(of lifecycle.Scope) {
 	for key, known := range s.living() {
-		p := known.process.Load()
-		if p == nil {
-			continue // out of the engine's own scope
-		}
-		if scope := s.scopeOf(p); scope != known.scope.get() {
-			known.scope.set(scope)
-			s.redecide(key, known)
-		}
+		s.decideAgain(key, known, of)
 	}
+}
+
+// decideAgain decides about one program for some observations. Several may begin at once:
+// each decides for itself alone.
+func (s *subjects) decideAgain(key observe.SubjectKey, known *subject, of lifecycle.Scope) {
+	p := known.process.Load()
+	if p == nil {
+		return // out of the engine's own scope
+	}
+	if s.move(known, p, of) {
+		s.redecide(key, known)
+	}
+}
+
+// move sets the scope of a program, and tells whether it was another one.
+func (s *subjects) move(known *subject, p *model.Process, of lifecycle.Scope) bool {
+	s.moving.Lock()
+	defer s.moving.Unlock()
+	before := known.scope.get()
+	after := before&^of | s.scopeOf(p)&of
+	known.scope.set(after)
+	return after != before
 }
 
 // redecide tells the kernel of a new scope, with unwind tables where they are needed now.

@@ -6,6 +6,7 @@ package engine
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -20,6 +21,12 @@ import (
 type shared struct {
 	options Options
 	scope   lifecycle.Scope
+	// claims is how many runs share it or wait to; the lock of demand guards it.
+	claims int
+
+	// mu is held while it is started and ended, and while runs come and go.
+	mu sync.Mutex
+	// running is nil before it has been started and once it is being ended.
 	running *running
 	// runs are the tasks' runs, oldest first. The list is replaced, not changed: it is read
 	// under locks of others.
@@ -30,9 +37,13 @@ type shared struct {
 type taskRun struct {
 	engine *Engine
 	shared *shared
-	id     string
-	// processes are observed, or whom targets match.
+	// running is what shared runs for it.
+	running *running
+	id      string
+	// processes are observed, and all of the instance of a service that one is of where instance
+	// is set, or whom targets match.
 	processes map[model.ProcessID]bool
+	instance  *model.Process
 	targets   *process.Narrowing
 	// told counts what was told of it, lostBefore what was lost before it began.
 	told       atomic.Uint64
@@ -79,16 +90,27 @@ func (r *taskRun) covers(p *model.Process) bool {
 	if r.targets != nil {
 		return r.engine.table.Matches(r.targets, p)
 	}
-	return r.processes[p.ID]
+	return r.processes[p.ID] || r.instance != nil && process.SameInstance(p, r.instance)
 }
 
 // Covers implements [task.Observation].
 func (r *taskRun) Covers(id model.ProcessID) bool {
-	if r.targets == nil {
-		return r.processes[id]
+	if r.processes[id] {
+		return true
+	}
+	if r.targets == nil && r.instance == nil {
+		return false
 	}
 	p, inScope, err := r.engine.table.Lookup(id)
 	return err == nil && inScope && p != nil && r.covers(p)
+}
+
+// Living implements [task.Observation].
+func (r *taskRun) Living() []*model.Process {
+	if r.instance == nil {
+		return nil
+	}
+	return r.engine.table.Living(r.instance)
 }
 
 // known tells whether all of its processes were met already.

@@ -24,7 +24,7 @@ func TestShares(t *testing.T) {
 	periods := []time.Duration{2 * time.Millisecond, 9 * time.Millisecond, 50 * time.Millisecond}
 	// The samples of the longest period decide how long it takes: moments by chance need 2,100 for 3 % to be three times
 	// their error, which the long form has.
-	used := 20 * time.Second
+	used := 12 * time.Second
 	if inLongForm() {
 		used = 55 * time.Second
 	}

@@ -36,9 +36,14 @@ type subjects struct {
 	symbols *symbol.Symbolizer
 	// unwinding is nil where no observation takes user stacks.
 	unwinding *unwinding
-	kinds     atomic.Pointer[[]kindTargets]
-	boot      func() (time.Time, error)
-	logger    *zap.Logger
+	// kinds is read under locks of others: it is replaced, not changed, and with the lock of
+	// those who do.
+	kinds    atomic.Pointer[[]kindTargets]
+	changing sync.Mutex
+	// moving is held for moments by those who set the scope of somebody who is known.
+	moving sync.Mutex
+	boot   func() (time.Time, error)
+	logger *zap.Logger
 
 	mu        sync.Mutex
 	known     map[observe.SubjectKey]*subject
@@ -57,13 +62,16 @@ type kindTargets struct {
 	matches func(*model.Process) bool
 }
 
-// addKind and removeKind are called by one goroutine at a time.
 func (s *subjects) addKind(kind kindTargets) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	kinds := append(slices.Clone(s.observations()), kind)
 	s.kinds.Store(&kinds)
 }
 
 func (s *subjects) removeKind(scope lifecycle.Scope) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	kinds := slices.DeleteFunc(slices.Clone(s.observations()), func(k kindTargets) bool { return k.scope == scope })
 	s.kinds.Store(&kinds)
 }
@@ -206,6 +214,7 @@ func (s *subjects) meet(key observe.SubjectKey, comm string) *subject {
 	}
 	if running {
 		s.answer(key, kept)
+		s.decideAgain(key, kept, ^lifecycle.ScopeNone) // an observation may have begun since it was read
 	}
 	return kept
 }

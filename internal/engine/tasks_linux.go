@@ -7,9 +7,7 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,36 +15,15 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
 
-const (
-	// maxShared is how many observations run for tasks at once: those with the same
-	// options are one. Each has a bit of scopes, from lifecycle.ScopeTask on.
-	maxShared = 8
-	// meetTask bounds the wait for who runs to be met before a task samples. What a task is
-	// about happens now: a first stack without tables is better than one that comes late.
-	meetTask = 100 * time.Millisecond
-)
+// meetTask bounds the wait for who runs to be met before a task samples. What a task is
+// about happens now: a first stack without tables is better than one that comes late.
+const meetTask = 100 * time.Millisecond
 
 // errStopped answers those who ask an engine that has stopped, or that was not made for it.
 var errStopped = errors.New("the engine does not take tasks")
-
-// demand is what runs for tasks.
-type demand struct {
-	mu     sync.Mutex // all below; also held while observations are started and closed
-	closed bool
-	shared [maxShared]*shared
-	// mapped ends when nobody follows mappings for tasks any more; nil: nobody does.
-	mapped chan struct{}
-}
-
-func (d *demand) close() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.closed = true
-}
 
 var _ task.Starter = (*Engine)(nil)
 
@@ -57,8 +34,8 @@ func (e *Engine) Start(spec task.Spec) (_ task.Observation, err error) {
 	if !ok {
 		return nil, fmt.Errorf("these are no options of an observation: %T", spec.Options)
 	}
-	e.demand.mu.Lock()
-	defer e.demand.mu.Unlock()
+	e.demand.use.RLock()
+	defer e.demand.use.RUnlock()
 	if e.demand.closed || !e.config.OnDemand {
 		return nil, errStopped
 	}
@@ -75,40 +52,31 @@ func (e *Engine) Start(spec task.Spec) (_ task.Observation, err error) {
 }
 
 // join has a task's run share the observation with its options, which is started where
-// there is none. The caller holds the lock of demand.
+// there is none.
 func (e *Engine) join(run *taskRun, options Options) error {
-	place := -1
-	for i, s := range e.demand.shared {
-		switch {
-		case s == nil && place < 0:
-			place = i
-		case s != nil && reflect.DeepEqual(s.options, options):
-			return e.joinRunning(s, run)
-		}
+	s, err := e.demand.claim(options)
+	if err != nil {
+		return err
 	}
-	if place < 0 {
-		return fmt.Errorf("%d observations with different options run for tasks already, more cannot: "+
-			"wait for one to end, or give tasks and policies the same options", maxShared)
-	}
-	s := &shared{options: options, scope: lifecycle.ScopeTask << place}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	run.shared = s
+	if s.running != nil {
+		return e.joinRunning(s, run)
+	}
 	s.add(run)
 	e.subjects.addKind(kindTargets{scope: s.scope, stacks: options.takesStacks(), matches: s.covers})
 	if err := e.startShared(s, run); err != nil {
 		s.remove(run)
-		e.subjects.removeKind(s.scope)
-		e.subjects.rescope()
-		return errors.Join(err, e.unmapForTasks())
+		return errors.Join(err, e.vacate(s))
 	}
-	e.demand.shared[place] = s
 	return nil
 }
 
 func (e *Engine) joinRunning(s *shared, run *taskRun) error {
-	run.shared = s
-	run.lostBefore = lost(s.running)
+	run.running, run.lostBefore = s.running, lost(s.running)
 	s.add(run)
-	e.subjects.rescope()
+	e.subjects.rescope(s.scope)
 	e.introduce(s.running)
 	// Programs remember for an epoch who is out of scope: a drain ends it.
 	return e.inLoop(func() error { return s.running.Drain() })
@@ -116,16 +84,16 @@ func (e *Engine) joinRunning(s *shared, run *taskRun) error {
 
 // startShared starts the observation for its first run.
 func (e *Engine) startShared(s *shared, run *taskRun) (err error) {
-	if s.options.followsMappings() && e.mappings.Load() == nil {
+	if s.options.followsMappings() {
 		if err := e.mapForTasks(); err != nil {
 			return err
 		}
 	}
-	e.subjects.rescope()
+	e.subjects.rescope(s.scope)
 	started, err := kindNamed(s.options.kind()).launch(e, s.options, provision{
 		loader:     kernel.NewLoader().Observing(uint32(s.scope)),
 		host:       host{subjects: e.subjects, scope: s.scope},
-		tableBytes: e.config.MemoryBytes / mapShare / 2 / maxShared, sampleBytes: e.config.MemoryBytes / sampleShare / 2 / maxShared,
+		tableBytes: e.config.MemoryBytes / mapShare / 2 / TaskObservations, sampleBytes: e.config.MemoryBytes / sampleShare / 2 / TaskObservations,
 	})
 	if err != nil {
 		return err
@@ -139,10 +107,11 @@ func (e *Engine) startShared(s *shared, run *taskRun) (err error) {
 		err = started.begin(meet)
 	}
 	if err == nil {
-		s.running = started
+		s.running, run.running = started, started
 		err = e.inLoop(func() error { return e.take(started) })
 	}
 	if err != nil {
+		s.running = nil
 		return errors.Join(err, started.Close())
 	}
 	e.logger.Info(fmt.Sprintf("%s for tasks: %s, reports every %s", started.kind, started.starts, started.reportInterval),
@@ -191,6 +160,11 @@ func (e *Engine) inLoop(call func() error) (err error) {
 
 // mapForTasks follows who maps code while tasks need it, where nothing else does.
 func (e *Engine) mapForTasks() error {
+	e.demand.mapping.Lock()
+	defer e.demand.mapping.Unlock()
+	if e.mappings.Load() != nil {
+		return nil
+	}
 	if err := e.startMappings(); err != nil {
 		return err
 	}
@@ -210,7 +184,9 @@ func (e *Engine) mapForTasks() error {
 
 // unmapForTasks stops following when no observation needs it any more.
 func (e *Engine) unmapForTasks() error {
-	if e.demand.mapped == nil || slices.ContainsFunc(e.demand.shared[:], func(s *shared) bool { return s != nil && s.options.followsMappings() }) {
+	e.demand.mapping.Lock()
+	defer e.demand.mapping.Unlock()
+	if e.demand.mapped == nil || e.demand.anyWanted(Options.followsMappings) {
 		return nil
 	}
 	watch := e.mappings.Swap(nil)
@@ -242,21 +218,21 @@ func (r *taskRun) Stop() (task.Counts, error) {
 		}
 	}
 	note(e.inLoop(func() error {
-		defer e.narrate(s.running)
-		return s.running.Drain()
+		defer e.narrate(r.running)
+		return r.running.Drain()
 	}))
 	if s.options.takesStacks() {
 		e.symbols.AwaitLines(lastLines)
 	}
-	e.demand.mu.Lock()
-	defer e.demand.mu.Unlock()
+	e.demand.use.RLock()
+	defer e.demand.use.RUnlock()
 	counts := task.Counts{}
 	note(e.inLoop(func() error {
 		now := time.Now()
-		e.report(s.running, now)
-		e.narrate(s.running)
-		s.running.reportDue = now.Add(s.running.reportInterval)
-		counts.Losses = lost(s.running) - r.lostBefore
+		e.report(r.running, now)
+		e.narrate(r.running)
+		r.running.reportDue = now.Add(r.running.reportInterval)
+		counts.Losses = lost(r.running) - r.lostBefore
 		return nil
 	}))
 	counts.Samples = r.told.Load()
@@ -270,7 +246,7 @@ func (r *taskRun) Stop() (task.Counts, error) {
 // FirstSample is when the observation has seen the first event, in nanoseconds of
 // CLOCK_MONOTONIC, as far as it was read; 0 where there was none, or it notes no times.
 func (r *taskRun) FirstSample() uint64 {
-	if noting, ok := r.shared.running.Observation.(interface{ FirstSample() uint64 }); ok {
+	if noting, ok := r.running.Observation.(interface{ FirstSample() uint64 }); ok {
 		return noting.FirstSample()
 	}
 	return 0
@@ -288,22 +264,34 @@ func (e *Engine) Identify(pid uint32) (*model.Process, error) {
 	return p, nil
 }
 
-// part takes a task's run out of what it shares, and ends that with the last one. The
-// caller holds the lock of demand.
+// part takes a task's run out of what it shares, and ends that with the last one.
 func (e *Engine) part(r *taskRun) error {
 	s := r.shared
 	defer r.release()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if left := s.remove(r); left {
-		e.subjects.rescope()
+		e.subjects.rescope(s.scope)
 		e.introduce(s.running)
+		e.demand.giveUp(s)
 		return nil
 	}
-	place := slices.Index(e.demand.shared[:], s)
-	e.demand.shared[place] = nil
-	err := e.inLoop(func() error { e.leave(s.running); return nil })
+	ended := s.running
+	s.running = nil
+	return errors.Join(e.inLoop(func() error { e.leave(ended); return nil }), e.vacate(s, ended))
+}
+
+// vacate ends what nobody shares any more, and frees its place unless somebody waits for it.
+// The caller holds the lock of s.
+func (e *Engine) vacate(s *shared, ended ...*running) error {
 	e.subjects.removeKind(s.scope)
-	e.subjects.rescope()
-	return errors.Join(err, s.running.Close(), e.unmapForTasks())
+	e.subjects.rescope(s.scope)
+	var errs []error
+	for _, o := range ended {
+		errs = append(errs, o.Close())
+	}
+	e.demand.giveUp(s)
+	return errors.Join(append(errs, e.unmapForTasks())...)
 }
 
 // whom finds out who is to be observed: processes that are in scope and have not ended.
@@ -315,8 +303,13 @@ func (r *taskRun) whom(spec task.Spec) error {
 		return err
 	}
 	r.processes = map[model.ProcessID]bool{}
+	processes := spec.Processes
+	if spec.Instance {
+		r.instance = processes[0]
+		processes = append(slices.Clone(processes), table.Instance(r.instance)...) // some may have joined since
+	}
 	var why error
-	for _, p := range spec.Processes {
+	for _, p := range processes {
 		switch _, inScope, err := table.Lookup(p.ID); {
 		case errors.Is(err, process.ErrGone):
 			why = fmt.Errorf("process %d has ended", p.ID.PID)

@@ -222,7 +222,7 @@ func TestEveryKindForATask(t *testing.T) {
 		&Memory{ReportInterval: time.Second, Distance: 512 << 10},
 		&Network{ReportInterval: time.Second},
 	}
-	require.LessOrEqual(t, len(all), maxShared)
+	require.LessOrEqual(t, len(all), TaskObservations)
 	e.warmUp(busy)
 	before := bpfFiles(t)
 	var runs []task.Observation
@@ -309,7 +309,7 @@ func TestRefusedTasks(t *testing.T) {
 
 	alive := launch(t, testbin.C(t, "testdata/chain.c"), "60000", "-")
 	var runs []task.Observation
-	for i := range maxShared {
+	for i := range TaskObservations {
 		runs = append(runs, e.ask("full", onCPU(time.Duration(10+i)*time.Millisecond), e.identity(alive)))
 	}
 	require.ErrorContains(t, refused(onCPU(time.Second), e.identity(alive)), "8 observations with different options run for tasks already")

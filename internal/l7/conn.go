@@ -20,12 +20,15 @@ const (
 type Conn struct {
 	protocols []Protocol
 	transport Transport
+	role      Role // as it is known without looking at what is said
 	sink      *Sink
 
 	state   State
 	spoken  Protocol
 	parser  Parser
 	looked  int
+	against [2]bool      // by direction: a message was seen that the role does not send or get
+	left    bool         // the last protocol has ended in another one, which is not known
 	waiting [2]beginning // by direction
 	fed     Piece        // the piece at hand: here it is not allocated each time
 }
@@ -39,13 +42,18 @@ type beginning struct {
 // maxBeginning bounds what a protocol may ask to see: no beginning of a message is longer before it is known.
 const maxBeginning = 512
 
-// NewConn makes a connection on which one of the protocols may be spoken. It may have been open for any time.
-func NewConn(protocols []Protocol, transport Transport, sink *Sink) *Conn {
-	return &Conn{protocols: protocols, transport: transport, sink: sink}
+// NewConn makes a connection on which one of the protocols may be spoken. It may have been open for any time. The role is that of who
+// connected or accepted, RoleUnknown where that is not known: a single piece that looks like another one's is not believed.
+func NewConn(protocols []Protocol, transport Transport, role Role, sink *Sink) *Conn {
+	return &Conn{protocols: protocols, transport: transport, role: role, sink: sink}
 }
 
 // State tells what is known of the protocol.
 func (c *Conn) State() State { return c.state }
+
+// Astray tells whether nothing of the connection is likely to be known any more: no piece of many has told its protocol. It may be
+// another one from then on; whoever has the pieces need not have them all told.
+func (c *Conn) Astray() bool { return c.state == GivenUp }
 
 // Protocol is the name of the protocol that is spoken, or "".
 func (c *Conn) Protocol() string {
@@ -99,7 +107,7 @@ func (c *Conn) parse(piece *Piece) {
 	if !c.parser.Feed(piece) {
 		return
 	}
-	c.parser, c.spoken, c.state, c.looked = nil, nil, Undecided, 0
+	c.parser, c.spoken, c.state, c.looked, c.left = nil, nil, Undecided, 0, true
 	if piece.Length > 0 {
 		c.classify(piece)
 	}
@@ -119,10 +127,10 @@ func (c *Conn) classify(piece *Piece) {
 		return
 	}
 	protocol, guess := c.guess(piece.Data, int64(len(piece.Data)) >= piece.Length)
-	switch guess {
-	case No:
+	switch {
+	case guess == No, guess.sure() && !c.believes(guess, piece.Direction):
 		c.unknown()
-	case Perhaps:
+	case guess == Perhaps:
 		waiting.begin(piece)
 	default:
 		c.open(protocol, guess, piece.Direction)
@@ -137,7 +145,7 @@ func (c *Conn) classifyJoined(waiting *beginning, piece *Piece) {
 	n += copy(joined[n:], piece.Data)
 	protocol, guess := c.guess(joined[:n], int64(n) >= int64(len(waiting.data))+piece.Length)
 	switch {
-	case guess.sure():
+	case guess.sure() && c.believes(guess, piece.Direction):
 		c.open(protocol, guess, piece.Direction)
 		c.replay(waiting)
 		c.feed(piece)
@@ -187,13 +195,18 @@ func (c *Conn) guess(first []byte, all bool) (Protocol, Guess) {
 
 // unknown counts a piece that tells nothing.
 func (c *Conn) unknown() {
-	c.looked++
-	if c.looked < c.sink.Limits.Undecided {
+	most := c.sink.Limits.Undecided
+	if c.left {
+		most = c.sink.Limits.Left
+	}
+	if c.looked++; c.looked < most {
 		return
 	}
 	c.state = GivenUp
 	c.waiting = [2]beginning{}
-	c.sink.Stats.GivenUp++
+	if !c.left {
+		c.sink.Stats.GivenUp++
+	}
 }
 
 // roleOf is the role of a process on whose connection a message was seen: who sends a request is its client.
@@ -207,9 +220,23 @@ func roleOf(guess Guess, direction Direction) Role {
 	return RoleServer
 }
 
+// believes tells whether a message may be what it looks like. Content may look like one that the other end would send; only where each
+// end is seen to send what the other one should is it the one that accepted who asks, as through tunnels that are built from within.
+func (c *Conn) believes(guess Guess, direction Direction) bool {
+	role := roleOf(guess, direction)
+	if c.transport == UDP || c.role == RoleUnknown || role == RoleUnknown || role == c.role {
+		return true
+	}
+	c.against[direction] = true
+	return c.against[direction.Other()]
+}
+
 // open begins to parse.
 func (c *Conn) open(protocol Protocol, guess Guess, direction Direction) {
 	role := roleOf(guess, direction)
-	c.parser, c.spoken, c.state = protocol.Open(role, c.transport, c.sink), protocol, Decided
+	if role == RoleUnknown {
+		role = c.role
+	}
+	c.parser, c.spoken, c.state, c.left = protocol.Open(role, c.transport, c.sink), protocol, Decided, false
 	c.replay(&c.waiting[direction.Other()])
 }

@@ -68,8 +68,8 @@ func TestConnFindsTheProtocol(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var heard []string
-			sink := &Sink{Limits: Limits{Undecided: 3}, Stats: &Stats{}}
-			conn := NewConn([]Protocol{greeting{&heard}}, TCP, sink)
+			sink := &Sink{Limits: Limits{Undecided: 3, Left: 3}, Stats: &Stats{}}
+			conn := NewConn([]Protocol{greeting{&heard}}, TCP, RoleUnknown, sink)
 			for _, p := range c.pieces {
 				p.Length = max(p.Length, int64(len(p.Data)))
 				conn.Feed(p)
@@ -78,9 +78,53 @@ func TestConnFindsTheProtocol(t *testing.T) {
 			require.Equal(t, c.state, conn.State())
 			require.Equal(t, c.state == Decided, conn.Protocol() == "greeting")
 			require.Equal(t, c.state == GivenUp, sink.Stats.GivenUp == 1)
+			require.Equal(t, c.state == GivenUp, conn.Astray())
 			require.Less(t, conn.Held(), int(unsafe.Sizeof(*conn))+64)
 			conn.Expire(0)
 			conn.Close()
 		})
 	}
+}
+
+// TestConnKnowsItsRole holds that who connected is not taken for who accepted because content looks like a message, and that it is where
+// both ends say so.
+func TestConnKnowsItsRole(t *testing.T) {
+	request, response := Piece{Data: []byte("HELLO")}, Piece{Data: []byte("WORLD")}
+	turned := func(p Piece) Piece { p.Direction = p.Direction.Other(); return p }
+	for name, c := range map[string]struct {
+		role   Role
+		pieces []Piece
+		want   []string
+	}{
+		"as it is known":                 {RoleServer, []Piece{request}, []string{"server", "HELLO"}},
+		"what nobody knows is the one's": {RoleClient, []Piece{{Data: []byte("THERE")}}, []string{"client", "THERE"}},
+		"content of a response":          {RoleServer, []Piece{turned(request), request, turned(response)}, []string{"server", "HELLO", "WORLD"}},
+		"in two pieces":                  {RoleServer, []Piece{{Direction: Write, Data: []byte("HE")}, {Direction: Write, Data: []byte("LLO")}, request}, []string{"server", "HELLO"}},
+		"the other way round":            {RoleServer, []Piece{turned(request), response, turned(request), response}, []string{"client", "WORLD", "HELLO", "WORLD"}},
+		"not known":                      {RoleUnknown, []Piece{turned(request)}, []string{"client", "HELLO"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var heard []string
+			conn := NewConn([]Protocol{greeting{&heard}}, TCP, c.role, &Sink{Limits: Limits{Undecided: 5, Left: 5}, Stats: &Stats{}})
+			for _, p := range c.pieces {
+				p.Length = int64(len(p.Data))
+				conn.Feed(p)
+			}
+			require.Equal(t, c.want, heard)
+		})
+	}
+}
+
+// TestConnIsAstray holds that a connection on which nothing follows that is known is told to be so soon after what was spoken has ended.
+func TestConnIsAstray(t *testing.T) {
+	var heard []string
+	stats := &Stats{}
+	conn := NewConn([]Protocol{greeting{&heard}}, TCP, RoleUnknown, &Sink{Limits: Limits{Undecided: 100, Left: 2}, Stats: stats})
+	for i, text := range []string{"HELLO BYE", "x", "HELLO BYE", "x", "x"} {
+		require.False(t, conn.Astray(), i)
+		conn.Feed(Piece{Data: []byte(text), Length: int64(len(text))})
+	}
+	require.True(t, conn.Astray())
+	require.Equal(t, []string{"server", "HELLO ", "server", "HELLO "}, heard)
+	require.Zero(t, stats.GivenUp, "it was known once")
 }

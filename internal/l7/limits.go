@@ -12,12 +12,13 @@ type Limits struct {
 	Table     int   // size of what is kept of the fields that one direction of HTTP/2 refers to
 	Quiet     int64 // ns without bytes, after which no response of before is on its way
 	Undecided int   // pieces without a known beginning, after which a connection is given up
+	Left      int   // the same after what was spoken has ended in another protocol, as after an upgrade
 }
 
 // DefaultLimits hold for connections unless told otherwise: some KiB for a usual connection, 600 KiB for a hostile one of HTTP/1 and 2 MiB
 // of HTTP/2.
 func DefaultLimits() Limits {
-	return Limits{Line: 8 << 10, Values: 8 << 10, Head: 1 << 20, Pipelined: 64, Streams: 256, Table: 16 << 10, Quiet: 1e9, Undecided: 64}
+	return Limits{Line: 8 << 10, Values: 8 << 10, Head: 1 << 20, Pipelined: 64, Streams: 256, Table: 16 << 10, Quiet: 1e9, Undecided: 64, Left: 8}
 }
 
 // Stats count what could not be told as it was. They are counted up by all connections that share them.

@@ -70,20 +70,6 @@ func (m *member) value(monitor Monitor) (float64, bool) {
 	return 0, false
 }
 
-// put writes the last second's values into the windows.
-func (m *member) put(second int64) {
-	for i := range m.subjects {
-		s := &m.subjects[i]
-		for j := range s.of.When {
-			if windows := s.windows[j]; len(windows) == 1 {
-				if value, ok := m.value(s.of.When[j].Monitor); ok {
-					windows[0].put(second, value)
-				}
-			}
-		}
-	}
-}
-
 // causes are the rules of a policy that hold, those of requests up to another second than
 // the rest.
 func (s *subject) causes(last, requests int64) []model.Cause {

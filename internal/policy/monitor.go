@@ -30,5 +30,8 @@ func Monitors() []Monitor {
 // OfRequests tells whether the monitor's values come from requests.
 func (m Monitor) OfRequests() bool { return m == HTTPErrorRate || m == HTTPAvgResponseTime }
 
+// ofProcesses tells whether there is a value for each process and second.
+func (m Monitor) ofProcesses() bool { return m == ProcessCPU || m == ProcessThreadCount }
+
 // Percentage tells whether values lie between 0 and 100.
 func (m Monitor) Percentage() bool { return m == ProcessCPU || m == HTTPErrorRate }

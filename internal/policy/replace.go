@@ -26,7 +26,7 @@ func Resume(before *Watch) *Watch {
 	}
 	return &Watch{
 		policies: before.policies, members: map[model.ProcessID]*member{}, inherited: before.members,
-		read: before.read, requestWindows: before.requestWindows, bytes: before.bytes,
+		read: before.read, requestWindows: before.requestWindows, gaugeWindows: before.gaugeWindows, bytes: before.bytes,
 	}
 }
 

@@ -15,6 +15,10 @@ import (
 // takes some 900 bytes, one of a minute 400.
 const maxRequestWindows = 16384
 
+// maxGaugeWindows bounds those of what processes use; a period of an hour takes some 600
+// bytes, one of a minute 150.
+const maxGaugeWindows = 65536
+
 // keptGauge is how many values a window of a process or of the host keeps.
 const keptGauge = 2
 
@@ -29,8 +33,8 @@ type Watch struct {
 	read     time.Duration
 	load     float64
 	hasLoad  bool
-	// requestWindows and bytes are what windows take.
-	requestWindows, bytes int
+	// requestWindows, gaugeWindows and bytes are what windows of processes take.
+	requestWindows, gaugeWindows, bytes int
 	// inherited are those that another watch has watched, until they are added here, or
 	// for so long that they have ended.
 	inherited      map[model.ProcessID]*member
@@ -41,7 +45,7 @@ type Watch struct {
 // Stats counts since the start.
 type Stats struct {
 	// Late are requests that were told of too long after they had ended, Crowded those
-	// for which there was no room for another window.
+	// for which there was no room for another window, and values of seconds likewise.
 	Late, Crowded uint64
 	// Missed are seconds at whose end nobody looked.
 	Missed uint64
@@ -115,15 +119,42 @@ func (w *Watch) subject(m *member, by []int) {
 			carry(s.windows, s.of.When, before[j].windows, before[j].of.When)
 		}
 		for k := range s.of.When {
-			rule := &s.of.When[k]
-			if s.windows[k] == nil && rule.Monitor != SystemLoad && !rule.Monitor.OfRequests() {
-				s.windows[k] = []window{makeWindow(rule.Threshold, rule.Period, keptGauge)}
-				w.bytes += s.windows[k][0].bytes()
+			if s.windows[k] == nil && s.of.When[k].Monitor.ofProcesses() {
+				w.makeGauge(&s, k)
 			}
 		}
 		m.subjects = append(m.subjects, s)
 	}
 	w.giveBack(before)
+}
+
+// makeGauge makes the window of a rule about what a process uses, if there is room.
+func (w *Watch) makeGauge(s *subject, rule int) bool {
+	if w.gaugeWindows >= maxGaugeWindows {
+		return false
+	}
+	of := &s.of.When[rule]
+	s.windows[rule] = []window{makeWindow(of.Threshold, of.Period, keptGauge)}
+	w.gaugeWindows++
+	w.bytes += s.windows[rule][0].bytes()
+	return true
+}
+
+// put writes the last second's values of a process into its windows.
+func (w *Watch) put(m *member, second int64) {
+	for i := range m.subjects {
+		s := &m.subjects[i]
+		for j := range s.of.When {
+			value, ok := m.value(s.of.When[j].Monitor)
+			switch {
+			case !ok:
+			case s.windows[j] == nil && !w.makeGauge(s, j):
+				w.stats.Crowded++
+			default:
+				s.windows[j][0].put(second, value)
+			}
+		}
+	}
 }
 
 // giveBack notes that windows are no more.
@@ -137,6 +168,8 @@ func (w *Watch) giveBack(subjects []subject) {
 				w.bytes -= windows[k].bytes()
 				if subjects[i].of.When[j].Monitor.OfRequests() {
 					w.requestWindows--
+				} else {
+					w.gaugeWindows--
 				}
 			}
 		}
@@ -211,7 +244,7 @@ func (w *Watch) Tick(r Reading) []Trigger {
 		m.hasThreads, m.hasPercent = false, false
 		if u, ok := r.Usage(m.process.ID); ok {
 			m.use(r.At, r.CPUs, u)
-			m.put(r.Second)
+			w.put(m, r.Second)
 		}
 		fired = w.look(m, r.At, r.Second-1, fired)
 	}

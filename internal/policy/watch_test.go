@@ -456,6 +456,34 @@ func TestRequestWindowsAreBounded(t *testing.T) {
 	require.Less(t, h.watch.Bytes(), uint64(12<<20))
 }
 
+// TestWindowsOfProcessesAreBounded holds that processes and rules do not take memory without a bound, that what finds no room is
+// counted, and that there is room again when others have ended.
+func TestWindowsOfProcessesAreBounded(t *testing.T) {
+	const rules, processes = 64, maxGaugeWindows/64 + 2
+	var many Policy
+	for i := range rules {
+		many.When = append(many.When, Rule{Monitor: ProcessThreadCount, Threshold: float64(1000 + i), Period: 60, Count: 60})
+	}
+	many.When[0] = Rule{Monitor: ProcessThreadCount, Threshold: 7, Period: 1, Count: 1}
+	h := newHost(t, many)
+	for pid := range uint32(processes) {
+		h.watch.Add(process(pid), []int{0})
+		h.used[process(pid).ID] = Usage{Threads: 7}
+	}
+	require.Len(t, h.tick(time.Second), processes-2, "the last two are not watched")
+	require.Equal(t, uint64(2*rules), h.watch.Stats().Crowded)
+	require.Less(t, h.watch.Bytes(), uint64(24<<20))
+	h.watch.Remove(process(5).ID)
+	fired := h.tick(time.Second)
+	require.Len(t, fired, 1, "one of them has the room of the one that has ended")
+	require.GreaterOrEqual(t, fired[0].Process.ID.PID, uint32(processes-2))
+	require.Equal(t, uint64(3*rules), h.watch.Stats().Crowded)
+	for pid := range uint32(processes) {
+		h.watch.Remove(process(pid).ID)
+	}
+	require.Zero(t, h.watch.gaugeWindows)
+}
+
 // TestValues holds that each monitor is told once.
 func TestValues(t *testing.T) {
 	h := newHost(t, Policy{When: []Rule{

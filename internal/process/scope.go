@@ -2,29 +2,45 @@
 
 package process
 
-import "github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+import (
+	"slices"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
 
 // Instance returns the processes in scope that are of the same instance of a service as
-// one of them, that one included, as far as they have been read.
+// one of them, that one included.
 func (t *Table) Instance(of *model.Process) []*model.Process {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	list := []*model.Process{of}
-	for _, e := range t.byPID {
-		if p := e.process; p != nil && e.inScope && e.id != of.ID && p.ServiceInstanceID == of.ServiceInstanceID && p.ServiceName == of.ServiceName {
+	return append([]*model.Process{of}, slices.DeleteFunc(t.Living(of), func(p *model.Process) bool { return p.ID == of.ID })...)
+}
+
+// Living are those of them that have not ended, as far as it was told. Who has not been read
+// yet is read now.
+func (t *Table) Living(of *model.Process) (list []*model.Process) {
+	for _, id := range t.ids(func(e *entry) bool { return e.inScope || e.undecided }) {
+		if p, inScope, err := t.Lookup(id); err == nil && inScope && SameInstance(p, of) {
 			list = append(list, p)
 		}
 	}
 	return list
 }
 
+// SameInstance tells whether two processes are of the same instance of a service.
+func SameInstance(p, o *model.Process) bool {
+	return p.ServiceInstanceID == o.ServiceInstanceID && p.ServiceName == o.ServiceName
+}
+
 // InScope returns who is in scope, as far as that is decided.
 func (t *Table) InScope() []model.ProcessID {
+	return t.ids(func(e *entry) bool { return e.inScope && !e.undecided })
+}
+
+// ids are those of the entries that are such.
+func (t *Table) ids(such func(*entry) bool) (list []model.ProcessID) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	var list []model.ProcessID
 	for _, e := range t.byPID {
-		if e.inScope && !e.undecided {
+		if such(e) {
 			list = append(list, e.id)
 		}
 	}

@@ -25,7 +25,7 @@ func (m *Manager) take(r *Request, now time.Time) (e *entry, begins bool, outcom
 		}
 		return nil, false, outcomes
 	}
-	if err := r.check(); err != nil {
+	if err := r.check(m.config.Different); err != nil {
 		return refuse(err)
 	}
 	m.mu.Lock()
@@ -41,17 +41,17 @@ func (m *Manager) take(r *Request, now time.Time) (e *entry, begins bool, outcom
 	switch {
 	case len(e.runs) == 0:
 		return nil, false, outcomes
-	case !later && m.running < m.config.Running && !m.anybodyDue(now):
+	case !later && m.fits(e) && !m.anybodyDue(now):
 		m.place(e)
 		m.work.Add(1)
 		begins = true
 	case len(m.waiting) >= maxWaiting:
 		m.refused++
-		m.warnings.Warn(fmt.Errorf("%s: refusing what %s asks for: %d wait, more may not", r.Name, r.By, len(m.waiting)))
+		m.warnings.Warn(fmt.Errorf("refusing what %s asks for: %d tasks wait, more may not", r.By, len(m.waiting)))
 		return refuse(ErrFull)
 	default:
 		e.set(Scheduled)
-		e.waited = true
+		e.waited, e.queued = true, !later
 		if !later {
 			m.queue(e, now)
 		}
@@ -64,9 +64,19 @@ func (m *Manager) take(r *Request, now time.Time) (e *entry, begins bool, outcom
 	return e, begins, outcomes
 }
 
-// anybodyDue tells whether another task waits for a place, whose turn comes first.
+// fits tells whether a task may run now: there is a place, and room for what it observes.
+func (m *Manager) fits(e *entry) bool {
+	if m.running >= m.config.Running {
+		return false
+	}
+	e.lacksRoom = !m.room.fits(e.runs)
+	return !e.lacksRoom
+}
+
+// anybodyDue tells whether another task waits for a place, whose turn comes first. Who lacks
+// room for an observation of its own holds up nobody who shares one that runs.
 func (m *Manager) anybodyDue(now time.Time) bool {
-	return slices.ContainsFunc(m.waiting, func(e *entry) bool { return !e.start.After(now) })
+	return slices.ContainsFunc(m.waiting, func(e *entry) bool { return !e.start.After(now) && !e.lacksRoom })
 }
 
 // place gives a task one of the places of those that run.
@@ -76,6 +86,7 @@ func (m *Manager) place(e *entry) {
 	for _, one := range e.runs {
 		if one.state != Ended {
 			one.state, one.starting = Started, true
+			m.room.enter(one)
 		}
 	}
 }
@@ -84,8 +95,13 @@ func (m *Manager) place(e *entry) {
 func (m *Manager) queue(e *entry, now time.Time) {
 	e.set(Queued)
 	e.waitUntil = now.Add(maxWait)
-	if m.running >= m.config.Running {
-		m.warnings.Warn(fmt.Errorf("%s: what %s asks for waits until one of %d has ended", e.request.Name, e.request.By, m.running))
+	switch {
+	case m.fits(e):
+	case e.lacksRoom:
+		m.warnings.Warn(fmt.Errorf("what %s asks for waits: %d observations with different options run already; "+
+			"those of tasks and policies with the same options are one", e.request.By, len(m.room.taken)))
+	default:
+		m.warnings.Warn(fmt.Errorf("what %s asks for waits: %d tasks run, as many as may (limits::concurrent_tasks)", e.request.By, m.running))
 	}
 }
 
@@ -156,7 +172,8 @@ func (m *Manager) admit(now time.Time) (logs []*model.Logs) {
 			logs = append(logs, m.endRuns(e, now)...)
 			return true
 		}
-		if m.running >= m.config.Running {
+		if !m.fits(e) {
+			e.queued = true
 			return false
 		}
 		logs = append(logs, m.letIn(e, now)...)

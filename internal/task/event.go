@@ -19,11 +19,12 @@ const (
 const IDKey = "ebpf.task.id"
 
 // triggered is told when a policy's rules hold: the task that runs because of it, which
-// may be one that ran before.
-func triggered(id string, r *Request, now time.Time) *model.Logs {
+// may be one that ran before, or waits for its turn.
+func triggered(of Outcome, r *Request, now time.Time) *model.Logs {
 	record := Record{By: r.By}
 	attributes := []model.Attribute{
-		model.Text("ebpf.policy", record.Policy()), model.Text(IDKey, id), model.Causes("ebpf.causes", r.Causes[:min(len(r.Causes), maxTold)]),
+		model.Text("ebpf.policy", record.Policy()), model.Text(IDKey, of.TaskID), model.Text("ebpf.task.state", string(of.State)),
+		model.Causes("ebpf.causes", r.Causes[:min(len(r.Causes), maxTold)]),
 	}
 	return &model.Logs{Process: only(r.Processes), Logs: []model.Log{{
 		Event: TriggeredEvent, Time: now, Observed: now, Severity: model.Warn, Attributes: attributes,
@@ -33,6 +34,9 @@ func triggered(id string, r *Request, now time.Time) *model.Logs {
 // startedLog is told when a run has.
 func (r *run) startedLog(now time.Time) *model.Logs {
 	attributes := append(r.about(), model.Float("ebpf.task.duration", r.duration.Seconds()))
+	if r.of.queued {
+		attributes = append(attributes, model.Float("ebpf.task.wait", r.begin.Sub(r.of.start).Seconds()))
+	}
 	return &model.Logs{Process: r.whom, Logs: []model.Log{{
 		Event: StartedEvent, Time: r.begin, Observed: now, Severity: model.Info, Attributes: attributes,
 	}}}

@@ -31,7 +31,8 @@ func TestEvents(t *testing.T) {
 		require.Equal(t, processOf(1), whom)
 		require.Equal(t, model.Log{
 			Event: "ebpf.profiling.triggered", Time: begin, Observed: begin, Severity: model.Warn, Attributes: []model.Attribute{
-				model.Text("ebpf.policy", "slow"), model.Text("ebpf.task.id", id), model.Causes("ebpf.causes", r.Causes),
+				model.Text("ebpf.policy", "slow"), model.Text("ebpf.task.id", id), model.Text("ebpf.task.state", "started"),
+				model.Causes("ebpf.causes", r.Causes),
 			},
 		}, triggered)
 		whom, started := log(2)

@@ -34,6 +34,7 @@ type fakeObservation struct {
 	spec   Spec
 	counts Counts
 	covers func(model.ProcessID) bool
+	living []*model.Process
 }
 
 func (s *fakeStarter) Start(spec Spec) (Observation, error) {
@@ -64,6 +65,8 @@ func (s *fakeStarter) runs() int {
 
 func (o *fakeObservation) Covers(id model.ProcessID) bool { return o.covers == nil || o.covers(id) }
 
+func (o *fakeObservation) Living() []*model.Process { return slices.Clone(o.living) }
+
 func (o *fakeObservation) Stop() (Counts, error) {
 	o.of.mu.Lock()
 	defer o.of.mu.Unlock()
@@ -89,15 +92,23 @@ type house struct {
 // in runs a test with a manager that lets so many tasks run at once, whose time passes only as the test lets it.
 func in(t *testing.T, running int, store Store, test func(h *house)) {
 	t.Helper()
+	with(t, Config{Running: running, Store: store}, test)
+}
+
+// with is in where more is configured than that.
+func with(t *testing.T, config Config, test func(h *house)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.InfoLevel)
 		h := &house{t: t, logs: logs, starter: &fakeStarter{running: map[string]*fakeObservation{}}}
-		h.Manager = New(Config{Starter: h.starter, Running: running, Store: store, Logger: zap.New(core), Tell: h.tell})
+		config.Starter, config.Logger, config.Tell = h.starter, zap.New(core), h.tell
+		h.Manager = New(config)
 		defer func() {
 			h.Close()
 			require.Zero(t, h.starter.runs(), "something runs on")
 			require.Empty(t, h.tasks)
 			require.Zero(t, h.running)
+			require.Empty(t, h.room.taken)
 			require.Empty(t, h.watch.of)
 			require.Empty(t, h.watch.gone)
 		}()

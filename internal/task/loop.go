@@ -64,6 +64,9 @@ func (m *Manager) leave(gone map[model.ProcessID]bool) {
 			if len(left) == len(one.processes) {
 				continue
 			}
+			if one.instance && one.observation != nil { // others may have joined it
+				left = slices.DeleteFunc(one.observation.Living(), func(p *model.Process) bool { return gone[p.ID] })
+			}
 			if len(left) == 0 {
 				one.finish(ProcessExited)
 				continue

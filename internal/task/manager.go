@@ -38,6 +38,9 @@ type Config struct {
 	Starter Starter
 	// Running is how many tasks run at once, at least 1 and fewer than are remembered.
 	Running int
+	// Different is how many observations with different options the starter makes at once;
+	// 0: as many as are wanted.
+	Different int
 	// Tell takes the events of tasks, which are its own then; it must return soon.
 	Tell func([]*model.Logs)
 	// Store keeps the history; nil: nobody does.
@@ -69,6 +72,7 @@ type Manager struct {
 	tasks   map[string]*entry // those that wait or run, by id
 	waiting []*entry          // of them, in the order in which they were asked for
 	running int               // how many of them have a place
+	room    room              // what they observe
 	refused uint64
 	history history
 }
@@ -78,12 +82,15 @@ func New(config Config) *Manager {
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &Manager{
 		config: config, wake: make(chan struct{}, 1), unsaved: make(chan struct{}, 1), stop: cancel,
-		tasks: map[string]*entry{}, history: newHistory(), watch: newWatch(),
-		warnings: warn.NewRarely(config.Logger, "As many tasks run as may at once (limits::concurrent_tasks)", nil),
+		tasks: map[string]*entry{}, history: newHistory(), watch: newWatch(), room: room{most: config.Different},
+		warnings: warn.NewRarely(config.Logger, "Not all tasks run at once that are asked for", nil),
 	}
 	if config.Store != nil {
 		if err := m.history.load(ctx, config.Store, time.Now()); err != nil {
 			config.Logger.Warn("Some of the history of tasks is lost", zap.Error(err))
+		}
+		if n := len(m.history.records(time.Now())); n > 0 {
+			config.Logger.Info("Tasks of the last 48 hours are remembered", zap.Int("tasks", n))
 		}
 		m.loops.Go(func() { m.saveAsItChanges(ctx) })
 	}
@@ -109,8 +116,8 @@ func (m *Manager) Request(r Request) []Outcome {
 		}
 	}
 	m.mu.Unlock()
-	if id := whose(outcomes); id != "" && len(r.Causes) > 0 {
-		logs = slices.Insert(logs, 0, triggered(id, &r, now))
+	if of, ok := whose(outcomes); ok && len(r.Causes) > 0 {
+		logs = slices.Insert(logs, 0, triggered(of, &r, now))
 	}
 	m.tell(logs)
 	m.rouse()
@@ -119,17 +126,17 @@ func (m *Manager) Request(r Request) []Outcome {
 
 // whose is the task that a request has come to: its own, or else one that runs already;
 // none where all that came of it is that another task waits for its turn.
-func whose(outcomes []Outcome) (id string) {
+func whose(outcomes []Outcome) (of Outcome, ok bool) {
 	for _, o := range outcomes {
 		switch {
 		case o.Err != nil:
 		case !o.Already:
-			return o.TaskID
+			return o, true
 		case o.State == Started:
-			id = o.TaskID
+			of, ok = o, true
 		}
 	}
-	return id
+	return of, ok
 }
 
 // begin starts the runs of a task that has got a place, and returns what is told of it.
@@ -154,7 +161,7 @@ func (m *Manager) spec(one *run) (Spec, bool) {
 	if !one.starting {
 		return Spec{}, false
 	}
-	return Spec{TaskID: one.of.id, Kind: one.kind, Options: one.options, Processes: slices.Clone(one.processes), Targets: one.targets}, true
+	return Spec{TaskID: one.of.id, Kind: one.kind, Options: one.options, Processes: slices.Clone(one.processes), Instance: one.instance, Targets: one.targets}, true
 }
 
 // began notes that a run has started, or could not. A request that waits for its answer is
@@ -187,6 +194,11 @@ func (m *Manager) over(one *run, reason Reason, now time.Time) *model.Logs {
 	one.state, one.reason, one.end, one.stopping, one.starting = Ended, reason, now, false, false
 	m.watch.remove(one.processes)
 	one.processes, one.observation = nil, nil
+	if m.room.leave(one) {
+		for _, e := range m.waiting {
+			e.lacksRoom = false
+		}
+	}
 	return one.finishedLog()
 }
 

@@ -21,6 +21,9 @@ type Run struct {
 	Duration time.Duration
 	// Processes are observed in place of those of the request, unless it is nil.
 	Processes []*model.Process
+	// Instance says that they are those of an instance of a service: who joins it while the
+	// run lasts is observed, too.
+	Instance bool
 }
 
 // Request asks for a task.
@@ -52,10 +55,14 @@ type Request struct {
 	Started func(kind string)
 }
 
-// check finds what makes no sense.
-func (r *Request) check() error {
-	if len(r.Runs) == 0 {
+// check finds what makes no sense, where so many observations may differ; 0: as many as are
+// wanted.
+func (r *Request) check(different int) error {
+	switch {
+	case len(r.Runs) == 0:
 		return errors.New("nothing to run")
+	case different > 0 && len(r.Runs) > different:
+		return fmt.Errorf("%d observations are asked for: %d run at once", len(r.Runs), different)
 	}
 	listed := map[string]bool{}
 	for i := range r.Runs {

@@ -26,6 +26,11 @@ type entry struct {
 	waitUntil time.Time
 	// holds says that it has one of the places of those that run.
 	holds bool
+	// lacksRoom says that an observation of it has options unlike those that run, of which no
+	// more may.
+	lacksRoom bool
+	// queued says that its turn had not come when it was to begin.
+	queued bool
 	// waited says that whoever asked was told to wait: each run is answered later.
 	waited bool
 	// slot is its place in the history, -1 before it has one.
@@ -44,10 +49,12 @@ type run struct {
 	told      []Whom           // the first of processes, as they were asked for
 	asked     int              // how many they were
 	targets   []process.Selector
+	instance  bool // processes are those of an instance of a service
 
 	state    State
-	starting bool // the starter is at work
-	stopping bool // it is being stopped
+	room     *taken // nil where it has none
+	starting bool   // the starter is at work
+	stopping bool   // it is being stopped
 	// ending is why it is to be stopped, as soon as it can be.
 	ending      Reason
 	observation Observation
@@ -65,7 +72,7 @@ func newEntry(r *Request, now time.Time) *entry {
 	for i, asked := range r.Runs {
 		one := &run{
 			of: e, index: i, kind: asked.Kind, options: asked.Options, duration: asked.Duration, state: Queued,
-			processes: asked.Processes, targets: r.Targets,
+			processes: asked.Processes, instance: asked.Instance, targets: r.Targets,
 		}
 		if one.duration <= 0 {
 			one.duration = r.Duration
@@ -93,7 +100,7 @@ func newID() string {
 
 // observes tells whether a run's processes are a part of what r observes or waits for.
 func (r *run) observes(id model.ProcessID) bool {
-	if r.asked == 0 {
+	if r.asked == 0 || r.instance && r.observation != nil {
 		return r.observation != nil && r.observation.Covers(id)
 	}
 	return slices.ContainsFunc(r.processes, func(p *model.Process) bool { return p.ID == id })

@@ -20,7 +20,9 @@ type Spec struct {
 	Kind    string
 	Options any
 	// Processes are those that are observed; where there are none, what Targets match.
+	// Instance says that all later ones of their instance of a service are, too.
 	Processes []*model.Process
+	Instance  bool
 	Targets   []process.Selector
 }
 
@@ -28,6 +30,9 @@ type Spec struct {
 type Observation interface {
 	// Covers tells whether a process is observed.
 	Covers(model.ProcessID) bool
+	// Living are those of the instance of a service that are there now, where the observation
+	// is of one.
+	Living() []*model.Process
 	// Stop ends the observation, after what it has seen so far was handed over.
 	Stop() (Counts, error)
 }

@@ -18,6 +18,9 @@ import (
 // sslSource is the end of the name of the file that SSL_read and SSL_write are in.
 var sslSource = []byte("/ssl/ssl_lib.cc\x00")
 
+// openSSLSource is the same of OpenSSL, whose functions are not looked for: reasons of theirs differ between versions.
+var openSSLSource = []byte("ssl/ssl_lib.c\x00")
+
 // Reasons of errors: include/openssl/ssl.h and err.h of BoringSSL.
 const (
 	notToBeCalled     = 66 // ERR_R_SHOULD_NOT_HAVE_BEEN_CALLED: the object is one for QUIC
@@ -27,7 +30,7 @@ const (
 	handshakeFailure  = 215
 	uninitialized     = 226
 	highestReason     = 400
-	leastBoringText   = 1 << 20 // bytes of code: a program with BoringSSL in it has no less
+	leastText         = 1 << 20 // bytes of code: a program with such a library in it has no less
 	maxFunctionTable  = 16 << 20
 	maxStrippedCode   = 64 << 10
 	maxSourceFailures = 1 << 10
@@ -49,9 +52,24 @@ func (f *failing) has(reasons ...uint32) bool {
 	return true
 }
 
-// findStripped looks for BoringSSL in a program without symbols.
+// findStripped looks for BoringSSL in a program without symbols, and names OpenSSL where it has that.
 func findStripped(file *elfimage.File, sections []elfimage.Section, buf []byte) (Found, error) {
-	if file.Machine != elf.EM_X86_64 || codeBytes(sections) < leastBoringText {
+	if codeBytes(sections) < leastText {
+		return Found{}, nil
+	}
+	found, err := findBoring(file, sections, buf)
+	if err != nil || found.Library != "" {
+		return found, err
+	}
+	if source, err := addressOfText(file, sections, openSSLSource, buf); err != nil || source == 0 {
+		return Found{}, err
+	}
+	return Found{Library: OpenSSL}, nil
+}
+
+// findBoring looks for BoringSSL by how its functions fail.
+func findBoring(file *elfimage.File, sections []elfimage.Section, buf []byte) (Found, error) {
+	if file.Machine != elf.EM_X86_64 {
 		return Found{}, nil
 	}
 	source, err := addressOfText(file, sections, sslSource, buf)

@@ -108,6 +108,27 @@ func TestFindStripped(t *testing.T) {
 	require.Empty(t, found, "there are two of each")
 }
 
+// TestOpenSSLIsNamedWithoutSymbols holds that a program is known to have OpenSSL in it, though none of its functions are found.
+func TestOpenSSLIsNamedWithoutSymbols(t *testing.T) {
+	compiler, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("gcc is not installed: there is no program to be looked into")
+	}
+	dir := t.TempDir()
+	source, program := filepath.Join(dir, "client.c"), filepath.Join(dir, "client")
+	require.NoError(t, os.WriteFile(source, []byte(`
+extern void *TLS_method(void), *SSL_CTX_new(void *), *SSL_new(void *);
+extern int SSL_read(void *, void *, int), SSL_write(void *, const void *, int);
+int main(void) { char b[9]; void *s = SSL_new(SSL_CTX_new(TLS_method())); return SSL_write(s, b, 9) + SSL_read(s, b, 9); }
+`), 0o600))
+	if out, err := exec.Command(compiler, "-static", "-s", "-o", program, source, "-lssl", "-lcrypto").CombinedOutput(); err != nil {
+		t.Skipf("OpenSSL cannot be linked into a program here: %s", out)
+	}
+	found, err := Find(openImage(t, program))
+	require.NoError(t, err)
+	require.Equal(t, Found{Library: OpenSSL}, found)
+}
+
 // nothingExported is a linker's script that exports no names.
 func nothingExported(t *testing.T, dir string) string {
 	path := filepath.Join(dir, "none.map")

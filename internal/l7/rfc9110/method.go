@@ -15,9 +15,6 @@ var methods = map[string]string{
 	"REPORT": other, "SEARCH": other, "SOURCE": other, "SUBSCRIBE": other, "UNBIND": other, "UNLINK": other, "UNLOCK": other, "UNSUBSCRIBE": other,
 }
 
-// LongestMethod is the length of the longest method that is in use.
-const LongestMethod = len("UNSUBSCRIBE")
-
 // Method is the method as the conventions name it.
 func Method(method []byte) string {
 	switch string(method) { // the frequent ones, without a look-up in the map
@@ -42,6 +39,16 @@ func IsMethod(method []byte) bool {
 func BeginsMethod(first []byte) bool {
 	for method := range methods {
 		if len(first) <= len(method) && method[:len(first)] == string(first) {
+			return true
+		}
+	}
+	return false
+}
+
+// EndsMethod tells whether a method that is in use ends so, and is longer.
+func EndsMethod(last []byte) bool {
+	for method := range methods {
+		if len(last) < len(method) && method[len(method)-len(last):] == string(last) {
 			return true
 		}
 	}

@@ -19,6 +19,9 @@ func TestMethods(t *testing.T) {
 	require.False(t, rfc9110.IsMethod([]byte("FROB")))
 	require.True(t, rfc9110.BeginsMethod([]byte("UNSUBSCRIB")))
 	require.False(t, rfc9110.BeginsMethod([]byte("GETS")))
+	require.True(t, rfc9110.EndsMethod([]byte("ET")))
+	require.False(t, rfc9110.EndsMethod([]byte("GET")))
+	require.False(t, rfc9110.EndsMethod([]byte("BAN")))
 }
 
 func TestErrorTypes(t *testing.T) {

@@ -62,6 +62,8 @@ const pieceBytes = int(unsafe.Sizeof(piece{}))
 type capture struct {
 	ring   *ring
 	places *shared[place]
+	// refused has the programs tell no more of connections of which nothing is made.
+	refused shared[uint64]
 	// carried is told what connections carry.
 	carried carried
 	totals  *requests.Totals
@@ -74,7 +76,7 @@ type capture struct {
 	answered     func(Answer)
 	onlyAnswered bool
 	// left and exchanged are those of [Config].
-	left      func(pid, length uint32)
+	left      func(pid, length uint32, carried int)
 	exchanged func(pid uint32, e *l7.Exchange)
 	// charge runs what is done with what was read.
 	charge func(work func())
@@ -115,6 +117,9 @@ func startCapture(config Config, coll *ebpf.Collection, t *table, libraries *tls
 		return nil, err
 	}
 	c := newCapture(config, ring, t)
+	if c.refused, err = share[uint64](coll.Maps[bindings.NetworkMapNetworkRefused]); err != nil {
+		return nil, errors.Join(err, ring.Close())
+	}
 	if libraries != nil {
 		c.libraryOf = libraries.libraryOf
 	}
@@ -126,7 +131,7 @@ func newCapture(config Config, ring *ring, t *table) *capture {
 	c := &capture{
 		ring: ring, places: &t.places, carried: t.carried, mostWaiting: max(waitingBuffers*int(config.BufferBytes), minWaiting),
 		mostConnected: max(config.ConnectionBytes, minConnected),
-		totals:        requests.NewTotals(), streams: map[streamID]*stream{}, opaque: map[tls.Library]uint64{}, swept: time.Now(),
+		totals:        requests.NewTotals(config.Journal.Redact), streams: map[streamID]*stream{}, opaque: map[tls.Library]uint64{}, swept: time.Now(),
 		told: make([]atomic.Uint64, len(captureReasons)), closing: make(chan struct{}), charge: config.Charge,
 		answered: config.Answered, onlyAnswered: config.OnlyAnswered, left: config.left, exchanged: config.exchanged,
 	}
@@ -177,7 +182,7 @@ func (c *capture) stop() error {
 }
 
 // close ends the reader and frees the ring.
-func (c *capture) close() error { return errors.Join(c.stop(), c.ring.Close()) }
+func (c *capture) close() error { return errors.Join(c.stop(), c.ring.Close(), c.refused.close()) }
 
 // run looks until it is stopped. What goes wrong is counted and told with the next
 // Drain; then it looks again.
@@ -247,10 +252,15 @@ func (c *capture) handOver(take func(now uint64, record func(*piece, []byte))) e
 	return nil
 }
 
+// roles are who connected and who accepted.
+var roles = map[bindings.NetworkNetworkRole]l7.Role{
+	bindings.NetworkNetworkRoleNETWORK_CLIENT: l7.RoleClient, bindings.NetworkNetworkRoleNETWORK_SERVER: l7.RoleServer,
+}
+
 // record takes what one transfer left.
 func (c *capture) record(p *piece, data []byte) {
 	if c.left != nil {
-		c.left(c.whom(p).Subject.PID, p.Length)
+		c.left(c.whom(p).Subject.PID, p.Length, len(data))
 	}
 	id := streamID{p.Sock, p.Stream}
 	s := c.streams[id]
@@ -264,7 +274,7 @@ func (c *capture) record(p *piece, data []byte) {
 		return
 	}
 	if s == nil {
-		s = &stream{conn: l7.NewConn(c.protocols, c.transport(p), &c.sink), quietFor: quietFor}
+		s = &stream{conn: l7.NewConn(c.protocols, c.transport(p), roles[bindings.NetworkNetworkRole(p.Role)], &c.sink), quietFor: quietFor}
 		if c.transport(p) == l7.UDP {
 			s.datagrams, s.quietFor = true, datagramsQuietFor
 		}
@@ -292,14 +302,26 @@ func (c *capture) feed(id streamID, s *stream, p *piece, data []byte) {
 		Direction: l7.Direction(p.Kind), Began: int64(p.Began), Ended: int64(p.Ended),
 		Length: int64(p.Length), Data: data, Lost: s.lost(p), Wire: wireOf(p),
 	})
-	if s.datagrams && s.settled(p) {
+	if s.datagrams && s.settled(data) {
 		c.forget(id, s)
 		return
+	}
+	if s.conn.Astray() && !s.refused {
+		s.refused = true
+		c.refuse(id)
 	}
 	if s.fed%measureEvery == 0 {
 		c.measure(s)
 	}
 	s.fed++
+}
+
+// refuse has the programs look at a connection anew: nothing is made of what it carries, as after an upgrade to another protocol, or
+// where it only seemed to be one that is known. They tell of its end then.
+func (c *capture) refuse(id streamID) {
+	if n := uint32(len(c.refused.items)); n > 0 {
+		atomic.StoreUint64(&c.refused.items[id.stream%n], uint64(id.stream))
+	}
 }
 
 // wireOf is what TCP did for the call that a piece is of.

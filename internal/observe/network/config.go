@@ -57,7 +57,7 @@ type Config struct {
 	Paths *Paths
 	// left, if not nil, is told of each transfer that leaves the kernel for Requests: whose it is, and
 	// its bytes; exchanged of what is made of it.
-	left      func(pid, length uint32)
+	left      func(pid, length uint32, carried int)
 	exchanged func(pid uint32, e *l7.Exchange)
 	// Charge runs what is done beside Drain and Report and notes its cost; nil: nobody
 	// wants to know.

@@ -80,7 +80,7 @@ func narrow(t *testing.T, c Config, by *way, pid int, targets ...string) *narrow
 	require.NoError(t, n.paths.Set(uint32(pid), targets))
 	c.MapBytes, c.BufferBytes = 64<<20, 8<<20 // others on the host are seen, too
 	c.Only, c.Protocols, c.Answered, c.OnlyAnswered, c.Paths = Server, []Protocol{HTTP, HTTP2}, n.answered, true, n.paths
-	c.left = func(of, length uint32) {
+	c.left = func(of, length uint32, _ int) {
 		if of == uint32(pid) && length > 0 {
 			n.pieces.Add(1)
 		}

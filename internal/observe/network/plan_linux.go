@@ -64,7 +64,7 @@ const (
 	// tlsBytes is what such a connection takes, and the goroutine that uses it;
 	// tlsThreadShare the part of them that have a thread of their own, where there is no
 	// task storage.
-	tlsBytes       = 168 + 216
+	tlsBytes       = 176 + 216
 	tlsThreadShare = 4
 	// socketsPerFrames is how many sockets are remembered for each connection whose frames
 	// of HTTP/2, or whose bodies of HTTP/1, are followed; of these there are minFrames at

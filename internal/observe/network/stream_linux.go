@@ -32,10 +32,12 @@ type stream struct {
 	fed  uint64
 	// quietFor is how long it may be quiet until it is forgotten.
 	quietFor time.Duration
-	// datagrams says that it is no stream in truth, unanswered how many more of them were
-	// sent than received.
+	// datagrams says that it is no stream in truth, unanswered how many more of them
+	// asked than answered.
 	datagrams  bool
 	unanswered int
+	// refused says that nothing is made of it, and that the programs were told so.
+	refused bool
 	// next is where TCP is before the next piece of each direction, once that is known.
 	next  [2]uint32
 	known [2]bool
@@ -55,13 +57,14 @@ func (s *stream) weight(now uint64) uint64 {
 	return s.held * ((now-min(s.last, now))/uint64(time.Millisecond) + shortest)
 }
 
-// settled tells whether all that was asked by datagrams is answered: nothing is waited for
-// then, and most sockets are used for one question.
-func (s *stream) settled(p *piece) bool {
-	if l7.Direction(p.Kind) == l7.Write {
-		s.unanswered++
-	} else {
+// settled tells whether all that was asked by datagrams is answered, whichever side asks: nothing is waited for then, and most sockets
+// are used for one question.
+func (s *stream) settled(data []byte) bool {
+	const flags, response = 2, 0x80 // of the header of a message of DNS
+	if len(data) > flags && data[flags]&response != 0 {
 		s.unanswered--
+	} else {
+		s.unanswered++
 	}
 	return s.unanswered <= 0
 }

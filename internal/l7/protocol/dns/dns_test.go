@@ -36,7 +36,7 @@ func listen(transport l7.Transport) *listener {
 	limits := l7.DefaultLimits()
 	limits.Pipelined, limits.Line = 8, 512
 	sink := &l7.Sink{Limits: limits, Stats: &l.stats, Exchange: func(e *l7.Exchange) { l.told = append(l.told, tellOf(e)) }}
-	l.Conn = l7.NewConn([]l7.Protocol{dns.Protocol{}}, transport, sink)
+	l.Conn = l7.NewConn([]l7.Protocol{dns.Protocol{}}, transport, l7.RoleUnknown, sink)
 	return l
 }
 
@@ -241,7 +241,7 @@ func TestOtherDatagramsAreNone(t *testing.T) {
 
 func TestExchangesAllocateNothing(t *testing.T) {
 	x := l7.Sink{Limits: l7.DefaultLimits(), Stats: &l7.Stats{}, Exchange: func(*l7.Exchange) {}}
-	conn := l7.NewConn([]l7.Protocol{dns.Protocol{}}, l7.UDP, &x)
+	conn := l7.NewConn([]l7.Protocol{dns.Protocol{}}, l7.UDP, l7.RoleUnknown, &x)
 	asked := question("shop.example.", dnsmessage.TypeA)
 	q, r := piece(l7.Write, 10, query(t, 1, 1232, asked)), piece(l7.Read, 20, response(t, 1, 1232, 0, asked))
 	once := func() { conn.Feed(q); conn.Feed(r) }

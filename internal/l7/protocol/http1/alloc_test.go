@@ -38,7 +38,7 @@ func newExchanger(pieces ...l7.Piece) *exchanger {
 	x := &exchanger{pieces: pieces}
 	asked := []string{"traceparent", "b3", "x-b3-traceid", "x-b3-spanid", "x-b3-sampled", "sw8", "content-type", "user-agent"}
 	sink := &l7.Sink{Limits: l7.DefaultLimits(), Stats: &l7.Stats{}, Exchange: func(*l7.Exchange) { x.exchanges++ }}
-	x.conn = l7.NewConn([]l7.Protocol{http1.New(asked, []string{"content-type", "content-length"})}, l7.TCP, sink)
+	x.conn = l7.NewConn([]l7.Protocol{http1.New(asked, []string{"content-type", "content-length"})}, l7.TCP, l7.RoleUnknown, sink)
 	return x
 }
 
@@ -101,7 +101,7 @@ func TestHeldIsWhatTheHeapHas(t *testing.T) {
 	conns := make([]*l7.Conn, many)
 	before, held := heap(), 0
 	for i := range conns {
-		conns[i] = l7.NewConn(protocols, l7.TCP, sink)
+		conns[i] = l7.NewConn(protocols, l7.TCP, l7.RoleUnknown, sink)
 		conns[i].Feed(whole(l7.Read, 10, browserRequest))
 		conns[i].Feed(whole(l7.Write, 20, ok))
 		held += conns[i].Held()

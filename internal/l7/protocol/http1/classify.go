@@ -38,26 +38,46 @@ func classifyResponse(first []byte, all bool) l7.Guess {
 }
 
 func classifyRequest(first []byte, all bool) l7.Guess {
-	blank := bytes.IndexByte(first[:min(len(first), rfc9110.LongestMethod+1)], ' ')
+	blank := bytes.IndexByte(first[:min(len(first), longestMethod+1)], ' ')
 	if blank < 0 {
 		return unfinished(rfc9110.BeginsMethod(first), all)
 	}
-	if !rfc9110.IsMethod(first[:blank]) {
+	known := rfc9110.IsMethod(first[:blank])
+	if !known && !mayBeMethod(first[:blank]) {
 		return l7.No
 	}
 	end := bytes.IndexByte(first, '\n')
 	switch {
 	case end >= 0:
-		if _, _, version := requestLine(bytes.TrimSuffix(first[:end], []byte("\r"))); version == "" {
+		if _, target, version := requestLine(bytes.TrimSuffix(first[:end], []byte("\r"))); version == "" || !known && !isTargetStart(target[0]) {
 			return l7.No
 		}
 		return l7.Request
+	case !known: // the end of the line tells it
+		return l7.No
 	case blank+1 < len(first) && !isTargetStart(first[blank+1]):
 		return l7.No
 	case all && len(first) < shortestSure:
 		return l7.Perhaps
 	}
 	return l7.Request
+}
+
+// longestMethod bounds the methods that are looked for.
+const longestMethod = 32
+
+// mayBeMethod tells whether a method that nobody knows may be called so: a token in capitals, and not what is left of one that is known
+// where the first bytes of a request were not seen, or were read by themselves.
+func mayBeMethod(name []byte) bool {
+	if rfc9110.EndsMethod(name) {
+		return false
+	}
+	for _, c := range name {
+		if !('A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_') {
+			return false
+		}
+	}
+	return len(name) > 0 && 'A' <= name[0] && name[0] <= 'Z'
 }
 
 // shortestSure is how much of a request line without its end is believed to be one.

@@ -44,7 +44,7 @@ func keep(body int, wanted func(path, query []byte) uint64) *keeping {
 	sink := &l7.Sink{Limits: l7.DefaultLimits(), Stats: &l7.Stats{}, Contents: &k.contents, Exchange: func(e *l7.Exchange) {
 		k.told = append(k.told, kept{string(e.HTTP.Path), copied(e.Request.Content), copied(e.Response.Content)})
 	}}
-	k.Conn = l7.NewConn([]l7.Protocol{http1.New(nil, nil)}, l7.TCP, sink)
+	k.Conn = l7.NewConn([]l7.Protocol{http1.New(nil, nil)}, l7.TCP, l7.RoleUnknown, sink)
 	return k
 }
 

@@ -23,7 +23,7 @@ func FuzzConnection(f *testing.F) {
 	f.Add([]byte(get+turn+ok), uint64(1))
 	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		limits := l7.Limits{Line: 256, Values: 512, Head: 4096, Pipelined: 4, Quiet: quiet, Undecided: 1 << 30}
+		limits := l7.Limits{Line: 256, Values: 512, Head: 4096, Pipelined: 4, Quiet: quiet, Undecided: 1 << 30, Left: 1 << 30}
 		l := listenWithin(limits)
 		const room = 1 << 10
 		contents := &l7.Contents{Wanted: wantAll, Body: 64, Head: 64, Calls: 2, Left: room}

@@ -71,7 +71,7 @@ func listen() *listener { return listenWithin(l7.DefaultLimits()) }
 func listenWithin(limits l7.Limits) *listener {
 	l := &listener{}
 	l.sink = &l7.Sink{Limits: limits, Stats: &l.stats, Exchange: func(e *l7.Exchange) { l.told = append(l.told, tellOf(e)) }}
-	l.Conn = l7.NewConn([]l7.Protocol{http1.New(requestFields, responseFields)}, l7.TCP, l.sink)
+	l.Conn = l7.NewConn([]l7.Protocol{http1.New(requestFields, responseFields)}, l7.TCP, l7.RoleUnknown, l.sink)
 	return l
 }
 

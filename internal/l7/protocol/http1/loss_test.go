@@ -47,7 +47,7 @@ func TestWhatIsToldAfterLossIsRight(t *testing.T) {
 					h := how{role: role, pipelined: pipelined, largest: largest, headsOnly: percent == 20}
 					t.Run(fmt.Sprintf("%s, pipelined %v, up to %d, %d %%", role, pipelined, largest, percent), func(t *testing.T) {
 						whole := 0
-						for seed := range uint64(40) {
+						for seed := range uint64(20) {
 							whole += requireTrue(t, seed, h, percent)
 						}
 						require.Positive(t, whole, "nothing was told as whole")

@@ -21,7 +21,7 @@ func (p *parser) beginRequest(line []byte, got l7.Got) bool {
 		return false
 	}
 	name := rfc9110.Method(method)
-	if p.requests.unsure && !rfc9110.IsMethod(method) {
+	if p.requests.unsure && !rfc9110.IsMethod(method) && (cut || !mayBeMethod(method) || !isTargetStart(target[0])) {
 		return false
 	}
 	q := p.pushRequest()

@@ -248,6 +248,10 @@ func (p *parser) readChunkLine(r *reader, piece *l7.Piece) bool {
 	if r.stream.Left() == 0 {
 		return false
 	}
+	if r.state == stateChunkEnd && r.skipLineEnd() {
+		r.state = stateChunkSize
+		return true
+	}
 	before := r.stream.Offset()
 	line, got := r.stream.Line()
 	if r.state == stateTrailer {
@@ -276,6 +280,16 @@ func (p *parser) readChunkLine(r *reader, piece *l7.Piece) bool {
 		p.beginChunk(r, line)
 	}
 	return !p.left
+}
+
+// skipLineEnd passes over the end of a chunk's content, with which the piece ends, where its bytes are not known: nothing else may be there.
+func (r *reader) skipLineEnd() bool {
+	const lineEnd = int64(len("\r\n"))
+	if len(r.stream.Peek()) > 0 || r.stream.Carrying() || r.stream.Left() != lineEnd {
+		return false
+	}
+	r.stream.Skip(lineEnd)
+	return true
 }
 
 // beginChunk goes on with the chunk whose size the line tells.

@@ -42,7 +42,7 @@ func newExchanger(t testing.TB, together int, write func(client, server *end, id
 	x := &exchanger{each: uint32(together)}
 	asked := []string{"traceparent", "b3", "x-b3-traceid", "x-b3-spanid", "x-b3-sampled", "sw8", "content-type", "user-agent"}
 	sink := &l7.Sink{Limits: l7.DefaultLimits(), Stats: &l7.Stats{}, Exchange: func(*l7.Exchange) { x.exchanges++ }}
-	x.conn = l7.NewConn([]l7.Protocol{http2.New(asked, []string{"content-type", "content-length"})}, l7.TCP, sink)
+	x.conn = l7.NewConn([]l7.Protocol{http2.New(asked, []string{"content-type", "content-length"})}, l7.TCP, l7.RoleUnknown, sink)
 	client, server := newEnd(t), newEnd(t)
 	client.hello()
 	server.settings()

@@ -31,7 +31,7 @@ func FuzzConnection(f *testing.F) {
 			return // it takes the place of what is held below
 		}
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		limits := l7.Limits{Line: 256, Values: 512, Head: 4096, Pipelined: 4, Streams: 8, Table: 1 << 10, Quiet: 1000, Undecided: 1 << 30}
+		limits := l7.Limits{Line: 256, Values: 512, Head: 4096, Pipelined: 4, Streams: 8, Table: 1 << 10, Quiet: 1000, Undecided: 1 << 30, Left: 1 << 30}
 		m := &mangler{t: t, rnd: rnd, l: listenWithin(limits), client: newEnd(t), server: newEnd(t)}
 		const room = 1 << 10
 		contents := &l7.Contents{Wanted: func(_, _ []byte) uint64 { return 1 }, Body: 64, Head: 64, Calls: 2, Left: room}

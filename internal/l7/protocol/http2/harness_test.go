@@ -80,7 +80,7 @@ func listenWithin(limits l7.Limits) *listener {
 	l := &listener{}
 	l.sink = l7.Sink{Limits: limits, Stats: &l.stats, Exchange: func(e *l7.Exchange) { l.told = append(l.told, tellOf(e)) }}
 	protocols := []l7.Protocol{http1.New(nil, nil), http2.New(requestFields, responseFields)}
-	l.Conn = l7.NewConn(protocols, l7.TCP, &l.sink)
+	l.Conn = l7.NewConn(protocols, l7.TCP, l7.RoleUnknown, &l.sink)
 	return l
 }
 

@@ -77,7 +77,7 @@ func (r *Request) keepHTTP(e *l7.Exchange, redact *Redaction) {
 	h := e.HTTP
 	r.method, r.version, r.sizes = h.Method, h.Version, sizes(e)
 	if r.method == "" {
-		r.method = l7.OtherMethod // its request was not seen
+		r.method = l7.UnknownText // its request was not seen
 	}
 	var agent []byte
 	if fields := h.RequestFields; len(fields) > 0 {

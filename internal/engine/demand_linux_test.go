@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
+)
+
+// heldUp has the kind network wait in the middle of its start until told to proceed.
+func heldUp(t *testing.T) (loading <-chan struct{}, proceed func()) {
+	t.Helper()
+	network := kindNamed(observe.Network)
+	start, begun, going := network.start, make(chan struct{}, 16), make(chan struct{})
+	network.start = func(e *Engine, options Options, p provision) (*running, error) {
+		begun <- struct{}{}
+		<-going
+		return start(e, options, p)
+	}
+	proceed = sync.OnceFunc(func() { close(going) })
+	t.Cleanup(func() {
+		proceed()
+		network.start = start
+	})
+	return begun, proceed
+}
+
+// TestStartsDoNotWaitForEachOther holds that an observation begins, tells of what it sees and ends while another one is being
+// loaded, which may take long; that those who want the latter share it; and that nothing of either is left.
+func TestStartsDoNotWaitForEachOther(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	needRoot(t)
+	busy := launch(t, testbin.C(t, "testdata/chain.c"), "60000", "-")
+	e := begin(t, onDemand())
+	e.warmUp(busy)
+	before, known := bpfFiles(t), e.identity(busy)
+	loading, proceed := heldUp(t)
+
+	var mu sync.Mutex
+	var slow []task.Observation
+	var starting sync.WaitGroup
+	for _, id := range []string{"slow", "slow, too"} {
+		starting.Go(func() {
+			run, err := e.Start(task.Spec{TaskID: id, Options: &Network{ReportInterval: time.Second}, Processes: []*model.Process{known}})
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				slow = append(slow, run)
+			}
+		})
+	}
+	<-loading
+	quick := e.ask("quick", onCPU(5*time.Millisecond), known)
+	e.awaitSamples(busy, 10, func(p *model.Profile) bool { return p.TaskID == "quick" })
+	_, err := quick.Stop()
+	require.NoError(t, err)
+	require.Zero(t, e.Stats().Attached["network"], "it is being loaded still")
+	require.Empty(t, loading, "it is loaded once for both")
+
+	proceed()
+	starting.Wait()
+	require.Len(t, slow, 2)
+	require.Positive(t, e.Stats().Attached["network"])
+	for _, run := range slow {
+		_, err := run.Stop()
+		require.NoError(t, err)
+	}
+	require.Zero(t, e.Stats().Attached["network"])
+	require.Equal(t, before, bpfFiles(t), "nothing of it is left")
+}
+
+// TestShutdownAwaitsStarts holds that an engine which is shut down while an observation is being loaded leaves nothing of it.
+func TestShutdownAwaitsStarts(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	needRoot(t)
+	before := bpfFiles(t)
+	busy := launch(t, testbin.C(t, "testdata/chain.c"), "60000", "-")
+	e := begin(t, onDemand())
+	known := e.identity(busy)
+	loading, proceed := heldUp(t)
+	var starting, ending sync.WaitGroup
+	var slow error
+	starting.Go(func() {
+		_, slow = e.Start(task.Spec{TaskID: "slow", Options: &Network{ReportInterval: time.Second}, Processes: []*model.Process{known}})
+	})
+	<-loading
+	ending.Go(e.end)
+	proceed()
+	starting.Wait()
+	ending.Wait()
+	require.NoError(t, slow)
+	_, err := e.Start(task.Spec{TaskID: "late", Options: onCPU(time.Second), Processes: []*model.Process{known}})
+	require.ErrorIs(t, err, errStopped)
+	require.Equal(t, before, bpfFiles(t))
+}
