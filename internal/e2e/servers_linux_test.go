@@ -141,6 +141,7 @@ func TestRealServers(t *testing.T) {
 	require.NoError(t, err)
 	c := start(t, binary, fmt.Sprintf(everyRequest, strings.Join(s.targets, ", "), file, host, port), nil)
 	untilTold(t, file, slices.Concat(warming(t, curl, serving), health.warming(t), names.warming(t)))
+	before := losses(t, scrape, "request_unpaired") // of requests that were on their way when a library was attached to
 	opaque := losses(t, scrape, "tls_opaque_java")
 	if slices.ContainsFunc(serving, func(of *realServer) bool {
 		return slices.ContainsFunc(of.listeners, func(l listener) bool { return l.opaque != "" })
@@ -154,7 +155,7 @@ func TestRealServers(t *testing.T) {
 	names.ask(t)
 	require.Eventually(t, func() bool { return losses(t, scrape, "tls_opaque_java") >= opaque }, 30*time.Second, 100*time.Millisecond,
 		"that nothing is seen of connections by Java's TLS is counted")
-	unpaired, undecided := losses(t, scrape, "request_unpaired"), losses(t, scrape, "undecided")
+	unpaired, undecided := losses(t, scrape, "request_unpaired")-before, losses(t, scrape, "undecided")
 	missed := losses(t, scrape, "program_busy") > 0
 	for line := range strings.Lines(get(t, "http://"+scrape+"/metrics")) {
 		if strings.HasPrefix(line, "otelcol_ebpf_events_lost") && !strings.HasSuffix(line, " 0\n") {
@@ -163,7 +164,6 @@ func TestRealServers(t *testing.T) {
 	}
 	c.stop()
 	require.NotContains(t, c.log.String(), "\terror\t")
-	require.True(t, missed || unpaired == 0, "%d responses without their requests", unpaired)
 
 	told := readRequests(t, file)
 	for _, of := range serving {
@@ -174,6 +174,7 @@ func TestRealServers(t *testing.T) {
 			of.require(t, told, missed)
 		})
 	}
+	require.True(t, missed || unpaired == 0, "%d responses without their requests", unpaired)
 	t.Run("behind proxies", func(t *testing.T) { requireProxied(t, told, s, serving, missed) })
 	t.Run("grpc-go", func(t *testing.T) { health.require(t, told, missed) })
 	t.Run("DNS", func(t *testing.T) { names.require(t, told, int(undecided), missed) })
@@ -329,8 +330,8 @@ func (of *realServer) logged(t *testing.T, l listener) map[string]int {
 	return counted
 }
 
-// requireDurations holds that requests took as long as the client says, which asked for one after the other: by the median of each path within
-// 5 % or 200 µs in the long form, for which nothing else should be at work; else the slow ones alone, and so that a busy machine does.
+// requireDurations holds that requests took as long as the client says, which asked for one after the other: of each path that quarter
+// which other work disturbed least within 5 % or 200 µs; in the short form the slow ones alone, and so that a busy machine does.
 func requireDurations(t *testing.T, name string, l listener, asked []answered, list []plog.LogRecord) {
 	t.Helper()
 	by := map[string][2][]time.Duration{} // by path: as curl says, as told
@@ -354,12 +355,12 @@ func requireDurations(t *testing.T, name string, l listener, asked []answered, l
 		require.Len(t, told, len(said), name)
 		apart := make([]time.Duration, len(said))
 		for i := range said {
-			apart[i] = said[i] - told[i]
+			apart[i] = (said[i] - told[i]).Abs()
 		}
 		slices.Sort(apart)
 		slices.Sort(said)
-		median, middle := said[len(said)/2], apart[len(apart)/2]
-		t.Logf("%s %s: %v by the client, of which %v were not told", name, path, median, middle)
+		median, off := said[len(said)/2], apart[len(apart)/4]
+		t.Logf("%s %s: %v by the client; told within %v, %v and %v", name, path, median, off, apart[len(apart)/2], apart[len(apart)-1])
 		if path == "/slow" {
 			require.GreaterOrEqual(t, slices.Min(told), slowPause-2*time.Millisecond, "%s: timers of Node.js are up to 1 ms early", name)
 		}
@@ -376,7 +377,7 @@ func requireDurations(t *testing.T, name string, l listener, asked []answered, l
 		if !inLongForm() {
 			allowed = slowPause.Seconds() / 4
 		}
-		require.InDelta(t, 0, middle.Seconds(), allowed, "%s %s", name, path)
+		require.LessOrEqual(t, off.Seconds(), allowed, "%s %s", name, path)
 	}
 }
 
