@@ -45,6 +45,8 @@ type policies struct {
 	cpus     int
 	cpusDue  time.Duration
 	reported time.Duration
+	// waited is what was read last of the host's pressures, by the goroutine of run alone.
+	waited map[policy.Monitor]waited
 	// unread counts processes whose use of the host is not read.
 	unread atomic.Uint64
 
@@ -106,7 +108,7 @@ func newPolicies(e *Engine, loader *kernel.Loader) (*policies, error) {
 		table: e.table, watch: policy.New(nil), reader: reader, work: e.work.run, tell: e.hooks.Metrics, logger: e.logger,
 		warnings: warn.NewRarely(e.logger, "Policies see less than is configured", nil),
 		proc:     e.procRoot(), sys: e.sysRoot(),
-		ask: e.hooks.Ask, changed: make(chan struct{}, 1), fired: make(chan struct{}, 1),
+		ask: e.hooks.Ask, waited: map[policy.Monitor]waited{}, changed: make(chan struct{}, 1), fired: make(chan struct{}, 1),
 	}
 	if e.config.monitorsRequests() && !e.config.networkHears() {
 		if p.paths, err = network.NewPaths(); err != nil {

@@ -44,7 +44,7 @@ func (w *Watch) takeOver(policies []Policy) []*watched {
 	for i, p := range policies {
 		list[i] = &watched{Policy: p, host: make([][]window, len(p.When))}
 		for j := range p.When {
-			if rule := &p.When[j]; rule.Monitor == SystemLoad {
+			if rule := &p.When[j]; rule.Monitor.OfHost() {
 				list[i].host[j] = []window{makeWindow(rule.Threshold, rule.Period, keptGauge)}
 			}
 		}

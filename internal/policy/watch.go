@@ -31,8 +31,7 @@ type Watch struct {
 	dirty    []*member // of whom something was told since the last look
 	second   int64     // the last that has ended
 	read     time.Duration
-	load     float64
-	hasLoad  bool
+	host     map[Monitor]float64 // of that second
 	// requestWindows, gaugeWindows and bytes are what windows of processes take.
 	requestWindows, gaugeWindows, bytes int
 	// inherited are those that another watch has watched, until they are added here, or
@@ -203,9 +202,8 @@ type Reading struct {
 	At     time.Duration
 	// CPUs are those of the host that are online.
 	CPUs int
-	// Load is the host's load average over a minute, where HasLoad says so.
-	Load    float64
-	HasLoad bool
+	// Host are the values of monitors of the host, as far as there are any.
+	Host map[Monitor]float64
 	// Usage is what a process has used; false where nobody knows. It must not call the
 	// Watch.
 	Usage func(model.ProcessID) (Usage, bool)
@@ -229,13 +227,11 @@ func (w *Watch) Tick(r Reading) []Trigger {
 	case r.Second > w.inheritedUntil:
 		w.disinherit()
 	}
-	w.second, w.read, w.load, w.hasLoad = r.Second, r.At, r.Load, r.HasLoad
-	if r.HasLoad {
-		for _, p := range w.policies {
-			for i := range p.host {
-				if p.host[i] != nil {
-					p.host[i][0].put(r.Second, r.Load)
-				}
+	w.second, w.read, w.host = r.Second, r.At, r.Host
+	for _, p := range w.policies {
+		for i := range p.host {
+			if value, ok := r.Host[p.When[i].Monitor]; ok && p.host[i] != nil {
+				p.host[i][0].put(r.Second, value)
 			}
 		}
 	}

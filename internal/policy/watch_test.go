@@ -20,7 +20,9 @@ type host struct {
 	second int64
 	at     time.Duration
 	load   float64
-	used   map[model.ProcessID]Usage
+	// pressure is that of disks.
+	pressure float64
+	used     map[model.ProcessID]Usage
 }
 
 const cpus = 2
@@ -53,7 +55,7 @@ func (h *host) tick(took time.Duration) []Trigger {
 	h.at += took
 	h.second += int64(took / time.Second)
 	fired := h.watch.Tick(Reading{
-		Second: h.second, At: h.at, CPUs: cpus, Load: h.load, HasLoad: true,
+		Second: h.second, At: h.at, CPUs: cpus, Host: map[Monitor]float64{SystemLoad: h.load, SystemIOPressure: h.pressure},
 		Usage: func(id model.ProcessID) (Usage, bool) { return h.used[id], true },
 	})
 	return append(fired, h.watch.Late(h.at)...)
@@ -85,6 +87,25 @@ func TestBusyProcess(t *testing.T) {
 		require.Empty(t, h.next(p.ID, time.Second, 1), "silence")
 	}
 	require.Len(t, h.next(p.ID, time.Second, 1), 1)
+}
+
+// TestPressure holds that what the whole host waits for triggers for each process that is watched, and is told of the host once.
+func TestPressure(t *testing.T) {
+	h := newHost(t, Policy{When: []Rule{{Monitor: SystemIOPressure, Threshold: 30, Period: 5, Count: 2}}},
+		Policy{Name: "other", When: []Rule{{Monitor: SystemMemoryPressure, Threshold: 0, Period: 5, Count: 1}}})
+	for pid := range uint32(2) {
+		h.watch.Add(process(pid), []int{0, 1})
+	}
+	h.pressure = 29.9
+	require.Empty(t, h.tick(time.Second))
+	h.pressure = 31
+	require.Empty(t, h.tick(time.Second))
+	fired := h.tick(time.Second)
+	require.Len(t, fired, 2, "one for each process, and none where there are no values")
+	require.Equal(t, []model.Cause{{Monitor: "system_io_pressure", Threshold: 30, Value: 31}}, fired[0].Causes)
+	var told []Value
+	h.watch.Values(func(v Value) { told = append(told, v) })
+	require.Equal(t, []Value{{Policy: "p", Monitor: SystemIOPressure, Value: 31}}, told)
 }
 
 // TestNeverTriggers are those cases in which Rover triggers, or nobody should.
