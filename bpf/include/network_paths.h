@@ -353,23 +353,26 @@ static __always_inline u32 capture_content(const struct capture_scratch *scratch
 #define ANSWER_FIRST 1024
 
 /* Looks for the end of the head of the response with which a transfer begins: where that is, 0 if it is not found. */
-static __always_inline u32 capture_answer_head(struct capture_scratch *scratch, u32 slot, const struct capture_kept *transfer)
+static __always_inline u32 capture_answer_head(struct capture_scratch *scratch, u32 slot, struct capture_kept *transfer)
 {
-	u32 want = transfer->length < ANSWER_FIRST ? transfer->length : ANSWER_FIRST, end = 0;
+	u32 count = transfer->from.count, want = transfer->length < ANSWER_FIRST ? transfer->length : ANSWER_FIRST, end = 0;
 
 	*(u64 *)scratch->data = 0;
 	*(u64 *)(scratch->data + 8) = 0;
+	if (count > 1)
+		transfer->from.count = 1; /* mostly the head has a piece of memory of its own */
 	want = capture_take(scratch, &transfer->from, want);
+	transfer->from.count = count;
 	if (want)
 		end = capture_head(scratch, slot, want);
-	if (end || transfer->length <= ANSWER_FIRST)
+	if (end || (transfer->length <= ANSWER_FIRST && count <= 1))
 		return end;
 	want = capture_take(scratch, &transfer->from, transfer->length < capture_bytes ? transfer->length : capture_bytes);
 	return want ? capture_head(scratch, slot, want) : 0;
 }
 
 /* The response to a request that is counted begins with a transfer. False where it cannot be followed. */
-static __noinline bool capture_answer_begins(struct capture_scratch *scratch, u32 slot, const struct capture_kept *transfer, struct network_counted *counted)
+static __noinline bool capture_answer_begins(struct capture_scratch *scratch, u32 slot, struct capture_kept *transfer, struct network_counted *counted)
 {
 	u32 end = capture_answer_head(scratch, slot, transfer), status = values_status(scratch->data), content, more = transfer->length - end;
 
