@@ -485,19 +485,18 @@ static __noinline u32 capture_path(struct capture_scratch *scratch, const struct
 }
 
 /*
- * The next request of a connection begins, and whatever was noted of the one before the last is forgotten: returns where it
- * is noted if it is to be counted. A response that nobody has seen the end of has ended by now, where TCP says so.
+ * The next request of a connection has begun: returns where it is noted if it is to be counted, in place of the one before the
+ * last. A response that nobody has seen the end of has ended by now, where TCP says so.
  */
 static __always_inline struct network_counted *capture_next(struct capture_kept *transfer, struct network_requests *requests)
 {
-	struct network_counted *last = &requests->counted[requests->current & 1], *next = &requests->counted[(requests->current ^ 1) & 1];
+	struct network_counted *last = &requests->counted[(requests->current ^ 1) & 1], *next = &requests->counted[requests->current & 1];
 
 	if (last->phase == NETWORK_COUNTED_BODY && requests->wrote && (s32)(requests->wrote - last->left) >= 0)
 		values_add(last, &transfer->socket, transfer->ended);
 	if (next->phase == NETWORK_COUNTED_BODY)
 		values_add(next, &transfer->socket, next->ended);
 	next->phase = NETWORK_NOT_COUNTED;
-	requests->current ^= 1;
 	return next;
 }
 
@@ -662,7 +661,6 @@ static __noinline u32 capture_request_begins(struct capture_scratch *scratch, st
 	bool wanted;
 
 	requests->left[NETWORK_READ] = 0;
-	requests->from = requests->wrote;
 	if (!end || content >= LENGTH_MOST) {
 		request |= NETWORK_REQUEST_OPEN;
 		if (end && capture_path(scratch, &transfer->socket) == PATH_LEFT_OUT)
@@ -697,6 +695,9 @@ static __noinline u32 capture_request_begins(struct capture_scratch *scratch, st
 	scratch->path_number = wanted ? PATH_LEFT_OUT : path;
 	if (before & NETWORK_REQUEST_WANTED)
 		request |= NETWORK_REQUEST_WAS_WANTED;
+	/* One after the other: whoever writes at this moment goes by all of them. */
+	requests->current ^= 1;
+	requests->from = requests->wrote;
 	*(volatile u64 *)&requests->request = request | (before & NETWORK_REQUEST_HELD) | (u64)read_at << 32;
 	return wanted ? CAPTURE_BEGINNING : CAPTURE_NOTHING;
 }
