@@ -75,6 +75,7 @@ type capture struct {
 	// answered is told of requests that processes have answered; nil: nobody is.
 	answered     func(Answer)
 	onlyAnswered bool
+	paths        *Paths
 	// left and exchanged are those of [Config].
 	left      func(pid, length uint32, carried int)
 	exchanged func(pid uint32, e *l7.Exchange)
@@ -133,7 +134,7 @@ func newCapture(config Config, ring *ring, t *table) *capture {
 		mostConnected: max(config.ConnectionBytes, minConnected),
 		totals:        requests.NewTotals(config.Journal.Redact), streams: map[streamID]*stream{}, opaque: map[tls.Library]uint64{}, swept: time.Now(),
 		told: make([]atomic.Uint64, len(captureReasons)), closing: make(chan struct{}), charge: config.Charge,
-		answered: config.Answered, onlyAnswered: config.OnlyAnswered, left: config.left, exchanged: config.exchanged,
+		answered: config.Answered, onlyAnswered: config.OnlyAnswered, paths: config.Paths, left: config.left, exchanged: config.exchanged,
 	}
 	if c.charge == nil {
 		c.charge = func(work func()) { work() }
