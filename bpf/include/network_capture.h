@@ -11,6 +11,7 @@
 
 #include "network_beginning.h"
 #include "network_body.h"
+#include "network_chunks.h"
 #include "network_head.h"
 #include "network_http2.h"
 #include "network_packets.h"
@@ -302,6 +303,8 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 		capture_put_back(scratch, socket);
 		return 0;
 	}
+	if (socket->protocol == NETWORK_HTTP1 && taken < transfer->length)
+		return chunks_tell(scratch, transfer, slot, taken);
 	return capture_tell_whole(scratch, transfer, taken);
 }
 

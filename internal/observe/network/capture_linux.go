@@ -34,9 +34,12 @@ const (
 	lookInterval = 50 * time.Millisecond
 	// sweepInterval is how often connections are looked for that are quiet.
 	sweepInterval = 10 * time.Second
-	// quietFor is how long a connection may be quiet until it is forgotten: the end of one
-	// may have been lost.
+	// quietFor is how long a connection may be quiet until it is forgotten, if nothing is lost with
+	// it.
 	quietFor = 5 * time.Minute
+	// waitsFor is the same of one that waits for a response, or whose messages refer to earlier ones:
+	// whoever waits may do so for long, and the end of a connection is told but for a few.
+	waitsFor = 12 * time.Hour
 	// datagramsQuietFor is the same of sockets for datagrams, whose end nobody tells; by
 	// then who asked has given up.
 	datagramsQuietFor = 10 * time.Second
@@ -275,10 +278,8 @@ func (c *capture) record(p *piece, data []byte) {
 		return
 	}
 	if s == nil {
-		s = &stream{conn: l7.NewConn(c.protocols, c.transport(p), roles[bindings.NetworkNetworkRole(p.Role)], &c.sink), quietFor: quietFor}
-		if c.transport(p) == l7.UDP {
-			s.datagrams, s.quietFor = true, datagramsQuietFor
-		}
+		s = &stream{conn: l7.NewConn(c.protocols, c.transport(p), roles[bindings.NetworkNetworkRole(p.Role)], &c.sink)}
+		s.datagrams = c.transport(p) == l7.UDP
 		c.streams[id] = s
 		c.measure(s)
 	}
@@ -428,7 +429,7 @@ func (c *capture) sweep() {
 		newest = max(newest, s.last)
 	}
 	for id, s := range c.streams {
-		if newest-s.last > uint64(s.quietFor) {
+		if newest-s.last > uint64(s.mayBeQuiet()) {
 			c.forget(id, s)
 			continue
 		}
