@@ -100,6 +100,19 @@ func TestWhatIsNotFoundLeavesRoom(t *testing.T) {
 	require.Equal(t, uint64(101), table.Refused)
 }
 
+// TestRoutesLeave holds that places of routes that are not wanted any more are free again, those at which nothing was found among them.
+func TestRoutesLeave(t *testing.T) {
+	table := NewTable(4)
+	table.Of([]byte("/a"), false)
+	table.Of([]byte("/b"), false)
+	table.Of([]byte("/c"), true)
+	table.Keep(func(route string) bool { return route == "/b" })
+	require.Equal(t, 1, table.Len())
+	require.Equal(t, "/d", table.Of([]byte("/d"), false))
+	require.Equal(t, Other, table.Of([]byte("/e"), false), "half of the places are taken again")
+	require.Equal(t, "/a", table.Of([]byte("/a"), true))
+}
+
 func TestKnownRoutesAllocateNothing(t *testing.T) {
 	table, path := NewTable(10), []byte("/users/42/orders/0f8fad5b-d9cb-469f-a165-70867728950e")
 	table.Of(path, true)

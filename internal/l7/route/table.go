@@ -49,3 +49,16 @@ func (t *Table) Of(path []byte, found bool) string {
 	t.routes[known.route] = place{known.route, !found}
 	return known.route
 }
+
+// Keep forgets the routes that are not wanted any more: their places are free again.
+func (t *Table) Keep(wanted func(route string) bool) {
+	for route, known := range t.routes {
+		if wanted(route) {
+			continue
+		}
+		if known.doubtful {
+			t.doubtful--
+		}
+		delete(t.routes, route)
+	}
+}

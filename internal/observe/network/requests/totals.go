@@ -23,11 +23,12 @@ const (
 	// told as others.
 	maxNames   = 200
 	maxMethods = 200
-	// maxSeries is how many series there are of all processes; what is more goes to one
-	// of overflow for each process.
-	maxSeries = 8192
-	// idleReports is how many reports a process is told of after its last request,
-	// idleAfterEnd one that may have ended.
+	// maxSeries is how many series there are of all processes, maxOfProcess of one; what is
+	// more goes to one of overflow for each process.
+	maxSeries    = 8192
+	maxOfProcess = maxSeries / 4
+	// idleReports is how many reports a process and each of its series is told of after its
+	// last request, idleAfterEnd a process that may have ended.
 	idleReports  = 150
 	idleAfterEnd = 2
 )
@@ -70,9 +71,17 @@ type process struct {
 	known    *model.Process // nil until it was asked for
 	series   map[key]*series
 	routes   *route.Table
-	names    map[string]string
-	methods  map[string]string
+	names    texts
+	methods  texts
 	subjects int
+	// unkept says that there may be routes, names and methods which no series has.
+	unkept bool
+}
+
+func newProcess() *process {
+	return &process{
+		series: map[key]*series{}, routes: route.NewTable(maxRoutes), names: newTexts(maxNames), methods: newTexts(maxMethods), subjects: 1,
+	}
 }
 
 // key is what tells series of a process apart.
@@ -104,6 +113,7 @@ const (
 type series struct {
 	attributes []model.Attribute
 	start      time.Time
+	idle       int // reports since it has counted
 	duration   distribution
 	// sizes are those of the request's body, the response's, and the whole messages.
 	sizes [4]distribution
@@ -168,14 +178,9 @@ func (p *process) call(k *key, whom Whom, e *l7.Exchange) {
 	if e.Role == l7.RoleClient && whom.Peer.Port() != 0 {
 		k.server = whom.Peer
 	}
-	name := methodOf(e)
-	known, ok := p.methods[string(name)]
-	switch {
-	case !ok && len(p.methods) >= maxMethods:
+	known, ok := p.methods.of(methodOf(e))
+	if !ok {
 		known = l7.OtherMethod
-	case !ok:
-		known = string(name)
-		p.methods[known] = known
 	}
 	k.name = known
 }
@@ -190,22 +195,17 @@ func methodOf(e *l7.Exchange) []byte {
 
 // lookup completes the key of a lookup.
 func (p *process) lookup(k *key, d *l7.DNS) {
-	name := nameOf(d)
-	k.kind = lookup
-	known, ok := p.names[string(name)]
-	if !ok && len(p.names) >= maxNames {
+	known, ok := p.names.of(nameOf(d))
+	if !ok {
 		*k = key{kind: lookup, role: k.role, overflow: true}
 		return
 	}
-	if !ok {
-		known = string(name)
-		p.names[known] = known
-	}
-	k.name = known
+	k.kind, k.name = lookup, known
 }
 
 // add counts an exchange.
 func (s *series) add(e *l7.Exchange) {
+	s.idle = 0
 	if took, ok := Duration(e); ok {
 		s.duration.add(durationBounds, float64(took)/1e9)
 	}
@@ -236,7 +236,7 @@ func Duration(e *l7.Exchange) (ns int64, ok bool) {
 func (t *Totals) process(of observe.SubjectKey) *process {
 	s := t.subjects[of]
 	if s == nil {
-		s = &subject{process: &process{series: map[key]*series{}, routes: route.NewTable(maxRoutes), names: map[string]string{}, methods: map[string]string{}, subjects: 1}}
+		s = &subject{process: newProcess()}
 		t.subjects[of] = s
 	}
 	s.idle = 0
@@ -248,8 +248,9 @@ func (t *Totals) find(p *process, k key) *series {
 	if s := p.series[k]; s != nil {
 		return s
 	}
-	if t.series >= maxSeries {
+	if t.series >= maxSeries || len(p.series) >= maxOfProcess {
 		t.overflown++
+		p.unkept = true
 		k = key{kind: k.kind, role: k.role, overflow: true}
 		if s := p.series[k]; s != nil {
 			return s
@@ -312,6 +313,7 @@ func (s *series) merge(o *series) {
 	if o.start.Before(s.start) {
 		s.start = o.start
 	}
+	s.idle = min(s.idle, o.idle)
 	s.duration.merge(&o.duration)
 	for i := range s.sizes {
 		s.sizes[i].merge(&o.sizes[i])
@@ -346,8 +348,36 @@ func (t *Totals) leave(s *subject) {
 	}
 }
 
-// LeaveOut forgets processes that have left the scope and those that have been quiet for
-// long; it is called for each report. stays tells whether a process is in scope still,
+// age drops the series that have not counted for long, and says how many they were; one
+// that counts again begins anew. Routes, names and methods that no series has leave with
+// them.
+func (p *process) age() (dropped int) {
+	for k, s := range p.series {
+		if s.idle++; s.idle > idleReports {
+			delete(p.series, k)
+			dropped++
+		}
+	}
+	if dropped == 0 && !p.unkept {
+		return 0
+	}
+	p.unkept = false
+	routes, names := map[string]bool{}, map[kind]map[string]bool{lookup: {}, call: {}}
+	for k := range p.series {
+		if k.kind == httpRequest {
+			routes[k.route] = true
+		} else {
+			names[k.kind][k.name] = true
+		}
+	}
+	p.routes.Keep(func(route string) bool { return routes[route] })
+	p.names.keep(names[lookup])
+	p.methods.keep(names[call])
+	return dropped
+}
+
+// LeaveOut forgets processes that have left the scope, and processes and series that have
+// been quiet for long; it is called for each report. stays tells whether a process is in scope still,
 // and whether that is known: it may have ended otherwise.
 func (t *Totals) LeaveOut(stays func(observe.SubjectKey) (stays, known bool, err error)) error {
 	t.mu.Lock()
@@ -374,6 +404,11 @@ func (t *Totals) LeaveOut(stays func(observe.SubjectKey) (stays, known bool, err
 			delete(t.subjects, key)
 		}
 		t.mu.Unlock()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.told {
+		t.series -= p.age()
 	}
 	return nil
 }
