@@ -168,8 +168,14 @@ func (p *process) request(k *key, whom Whom, e *l7.Exchange) {
 		k.server = whom.Peer
 	}
 	if e.Request.Known {
-		k.route = p.routes.Of(e.HTTP.Path, k.status != http.StatusNotFound)
+		k.route = p.routes.Of(e.HTTP.Path, isFound(k.status))
 	}
+}
+
+// isFound tells whether a status says that there is something at a path: servers answer
+// with redirections and refusals (301, 400, 401, 403, 405) whatever it is.
+func isFound(status int) bool {
+	return status/100 == 2 || status/100 == 5 || status == http.StatusSwitchingProtocols || status == http.StatusNotModified
 }
 
 // call completes the key of a call by gRPC.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/route"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 )
@@ -298,6 +299,27 @@ func TestSeriesEnd(t *testing.T) {
 	require.Len(t, points(client), maxOfProcess+1)
 	require.Len(t, points(other), 1)
 	require.Contains(t, values(points(other)[0].Attributes), "server.address", "one process has left room")
+}
+
+// TestWhoTriesOutPathsLeavesRoom holds that paths which are asked for in vain, whatever a server says to that, leave room for those at
+// which there is something.
+func TestWhoTriesOutPathsLeavesRoom(t *testing.T) {
+	for status, found := range map[int]bool{
+		0: false, 301: false, 302: false, 308: false, 400: false, 401: false, 403: false, 404: false, 405: false, 410: false, 429: false,
+		101: true, 200: true, 204: true, 206: true, 304: true, 500: true, 503: true,
+	} {
+		totals, subject := NewTotals(), observe.SubjectKey{PID: 1}
+		for i := range 2 * maxRoutes {
+			totals.Add(Whom{Subject: subject}, exchange(l7.RoleServer, fmt.Sprintf("/wp-%c%c", 'a'+i/26, 'a'+i%26), status, 1))
+		}
+		want := "/real"
+		if found {
+			want = route.Other
+		}
+		got, counted := totals.Add(Whom{Subject: subject}, exchange(l7.RoleServer, "/real", 200, 1))
+		require.True(t, counted)
+		require.Equal(t, want, got, status)
+	}
 }
 
 // TestWhatNoSeriesHasLeavesRoom holds that routes, methods and names that are not used any more leave their places to others.
