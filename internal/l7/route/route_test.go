@@ -78,7 +78,6 @@ func TestRoutesAreBounded(t *testing.T) {
 	require.Equal(t, Other, table.Of([]byte("/d"), true))
 	require.Equal(t, "/a", table.Of([]byte("/a"), true), "what is known stays")
 	require.Equal(t, 3, table.Len())
-	require.Equal(t, uint64(2), table.Refused)
 }
 
 // TestWhatIsNotFoundLeavesRoom holds that paths at which nothing is found take half of the places at most, also those that come first,
@@ -97,7 +96,6 @@ func TestWhatIsNotFoundLeavesRoom(t *testing.T) {
 	require.Equal(t, Other, table.Of([]byte("/e"), true))
 	require.Equal(t, "/b", table.Of([]byte("/b"), true))
 	require.Equal(t, 4, table.Len())
-	require.Equal(t, uint64(101), table.Refused)
 }
 
 // TestRoutesLeave holds that places of routes that are not wanted any more are free again, those at which nothing was found among them.

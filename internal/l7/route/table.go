@@ -9,8 +9,6 @@ type Table struct {
 	routes   map[string]place
 	doubtful int // of the routes
 	template []byte
-	// Refused counts paths that found no place.
-	Refused uint64
 }
 
 // place is what is kept of a route.
@@ -38,7 +36,6 @@ func (t *Table) Of(path []byte, found bool) string {
 	case ok:
 		t.doubtful--
 	case len(t.routes) >= t.limit, !found && t.doubtful >= t.limit/2:
-		t.Refused++
 		return Other
 	default:
 		known.route = string(t.template)

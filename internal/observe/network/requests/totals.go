@@ -54,8 +54,15 @@ type Totals struct {
 	told      map[model.Resource]*process
 	series    int
 	overflown uint64
+	unnamed   Unnamed
 	exchanges uint64
 	now       func() time.Time
+}
+
+// Unnamed is how many exchanges were told without their own route, name or method, since
+// their process had as many as it may have.
+type Unnamed struct {
+	Routes, Names, Methods uint64
 }
 
 // subject is one program that a process runs.
@@ -148,18 +155,18 @@ func (t *Totals) Add(whom Whom, e *l7.Exchange) (route string, counted bool) {
 	k := key{role: e.Role, errorType: e.ErrorType}
 	switch {
 	case e.GRPC != nil:
-		p.call(&k, whom, e)
+		p.call(&k, whom, e, &t.unnamed)
 	case e.HTTP != nil:
-		p.request(&k, whom, e)
+		p.request(&k, whom, e, &t.unnamed)
 	default:
-		p.lookup(&k, e.DNS)
+		p.lookup(&k, e.DNS, &t.unnamed)
 	}
 	t.find(p, k).add(e)
 	return k.route, true
 }
 
 // request completes the key of a request of HTTP.
-func (p *process) request(k *key, whom Whom, e *l7.Exchange) {
+func (p *process) request(k *key, whom Whom, e *l7.Exchange, unnamed *Unnamed) {
 	k.tls, k.method, k.version, k.status = whom.TLS, e.HTTP.Method, e.HTTP.Version, e.HTTP.Status
 	if k.method == "" {
 		k.method = l7.OtherMethod // its request was not seen
@@ -167,8 +174,11 @@ func (p *process) request(k *key, whom Whom, e *l7.Exchange) {
 	if e.Role == l7.RoleClient && whom.Peer.Port() != 0 {
 		k.server = whom.Peer
 	}
-	if e.Request.Known {
-		k.route = p.routes.Of(e.HTTP.Path, isFound(k.status))
+	if !e.Request.Known {
+		return
+	}
+	if k.route = p.routes.Of(e.HTTP.Path, isFound(k.status)); k.route == route.Other {
+		unnamed.Routes++
 	}
 }
 
@@ -179,7 +189,7 @@ func isFound(status int) bool {
 }
 
 // call completes the key of a call by gRPC.
-func (p *process) call(k *key, whom Whom, e *l7.Exchange) {
+func (p *process) call(k *key, whom Whom, e *l7.Exchange, unnamed *Unnamed) {
 	k.kind, k.tls, k.code = call, whom.TLS, e.GRPC.Status
 	if e.Role == l7.RoleClient && whom.Peer.Port() != 0 {
 		k.server = whom.Peer
@@ -187,6 +197,7 @@ func (p *process) call(k *key, whom Whom, e *l7.Exchange) {
 	known, ok := p.methods.of(methodOf(e))
 	if !ok {
 		known = l7.OtherMethod
+		unnamed.Methods++
 	}
 	k.name = known
 }
@@ -200,9 +211,10 @@ func methodOf(e *l7.Exchange) []byte {
 }
 
 // lookup completes the key of a lookup.
-func (p *process) lookup(k *key, d *l7.DNS) {
+func (p *process) lookup(k *key, d *l7.DNS, unnamed *Unnamed) {
 	known, ok := p.names.of(nameOf(d))
 	if !ok {
+		unnamed.Names++
 		*k = key{kind: lookup, role: k.role, overflow: true}
 		return
 	}
@@ -431,6 +443,13 @@ func (t *Totals) Metrics(at time.Time, only l7.Role) []*model.Metrics {
 		}
 	}
 	return list
+}
+
+// Unnamed is how many were told without their own route, name or method.
+func (t *Totals) Unnamed() Unnamed {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.unnamed
 }
 
 // Exchanges is how many were counted, Overflown how many of them found no series of

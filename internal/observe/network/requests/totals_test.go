@@ -220,6 +220,7 @@ func TestTotalsAreBounded(t *testing.T) {
 	require.Greater(t, points, maxSeries/2)
 	_, overflown := totals.Exchanges()
 	require.Positive(t, overflown)
+	require.Equal(t, Unnamed{Routes: 60 * maxRoutes}, totals.Unnamed())
 	stay := func(observe.SubjectKey) (bool, bool, error) { return true, true, nil }
 	for range idleReports {
 		require.NoError(t, totals.LeaveOut(stay))
@@ -403,6 +404,7 @@ func TestLookups(t *testing.T) {
 		require.Equal(t, n, got[key], key)
 	}
 	require.Empty(t, totals.Metrics(time.Now(), l7.RoleServer))
+	require.Equal(t, Unnamed{Names: 2}, totals.Unnamed())
 }
 
 func BenchmarkAdd(b *testing.B) {
@@ -466,6 +468,7 @@ func TestCalls(t *testing.T) {
 		}
 	}
 	require.Len(t, methods, maxMethods+1)
+	require.Equal(t, Unnamed{Methods: maxMethods + 2}, totals.Unnamed(), "of the three before two have a name, one of them that of what is not known")
 	require.Contains(t, methods, l7.OtherMethod)
 }
 
