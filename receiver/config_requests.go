@@ -76,7 +76,7 @@ func (c *NetworkConfig) journal(taken signals) requests.JournalConfig {
 		journal.Which, journal.Top, journal.Samples = whichRequests[c.Requests.Log], c.Requests.Top, c.samples()
 	}
 	if !journal.Tells() {
-		return requests.JournalConfig{}
+		return requests.JournalConfig{Redact: journal.Redact} // of the metrics
 	}
 	return journal
 }

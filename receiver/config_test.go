@@ -474,10 +474,13 @@ func TestEngineConfig(t *testing.T) {
 	require.Equal(t, &engine.Network{ReportInterval: 2 * time.Second, Role: engine.ServerRole, BufferBytes: 8 << 20, TLS: libraries}, engineConfig(l4, signals{metrics: true}).Network)
 	plain, err := load(t, "config.yaml", "ebpf/network")
 	require.NoError(t, err)
-	require.Equal(t, &engine.Network{ReportInterval: 2 * time.Second, ResolveNAT: true, Requests: true, Protocols: []string{"http", "http2", "dns"}, BufferBytes: 8 << 20, TLS: libraries}, engineConfig(plain, signals{metrics: true}).Network)
+	redact := requests.Redaction{Headers: []string{"authorization", "cookie", "set-cookie", "proxy-authorization", "x-api-key"}, Query: true}
+	require.Equal(t, &engine.Network{
+		ReportInterval: 2 * time.Second, ResolveNAT: true, Requests: true, Protocols: []string{"http", "http2", "dns"}, BufferBytes: 8 << 20, TLS: libraries,
+		Journal: requests.JournalConfig{Redact: redact},
+	}, engineConfig(plain, signals{metrics: true}).Network)
 	require.Equal(t, requests.JournalConfig{
-		Which: requests.SlowOrError, Slow: 500 * time.Millisecond, Top: 10,
-		Redact: requests.Redaction{Headers: []string{"authorization", "cookie", "set-cookie", "proxy-authorization", "x-api-key"}, Query: true},
+		Which: requests.SlowOrError, Slow: 500 * time.Millisecond, Top: 10, Redact: redact,
 	}, engineConfig(plain, signals{logs: true}).Network.Journal)
 	require.Zero(t, engineConfig(c, signals{logs: true, metrics: true}).Network.Journal, "http is not among its protocols")
 	network := plain.Observe.Network.Get()

@@ -146,6 +146,29 @@ static __always_inline void capture_classify(struct network_socket *socket, cons
 		socket->stream = bpf_get_prandom_u32();
 }
 
+/* How many bytes of a connection were left out on purpose that is one of HTTP/2 now. */
+static __noinline u32 capture_left_out(const struct capture_transfer *transfer)
+{
+	struct network_frames_key key = { .sock = (u64)transfer->sk, .stream = transfer->socket->stream };
+	struct network_requests *known = bpf_map_lookup_elem(&network_requests, &key);
+
+	return known ? known->out[transfer->kind & 1] : 0;
+}
+
+/* What becomes of a transfer by who has asked for it: of enum capture_way_out. taken bytes of it are in scratch. */
+static __always_inline u32 capture_way_of(struct capture_scratch *scratch, struct capture_transfer *transfer, u32 slot, u32 taken)
+{
+	u32 out;
+
+	capture_put(scratch, transfer);
+	scratch->kept.want = taken;
+	out = transfer->kind == NETWORK_PIECE_READ ? capture_read(slot) : capture_written(slot);
+	capture_put_back(scratch, transfer->socket);
+	transfer->began = scratch->kept.began;
+	transfer->position = scratch->kept.position;
+	return out;
+}
+
 /* The connection is over: nothing more comes. */
 static __noinline int capture_ends(struct sock *sk, struct network_socket *socket)
 {
@@ -156,6 +179,8 @@ static __noinline int capture_ends(struct sock *sk, struct network_socket *socke
 		piece.ended = piece.began;
 		capture_tell(&piece, sizeof(piece), sk, socket);
 	}
+	if (capture_answers && socket->protocol & NETWORK_TLS)
+		capture_forget_requests(sk, socket); /* of what is within */
 	if (socket->protocol == NETWORK_HTTP2 || capture_limit)
 		capture_forget_frames(sk, socket);
 	socket->protocol = NETWORK_UNKNOWN;
@@ -212,20 +237,15 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 {
 	struct network_socket *socket = transfer->socket;
 	u32 want, taken = 0, protocol;
-	struct network_requests *requests = 0;
-	bool begins = false, asked = false;
+	bool begins = false, known = socket->protocol == NETWORK_HTTP1, asked = capture_answers && known && transfer->kind == NETWORK_PIECE_WRITE;
 
 	if (stream && (socket->protocol == NETWORK_HTTP1 || socket->protocol == NETWORK_DNS) && capture_is_refused(socket)) {
 		capture_ends(transfer->sk, socket);
 		capture_count_refusal(socket);
 		return 0; /* the next one is looked at anew */
 	}
-	if (capture_answers && socket->protocol == NETWORK_HTTP1) {
-		requests = capture_requests_of(transfer);
-		asked = transfer->kind == NETWORK_PIECE_WRITE;
-		if (asked && requests && !capture_wants_answer(scratch, transfer, requests))
-			return 0;
-	}
+	if (asked && capture_way_of(scratch, transfer, slot, 0) == CAPTURE_NOTHING)
+		return 0;
 	if (socket->protocol != NETWORK_HTTP2) {
 		want = capture_first_bytes(socket, transfer);
 		if (want > transfer->length)
@@ -242,30 +262,25 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 	if (capture_limit)
 		capture_packets(&scratch->piece, transfer);
 	if (socket->protocol == NETWORK_HTTP2) {
-		capture_take_off(transfer, requests);
+		if (capture_answers && known && transfer->position)
+			transfer->position -= capture_left_out(transfer);
 		capture_put(scratch, transfer);
 		capture_frames(slot);
 		capture_put_back(scratch, socket);
 		return 0;
 	}
-	if (capture_answers && !requests && socket->protocol == NETWORK_HTTP1)
-		requests = capture_requests_of(transfer); /* it was found out just now */
-	if (requests && !asked) {
-		u32 out = CAPTURE_MORE;
+	if (capture_answers && !asked) {
+		u32 out;
 
-		if (transfer->kind == NETWORK_PIECE_READ)
-			out = capture_wants_request(scratch, slot, transfer, requests, taken);
-		else if (!capture_wants_answer(scratch, transfer, requests))
-			return 0;
+		if (!known) /* it was found out just now, by less */
+			taken = capture_take(scratch, transfer->from, transfer->length < CAPTURE_NEXT ? transfer->length : CAPTURE_NEXT);
+		out = capture_way_of(scratch, transfer, slot, taken);
 		if (out == CAPTURE_NOTHING)
 			return 0;
-		if (out == CAPTURE_FOLLOWER)
-			return capture_follower(scratch, transfer, requests);
 		begins = out == CAPTURE_BEGINNING;
 		want = begins ? capture_bytes : CAPTURE_NEXT;
 		taken = capture_take(scratch, transfer->from, want < transfer->length ? want : transfer->length);
 	}
-	capture_take_off(transfer, requests);
 	/* Go's server reads the first byte of a request by itself, to see whether the client has gone. */
 	begins = begins || capture_head_state(socket, transfer->kind) == HEAD_TINY;
 	want = capture_bytes;
@@ -328,6 +343,19 @@ static __always_inline bool capture_may_carry(const struct sock *sk)
 	return sk->sk_type == SOCK_STREAM || (sk->sk_type == SOCK_DGRAM && sk->sk_protocol == IPPROTO_UDP && sk->__sk_common.skc_dport);
 }
 
+/* Looks at what a connection has carried; its socket and its length are known. */
+static __always_inline void capture_stream(struct capture_transfer *transfer)
+{
+	struct sock *sk = transfer->sk;
+
+	if (!(transfer->socket->protocol & NETWORK_TLS) && (transfer->from->base || transfer->socket->protocol)) {
+		transfer->position = capture_position(sk, transfer->kind);
+		capture(transfer, capture_slot(sk, transfer->kind), sk->sk_type == SOCK_STREAM);
+	}
+	if (transfer->socket->protocol & NETWORK_TLS)
+		network_tls_moved(sk, transfer->socket, transfer->kind);
+}
+
 /* A transfer was counted and timed: now its connection is looked at, and what it carried. */
 static __always_inline void capture_transfer(struct network_record *record, struct capture_transfer *transfer, s64 result, int flags)
 {
@@ -341,12 +369,7 @@ static __always_inline void capture_transfer(struct network_record *record, stru
 	if (!transfer->socket)
 		return;
 	transfer->length = result;
-	if (!(transfer->socket->protocol & NETWORK_TLS) && (transfer->from->base || transfer->socket->protocol)) {
-		transfer->position = capture_position(sk, transfer->kind);
-		capture(transfer, capture_slot(sk, transfer->kind), sk->sk_type == SOCK_STREAM);
-	}
-	if (transfer->socket->protocol & NETWORK_TLS)
-		network_tls_moved(sk, transfer->socket, transfer->kind);
+	capture_stream(transfer);
 }
 
 #endif

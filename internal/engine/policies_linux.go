@@ -116,6 +116,7 @@ func newPolicies(e *Engine, loader *kernel.Loader) (*policies, error) {
 	if before := e.config.Before; before != nil {
 		p.watch, p.clock.line = policy.Resume(before.watch), before.line
 	}
+	p.readClocks() // before the first request is counted
 	if err := p.replace(e.config.Policies); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -161,12 +162,11 @@ func (p *policies) wants(id model.ProcessID, entries []policyEntry, by []int) {
 	for i, entry := range by {
 		rules[i] = entries[entry].Policy.Policy
 	}
-	targets, all := policy.Targets(rules)
-	err := error(nil)
-	if all {
+	wanted, err := policy.WantedBy(rules), error(nil)
+	if wanted.All {
 		err = p.paths.Remove(id.PID)
 	} else {
-		err = p.paths.Set(id.PID, targets)
+		err = p.paths.Set(id.PID, network.Wanted{Told: wanted.Told, Counted: wanted.Counted, Begun: wanted.Begun, Rest: wanted.Rest})
 	}
 	if err != nil {
 		p.warnings.Warn(err)

@@ -293,8 +293,9 @@ func (w *Watch) look(m *member, at time.Duration, requests int64, fired []Trigge
 type Request struct {
 	// Second is the one in which it ended.
 	Second int64
-	// Path is without query.
-	Path []byte
+	// Path is without query; Begins as of [Requests].
+	Path   []byte
+	Begins bool
 	// Status is 0 where it is not known. Took is how long it took, where Timed says so.
 	Status int
 	Took   time.Duration
@@ -303,6 +304,35 @@ type Request struct {
 
 // Request takes a request that a process has answered.
 func (w *Watch) Request(id model.ProcessID, r Request) {
+	all := Requests{Second: r.Second, Path: r.Path, Begins: r.Begins}
+	if r.Status != 0 {
+		all.Known = 1
+	}
+	if r.Status >= 500 && r.Status <= 599 {
+		all.Errors = 1
+	}
+	if r.Timed {
+		all.Timed, all.Took = 1, r.Took
+	}
+	w.Requests(id, all)
+}
+
+// Requests are what a process has answered in a second.
+type Requests struct {
+	Second int64
+	// Path is that of all of them, without query; where Begins says so, how their paths begin, as of
+	// [Wanted].Begun. It is empty where it is none that a rule names.
+	Path   []byte
+	Begins bool
+	// Known are those whose status is known, Errors of them those with 500 to 599.
+	Known, Errors uint64
+	// Timed are those of which it is known how long they took, Took together.
+	Timed uint64
+	Took  time.Duration
+}
+
+// Requests takes what a process has answered in a second; it adds to what is known of that second.
+func (w *Watch) Requests(id model.ProcessID, r Requests) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m := w.members[id]
@@ -310,14 +340,14 @@ func (w *Watch) Request(id model.ProcessID, r Request) {
 		return
 	}
 	if w.second != 0 && r.Second > w.second+spare {
-		w.stats.Late++ // by a clock that nobody follows
+		w.stats.Late += max(r.Known, r.Timed) // by a clock that nobody follows
 		return
 	}
 	for i := range m.subjects {
 		s := &m.subjects[i]
 		for j := range s.of.When {
-			if sum, ok := r.value(s.of.When[j].Monitor); ok {
-				w.count(s, j, &r, sum)
+			if sum, n := r.value(s.of.When[j].Monitor); n > 0 {
+				w.count(s, j, &r, sum, n)
 			}
 		}
 	}
@@ -327,24 +357,21 @@ func (w *Watch) Request(id model.ProcessID, r Request) {
 	}
 }
 
-// value is what a request adds to the sum that a monitor's value is the mean of.
-func (r *Request) value(monitor Monitor) (float64, bool) {
+// value is what requests add to the sum that a monitor's value is the mean of, and how many do.
+func (r *Requests) value(monitor Monitor) (sum float64, n uint64) {
 	switch monitor {
 	case HTTPErrorRate:
-		if r.Status >= 500 && r.Status <= 599 {
-			return 100, true
-		}
-		return 0, r.Status != 0
+		return 100 * float64(r.Errors), r.Known
 	case HTTPAvgResponseTime:
 		return float64(r.Took) / float64(time.Millisecond), r.Timed
 	}
-	return 0, false
+	return 0, 0
 }
 
-// count adds a request to the window of a rule that it counts for.
-func (w *Watch) count(s *subject, rule int, r *Request, sum float64) {
+// count adds requests to the window of a rule that they count for.
+func (w *Watch) count(s *subject, rule int, r *Requests, sum float64, n uint64) {
 	of := &s.of.When[rule]
-	i, ok := of.window(r.Path)
+	i, ok := of.window(r.Path, r.Begins)
 	if !ok {
 		return
 	}
@@ -354,15 +381,15 @@ func (w *Watch) count(s *subject, rule int, r *Request, sum float64) {
 	to := &s.windows[rule][i]
 	if to.marks == nil {
 		if w.requestWindows >= maxRequestWindows {
-			w.stats.Crowded++
+			w.stats.Crowded += n
 			return
 		}
 		*to = makeWindow(of.Threshold, of.Period, LateBy)
 		w.requestWindows++
 		w.bytes += to.bytes()
 	}
-	if !to.add(r.Second, sum, 1) {
-		w.stats.Late++
+	if !to.add(r.Second, sum, float64(n)) {
+		w.stats.Late += n
 	}
 }
 

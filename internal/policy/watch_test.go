@@ -514,7 +514,7 @@ func TestValues(t *testing.T) {
 }
 
 // TestTargets holds that what a rule asks for is among what requests are looked at for.
-func TestTargets(t *testing.T) {
+func TestWantedBy(t *testing.T) {
 	http := func(pattern string, paths ...string) Policy {
 		r := Rule{Monitor: HTTPErrorRate, Paths: paths}
 		if pattern != "" {
@@ -524,23 +524,21 @@ func TestTargets(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		policies []Policy
-		want     []string
-		all      bool
+		want     Wanted
 	}{
-		{[]Policy{http("^/pay"), http("", "/cart", "/payment")}, []string{"/cart ", "/cart?", "/pay"}, false},
-		{[]Policy{http("", "/", "/pay")}, []string{"/ ", "/?", "/pay ", "/pay?"}, false},
-		{[]Policy{{When: []Rule{{Monitor: ProcessCPU}}}}, nil, false},
-		{[]Policy{http("^/pay"), http("")}, nil, true},
-		{[]Policy{http("pay")}, nil, true},
-		{[]Policy{http("^/ab|/ac")}, nil, true},
-		{[]Policy{http("(?i)^/pay")}, nil, true},
-		{[]Policy{http("^/pay/[0-9]+$")}, []string{"/pay/"}, false},
-		{[]Policy{http("^/pays?")}, []string{"/pay"}, false},
-		{[]Policy{http("^(/a|/b)")}, nil, true},
+		{[]Policy{http("^/pay"), http("", "/payment", "/cart", "/cart")}, Wanted{Begun: []string{"/pay"}, Counted: []string{"/cart", "/payment"}}},
+		{[]Policy{http("^/pay/[0-9]"), http("^/pay"), http("^/pay/more"), http("^/pay")}, Wanted{Told: []string{"/pay/"}, Begun: []string{"/pay"}}},
+		{[]Policy{http("", "/", "/pay"), http("")}, Wanted{Counted: []string{"/", "/pay"}, Rest: true}},
+		{[]Policy{{When: []Rule{{Monitor: ProcessCPU}}}}, Wanted{}},
+		{[]Policy{http("^/pay"), http(""), http("^/payment"), http("^/a ")}, Wanted{Told: []string{"/a "}, Begun: []string{"/pay", "/payment"}, Rest: true}},
+		{[]Policy{http("", "/x"), http("pay")}, Wanted{All: true}},
+		{[]Policy{http("^/ab|/ac")}, Wanted{All: true}},
+		{[]Policy{http("(?i)^/pay")}, Wanted{All: true}},
+		{[]Policy{http("^/pay/[0-9]+$")}, Wanted{Told: []string{"/pay/"}}},
+		{[]Policy{http("^/pays?")}, Wanted{Told: []string{"/pay"}}},
+		{[]Policy{http("^(/a|/b)")}, Wanted{All: true}},
 	} {
-		list, all := Targets(tc.policies)
-		require.Equal(t, tc.all, all)
-		require.Equal(t, tc.want, list)
+		require.Equal(t, tc.want, WantedBy(tc.policies))
 	}
 }
 

@@ -75,6 +75,7 @@ type capture struct {
 	// answered is told of requests that processes have answered; nil: nobody is.
 	answered     func(Answer)
 	onlyAnswered bool
+	paths        *Paths
 	// left and exchanged are those of [Config].
 	left      func(pid, length uint32, carried int)
 	exchanged func(pid uint32, e *l7.Exchange)
@@ -131,9 +132,9 @@ func newCapture(config Config, ring *ring, t *table) *capture {
 	c := &capture{
 		ring: ring, places: &t.places, carried: t.carried, mostWaiting: max(waitingBuffers*int(config.BufferBytes), minWaiting),
 		mostConnected: max(config.ConnectionBytes, minConnected),
-		totals:        requests.NewTotals(), streams: map[streamID]*stream{}, opaque: map[tls.Library]uint64{}, swept: time.Now(),
+		totals:        requests.NewTotals(config.Journal.Redact), streams: map[streamID]*stream{}, opaque: map[tls.Library]uint64{}, swept: time.Now(),
 		told: make([]atomic.Uint64, len(captureReasons)), closing: make(chan struct{}), charge: config.Charge,
-		answered: config.Answered, onlyAnswered: config.OnlyAnswered, left: config.left, exchanged: config.exchanged,
+		answered: config.Answered, onlyAnswered: config.OnlyAnswered, paths: config.Paths, left: config.left, exchanged: config.exchanged,
 	}
 	if c.charge == nil {
 		c.charge = func(work func()) { work() }

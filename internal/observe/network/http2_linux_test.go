@@ -219,7 +219,7 @@ func TestHTTP2InTheClear(t *testing.T) {
 		w.alike(map[string]uint64{"200": times}, w.http2Requests(nginx, "server", "http.request.method=GET"), "nginx")
 		w.alike(map[string]uint64{"GET 101": times}, counts(w.requestPoints("http.server.request.duration")), "upgraded")
 		answers := counts(w.requestPoints("http.server.response.body.size"))
-		w.alike(map[string]uint64{"GET 101": times, "_OTHER 200": times}, answers, "upgraded: what it asked for is told as HTTP/1.1")
+		w.alike(map[string]uint64{"GET 101": times, "* 200": times}, answers, "upgraded: what it asked for is told as HTTP/1.1")
 	})
 }
 

@@ -73,7 +73,7 @@ func TestFunctionsThatCallEachOther(t *testing.T) {
 		t.Skip("gcc is not installed: there is no such library")
 	}
 	library := filepath.Join(t.TempDir(), "nested.so")
-	out, err := exec.Command(compiler, "-O0", "-fPIC", "-shared", "-o", library, "testdata/nested.c", "-ldl").CombinedOutput()
+	out, err := exec.Command(compiler, "-O0", "-fPIC", "-shared", "-o", library, "testdata/nested/nested.c", "-ldl").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	const nested = 4
 	runEachWay(t, func(t *testing.T, by *way) {

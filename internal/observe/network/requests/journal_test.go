@@ -117,6 +117,41 @@ func TestJournalIsBounded(t *testing.T) {
 	require.Zero(t, j.Bytes())
 }
 
+// TestPlacesAreUsedAgain holds that the place of a request which was told takes another one, with nothing of the first left, and never that
+// of one that is among the top ones or waits again; and that such places are within the journal's memory.
+func TestPlacesAreUsedAgain(t *testing.T) {
+	config := JournalConfig{Which: AllRequests, Slow: time.Hour, Bytes: plenty}
+	j := NewJournal(config)
+	var before *Request
+	for _, path := range []string{"/long/path", "/x", "/y"} {
+		j.Add(Whom{}, exchange(l7.RoleServer, path, 200, 1), "", wall)
+		taken := j.Take(AsLog)
+		require.Equal(t, []string{path}, paths(taken))
+		require.True(t, before == nil || before == taken[0])
+		before = taken[0]
+		j.PutBack(taken, AsLog)
+		taken = j.Take(AsLog)
+		require.Same(t, before, taken[0])
+		j.Told(taken)
+		require.Equal(t, Request{}, *before)
+		require.Equal(t, placeBytes, j.Bytes())
+	}
+	config.Top = 1
+	j = NewJournal(config)
+	j.Add(Whom{}, exchange(l7.RoleServer, "/slowest", 200, 9), "", wall)
+	j.Told(j.Take(AsLog))
+	j.Add(Whom{}, exchange(l7.RoleServer, "/other", 200, 1), "", wall)
+	require.Equal(t, []string{"/slowest"}, paths(j.TakeTop()[Slow]))
+
+	config.Top, config.Bytes = 0, 20*placeBytes
+	j = NewJournal(config)
+	for range 15 {
+		j.Add(Whom{}, exchange(l7.RoleServer, "/", 200, 1), "", wall)
+	}
+	j.Told(j.Take(AsLog))
+	require.Equal(t, 5*placeBytes, j.Bytes(), "a quarter of its memory")
+}
+
 // TestTopRequestsStayWhereAnotherFindsNoRoom holds that one of the top ones makes room for one that took longer, and stays where that
 // is not enough.
 func TestTopRequestsStayWhereAnotherFindsNoRoom(t *testing.T) {
@@ -178,7 +213,7 @@ func TestRequestLog(t *testing.T) {
 	bare := exchange(l7.RoleClient, "", 0, 0)
 	bare.Request, bare.HTTP = l7.Side{}, &l7.HTTP{Version: "1.0", Status: 204}
 	require.Equal(t, map[string]any{
-		"ebpf.role": "client", "http.request.method": "_OTHER", "http.response.status_code": int64(204), "url.scheme": "http",
+		"ebpf.role": "client", "http.request.method": "*", "http.response.status_code": int64(204), "url.scheme": "http",
 		"network.protocol.name": "http", "network.protocol.version": "1.0", "server.address": "192.0.2.1", "server.port": int64(80),
 		"http.response.body.size": int64(900), "http.response.size": int64(1000),
 	}, values(newRequest(whom, bare, "", &Redaction{}, wall).Log(&Room{}, nil, observed).Attributes), "of a response whose request was not seen")
@@ -244,8 +279,10 @@ func BenchmarkJournal(b *testing.B) {
 	var room Room
 	for b.Loop() {
 		j.Add(Whom{}, e, "/users/{id}", wall)
-		for _, r := range j.Take(AsLog) {
+		taken := j.Take(AsLog)
+		for _, r := range taken {
 			r.Log(&room, nil, time.Time{})
 		}
+		j.Told(taken)
 	}
 }

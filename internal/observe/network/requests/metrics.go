@@ -99,8 +99,15 @@ func (k *key) attributes() []model.Attribute {
 	return k.appendServer(list)
 }
 
-// appendServer appends where a client's connection leads to.
+// appendServer appends whom a client has asked: the host that it names, else where its connection leads to.
 func (k *key) appendServer(list []model.Attribute) []model.Attribute {
+	if k.asked.host != "" {
+		list = append(list, model.Text("server.address", k.asked.host))
+		if k.asked.port != 0 {
+			list = append(list, model.Int("server.port", int64(k.asked.port)))
+		}
+		return list
+	}
 	if !k.server.IsValid() {
 		return list
 	}

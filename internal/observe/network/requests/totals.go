@@ -23,6 +23,10 @@ const (
 	// told as others.
 	maxNames   = 200
 	maxMethods = 200
+	// maxHosts is how many hosts a process asks that are told by name; more are told by their address.
+	maxHosts = 200
+	// longestHost is how long what a request says in Host may be to be told: a name and a port are no longer.
+	longestHost = 260
 	// maxSeries is how many series there are of all processes, maxOfProcess of one; what is
 	// more goes to one of overflow for each process.
 	maxSeries    = 8192
@@ -57,6 +61,7 @@ type Totals struct {
 	unnamed   Unnamed
 	exchanges uint64
 	now       func() time.Time
+	redact    Redaction
 }
 
 // Unnamed is how many exchanges were told without their own route, name or method, since
@@ -80,6 +85,7 @@ type process struct {
 	routes   *route.Table
 	names    texts
 	methods  texts
+	hosts    map[string]endpoint // by what requests say in Host
 	subjects int
 	// unkept says that there may be routes, names and methods which no series has.
 	unkept bool
@@ -87,8 +93,15 @@ type process struct {
 
 func newProcess() *process {
 	return &process{
-		series: map[key]*series{}, routes: route.NewTable(maxRoutes), names: newTexts(maxNames), methods: newTexts(maxMethods), subjects: 1,
+		series: map[key]*series{}, routes: route.NewTable(maxRoutes), names: newTexts(maxNames), methods: newTexts(maxMethods),
+		hosts: map[string]endpoint{}, subjects: 1,
 	}
+}
+
+// endpoint is a server as requests name it; its port is 0 where they do not.
+type endpoint struct {
+	host string
+	port uint16
 }
 
 // key is what tells series of a process apart.
@@ -100,7 +113,8 @@ type key struct {
 	version   string
 	status    int
 	errorType string
-	server    netip.AddrPort // of a client
+	asked     endpoint       // of a client: whom it asked
+	server    netip.AddrPort // where its connection leads to, if that is not known
 	tls       bool
 	name      string // of a lookup, or the full method of a call
 	code      string // of a call: its status
@@ -127,8 +141,8 @@ type series struct {
 }
 
 // NewTotals returns totals of nothing.
-func NewTotals() *Totals {
-	return &Totals{subjects: map[observe.SubjectKey]*subject{}, told: map[model.Resource]*process{}, now: time.Now}
+func NewTotals(redact Redaction) *Totals {
+	return &Totals{subjects: map[observe.SubjectKey]*subject{}, told: map[model.Resource]*process{}, now: time.Now, redact: redact}
 }
 
 // Add counts an exchange, and returns the route of a request of HTTP if that is known.
@@ -153,6 +167,9 @@ func (t *Totals) Add(whom Whom, e *l7.Exchange) (route string, counted bool) {
 	}
 	t.exchanges++
 	k := key{role: e.Role, errorType: e.ErrorType}
+	if e.Role == l7.RoleClient && e.HTTP != nil {
+		t.server(&k, p, whom, e)
+	}
 	switch {
 	case e.GRPC != nil:
 		p.call(&k, whom, e, &t.unnamed)
@@ -165,14 +182,30 @@ func (t *Totals) Add(whom Whom, e *l7.Exchange) (route string, counted bool) {
 	return k.route, true
 }
 
+// server completes the key of a client's request with whom it asked: the host that it names, else where its connection leads to.
+func (t *Totals) server(k *key, p *process, whom Whom, e *l7.Exchange) {
+	if n := len(e.HTTP.Host); n > 0 && n <= longestHost && !t.redact.header("Host") {
+		asked, known := p.hosts[string(e.HTTP.Host)]
+		if !known && len(p.hosts) < maxHosts {
+			name := string(e.HTTP.Host)
+			host, port := splitHost(name)
+			asked = endpoint{host, uint16(port)}
+			p.hosts[name] = asked
+		}
+		if k.asked = asked; asked.host != "" && asked.port == 0 {
+			k.asked.port = whom.Peer.Port()
+		}
+	}
+	if k.asked.host == "" && whom.Peer.Port() != 0 {
+		k.asked, k.server = endpoint{}, whom.Peer
+	}
+}
+
 // request completes the key of a request of HTTP.
 func (p *process) request(k *key, whom Whom, e *l7.Exchange, unnamed *Unnamed) {
 	k.tls, k.method, k.version, k.status = whom.TLS, e.HTTP.Method, e.HTTP.Version, e.HTTP.Status
 	if k.method == "" {
-		k.method = l7.OtherMethod // its request was not seen
-	}
-	if e.Role == l7.RoleClient && whom.Peer.Port() != 0 {
-		k.server = whom.Peer
+		k.method = l7.UnknownText // its request was not seen
 	}
 	if !e.Request.Known {
 		return
@@ -191,9 +224,6 @@ func isFound(status int) bool {
 // call completes the key of a call by gRPC.
 func (p *process) call(k *key, whom Whom, e *l7.Exchange, unnamed *Unnamed) {
 	k.kind, k.tls, k.code = call, whom.TLS, e.GRPC.Status
-	if e.Role == l7.RoleClient && whom.Peer.Port() != 0 {
-		k.server = whom.Peer
-	}
 	known, ok := p.methods.of(methodOf(e))
 	if !ok {
 		known = l7.OtherMethod

@@ -37,7 +37,7 @@ func named(t *Totals, processes map[observe.SubjectKey]*model.Process) {
 
 func TestTotals(t *testing.T) {
 	start := time.Unix(1000, 0)
-	totals := NewTotals()
+	totals := NewTotals(Redaction{})
 	totals.now = func() time.Time { return start }
 	one, two, three := observe.SubjectKey{PID: 1}, observe.SubjectKey{PID: 2}, observe.SubjectKey{PID: 3}
 	server := netip.MustParseAddrPort("192.0.2.1:80")
@@ -118,7 +118,7 @@ func durations(t *testing.T, totals *Totals) map[int64]model.Histogram {
 // TestProcessesAreToldOnce holds that what a process did before it executed the same program is told with what it does now, in
 // the same series, and stays when nothing comes from before; and that its series are gone with it.
 func TestProcessesAreToldOnce(t *testing.T) {
-	totals := NewTotals()
+	totals := NewTotals(Redaction{})
 	before, now := observe.SubjectKey{PID: 1, ExecID: 1}, observe.SubjectKey{PID: 1, ExecID: 2}
 	who := map[observe.SubjectKey]*model.Process{before: {ServiceName: "shop"}, now: {ServiceName: "shop", Arguments: []string{"again"}}}
 	totals.Add(Whom{Subject: before}, exchange(l7.RoleServer, "/", 200, 1))
@@ -148,7 +148,7 @@ func TestProcessesAreToldOnce(t *testing.T) {
 // TestOutOfScopeIsAskedOnce holds that nobody is asked again about a process that is out of scope, and that it does not count;
 // when it has been forgotten it may have come into scope.
 func TestOutOfScopeIsAskedOnce(t *testing.T) {
-	totals, subject, asked := NewTotals(), observe.SubjectKey{PID: 1}, 0
+	totals, subject, asked := NewTotals(Redaction{}), observe.SubjectKey{PID: 1}, 0
 	who := func(observe.SubjectKey) *model.Process { asked++; return nil }
 	for range 3 {
 		totals.Add(Whom{Subject: subject}, exchange(l7.RoleServer, "/", 200, 1))
@@ -189,7 +189,7 @@ func TestDuration(t *testing.T) {
 
 // TestTotalsAreBounded holds that routes and series have a bound, that nothing is lost by it, and that what is quiet leaves.
 func TestTotalsAreBounded(t *testing.T) {
-	totals := NewTotals()
+	totals := NewTotals(Redaction{})
 	who := map[observe.SubjectKey]*model.Process{}
 	requests := 0
 	for pid := range uint32(60) {
@@ -237,7 +237,7 @@ func TestTotalsAreBounded(t *testing.T) {
 // anew.
 func TestSeriesEnd(t *testing.T) {
 	start := time.Unix(1000, 0)
-	totals := NewTotals()
+	totals := NewTotals(Redaction{})
 	totals.now = func() time.Time { return start }
 	client, other := observe.SubjectKey{PID: 1}, observe.SubjectKey{PID: 2}
 	who := map[observe.SubjectKey]*model.Process{client: {ID: model.ProcessID{PID: 1}}, other: {ID: model.ProcessID{PID: 2}}}
@@ -309,7 +309,7 @@ func TestWhoTriesOutPathsLeavesRoom(t *testing.T) {
 		0: false, 301: false, 302: false, 308: false, 400: false, 401: false, 403: false, 404: false, 405: false, 410: false, 429: false,
 		101: true, 200: true, 204: true, 206: true, 304: true, 500: true, 503: true,
 	} {
-		totals, subject := NewTotals(), observe.SubjectKey{PID: 1}
+		totals, subject := NewTotals(Redaction{}), observe.SubjectKey{PID: 1}
 		for i := range 2 * maxRoutes {
 			totals.Add(Whom{Subject: subject}, exchange(l7.RoleServer, fmt.Sprintf("/wp-%c%c", 'a'+i/26, 'a'+i%26), status, 1))
 		}
@@ -325,7 +325,7 @@ func TestWhoTriesOutPathsLeavesRoom(t *testing.T) {
 
 // TestWhatNoSeriesHasLeavesRoom holds that routes, methods and names that are not used any more leave their places to others.
 func TestWhatNoSeriesHasLeavesRoom(t *testing.T) {
-	totals, subject := NewTotals(), observe.SubjectKey{PID: 1}
+	totals, subject := NewTotals(Redaction{}), observe.SubjectKey{PID: 1}
 	who := map[observe.SubjectKey]*model.Process{subject: {}}
 	stay := func(observe.SubjectKey) (bool, bool, error) { return true, true, nil }
 	add := func(text string) {
@@ -377,7 +377,7 @@ func lookupOf(role l7.Role, name, errorType string) *l7.Exchange {
 
 // TestLookups holds that lookups of clients are told by name and error, and that names have a bound.
 func TestLookups(t *testing.T) {
-	totals, subject := NewTotals(), observe.SubjectKey{PID: 1}
+	totals, subject := NewTotals(Redaction{}), observe.SubjectKey{PID: 1}
 	for _, e := range []*l7.Exchange{
 		lookupOf(l7.RoleClient, "a.example.", ""), lookupOf(l7.RoleClient, "a.example.", ""), lookupOf(l7.RoleClient, "a.example.", "SERVFAIL"),
 		lookupOf(l7.RoleClient, ".", ""), lookupOf(l7.RoleServer, "served.example.", ""), {Role: l7.RoleClient, Request: l7.Side{Known: true}, DNS: &l7.DNS{}},
@@ -408,7 +408,7 @@ func TestLookups(t *testing.T) {
 }
 
 func BenchmarkAdd(b *testing.B) {
-	totals, e := NewTotals(), exchange(l7.RoleServer, "/users/18", 200, 1)
+	totals, e := NewTotals(Redaction{}), exchange(l7.RoleServer, "/users/18", 200, 1)
 	b.ReportAllocs()
 	for b.Loop() {
 		totals.Add(Whom{Subject: observe.SubjectKey{PID: 1}}, e)
@@ -432,7 +432,7 @@ func callOf(role l7.Role, service, method, status string, ms int) *l7.Exchange {
 
 // TestCalls holds that calls are told by method and status, as calls alone, and that there are only so many methods.
 func TestCalls(t *testing.T) {
-	totals := NewTotals()
+	totals := NewTotals(Redaction{})
 	one := observe.SubjectKey{PID: 1}
 	server := netip.MustParseAddrPort("192.0.2.1:50051")
 	totals.Add(Whom{Subject: one, Peer: server, TLS: true}, callOf(l7.RoleClient, "shop.Orders", "Get", "OK", 20))
@@ -470,6 +470,49 @@ func TestCalls(t *testing.T) {
 	require.Len(t, methods, maxMethods+1)
 	require.Equal(t, Unnamed{Methods: maxMethods + 2}, totals.Unnamed(), "of the three before two have a name, one of them that of what is not known")
 	require.Contains(t, methods, l7.OtherMethod)
+}
+
+// TestServersAreToldAsTheyAreAsked holds that a client's requests are told by the host that they name, by its address where they name
+// none, where hosts are not to be told and where there are too many.
+func TestServersAreToldAsTheyAreAsked(t *testing.T) {
+	type server struct {
+		address any
+		port    any
+	}
+	peer := netip.MustParseAddrPort("192.0.2.1:8443")
+	byPeer := server{"192.0.2.1", int64(8443)}
+	asked := func(totals *Totals, hosts ...string) map[server]uint64 {
+		one := observe.SubjectKey{PID: 1}
+		for _, host := range hosts {
+			e := exchange(l7.RoleClient, "/users/18", 200, 1)
+			e.HTTP.Host = []byte(host)
+			_, counted := totals.Add(Whom{Subject: one, Peer: peer}, e)
+			require.True(t, counted)
+		}
+		named(totals, map[observe.SubjectKey]*model.Process{one: {}})
+		got := map[server]uint64{}
+		for _, m := range totals.Metrics(time.Now(), l7.RoleClient)[0].Metrics {
+			for _, p := range m.Points {
+				if m.Name == "http.client.request.duration" {
+					list := values(p.Attributes)
+					got[server{list["server.address"], list["server.port"]}] += p.Histogram.Count
+				}
+			}
+		}
+		return got
+	}
+	hosts := []string{"shop.example", "shop.example", "shop.example:80", "[2001:db8::1]:81", "", strings.Repeat("x", longestHost+1)}
+	require.Equal(t, map[server]uint64{
+		{"shop.example", int64(8443)}: 2, {"shop.example", int64(80)}: 1, {"2001:db8::1", int64(81)}: 1, byPeer: 2,
+	}, asked(NewTotals(Redaction{}), hosts...))
+	require.Equal(t, map[server]uint64{byPeer: uint64(len(hosts))}, asked(NewTotals(Redaction{Headers: []string{"host"}}), hosts...))
+	hosts = nil
+	for i := range maxHosts + 5 {
+		hosts = append(hosts, fmt.Sprintf("shop-%d.example", i))
+	}
+	got := asked(NewTotals(Redaction{}), hosts...)
+	require.Len(t, got, maxHosts+1)
+	require.EqualValues(t, 5, got[byPeer])
 }
 
 // TestCallsOneByOne holds what a call's log says beside what is said of HTTP.
