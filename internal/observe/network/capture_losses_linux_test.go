@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 )
 
-// TestWhatHasNoNameOfItsOwnIsCounted holds that requests, calls and lookups beyond the routes, methods and names of their process are told
+// TestWhatHasNoNameOfItsOwnIsCounted holds that requests, calls and lookups beyond the routes, hosts, methods and names of their process are told
 // among the losses, as what was told nevertheless.
 func TestWhatHasNoNameOfItsOwnIsCounted(t *testing.T) {
 	const places, more = 200, 7 // as docs/network.md has it
@@ -26,6 +26,7 @@ func TestWhatHasNoNameOfItsOwnIsCounted(t *testing.T) {
 		page := &l7.HTTP{Method: "GET", Path: []byte("/" + word), Status: 200}
 		c.totals.Add(whom, &l7.Exchange{Role: l7.RoleServer, Request: known, Response: known, HTTP: page})
 		c.totals.Add(whom, &l7.Exchange{Role: l7.RoleServer, Request: known, Response: known, HTTP: page, GRPC: &l7.GRPC{Service: []byte("s"), Method: []byte(word), Status: "OK"}})
+		c.totals.Add(whom, &l7.Exchange{Role: l7.RoleClient, Request: known, Response: known, HTTP: &l7.HTTP{Method: "GET", Host: []byte(word), Path: []byte("/aa"), Status: 200}})
 		c.totals.Add(whom, &l7.Exchange{Role: l7.RoleClient, Request: known, Response: known, DNS: &l7.DNS{Questions: []l7.DNSQuestion{{Name: []byte(word)}}}})
 	}
 	c.tellLosses()
@@ -33,7 +34,7 @@ func TestWhatHasNoNameOfItsOwnIsCounted(t *testing.T) {
 	for _, l := range c.losses() {
 		lost[l.Reason] = l
 	}
-	for _, reason := range []string{"request_routes_full", "call_methods_full", "lookup_names_full"} {
+	for _, reason := range []string{"request_routes_full", "request_hosts_full", "call_methods_full", "lookup_names_full"} {
 		require.Equal(t, observe.Loss{Probe: "network", Reason: reason, Count: more, Told: true}, lost[reason])
 	}
 }

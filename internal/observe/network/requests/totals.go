@@ -4,6 +4,7 @@ package requests
 
 import (
 	"bytes"
+	"maps"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -64,10 +65,10 @@ type Totals struct {
 	redact    Redaction
 }
 
-// Unnamed is how many exchanges were told without their own route, name or method, since
-// their process had as many as it may have.
+// Unnamed is how many exchanges were told without their own route, name, method or host,
+// since their process had as many as it may have.
 type Unnamed struct {
-	Routes, Names, Methods uint64
+	Routes, Names, Methods, Hosts uint64
 }
 
 // subject is one program that a process runs.
@@ -87,7 +88,7 @@ type process struct {
 	methods  texts
 	hosts    map[string]endpoint // by what requests say in Host
 	subjects int
-	// unkept says that there may be routes, names and methods which no series has.
+	// unkept says that there may be routes, names, methods and hosts which no series has.
 	unkept bool
 }
 
@@ -186,7 +187,11 @@ func (t *Totals) Add(whom Whom, e *l7.Exchange) (route string, counted bool) {
 func (t *Totals) server(k *key, p *process, whom Whom, e *l7.Exchange) {
 	if n := len(e.HTTP.Host); n > 0 && n <= longestHost && !t.redact.header("Host") {
 		asked, known := p.hosts[string(e.HTTP.Host)]
-		if !known && len(p.hosts) < maxHosts {
+		switch {
+		case known:
+		case len(p.hosts) >= maxHosts:
+			t.unnamed.Hosts++
+		default:
 			name := string(e.HTTP.Host)
 			host, port := splitHost(name)
 			asked = endpoint{host, uint16(port)}
@@ -397,8 +402,8 @@ func (t *Totals) leave(s *subject) {
 }
 
 // age drops the series that have not counted for long, and says how many they were; one
-// that counts again begins anew. Routes, names and methods that no series has leave with
-// them.
+// that counts again begins anew. Routes, names, methods and hosts that no series has leave
+// with them.
 func (p *process) age() (dropped int) {
 	for k, s := range p.series {
 		if s.idle++; s.idle > idleReports {
@@ -410,8 +415,9 @@ func (p *process) age() (dropped int) {
 		return 0
 	}
 	p.unkept = false
-	routes, names := map[string]bool{}, map[kind]map[string]bool{lookup: {}, call: {}}
+	routes, hosts, names := map[string]bool{}, map[string]bool{}, map[kind]map[string]bool{lookup: {}, call: {}}
 	for k := range p.series {
+		hosts[k.asked.host] = true
 		if k.kind == httpRequest {
 			routes[k.route] = true
 		} else {
@@ -421,6 +427,7 @@ func (p *process) age() (dropped int) {
 	p.routes.Keep(func(route string) bool { return routes[route] })
 	p.names.keep(names[lookup])
 	p.methods.keep(names[call])
+	maps.DeleteFunc(p.hosts, func(_ string, asked endpoint) bool { return !hosts[asked.host] })
 	return dropped
 }
 
@@ -475,7 +482,7 @@ func (t *Totals) Metrics(at time.Time, only l7.Role) []*model.Metrics {
 	return list
 }
 
-// Unnamed is how many were told without their own route, name or method.
+// Unnamed is how many were told without their own route, name, method or host.
 func (t *Totals) Unnamed() Unnamed {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -323,7 +323,7 @@ func TestWhoTriesOutPathsLeavesRoom(t *testing.T) {
 	}
 }
 
-// TestWhatNoSeriesHasLeavesRoom holds that routes, methods and names that are not used any more leave their places to others.
+// TestWhatNoSeriesHasLeavesRoom holds that routes, methods, names and hosts that are not used any more leave their places to others.
 func TestWhatNoSeriesHasLeavesRoom(t *testing.T) {
 	totals, subject := NewTotals(Redaction{}), observe.SubjectKey{PID: 1}
 	who := map[observe.SubjectKey]*model.Process{subject: {}}
@@ -332,6 +332,9 @@ func TestWhatNoSeriesHasLeavesRoom(t *testing.T) {
 		totals.Add(Whom{Subject: subject}, exchange(l7.RoleServer, "/"+text, 200, 1))
 		totals.Add(Whom{Subject: subject}, callOf(l7.RoleServer, "shop.Orders", text, "OK", 1))
 		totals.Add(Whom{Subject: subject}, lookupOf(l7.RoleClient, text+".example.", ""))
+		asked := exchange(l7.RoleClient, "/", 200, 1)
+		asked.HTTP.Host = []byte(text + ".shop:80")
+		totals.Add(Whom{Subject: subject}, asked)
 	}
 	seen := func(key string) map[any]bool {
 		all := map[any]bool{}
@@ -353,6 +356,7 @@ func TestWhatNoSeriesHasLeavesRoom(t *testing.T) {
 	require.False(t, seen("http.route")["/stays"])
 	require.False(t, seen("rpc.method")["shop.Orders/stays"])
 	require.False(t, seen("dns.question.name")["stays.example"])
+	require.False(t, seen("server.address")["stays.shop"])
 	for range idleReports {
 		totals.Add(Whom{Subject: subject}, exchange(l7.RoleServer, "/"+word(0), 200, 1))
 		require.NoError(t, totals.LeaveOut(stay))
@@ -364,6 +368,7 @@ func TestWhatNoSeriesHasLeavesRoom(t *testing.T) {
 	require.False(t, seen("http.route")["/"+word(1)])
 	require.True(t, seen("rpc.method")["shop.Orders/stays"])
 	require.True(t, seen("dns.question.name")["stays.example"])
+	require.True(t, seen("server.address")["stays.shop"])
 }
 
 // lookupOf is a lookup that was answered after 5 ms.
