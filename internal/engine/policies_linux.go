@@ -193,7 +193,7 @@ func (p *policies) launch(ctx context.Context, group *sync.WaitGroup) {
 	}
 }
 
-// scopeChanged is told who came into scope, left it, or runs another program.
+// scopeChanged is told who came into scope, left it, or has changed.
 func (p *policies) scopeChanged(changes []process.Change) {
 	p.mu.Lock()
 	p.changes = append(p.changes, changes...)
@@ -238,7 +238,7 @@ func (p *policies) take(change process.Change) {
 	p.wants(known.ID, p.entries, by)
 	p.mu.Unlock()
 	if len(by) == 0 {
-		p.forget(change.ID)
+		p.leave(change.ID)
 		return
 	}
 	if err := p.reader.Add(change.ID); err != nil {
@@ -249,6 +249,11 @@ func (p *policies) take(change process.Change) {
 
 func (p *policies) forget(id model.ProcessID) {
 	p.watch.Remove(id)
+	p.leave(id)
+}
+
+// leave has nothing be read any more of a process that no policy watches.
+func (p *policies) leave(id model.ProcessID) {
 	if p.paths != nil {
 		if err := p.paths.Remove(id.PID); err != nil {
 			p.warnings.Warn(err)
