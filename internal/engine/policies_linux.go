@@ -45,14 +45,18 @@ type policies struct {
 	cpus     int
 	cpusDue  time.Duration
 	reported time.Duration
-	// unread counts processes whose use of the host is not read.
-	unread atomic.Uint64
+	// unread counts processes that could not be read, and crowded those whose use of the host is
+	// not read.
+	unread, crowded atomic.Uint64
 
 	mu sync.Mutex // all below
 	// entries are replaced, never changed.
 	entries  []policyEntry
 	changes  []process.Change
 	triggers []policy.Trigger
+	// missed are the processes in scope of which something could not be read, with what has
+	// counted them: they are tried again with each scan.
+	missed map[model.ProcessID]*atomic.Uint64
 
 	// changed and fired say that there are some.
 	changed, fired chan struct{}
@@ -107,6 +111,7 @@ func newPolicies(e *Engine, loader *kernel.Loader) (*policies, error) {
 		warnings: warn.NewRarely(e.logger, "Policies see less than is configured", nil),
 		proc:     e.procRoot(), sys: e.sysRoot(),
 		ask: e.hooks.Ask, changed: make(chan struct{}, 1), fired: make(chan struct{}, 1),
+		missed: map[model.ProcessID]*atomic.Uint64{},
 	}
 	if e.config.monitorsRequests() && !e.config.networkHears() {
 		if p.paths, err = network.NewPaths(); err != nil {
@@ -228,8 +233,12 @@ func (p *policies) take(change process.Change) {
 		return
 	}
 	known, inScope, err := p.table.Lookup(change.ID)
-	if err != nil || !inScope {
-		p.forget(change.ID) // it has ended, which is told next
+	switch {
+	case errors.Is(err, process.ErrGone), err == nil && !inScope:
+		p.forget(change.ID) // which is told next
+		return
+	case err != nil:
+		p.miss(change.ID, &p.unread, err)
 		return
 	}
 	p.mu.Lock()
@@ -242,9 +251,39 @@ func (p *policies) take(change process.Change) {
 		return
 	}
 	if err := p.reader.Add(change.ID); err != nil {
-		p.unread.Add(1)
-		p.warnings.Warn(err)
+		p.miss(change.ID, &p.crowded, err)
+		return
 	}
+	p.found(change.ID)
+}
+
+// miss counts a process once of which something could not be read, which is tried again with the
+// next scan.
+func (p *policies) miss(id model.ProcessID, counter *atomic.Uint64, why error) {
+	p.mu.Lock()
+	again := p.missed[id] == counter
+	p.missed[id] = counter
+	p.mu.Unlock()
+	if !again {
+		counter.Add(1)
+	}
+	p.warnings.Warn(fmt.Errorf("process %d is tried again with the next scan: %w", id.PID, why))
+}
+
+func (p *policies) found(id model.ProcessID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.missed, id)
+}
+
+// scanned is told that the processes were scanned.
+func (p *policies) scanned() {
+	p.mu.Lock()
+	for id := range p.missed {
+		p.changes = append(p.changes, process.Change{ID: id, Kind: process.Described})
+	}
+	p.mu.Unlock()
+	rouse(p.changed)
 }
 
 func (p *policies) forget(id model.ProcessID) {
@@ -254,6 +293,7 @@ func (p *policies) forget(id model.ProcessID) {
 
 // leave has nothing be read any more of a process that no policy watches.
 func (p *policies) leave(id model.ProcessID) {
+	p.found(id)
 	if p.paths != nil {
 		if err := p.paths.Remove(id.PID); err != nil {
 			p.warnings.Warn(err)
@@ -272,7 +312,8 @@ func (p *policies) stats(stats *Stats) {
 	stats.Lost[LossKey{probePolicies, "seconds_missed"}] = watch.Missed
 	stats.Lost[LossKey{probePolicies, "request_late"}] = watch.Late
 	stats.Lost[LossKey{probePolicies, "windows_full"}] = watch.Crowded
-	stats.Lost[LossKey{probePolicies, "processes_full"}] = p.unread.Load()
+	stats.Lost[LossKey{probePolicies, "processes_full"}] = p.crowded.Load()
+	stats.Lost[LossKey{probePolicies, "processes_unread"}] = p.unread.Load()
 }
 
 // bytes is the memory of what is known of processes, and of the kernel's maps.
