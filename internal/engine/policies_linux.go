@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -187,6 +188,14 @@ func (p *policies) matching(entries []policyEntry, known *model.Process) []int {
 		}
 	}
 	return by
+}
+
+// lookAtRequestsOf tells whether any policy that watches a process looks at its requests.
+func (p *policies) lookAtRequestsOf(known *model.Process) bool {
+	p.mu.Lock()
+	entries := p.entries
+	p.mu.Unlock()
+	return slices.ContainsFunc(entries, func(e policyEntry) bool { return e.OfRequests() && p.table.Matches(e.targets, known) })
 }
 
 // launch starts what runs until the context ends.

@@ -17,6 +17,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/usage"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
 )
@@ -163,4 +164,31 @@ func TestRoomComesBack(t *testing.T) {
 	m.takeAll()
 	require.Equal(t, map[model.ProcessID]bool{second: true}, m.room.ids)
 	require.Empty(t, m.missed)
+}
+
+// TestWhomMonitorsObserve holds that requests are read of those whom policies watch by them, and that who is warned of a policy's selector
+// is warned of it once, by the key that is in the configuration.
+func TestWhomMonitorsObserve(t *testing.T) {
+	m := newMissing(t, 8)
+	requests := when("requests", policy.Rule{Monitor: policy.HTTPErrorRate, Threshold: 1, Period: 1, Count: 1})
+	requests.Targets = []process.Selector{{Comm: "^nobody$"}, {PID: 7}}
+	others := when("others", policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1})
+	e := &Engine{
+		config: Config{Policies: []Policy{requests, others}, OnCPU: &OnCPU{Targets: []process.Selector{{Comm: "^no one$"}}}},
+		table:  m.table, policies: m.policies, subjects: &subjects{},
+	}
+	require.NoError(t, m.replace(e.config.Policies))
+	require.NoError(t, e.targetKinds())
+	m.begins(7, stat(7, 5))
+	m.begins(8, stat(8, 5))
+	scope := func(pid uint32) lifecycle.Scope {
+		p, _, err := m.table.LookupPID(pid)
+		require.NoError(t, err)
+		return e.subjects.scopeOf(p)
+	}
+	require.Equal(t, lifecycle.ScopeMonitors, scope(7))
+	require.Equal(t, lifecycle.ScopeNone, scope(8))
+	_, err := m.table.Scan(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"policies[0]::targets[0]", "observe::on_cpu::targets[0]"}, m.table.Stats().Unmatched)
 }
