@@ -29,6 +29,7 @@ type member struct {
 	percent, threads       float64
 	hasPercent, hasThreads bool
 	subjects               []subject
+	resting                []rested
 }
 
 // subject is a process as one policy sees it.

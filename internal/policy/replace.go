@@ -23,6 +23,9 @@ func Resume(before *Watch) *Watch {
 		for i := range m.subjects {
 			m.subjects[i].gate.asked = false
 		}
+		for i := range m.resting {
+			m.resting[i].gate.asked = false
+		}
 	}
 	return &Watch{
 		policies: before.policies, members: map[model.ProcessID]*member{}, inherited: before.members,
@@ -84,10 +87,7 @@ func (w *Watch) Replace(policies []Policy, matches func(*model.Process) []int) {
 	defer w.mu.Unlock()
 	w.policies = w.takeOver(policies)
 	for _, m := range slices.Clone(w.order) {
-		if by := matches(m.process); len(by) > 0 {
-			w.subject(m, by)
-		} else {
-			w.remove(m)
-		}
+		w.subject(m, matches(m.process))
+		w.leave(m)
 	}
 }

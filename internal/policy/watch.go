@@ -77,8 +77,8 @@ func New(policies []Policy) *Watch {
 // to be told of when it is read first: it was not there to be read, or nobody knew of it.
 const young = 10 * time.Second
 
-// Add watches a process by the policies that match it, and no more by others. Of one that
-// is young, all is known that it has used.
+// Add watches a process by the policies that match it, and no more by others, whose silence goes
+// on nevertheless. Of one that is young, all is known that it has used.
 func (w *Watch) Add(p *model.Process, by []int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,7 +98,12 @@ func (w *Watch) Add(p *model.Process, by []int) {
 	}
 	m.process = p
 	w.subject(m, by)
-	if len(by) == 0 {
+	w.leave(m)
+}
+
+// leave forgets a process that no policy matches, nor keeps silent about.
+func (w *Watch) leave(m *member) {
+	if len(m.subjects)+len(m.resting) == 0 {
 		w.remove(m)
 	}
 }
@@ -116,6 +121,8 @@ func (w *Watch) subject(m *member, by []int) {
 		if j >= 0 {
 			s.gate = before[j].gate
 			carry(s.windows, s.of.When, before[j].windows, before[j].of.When)
+		} else if gate := m.rested(s.of.Name); gate != nil {
+			s.gate = *gate
 		}
 		for k := range s.of.When {
 			if s.windows[k] == nil && s.of.When[k].Monitor.ofProcesses() {
@@ -125,6 +132,7 @@ func (w *Watch) subject(m *member, by []int) {
 		m.subjects = append(m.subjects, s)
 	}
 	w.giveBack(before)
+	w.rest(m, before)
 }
 
 // makeGauge makes the window of a rule about what a process uses, if there is room.
@@ -192,7 +200,7 @@ func (w *Watch) remove(m *member) {
 	w.order = w.order[:last]
 	delete(w.members, m.process.ID)
 	w.giveBack(m.subjects)
-	m.subjects = nil
+	m.subjects, m.resting = nil, nil
 }
 
 // Reading is what was read at the end of a second.
@@ -391,24 +399,27 @@ func (w *Watch) count(s *subject, rule int, r *Requests, sum float64, n uint64) 
 
 // Started tells that what a trigger asked for has begun at a moment of CLOCK_BOOTTIME.
 func (w *Watch) Started(policy string, id model.ProcessID, at time.Duration) {
-	w.answer(policy, id, func(s *subject) { s.gate.started(at, s.of.Silence) })
+	w.answer(policy, id, func(g *gate, of *watched) { g.started(at, of.Silence) })
 }
 
 // Failed tells that it did not.
 func (w *Watch) Failed(policy string, id model.ProcessID, at time.Duration) {
-	w.answer(policy, id, func(s *subject) { s.gate.failed(at) })
+	w.answer(policy, id, func(g *gate, _ *watched) { g.failed(at) })
 }
 
-func (w *Watch) answer(policy string, id model.ProcessID, tell func(*subject)) {
+func (w *Watch) answer(policy string, id model.ProcessID, tell func(*gate, *watched)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	m := w.members[id]
-	if m == nil {
-		return // it has ended
+	m, of := w.members[id], w.named(policy)
+	if m == nil || of == nil {
+		return // it has ended, or was replaced
+	}
+	if resting := m.rested(policy); resting != nil {
+		tell(resting, of)
 	}
 	for i := range m.subjects {
-		if s := &m.subjects[i]; s.of.Name == policy {
-			tell(s)
+		if s := &m.subjects[i]; s.of == of {
+			tell(&s.gate, of)
 		}
 	}
 }
@@ -417,7 +428,13 @@ func (w *Watch) answer(policy string, id model.ProcessID, tell func(*subject)) {
 func (w *Watch) Members() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.order)
+	n := 0
+	for _, m := range w.order {
+		if len(m.subjects) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // Bytes is the memory that is held.
@@ -425,11 +442,12 @@ func (w *Watch) Bytes() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	const entry = 64 // of the map and the list
-	subjects := 0
+	subjects, resting := 0, 0
 	for _, m := range w.order {
 		subjects += len(m.subjects)
+		resting += cap(m.resting)
 	}
-	return uint64(w.bytes + len(w.order)*(int(unsafe.Sizeof(member{}))+entry) + subjects*(int(unsafe.Sizeof(subject{}))+3*24))
+	return uint64(w.bytes + len(w.order)*(int(unsafe.Sizeof(member{}))+entry) + subjects*(int(unsafe.Sizeof(subject{}))+3*24) + resting*int(unsafe.Sizeof(rested{})))
 }
 
 // Stats returns what was counted.

@@ -586,3 +586,50 @@ func BenchmarkTick(b *testing.B) {
 		})
 	}
 }
+
+// TestSilenceOutlastsAMatch holds that a process which a policy matches no more for a while, as where its port is closed and opened
+// anew, gets no second run within its silence, and that nothing stays of one that has ended.
+func TestSilenceOutlastsAMatch(t *testing.T) {
+	for name, answered := range map[string]bool{"answered while it matched": true, "answered when it did not": false} {
+		t.Run(name, func(t *testing.T) {
+			silent := Policy{Name: "silent", Silence: 20 * time.Second, When: []Rule{{Monitor: ProcessThreadCount, Threshold: 1, Period: 1, Count: 1}}}
+			h := newHost(t, silent, cpuRule(100, 10, 10))
+			p := process(7)
+			h.watch.Add(p, []int{0})
+			require.Len(t, h.next(p.ID, 0, 1), 1)
+			if answered {
+				h.watch.Started("silent", p.ID, h.at)
+			}
+			h.watch.Add(p, nil)
+			require.Zero(t, h.watch.Members())
+			h.watch.Started("silent", p.ID, h.at)
+			require.Empty(t, h.next(p.ID, 0, 1), "it is not watched")
+			h.watch.Add(p, []int{1})
+			h.watch.Replace([]Policy{silent, cpuRule(100, 10, 10)}, func(*model.Process) []int { return nil })
+			h.watch.Add(p, []int{0, 1})
+			require.Equal(t, 1, h.watch.Members())
+			for range 18 {
+				require.Empty(t, h.next(p.ID, 0, 1), "silence")
+			}
+			require.Len(t, h.next(p.ID, 0, 1), 1)
+			h.watch.Started("silent", p.ID, h.at)
+			h.watch.Add(p, nil)
+			h.watch.Remove(p.ID)
+			require.Equal(t, New(nil).Bytes(), h.watch.Bytes())
+			require.Empty(t, h.watch.members)
+		})
+	}
+}
+
+// TestNothingRests holds that a policy which was never asked for, or is there no more, keeps nothing of a process that it does not match.
+func TestNothingRests(t *testing.T) {
+	h := newHost(t, cpuRule(100, 10, 10))
+	p := process(7)
+	h.watch.Add(p, []int{0})
+	h.watch.Add(p, nil)
+	require.Empty(t, h.watch.order)
+	h.watch.Add(p, []int{0})
+	h.watch.Started("p", p.ID, h.at)
+	h.watch.Replace(nil, func(*model.Process) []int { return nil })
+	require.Empty(t, h.watch.order)
+}
