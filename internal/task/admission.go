@@ -111,7 +111,7 @@ func (m *Manager) covered(one *run, others []*run, outcome *Outcome, extend bool
 	var by *run
 	note := func(other *run) {
 		by = other
-		if extend && other.extend(now.Add(one.duration)) {
+		if extend && other.extend(now, one.duration) {
 			m.remember(other.of)
 		}
 	}

@@ -263,8 +263,8 @@ func (m *Manager) Stop(id string) error {
 	return nil
 }
 
-// Extend has each run of a task last until a duration from now has gone by, if it would
-// end before.
+// Extend has each run of a task last until a duration from now has gone by, or from its
+// beginning where that is to come, if it would end before.
 func (m *Manager) Extend(id string, by time.Duration) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -272,9 +272,9 @@ func (m *Manager) Extend(id string, by time.Duration) error {
 	if e == nil {
 		return fmt.Errorf("extending task %s: %w", id, ErrUnknown)
 	}
-	until := time.Now().Add(by)
+	now := time.Now()
 	for _, one := range e.runs {
-		one.extend(until)
+		one.extend(now, by)
 	}
 	m.remember(e)
 	return nil

@@ -194,12 +194,22 @@ func (r *run) finish(why Reason) {
 	}
 }
 
-// extend has a run that has started last until then, if it would end before, and tells whether it would have.
-func (r *run) extend(until time.Time) bool {
-	if r.state != Started || r.starting || !until.After(r.end) {
+// extend has a run last so long from now on, or from its beginning where that is to come, if it would
+// end before, and tells whether it would have.
+func (r *run) extend(now time.Time, by time.Duration) bool {
+	switch until := now.Add(by); {
+	case r.state == Ended:
 		return false
+	case r.begin.IsZero():
+		if by <= r.duration {
+			return false
+		}
+		r.duration = by
+	case !until.After(r.end):
+		return false
+	default:
+		r.end, r.duration = until, until.Sub(r.begin)
 	}
-	r.end, r.duration = until, until.Sub(r.begin)
 	return true
 }
 
