@@ -36,7 +36,13 @@ func (m *Manager) take(r *Request, now time.Time) (e *entry, begins bool, outcom
 	e = newEntry(r, now)
 	later := e.start.After(now)
 	if !later { // else who observes the same then is looked for when its turn has come
-		e.runs = slices.DeleteFunc(e.runs, func(one *run) bool { return m.covered(one, m.alike(one, true), &outcomes[one.index], r.Extend, now) })
+		e.runs = slices.DeleteFunc(e.runs, func(one *run) bool {
+			by := m.covered(one, m.alike(one, true), r.Extend, now)
+			if by != nil {
+				outcomes[one.index] = by.follow(r, one.kind)
+			}
+			return by != nil
+		})
 	}
 	switch {
 	case len(e.runs) == 0:
@@ -105,10 +111,9 @@ func (m *Manager) queue(e *entry, now time.Time) {
 	}
 }
 
-// covered leaves out of a run whom others of the same kind observe or wait for already. It
-// tells whether nothing is left, and whose run does it then.
-func (m *Manager) covered(one *run, others []*run, outcome *Outcome, extend bool, now time.Time) bool {
-	var by *run
+// covered leaves out of a run whom others of the same kind observe or wait for already. Where
+// nothing is left it returns whose run does it then, else nil.
+func (m *Manager) covered(one *run, others []*run, extend bool, now time.Time) (by *run) {
 	note := func(other *run) {
 		by = other
 		if extend && other.extend(now, one.duration) {
@@ -133,14 +138,10 @@ func (m *Manager) covered(one *run, others []*run, outcome *Outcome, extend bool
 		})
 		if len(one.processes) > 0 {
 			one.name()
-			return false
+			return nil
 		}
 	}
-	if by == nil {
-		return false
-	}
-	*outcome = Outcome{Kind: one.kind, TaskID: by.of.id, Already: true, State: by.state}
-	return true
+	return by
 }
 
 // alike are the runs of other tasks of the same kind that run, or, if that is asked for,
@@ -172,7 +173,7 @@ func (m *Manager) admit(now time.Time) (logs []*model.Logs) {
 			logs = append(logs, m.endRuns(e, now)...)
 			return true
 		}
-		if !m.fits(e) {
+		if !m.fits(e) || m.beingStarted(e) {
 			e.queued = true
 			return false
 		}
@@ -182,14 +183,27 @@ func (m *Manager) admit(now time.Time) (logs []*model.Logs) {
 	return logs
 }
 
+// beingStarted tells whether others start right now what a task is to observe: whether they do
+// it is known when they have.
+func (m *Manager) beingStarted(e *entry) bool {
+	return slices.ContainsFunc(e.runs, func(one *run) bool {
+		return one.state != Ended && slices.ContainsFunc(m.alike(one, false), func(other *run) bool {
+			return other.starting && (one.sameTargets(other) || slices.ContainsFunc(one.processes, func(p *model.Process) bool { return other.observes(p.ID) }))
+		})
+	})
+}
+
 // letIn begins a task that has waited, but for those of its runs that another task has
 // taken over meanwhile.
 func (m *Manager) letIn(e *entry, now time.Time) (logs []*model.Logs) {
 	for _, one := range e.runs {
+		if one.state == Ended {
+			continue
+		}
 		before := one.processes
-		var already Outcome
-		if one.state != Ended && m.running > 0 && m.covered(one, m.alike(one, false), &already, e.request.Extend, now) {
+		if by := m.covered(one, m.alike(one, false), e.request.Extend, now); by != nil {
 			one.processes = before
+			logs = append(logs, one.followersStarted(by, now)...)
 			logs = append(logs, m.over(one, Covered, now))
 			continue
 		}

@@ -5,7 +5,6 @@ package task
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -58,10 +57,12 @@ type run struct {
 	// ending is why it is to be stopped, as soon as it can be.
 	ending      Reason
 	observation Observation
-	begin, end  time.Time
-	reason      Reason
-	err         error
-	counts      Counts
+	// followers have asked for the same before it has begun, and are told what becomes of it.
+	followers  []follower
+	begin, end time.Time
+	reason     Reason
+	err        error
+	counts     Counts
 }
 
 func newEntry(r *Request, now time.Time) *entry {
@@ -162,22 +163,6 @@ func (e *entry) set(state State) {
 // refused tells whether nothing came of it, and whoever asked was told so.
 func (e *entry) refused() bool {
 	return !e.waited && !slices.ContainsFunc(e.runs, func(r *run) bool { return r.reason != Failed })
-}
-
-// answer tells whoever was told to wait what has become of a run that has ended before it began.
-func (r *run) answer(reason Reason) {
-	switch asked := &r.of.request; {
-	case reason == Covered: // by one that runs
-		if asked.Started != nil {
-			asked.Started(r.kind)
-		}
-	case asked.Failed != nil:
-		err := r.err
-		if err == nil {
-			err = fmt.Errorf("starting %s: it has waited in vain: %s", r.kind, reason)
-		}
-		asked.Failed(r.kind, err)
-	}
 }
 
 // end has all runs end.
