@@ -66,7 +66,7 @@ func (p *policies) trigger(t policy.Trigger) {
 	waiting := &waitingRuns{runs: len(runs), answered: map[string]bool{}, started: started, failed: failed}
 	outcomes := p.ask(task.Request{
 		Name: t.Policy.Name, By: "policy:" + t.Policy.Name, Causes: t.Causes, Runs: runs, Processes: []*model.Process{t.Process}, Duration: entry.Duration,
-		Started: waiting.start, Failed: waiting.fail,
+		Started: waiting.start, Failed: waiting.fail, Holds: func() bool { return p.watch.Holds(t.Policy.Name, id) },
 		// One that is about to end would show next to nothing before a silence of minutes.
 		Extend: true,
 	})

@@ -19,7 +19,13 @@ import (
 
 // triggering is policies that need no kernel: one policy that holds each second, and one process.
 func triggering(t *testing.T, ask func(task.Request) []task.Outcome) (p *policies, next func() []policy.Trigger) {
-	of := when("always", policy.Rule{Monitor: policy.SystemLoad, Threshold: 0, Period: 1, Count: 1})
+	p, under := loaded(t, ask)
+	return p, func() []policy.Trigger { return under(2) }
+}
+
+// loaded is triggering with a policy that holds from a load of 1 on.
+func loaded(t *testing.T, ask func(task.Request) []task.Outcome) (p *policies, next func(load float64) []policy.Trigger) {
+	of := when("loaded", policy.Rule{Monitor: policy.SystemLoad, Threshold: 1, Period: 1, Count: 1})
 	of.Runs = append(of.Runs, task.Run{Kind: "off_cpu"})
 	p = &policies{
 		watch: policy.New([]policy.Policy{of.Policy}), ask: ask, logger: zap.NewNop(), warnings: warn.NewRarely(zap.NewNop(), "", nil),
@@ -28,10 +34,10 @@ func triggering(t *testing.T, ask func(task.Request) []task.Outcome) (p *policie
 	t.Cleanup(p.warnings.Close)
 	p.watch.Add(&model.Process{ID: model.ProcessID{PID: 1, StartTicks: 1}}, []int{0})
 	second := int64(1000)
-	return p, func() []policy.Trigger {
+	return p, func(load float64) []policy.Trigger {
 		second++
 		return p.watch.Tick(policy.Reading{
-			Second: second, At: p.clock.boot(), HasLoad: true,
+			Second: second, At: p.clock.boot(), Load: load, HasLoad: true,
 			Usage: func(model.ProcessID) (policy.Usage, bool) { return policy.Usage{}, false },
 		})
 	}
@@ -83,4 +89,22 @@ func TestGateIsClosedByWhatRuns(t *testing.T) {
 			require.Equal(t, !tc.silent, len(next()) == 1)
 		})
 	}
+}
+
+// TestWhoWaitsIsLookedAtAgain holds that a task that waits can ask whether its policy still holds.
+func TestWhoWaitsIsLookedAtAgain(t *testing.T) {
+	var asked task.Request
+	p, under := loaded(t, func(r task.Request) []task.Outcome {
+		asked = r
+		return []task.Outcome{{Kind: "on_cpu", TaskID: "1", State: task.Queued}, {Kind: "off_cpu", TaskID: "1", State: task.Queued}}
+	})
+	fired := under(1)
+	require.Len(t, fired, 1)
+	p.trigger(fired[0])
+	for _, load := range []float64{5, 0, 1} {
+		require.Empty(t, under(load))
+		require.Equal(t, load >= 1, asked.Holds())
+	}
+	p.watch.Remove(fired[0].Process.ID)
+	require.False(t, asked.Holds())
 }

@@ -158,8 +158,10 @@ func (m *Manager) alike(one *run, waiting bool) []*run {
 	return list
 }
 
-// admit gives places to those who wait, in their order.
+// admit gives places to those who wait: to those first of whose asker the fewest tasks run, and
+// of these in their order. So nobody who asks for much holds up another one.
 func (m *Manager) admit(now time.Time) (logs []*model.Logs) {
+	due := map[string][]*entry{}
 	m.waiting = slices.DeleteFunc(m.waiting, func(e *entry) bool {
 		switch {
 		case m.tasks[e.id] == nil:
@@ -173,14 +175,53 @@ func (m *Manager) admit(now time.Time) (logs []*model.Logs) {
 			logs = append(logs, m.endRuns(e, now)...)
 			return true
 		}
+		due[e.request.By] = append(due[e.request.By], e)
+		return false
+	})
+	for running := m.runningBy(); len(due) > 0; {
+		e := takeTurn(due, running)
 		if !m.fits(e) || m.beingStarted(e) {
 			e.queued = true
-			return false
+			continue
+		}
+		m.waiting = slices.DeleteFunc(m.waiting, func(other *entry) bool { return other == e })
+		if holds := e.request.Holds; holds != nil && e.queued && !holds() {
+			e.end(Recovered)
+			logs = append(logs, m.endRuns(e, now)...)
+			continue
 		}
 		logs = append(logs, m.letIn(e, now)...)
-		return true
-	})
+		if e.holds {
+			running[e.request.By]++
+		}
+	}
 	return logs
+}
+
+// takeTurn takes whose turn it is out of those who wait, by who has asked for them.
+func takeTurn(due map[string][]*entry, running map[string]int) *entry {
+	var next *entry
+	for by, list := range due {
+		if next == nil || running[by] < running[next.request.By] || running[by] == running[next.request.By] && list[0].asked.Before(next.asked) {
+			next = list[0]
+		}
+	}
+	by := next.request.By
+	if due[by] = due[by][1:]; len(due[by]) == 0 {
+		delete(due, by)
+	}
+	return next
+}
+
+// runningBy is how many tasks have a place, by who has asked for them.
+func (m *Manager) runningBy() map[string]int {
+	running := map[string]int{}
+	for _, e := range m.tasks {
+		if e.holds {
+			running[e.request.By]++
+		}
+	}
+	return running
 }
 
 // beingStarted tells whether others start right now what a task is to observe: whether they do

@@ -45,6 +45,9 @@ type Request struct {
 	Duration time.Duration
 	// Start is when it begins, on the wall clock; zero or past: now.
 	Start time.Time
+	// Holds, if not nil, is asked when the task has waited and its turn has come: what was to be
+	// seen may be over, and then it does not start. It must return soon.
+	Holds func() bool
 	// Extend has a run that observes the same already last as long as this would.
 	Extend bool
 	// Failed, if not nil, is told of a run that was queued or scheduled and will not start:
