@@ -39,7 +39,8 @@ func (m *Manager) take(r *Request, now time.Time) (e *entry, begins bool, outcom
 		e.runs = slices.DeleteFunc(e.runs, func(one *run) bool {
 			by := m.covered(one, m.alike(one, true), r.Extend, now)
 			if by != nil {
-				outcomes[one.index] = by.follow(r, one.kind)
+				outcomes[one.index] = by.follow(r, one)
+				m.outlast(r, one, by, now)
 			}
 			return by != nil
 		})
@@ -112,11 +113,12 @@ func (m *Manager) queue(e *entry, now time.Time) {
 }
 
 // covered leaves out of a run whom others of the same kind observe or wait for already. Where
-// nothing is left it returns whose run does it then, else nil.
+// nothing is left it returns whose run does it then, and leaves it as it was, else nil.
 func (m *Manager) covered(one *run, others []*run, extend bool, now time.Time) (by *run) {
+	before := one.processes
 	note := func(other *run) {
 		by = other
-		if extend && other.extend(now, one.duration) {
+		if extend && other.within(one, before) && other.extend(now, one.duration) {
 			m.remember(other.of)
 		}
 	}
@@ -140,8 +142,37 @@ func (m *Manager) covered(one *run, others []*run, extend bool, now time.Time) (
 			one.name()
 			return nil
 		}
+		one.processes = before
 	}
 	return by
+}
+
+// shortestRest is the shortest rest of a run that is worth the start of another one.
+const shortestRest = time.Second
+
+// outlast has what a request asked for go on where a run does it that ends before: one that is
+// of others, too, and does not last longer for the sake of this one. The caller holds the lock.
+func (m *Manager) outlast(request *Request, one, by *run, now time.Time) {
+	rest := now.Add(one.duration).Sub(by.end)
+	if !request.Extend || by.begin.IsZero() || rest < shortestRest {
+		return
+	}
+	if one.processes != nil && !slices.ContainsFunc(one.processes, func(p *model.Process) bool { return by.observes(p.ID) }) {
+		return // they have ended while it started
+	}
+	if len(m.waiting) >= maxWaiting {
+		m.refused++
+		m.warnings.Warn(fmt.Errorf("%s of what %s asks for ends with task %s: %d tasks wait, more may not", one.kind, request.By, by.of.id, len(m.waiting)))
+		return
+	}
+	e := newEntry(&Request{
+		Name: request.Name, By: request.By, Causes: request.Causes, Targets: request.Targets, Processes: one.processes,
+		Runs: []Run{{Kind: one.kind, Options: one.options, Instance: one.instance}}, Duration: rest, Start: by.end, Extend: true,
+	}, now)
+	e.set(Scheduled)
+	m.tasks[e.id] = e
+	m.waiting = append(m.waiting, e)
+	m.watch.add(e.runs[0].processes)
 }
 
 // alike are the runs of other tasks of the same kind that run, or, if that is asked for,
@@ -243,8 +274,8 @@ func (m *Manager) letIn(e *entry, now time.Time) (logs []*model.Logs) {
 		}
 		before := one.processes
 		if by := m.covered(one, m.alike(one, false), e.request.Extend, now); by != nil {
-			one.processes = before
-			logs = append(logs, one.followersStarted(by, now)...)
+			m.outlast(&e.request, one, by, now)
+			logs = append(logs, m.followersStarted(one, by, now)...)
 			logs = append(logs, m.over(one, Covered, now))
 			continue
 		}

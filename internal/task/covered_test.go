@@ -114,3 +114,64 @@ func TestTurnWhileTheSameStarts(t *testing.T) {
 		require.Equal(t, 1, h.starter.runs())
 	})
 }
+
+// TestOutlasts holds that a run for everybody lasts no longer for the sake of one process, which is observed on when it has ended.
+func TestOutlasts(t *testing.T) {
+	for name, takes := range map[string]time.Duration{"runs": 0, "starts": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			in(t, 2, nil, func(h *house) {
+				h.starter.takes = takes
+				all := Request{By: "config", Name: "all", Duration: time.Minute, Runs: []Run{{Kind: "on_cpu"}}}
+				if takes > 0 { // who is observed by targets is known when it has started
+					all.Processes = []*model.Process{processOf(1), processOf(2)}
+				}
+				var asked sync.WaitGroup
+				asked.Go(func() { h.Request(all) })
+				h.after(time.Millisecond)
+				r := asks(1, "on_cpu")
+				r.Duration, r.Extend = 10*time.Minute, true
+				told := answers(&r)
+				require.True(t, one(t, h.Request(r)).Already)
+				asked.Wait()
+				if takes > 0 {
+					require.Equal(t, []string{"on_cpu started"}, *told)
+				}
+				require.Equal(t, Stats{Running: 1, Scheduled: 1}, h.Stats())
+				h.events()
+				h.after(time.Minute + 2*takes)
+				require.ElementsMatch(t, []string{FinishedEvent + " duration", StartedEvent}, h.events())
+				require.Equal(t, 1, h.starter.runs())
+				rest := h.starter.starts[1]
+				require.Equal(t, r.Processes, rest.Processes)
+				require.Equal(t, "policy:slow", h.record(rest.TaskID).By)
+				h.after(9*time.Minute - 2*time.Second - 2*takes)
+				require.Equal(t, 1, h.starter.runs())
+				h.after(4*time.Second + 2*takes)
+				require.Zero(t, h.starter.runs())
+				require.Equal(t, []string{FinishedEvent + " duration"}, h.events())
+			})
+		})
+	}
+}
+
+// TestOutlastsWhatIsExtended holds that the rest is put off while the run for everybody goes on.
+func TestOutlastsWhatIsExtended(t *testing.T) {
+	in(t, 2, nil, func(h *house) {
+		all := Request{By: "config", Duration: time.Minute, Runs: []Run{{Kind: "on_cpu"}}}
+		h.Request(all)
+		r := asks(1, "on_cpu")
+		r.Duration, r.Extend = 10*time.Minute, true
+		h.Request(r)
+		all.Duration, all.Extend = 5*time.Minute, true
+		require.True(t, one(t, h.Request(all)).Already)
+		h.after(5*time.Minute - time.Second)
+		require.Len(t, h.starter.starts, 1)
+		h.after(2 * time.Second)
+		require.Len(t, h.starter.starts, 2)
+		require.Equal(t, 1, h.starter.runs())
+		h.after(5*time.Minute - 3*time.Second)
+		require.Equal(t, 1, h.starter.runs())
+		h.after(4 * time.Second)
+		require.Zero(t, h.starter.runs())
+	})
+}

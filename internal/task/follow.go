@@ -9,30 +9,31 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// follower has asked for what a run of another task is to do.
+// follower has asked for what a run of another task is to do in place of its own.
 type follower struct {
 	request *Request
-	kind    string
+	own     *run
 }
 
 // follow answers a request for what the run does. Where it has not begun, the request is told
 // later what has become of it.
-func (r *run) follow(request *Request, kind string) Outcome {
-	outcome := Outcome{Kind: kind, TaskID: r.of.id, Already: true, State: r.state}
+func (r *run) follow(request *Request, own *run) Outcome {
+	outcome := Outcome{Kind: own.kind, TaskID: r.of.id, Already: true, State: r.state}
 	if r.begin.IsZero() {
 		outcome.State = Queued
 		if request.Started != nil || request.Failed != nil || len(request.Causes) > 0 { // else nobody asks
-			r.followers = append(r.followers, follower{request, kind})
+			r.followers = append(r.followers, follower{request, own})
 		}
 	}
 	return outcome
 }
 
-// followersStarted tells those who follow the run that by observes for them what they asked
-// for, and returns what is told of that.
-func (r *run) followersStarted(by *run, now time.Time) (logs []*model.Logs) {
+// followersStarted tells those who follow a run that by observes for them what they asked for,
+// and returns what is told of that. The caller holds the lock.
+func (m *Manager) followersStarted(r, by *run, now time.Time) (logs []*model.Logs) {
 	for _, f := range r.followers {
-		f.request.answer(f.kind, Covered, nil)
+		m.outlast(f.request, f.own, by, now)
+		f.request.answer(f.own.kind, Covered, nil)
 		logs = append(logs, f.request.triggered(Outcome{TaskID: by.of.id, State: Started}, now)...)
 	}
 	r.followers = nil
@@ -45,7 +46,7 @@ func (r *run) answer(reason Reason) {
 		r.of.request.answer(r.kind, reason, r.err)
 	}
 	for _, f := range r.followers {
-		f.request.answer(f.kind, reason, r.err)
+		f.request.answer(f.own.kind, reason, r.err)
 	}
 	r.followers = nil
 }

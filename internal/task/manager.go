@@ -177,7 +177,7 @@ func (m *Manager) began(one *run, observation Observation, err error) []*model.L
 		if started := one.of.request.Started; started != nil && one.of.waited {
 			started(one.kind)
 		}
-		return append(one.followersStarted(one, now), one.startedLog(now))
+		return append(m.followersStarted(one, one, now), one.startedLog(now))
 	}
 	one.err = fmt.Errorf("starting %s: %w", one.kind, err)
 	log := m.over(one, Failed, now)

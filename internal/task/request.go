@@ -48,7 +48,8 @@ type Request struct {
 	// Holds, if not nil, is asked when the task has waited and its turn has come: what was to be
 	// seen may be over, and then it does not start. It must return soon.
 	Holds func() bool
-	// Extend has a run that observes the same already last as long as this would.
+	// Extend has a run that observes the same already last as long as this would, or, where it
+	// observes others, too, the rest of this run after it.
 	Extend bool
 	// Failed, if not nil, is told of a run that was queued or scheduled and will not start:
 	// it could not, or has waited in vain. It must return soon, and may be called before the

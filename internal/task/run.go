@@ -112,6 +112,19 @@ func (r *run) sameTargets(o *run) bool {
 	return r.asked == 0 && o.asked == 0 && (len(r.targets) == 0 && len(o.targets) == 0 || reflect.DeepEqual(r.targets, o.targets))
 }
 
+// within tells whether the run observes nobody but those that o is to observe.
+func (r *run) within(o *run, processes []*model.Process) bool {
+	switch {
+	case r.asked == 0 || o.asked == 0:
+		return r.sameTargets(o)
+	case r.instance && o.instance:
+		return true // it is the same, since they have a process in common
+	}
+	return !slices.ContainsFunc(r.processes, func(p *model.Process) bool {
+		return !slices.ContainsFunc(processes, func(of *model.Process) bool { return of.ID == p.ID })
+	})
+}
+
 // name notes whom the run observes, for what is told of it later.
 func (r *run) name() {
 	r.asked, r.whom = len(r.processes), only(r.processes)
