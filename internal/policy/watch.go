@@ -293,6 +293,14 @@ func (w *Watch) look(m *member, at time.Duration, requests int64, fired []Trigge
 	return fired
 }
 
+// Holds tells whether a policy holds for a process, whatever became of its triggers: by the last
+// second, and of requests by the one before it, of which all are known.
+func (w *Watch) Holds(policy string, id model.ProcessID) bool {
+	holds := false
+	w.answer(policy, id, func(s *subject) { holds = len(s.causes(w.second, w.second-1)) > 0 })
+	return holds
+}
+
 // Request is one that a process has answered.
 type Request struct {
 	// Second is the one in which it ended.
