@@ -296,9 +296,14 @@ func (w *Watch) look(m *member, at time.Duration, requests int64, fired []Trigge
 // Holds tells whether a policy holds for a process, whatever became of its triggers: by the last
 // second, and of requests by the one before it, of which all are known.
 func (w *Watch) Holds(policy string, id model.ProcessID) bool {
-	holds := false
-	w.answer(policy, id, func(s *subject) { holds = len(s.causes(w.second, w.second-1)) > 0 })
-	return holds
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m, of := w.members[id], w.named(policy)
+	if m == nil || of == nil {
+		return false
+	}
+	i := slices.IndexFunc(m.subjects, func(s subject) bool { return s.of == of })
+	return i >= 0 && len(m.subjects[i].causes(w.second, w.second-1)) > 0
 }
 
 // Request is one that a process has answered.
