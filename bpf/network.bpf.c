@@ -11,6 +11,7 @@
  * Kernels: 5.10 and newer.
  */
 #include "include/network_adopt.h"
+#include "include/network_answers.h"
 #include "include/network_drop.h"
 #include "include/network_function.h"
 #include "include/network_life.h"
@@ -40,6 +41,8 @@ const enum network_piece_loss *unused_network_piece_loss __attribute__((unused))
 const enum network_tls_function *unused_network_tls_function __attribute__((unused));
 const struct network_path *unused_network_path __attribute__((unused));
 const enum network_piece_kind *unused_network_piece_kind __attribute__((unused));
+const struct network_value_key *unused_network_value_key __attribute__((unused));
+const struct network_value *unused_network_value __attribute__((unused));
 
 /* What programs at the tracepoints of system calls are given. */
 struct call_begins {
@@ -76,6 +79,19 @@ int BPF_PROG(received, struct sock *sk, int result, int flags)
 	return transferred(sk, result, NETWORK_READ, flags);
 }
 
+/* The same where nothing but requests is wanted that processes answer. */
+SEC("tp_btf/sock_send_length")
+int BPF_PROG(answers_sent, struct sock *sk, int result, int flags)
+{
+	return answers_transferred(sk, result, NETWORK_WRITE, 0);
+}
+
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(answers_received, struct sock *sk, int result, int flags)
+{
+	return answers_transferred(sk, result, NETWORK_READ, flags);
+}
+
 /*
  * Where there are trampolines, the functions behind all calls tell more for less:
  * fentry and fexit of inet_sendmsg and its kin. The loader attaches a copy of these
@@ -109,6 +125,24 @@ int BPF_PROG(function_received, struct socket *socket, struct msghdr *message, u
 	return moved(socket, message, result, NETWORK_READ, flags);
 }
 
+SEC("fexit/inet_sendmsg")
+int BPF_PROG(answers_function_sent, struct socket *socket, struct msghdr *message, u64 size, int result)
+{
+	return answers_moved(socket, result, NETWORK_WRITE, 0);
+}
+
+SEC("fexit/inet_recvmsg")
+int BPF_PROG(answers_function_received, struct socket *socket, struct msghdr *message, u64 size, int flags, int result)
+{
+	return answers_moved(socket, result, NETWORK_READ, flags);
+}
+
+SEC("fexit/tcp_splice_read")
+int BPF_PROG(answers_function_spliced, struct socket *socket, void *position, void *pipe, u64 size, u32 flags, s64 result)
+{
+	return answers_moved(socket, result, NETWORK_READ, 0);
+}
+
 /* Of sockets of packets in sequence there is a function of its own, of which this one may be a part or not. */
 SEC("fexit/unix_dgram_recvmsg")
 int BPF_PROG(datagram_received, struct socket *socket, struct msghdr *message, u64 size, int flags, int result)
@@ -121,6 +155,12 @@ SEC("fexit/inet_sendpage")
 int BPF_PROG(function_sent_page, struct socket *socket, void *page, int offset, u64 size, int flags, s64 result)
 {
 	return moved(socket, 0, result, NETWORK_WRITE, 0);
+}
+
+SEC("fexit/inet_sendpage")
+int BPF_PROG(answers_function_sent_page, struct socket *socket, void *page, int offset, u64 size, int flags, s64 result)
+{
+	return answers_moved(socket, result, NETWORK_WRITE, 0);
 }
 
 SEC("fexit/tcp_splice_read")

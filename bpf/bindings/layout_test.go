@@ -43,6 +43,8 @@ var shared = []struct {
 	{"network", "network_histogram", 120, NetworkNetworkHistogram{}},
 	{"network", "network_listener", 24, NetworkNetworkListener{}},
 	{"network", "network_path", 72, NetworkNetworkPath{}},
+	{"network", "network_value_key", 32, NetworkNetworkValueKey{}},
+	{"network", "network_value", 24, NetworkNetworkValue{}},
 	{"network", "network_socket", 24, NetworkNetworkSocket{}},
 	{"network", "network_piece", 56, NetworkNetworkPiece{}},
 	{"network", "network_count_key", 8, NetworkNetworkCountKey{}},

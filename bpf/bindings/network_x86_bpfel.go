@@ -65,9 +65,11 @@ type NetworkCaptureScratch struct {
 		Transfer uint32
 		Unused   uint32
 	}
-	First [96]uint8
-	Piece NetworkNetworkPiece
-	Data  [8192]uint8
+	First      [96]uint8
+	Since      uint64
+	PathNumber uint64
+	Piece      NetworkNetworkPiece
+	Data       [8192]uint8
 }
 
 type NetworkNetworkContentsKey struct {
@@ -173,7 +175,8 @@ const (
 	NetworkNetworkLossNETWORK_LOST_PIECES    NetworkNetworkLoss = 6
 	NetworkNetworkLossNETWORK_LOST_TLS       NetworkNetworkLoss = 7
 	NetworkNetworkLossNETWORK_LOST_ENDS      NetworkNetworkLoss = 8
-	NetworkNetworkLossNETWORK_LOSS_REASONS   NetworkNetworkLoss = 9
+	NetworkNetworkLossNETWORK_LOST_VALUES    NetworkNetworkLoss = 9
+	NetworkNetworkLossNETWORK_LOSS_REASONS   NetworkNetworkLoss = 10
 )
 
 type NetworkNetworkOperation uint32
@@ -265,7 +268,21 @@ type NetworkNetworkRequests struct {
 	Left    [2]uint32
 	Out     [2]uint32
 	Wrote   uint32
-	Unused  uint32
+	From    uint32
+	Current uint32
+	Counts  uint32
+	Counted [2]struct {
+		_       structs.HostLayout
+		ReadAt  uint64
+		Ended   uint64
+		Set     uint32
+		Path    uint32
+		Left    uint32
+		Phase   uint8
+		IsHead  uint8
+		IsError uint8
+		Unused  uint8
+	}
 }
 
 type NetworkNetworkRole uint32
@@ -397,6 +414,24 @@ type NetworkNetworkTuple struct {
 	Sequence   uint16
 }
 
+type NetworkNetworkValue struct {
+	_        structs.HostLayout
+	Requests uint64
+	Errors   uint64
+	Took     uint64
+}
+
+type NetworkNetworkValueKey struct {
+	_             structs.HostLayout
+	StartBoottime uint64
+	Pid           uint32
+	ExecId        uint32
+	Set           uint32
+	Path          uint32
+	Second        uint32
+	Unused        uint32
+}
+
 type NetworkNetworkWait uint32
 
 const (
@@ -444,6 +479,7 @@ const (
 	NetworkMapNetworkRefused           = "network_refused"
 	NetworkMapNetworkRequests          = "network_requests"
 	NetworkMapNetworkScratch           = "network_scratch"
+	NetworkMapNetworkSecondBase        = "network_second_base"
 	NetworkMapNetworkSocketAddresses   = "network_socket_addresses"
 	NetworkMapNetworkSockets           = "network_sockets"
 	NetworkMapNetworkSpare             = "network_spare"
@@ -453,11 +489,18 @@ const (
 	NetworkMapNetworkTlsGoroutines     = "network_tls_goroutines"
 	NetworkMapNetworkTlsThreadIds      = "network_tls_thread_ids"
 	NetworkMapNetworkTlsThreads        = "network_tls_threads"
+	NetworkMapNetworkValues            = "network_values"
 	NetworkMapProcessEvents            = "process_events"
 	NetworkMapProcessLosses            = "process_losses"
 	NetworkMapScope                    = "scope"
 	NetworkProgAcceptEnds              = "accept_ends"
 	NetworkProgAdoptSocket             = "adopt_socket"
+	NetworkProgAnswersFunctionReceived = "answers_function_received"
+	NetworkProgAnswersFunctionSent     = "answers_function_sent"
+	NetworkProgAnswersFunctionSentPage = "answers_function_sent_page"
+	NetworkProgAnswersFunctionSpliced  = "answers_function_spliced"
+	NetworkProgAnswersReceived         = "answers_received"
+	NetworkProgAnswersSent             = "answers_sent"
 	NetworkProgCallBegins              = "call_begins"
 	NetworkProgCloseBegins             = "close_begins"
 	NetworkProgCloseEnds               = "close_ends"
@@ -542,6 +585,8 @@ const (
 	NetworkVarUnusedNetworkSocket      = "unused_network_socket"
 	NetworkVarUnusedNetworkTlsFunction = "unused_network_tls_function"
 	NetworkVarUnusedNetworkTransport   = "unused_network_transport"
+	NetworkVarUnusedNetworkValue       = "unused_network_value"
+	NetworkVarUnusedNetworkValueKey    = "unused_network_value_key"
 	NetworkVarUnusedNetworkWait        = "unused_network_wait"
 	NetworkVarUnusedNetworkWalk        = "unused_network_walk"
 	NetworkVarWalk                     = "walk"
@@ -591,6 +636,12 @@ type NetworkSpecs struct {
 type NetworkProgramSpecs struct {
 	AcceptEnds              *ebpf.ProgramSpec `ebpf:"accept_ends"`
 	AdoptSocket             *ebpf.ProgramSpec `ebpf:"adopt_socket"`
+	AnswersFunctionReceived *ebpf.ProgramSpec `ebpf:"answers_function_received"`
+	AnswersFunctionSent     *ebpf.ProgramSpec `ebpf:"answers_function_sent"`
+	AnswersFunctionSentPage *ebpf.ProgramSpec `ebpf:"answers_function_sent_page"`
+	AnswersFunctionSpliced  *ebpf.ProgramSpec `ebpf:"answers_function_spliced"`
+	AnswersReceived         *ebpf.ProgramSpec `ebpf:"answers_received"`
+	AnswersSent             *ebpf.ProgramSpec `ebpf:"answers_sent"`
 	CallBegins              *ebpf.ProgramSpec `ebpf:"call_begins"`
 	CloseBegins             *ebpf.ProgramSpec `ebpf:"close_begins"`
 	CloseEnds               *ebpf.ProgramSpec `ebpf:"close_ends"`
@@ -656,6 +707,7 @@ type NetworkMapSpecs struct {
 	NetworkRefused         *ebpf.MapSpec `ebpf:"network_refused"`
 	NetworkRequests        *ebpf.MapSpec `ebpf:"network_requests"`
 	NetworkScratch         *ebpf.MapSpec `ebpf:"network_scratch"`
+	NetworkSecondBase      *ebpf.MapSpec `ebpf:"network_second_base"`
 	NetworkSocketAddresses *ebpf.MapSpec `ebpf:"network_socket_addresses"`
 	NetworkSockets         *ebpf.MapSpec `ebpf:"network_sockets"`
 	NetworkSpare           *ebpf.MapSpec `ebpf:"network_spare"`
@@ -665,6 +717,7 @@ type NetworkMapSpecs struct {
 	NetworkTlsGoroutines   *ebpf.MapSpec `ebpf:"network_tls_goroutines"`
 	NetworkTlsThreadIds    *ebpf.MapSpec `ebpf:"network_tls_thread_ids"`
 	NetworkTlsThreads      *ebpf.MapSpec `ebpf:"network_tls_threads"`
+	NetworkValues          *ebpf.MapSpec `ebpf:"network_values"`
 	ProcessEvents          *ebpf.MapSpec `ebpf:"process_events"`
 	ProcessLosses          *ebpf.MapSpec `ebpf:"process_losses"`
 	Scope                  *ebpf.MapSpec `ebpf:"scope"`
@@ -717,6 +770,8 @@ type NetworkVariableSpecs struct {
 	UnusedNetworkSocket      *ebpf.VariableSpec `ebpf:"unused_network_socket"`
 	UnusedNetworkTlsFunction *ebpf.VariableSpec `ebpf:"unused_network_tls_function"`
 	UnusedNetworkTransport   *ebpf.VariableSpec `ebpf:"unused_network_transport"`
+	UnusedNetworkValue       *ebpf.VariableSpec `ebpf:"unused_network_value"`
+	UnusedNetworkValueKey    *ebpf.VariableSpec `ebpf:"unused_network_value_key"`
 	UnusedNetworkWait        *ebpf.VariableSpec `ebpf:"unused_network_wait"`
 	UnusedNetworkWalk        *ebpf.VariableSpec `ebpf:"unused_network_walk"`
 	Walk                     *ebpf.VariableSpec `ebpf:"walk"`
@@ -760,6 +815,7 @@ type NetworkMaps struct {
 	NetworkRefused         *ebpf.Map `ebpf:"network_refused"`
 	NetworkRequests        *ebpf.Map `ebpf:"network_requests"`
 	NetworkScratch         *ebpf.Map `ebpf:"network_scratch"`
+	NetworkSecondBase      *ebpf.Map `ebpf:"network_second_base"`
 	NetworkSocketAddresses *ebpf.Map `ebpf:"network_socket_addresses"`
 	NetworkSockets         *ebpf.Map `ebpf:"network_sockets"`
 	NetworkSpare           *ebpf.Map `ebpf:"network_spare"`
@@ -769,6 +825,7 @@ type NetworkMaps struct {
 	NetworkTlsGoroutines   *ebpf.Map `ebpf:"network_tls_goroutines"`
 	NetworkTlsThreadIds    *ebpf.Map `ebpf:"network_tls_thread_ids"`
 	NetworkTlsThreads      *ebpf.Map `ebpf:"network_tls_threads"`
+	NetworkValues          *ebpf.Map `ebpf:"network_values"`
 	ProcessEvents          *ebpf.Map `ebpf:"process_events"`
 	ProcessLosses          *ebpf.Map `ebpf:"process_losses"`
 	Scope                  *ebpf.Map `ebpf:"scope"`
@@ -794,6 +851,7 @@ func (m *NetworkMaps) Close() error {
 		m.NetworkRefused,
 		m.NetworkRequests,
 		m.NetworkScratch,
+		m.NetworkSecondBase,
 		m.NetworkSocketAddresses,
 		m.NetworkSockets,
 		m.NetworkSpare,
@@ -803,6 +861,7 @@ func (m *NetworkMaps) Close() error {
 		m.NetworkTlsGoroutines,
 		m.NetworkTlsThreadIds,
 		m.NetworkTlsThreads,
+		m.NetworkValues,
 		m.ProcessEvents,
 		m.ProcessLosses,
 		m.Scope,
@@ -856,6 +915,8 @@ type NetworkVariables struct {
 	UnusedNetworkSocket      *ebpf.Variable `ebpf:"unused_network_socket"`
 	UnusedNetworkTlsFunction *ebpf.Variable `ebpf:"unused_network_tls_function"`
 	UnusedNetworkTransport   *ebpf.Variable `ebpf:"unused_network_transport"`
+	UnusedNetworkValue       *ebpf.Variable `ebpf:"unused_network_value"`
+	UnusedNetworkValueKey    *ebpf.Variable `ebpf:"unused_network_value_key"`
 	UnusedNetworkWait        *ebpf.Variable `ebpf:"unused_network_wait"`
 	UnusedNetworkWalk        *ebpf.Variable `ebpf:"unused_network_walk"`
 	Walk                     *ebpf.Variable `ebpf:"walk"`
@@ -867,6 +928,12 @@ type NetworkVariables struct {
 type NetworkPrograms struct {
 	AcceptEnds              *ebpf.Program `ebpf:"accept_ends"`
 	AdoptSocket             *ebpf.Program `ebpf:"adopt_socket"`
+	AnswersFunctionReceived *ebpf.Program `ebpf:"answers_function_received"`
+	AnswersFunctionSent     *ebpf.Program `ebpf:"answers_function_sent"`
+	AnswersFunctionSentPage *ebpf.Program `ebpf:"answers_function_sent_page"`
+	AnswersFunctionSpliced  *ebpf.Program `ebpf:"answers_function_spliced"`
+	AnswersReceived         *ebpf.Program `ebpf:"answers_received"`
+	AnswersSent             *ebpf.Program `ebpf:"answers_sent"`
 	CallBegins              *ebpf.Program `ebpf:"call_begins"`
 	CloseBegins             *ebpf.Program `ebpf:"close_begins"`
 	CloseEnds               *ebpf.Program `ebpf:"close_ends"`
@@ -914,6 +981,12 @@ func (p *NetworkPrograms) Close() error {
 	return _NetworkClose(
 		p.AcceptEnds,
 		p.AdoptSocket,
+		p.AnswersFunctionReceived,
+		p.AnswersFunctionSent,
+		p.AnswersFunctionSentPage,
+		p.AnswersFunctionSpliced,
+		p.AnswersReceived,
+		p.AnswersSent,
 		p.CallBegins,
 		p.CloseBegins,
 		p.CloseEnds,

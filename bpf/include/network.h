@@ -66,7 +66,8 @@ enum network_loss {
 	NETWORK_LOST_PIECES = 6, /* of connections whose requests are told: the ring buffer was full */
 	NETWORK_LOST_TLS = 7, /* calls of TLS libraries whose connection, or what they moved, is not known */
 	NETWORK_LOST_ENDS = 8, /* times that a connection's client was not found, and may have been forgotten */
-	NETWORK_LOSS_REASONS = 9,
+	NETWORK_LOST_VALUES = 9, /* requests that were to be counted in the kernel, and found no place */
+	NETWORK_LOSS_REASONS = 10,
 };
 
 /* What a connection was found to carry. */

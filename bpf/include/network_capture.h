@@ -11,10 +11,12 @@
 
 #include "network_beginning.h"
 #include "network_body.h"
+#include "network_chunks.h"
 #include "network_head.h"
 #include "network_http2.h"
 #include "network_packets.h"
 #include "network_paths.h"
+#include "network_tls_record.h"
 #include "network_tls.h"
 
 /* include/linux/net.h */
@@ -104,26 +106,11 @@ static __always_inline u32 capture_position(const struct sock *sk, u32 kind)
 	return kind == NETWORK_PIECE_READ ? capture_read_until(sk) : BPF_CORE_READ((const struct tcp_sock *)sk, write_seq);
 }
 
-/* A record of TLS begins (RFC 8446, 5.1). */
-static __always_inline bool capture_is_tls(const u8 *data)
-{
-	u32 length = (u32)data[3] << 8 | data[4];
-
-	return data[0] >= 20 && data[0] <= 23 && data[1] == 3 && data[2] <= 4 && length && length <= (1 << 14) + 2048;
-}
-
-/* A transfer is a ClientHello and nothing else (RFC 8446, 4): what is asked for by CONNECT begins with it. */
-static __always_inline bool capture_is_hello(const u8 *data, u32 length)
-{
-	u32 hello = (u32)data[6] << 16 | (u32)data[7] << 8 | data[8];
-
-	return capture_is_tls(data) && data[0] == 22 && data[5] == 1 && hello + 9 == length;
-}
-
 /* Finds out what a connection carries, as far as it can be told by the first bytes of a transfer, which begin protocol. */
-static __always_inline void capture_classify(struct network_socket *socket, const struct capture_transfer *transfer, const u8 *data, u32 taken, u32 protocol,
-					     bool stream)
+static __always_inline void capture_classify(struct network_socket *socket, struct capture_transfer *transfer, struct capture_scratch *scratch, u32 slot,
+					     u32 taken, u32 protocol, bool stream)
 {
+	const u8 *data = scratch->data;
 	struct network_series *series;
 
 	if (protocol == NETWORK_HTTP2 && socket->protocol == NETWORK_HTTP1 && capture_is_preface(data)) {
@@ -134,7 +121,7 @@ static __always_inline void capture_classify(struct network_socket *socket, cons
 		if (socket->protocol)
 			return;
 		socket->protocol = protocol;
-	} else if (stream && !transfer->tls && taken >= 5 && (socket->protocol ? capture_is_hello(data, transfer->length) : capture_is_tls(data))) {
+	} else if (stream && !transfer->tls && capture_begins_tls(scratch, slot, transfer, taken)) {
 		socket->protocol = NETWORK_TLS;
 		series = network_remembered(socket);
 		if (series)
@@ -144,6 +131,29 @@ static __always_inline void capture_classify(struct network_socket *socket, cons
 	}
 	if (!transfer->tls)
 		socket->stream = bpf_get_prandom_u32();
+}
+
+/* How many bytes of a connection were left out on purpose that is one of HTTP/2 now. */
+static __noinline u32 capture_left_out(const struct capture_transfer *transfer)
+{
+	struct network_frames_key key = { .sock = (u64)transfer->sk, .stream = transfer->socket->stream };
+	struct network_requests *known = bpf_map_lookup_elem(&network_requests, &key);
+
+	return known ? known->out[transfer->kind & 1] : 0;
+}
+
+/* What becomes of a transfer by who has asked for it: of enum capture_way_out. taken bytes of it are in scratch. */
+static __always_inline u32 capture_way_of(struct capture_scratch *scratch, struct capture_transfer *transfer, u32 slot, u32 taken)
+{
+	u32 out;
+
+	capture_put(scratch, transfer);
+	scratch->kept.want = taken;
+	out = transfer->kind == NETWORK_PIECE_READ ? capture_read(slot) : capture_written(slot);
+	capture_put_back(scratch, transfer->socket);
+	transfer->began = scratch->kept.began;
+	transfer->position = scratch->kept.position;
+	return out;
 }
 
 /* The connection is over: nothing more comes. */
@@ -156,6 +166,8 @@ static __noinline int capture_ends(struct sock *sk, struct network_socket *socke
 		piece.ended = piece.began;
 		capture_tell(&piece, sizeof(piece), sk, socket);
 	}
+	if (capture_answers && socket->protocol & NETWORK_TLS)
+		capture_forget_requests(sk, socket); /* of what is within */
 	if (socket->protocol == NETWORK_HTTP2 || capture_limit)
 		capture_forget_frames(sk, socket);
 	socket->protocol = NETWORK_UNKNOWN;
@@ -208,20 +220,15 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 {
 	struct network_socket *socket = transfer->socket;
 	u32 want, taken = 0, protocol;
-	struct network_requests *requests = 0;
-	bool begins = false, asked = false;
+	bool begins = false, known = socket->protocol == NETWORK_HTTP1, asked = capture_answers && known && transfer->kind == NETWORK_PIECE_WRITE;
 
 	if (stream && (socket->protocol == NETWORK_HTTP1 || socket->protocol == NETWORK_DNS) && capture_is_refused(socket)) {
 		capture_ends(transfer->sk, socket);
 		capture_count_refusal(socket);
 		return 0; /* the next one is looked at anew */
 	}
-	if (capture_answers && socket->protocol == NETWORK_HTTP1) {
-		requests = capture_requests_of(transfer);
-		asked = transfer->kind == NETWORK_PIECE_WRITE;
-		if (asked && requests && !capture_wants_answer(scratch, transfer, requests))
-			return 0;
-	}
+	if (asked && capture_way_of(scratch, transfer, slot, 0) == CAPTURE_NOTHING)
+		return 0;
 	if (socket->protocol != NETWORK_HTTP2) {
 		want = capture_first_bytes(socket, transfer);
 		if (want > transfer->length)
@@ -231,37 +238,32 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 		taken = capture_take(scratch, transfer->from, want);
 		protocol = capture_begins(scratch, slot, transfer, &taken, socket->protocol, stream);
 		begins = protocol && (!socket->protocol || socket->protocol == protocol);
-		capture_classify(socket, transfer, scratch->data, taken, protocol, stream);
+		capture_classify(socket, transfer, scratch, slot, taken, protocol, stream);
 		if (!socket->protocol || socket->protocol & NETWORK_TLS)
 			return 0;
 	}
 	if (capture_limit)
 		capture_packets(&scratch->piece, transfer);
 	if (socket->protocol == NETWORK_HTTP2) {
-		capture_take_off(transfer, requests);
+		if (capture_answers && known && transfer->position)
+			transfer->position -= capture_left_out(transfer);
 		capture_put(scratch, transfer);
 		capture_frames(slot);
 		capture_put_back(scratch, socket);
 		return 0;
 	}
-	if (capture_answers && !requests && socket->protocol == NETWORK_HTTP1)
-		requests = capture_requests_of(transfer); /* it was found out just now */
-	if (requests && !asked) {
-		u32 out = CAPTURE_MORE;
+	if (capture_answers && !asked) {
+		u32 out;
 
-		if (transfer->kind == NETWORK_PIECE_READ)
-			out = capture_wants_request(scratch, slot, transfer, requests, taken);
-		else if (!capture_wants_answer(scratch, transfer, requests))
-			return 0;
+		if (!known) /* it was found out just now, by less */
+			taken = capture_take(scratch, transfer->from, transfer->length < CAPTURE_NEXT ? transfer->length : CAPTURE_NEXT);
+		out = capture_way_of(scratch, transfer, slot, taken);
 		if (out == CAPTURE_NOTHING)
 			return 0;
-		if (out == CAPTURE_FOLLOWER)
-			return capture_follower(scratch, transfer, requests);
 		begins = out == CAPTURE_BEGINNING;
 		want = begins ? capture_bytes : CAPTURE_NEXT;
 		taken = capture_take(scratch, transfer->from, want < transfer->length ? want : transfer->length);
 	}
-	capture_take_off(transfer, requests);
 	/* Go's server reads the first byte of a request by itself, to see whether the client has gone. */
 	begins = begins || capture_head_state(socket, transfer->kind) == HEAD_TINY;
 	want = capture_bytes;
@@ -283,6 +285,8 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 		capture_put_back(scratch, socket);
 		return 0;
 	}
+	if (socket->protocol == NETWORK_HTTP1 && taken < transfer->length)
+		return chunks_tell(scratch, transfer, slot, taken);
 	return capture_tell_whole(scratch, transfer, taken);
 }
 
@@ -324,6 +328,19 @@ static __always_inline bool capture_may_carry(const struct sock *sk)
 	return sk->sk_type == SOCK_STREAM || (sk->sk_type == SOCK_DGRAM && sk->sk_protocol == IPPROTO_UDP && sk->__sk_common.skc_dport);
 }
 
+/* Looks at what a connection has carried; its socket and its length are known. */
+static __always_inline void capture_stream(struct capture_transfer *transfer)
+{
+	struct sock *sk = transfer->sk;
+
+	if (!(transfer->socket->protocol & NETWORK_TLS) && (transfer->from->base || transfer->socket->protocol)) {
+		transfer->position = capture_position(sk, transfer->kind);
+		capture(transfer, capture_slot(sk, transfer->kind), sk->sk_type == SOCK_STREAM);
+	}
+	if (transfer->socket->protocol & NETWORK_TLS)
+		network_tls_moved(sk, transfer->socket, transfer->kind);
+}
+
 /* A transfer was counted and timed: now its connection is looked at, and what it carried. */
 static __always_inline void capture_transfer(struct network_record *record, struct capture_transfer *transfer, s64 result, int flags)
 {
@@ -337,12 +354,7 @@ static __always_inline void capture_transfer(struct network_record *record, stru
 	if (!transfer->socket)
 		return;
 	transfer->length = result;
-	if (!(transfer->socket->protocol & NETWORK_TLS) && (transfer->from->base || transfer->socket->protocol)) {
-		transfer->position = capture_position(sk, transfer->kind);
-		capture(transfer, capture_slot(sk, transfer->kind), sk->sk_type == SOCK_STREAM);
-	}
-	if (transfer->socket->protocol & NETWORK_TLS)
-		network_tls_moved(sk, transfer->socket, transfer->kind);
+	capture_stream(transfer);
 }
 
 #endif

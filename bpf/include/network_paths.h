@@ -14,7 +14,7 @@
 #ifndef EBPFRECEIVER_NETWORK_PATHS_H
 #define EBPFRECEIVER_NETWORK_PATHS_H
 
-#include "network_window.h"
+#include "network_values.h"
 
 /* Only requests that processes answer are wanted; where a process has a set of paths, to those alone. */
 volatile const bool capture_answers;
@@ -54,7 +54,16 @@ static __always_inline bool capture_is_http1(const u8 *data)
 	       (*(const u32 *)data == WORD('H', 'T', 'T', 'P') && (*(const u32 *)(data + 4) & 0xffffff) == WORD('/', '1', '.', 0));
 }
 
-/* Who has a set of paths: its number, by process id. */
+/* Of a set's number: requests to none of its paths are counted; and it has no paths. */
+#define PATHS_REST (1U << 31)
+#define PATHS_NONE (1U << 30)
+#define PATHS_SET (PATHS_NONE - 1)
+
+/* What becomes of a request; else the number of the path by which it is counted, see network_values.h. */
+#define PATH_LEFT_OUT 0
+#define PATH_TOLD 0x10000
+
+/* Who has a set of paths: its number, and what becomes of requests to others, by process id. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* by user space, as of the next one */
@@ -67,7 +76,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1);
 	__type(key, struct network_path);
-	__type(value, u8);
+	__type(value, u32); /* PATH_TOLD, or a number */
 } network_paths SEC(".maps");
 
 /* What a request is known by is in more than one transfer: the first bytes wait here. */
@@ -107,35 +116,27 @@ struct {
 	__type(value, struct network_requests);
 } network_requests SEC(".maps");
 
-static __always_inline void capture_key(struct network_frames_key *key, const struct capture_transfer *transfer)
+static __always_inline void capture_key(struct network_frames_key *key, const struct capture_kept *transfer)
 {
-	key->sock = (u64)transfer->sk;
-	key->stream = transfer->socket->stream;
+	key->sock = transfer->sk;
+	key->stream = transfer->socket.stream;
 }
 
+/* Of a connection nothing is known yet. Not on the stack, which is full. */
+static const struct network_requests requests_unknown;
+
 /* What is known of a connection's requests, from now on; 0 where there is no room. */
-static __noinline struct network_requests *capture_requests_of(const struct capture_transfer *transfer)
+static __noinline struct network_requests *capture_requests_of(const struct capture_kept *transfer)
 {
 	struct network_frames_key key = {};
-	struct network_requests fresh = {}, *known;
+	struct network_requests *known;
 
 	capture_key(&key, transfer);
 	known = bpf_map_lookup_elem(&network_requests, &key);
 	if (known)
 		return known;
-	bpf_map_update_elem(&network_requests, &key, &fresh, BPF_NOEXIST);
+	bpf_map_update_elem(&network_requests, &key, &requests_unknown, BPF_NOEXIST);
 	return bpf_map_lookup_elem(&network_requests, &key);
-}
-
-/* The connection is over. Returns whether user space knows it. */
-static __always_inline bool capture_forget_requests(const struct sock *sk, const struct network_socket *socket)
-{
-	struct network_frames_key key = { .sock = (u64)sk, .stream = socket->stream };
-	struct network_requests *known = bpf_map_lookup_elem(&network_requests, &key);
-	bool told = !known || known->request & NETWORK_REQUEST_TOLD;
-
-	bpf_map_delete_elem(&network_requests, &key);
-	return told;
 }
 
 /* struct network_requests.left of who writes: how many requests were left out and not answered, which of them are HEAD, and more. */
@@ -146,8 +147,21 @@ static __always_inline bool capture_forget_requests(const struct sock *sk, const
 #define ANSWERED 0x10000  /* the response to the last request has begun */
 #define PIPELINED 0x20000 /* as NETWORK_REQUEST_ALL, by who writes */
 
+/* The connection is over. Returns whether user space knows it. */
+static __always_inline bool capture_forget_requests(const struct sock *sk, const struct network_socket *socket)
+{
+	struct network_frames_key key = { .sock = (u64)sk, .stream = socket->stream };
+	struct network_requests *known = bpf_map_lookup_elem(&network_requests, &key);
+	bool told = !known || known->request & NETWORK_REQUEST_TOLD || known->left[NETWORK_WRITE] & PIPELINED;
+
+	if (known)
+		values_end(known, socket);
+	bpf_map_delete_elem(&network_requests, &key);
+	return told;
+}
+
 /* Takes what was left out on purpose off the position of a transfer: what is missing in that is what was lost. */
-static __always_inline void capture_take_off(struct capture_transfer *transfer, struct network_requests *requests)
+static __always_inline void capture_take_off(struct capture_kept *transfer, struct network_requests *requests)
 {
 	if (requests && transfer->position)
 		transfer->position -= requests->out[transfer->kind & 1];
@@ -156,68 +170,78 @@ static __always_inline void capture_take_off(struct capture_transfer *transfer, 
 /* A moment in units of 1.024 us, which come round after 73 minutes. */
 static __always_inline u32 capture_moment(u64 ns) { return ns >> 10; }
 
-/* In place of a request that was left out, and that user space has to pair with its response. */
-#define STAND_IN_HEAD "HEAD * HTTP/1.1\r\n\r\n"
-#define STAND_IN_GET "GET * HTTP/1.1\r\n\r\n"
+/* The moment before one that was noted, which was not long before another. */
+static __always_inline u64 capture_before(u64 ended, u32 read_at) { return ended - ((u64)(capture_moment(ended) - read_at) << 10) - (1 << 10); }
 
-/* Tells of one that was left out, by a request of which nothing counts but when it was read, and whether it is HEAD. */
-static __noinline int capture_stand_in(struct capture_scratch *scratch, const struct capture_transfer *transfer, u32 read_at, u32 head)
+/* In place of a request that was left out, and that user space has to pair with its response. */
+#define STAND_IN_HEAD "HEAD *00000000 HTTP/1.1\r\n\r\n"
+#define STAND_IN_GET "GET *00000000 HTTP/1.1\r\n\r\n"
+/* The hexadecimal digits are those of the set, of which the lower half counts, and the number of its path by which the request was to be counted; 0: by none. */
+#define STAND_IN_DIGITS 8
+
+static __always_inline u8 capture_digit(u32 number, u32 shift)
+{
+	u8 digit = number >> shift & 15;
+
+	return digit < 10 ? '0' + digit : 'a' + digit - 10;
+}
+
+/*
+ * Tells of one that was left out, by a request of which nothing counts but when it was read, whether it is HEAD,
+ * and, if it was to be counted, its path. Then it is counted no more.
+ */
+static __noinline int capture_stand_in(struct capture_scratch *scratch, struct capture_kept *transfer, u64 read_at, u32 head, struct network_counted *counted)
 {
 	struct network_piece *piece = &scratch->piece;
-	u32 length = head ? sizeof(STAND_IN_HEAD) - 1 : sizeof(STAND_IN_GET) - 1;
+	u32 length = head ? sizeof(STAND_IN_HEAD) - 1 : sizeof(STAND_IN_GET) - 1, path = 0, i;
+	u8 *digits = scratch->data + (head ? sizeof("HEAD *") - 1 : sizeof("GET *") - 1);
 
 	if (head)
 		__builtin_memcpy(scratch->data, STAND_IN_HEAD, sizeof(STAND_IN_HEAD) - 1);
 	else
 		__builtin_memcpy(scratch->data, STAND_IN_GET, sizeof(STAND_IN_GET) - 1);
-	piece->ended = transfer->ended - ((u64)(capture_moment(transfer->ended) - read_at) << 10) - (1 << 10);
+	piece->ended = read_at;
+	if (counted && counted->phase == NETWORK_COUNTED_ASKED) {
+		piece->ended = counted->read_at;
+		path = counted->set << 16 | counted->path;
+		counted->phase = NETWORK_NOT_COUNTED;
+	}
+#pragma unroll
+	for (i = 0; i < STAND_IN_DIGITS; i++)
+		digits[i] = capture_digit(path, 4 * (STAND_IN_DIGITS - 1 - i));
 	piece->began = piece->ended;
 	piece->length = length;
 	piece->kind = NETWORK_PIECE_READ;
 	piece->position = 0;
 	piece->protocol = transfer->tls ? NETWORK_TLS : 0;
-	capture_tell(piece, sizeof(*piece) + length, transfer->sk, transfer->socket);
+	capture_tell(piece, sizeof(*piece) + length, (struct sock *)transfer->sk, &transfer->socket);
 	return 0;
 }
 
 /* Tells of all that were left out and not answered. */
-static __always_inline void capture_stand_ins(struct capture_scratch *scratch, const struct capture_transfer *transfer, u32 read_at, u32 asked)
+static __always_inline void capture_stand_ins(struct capture_scratch *scratch, struct capture_kept *transfer, struct network_requests *requests, u32 asked)
 {
+	u64 read_at = capture_before(transfer->ended, requests->request >> 32);
 	u32 i;
 
 	for (i = 0; i < UNANSWERED_MOST; i++) {
 		u32 from_last = UNANSWERED_MOST - 1 - i;
 
 		if (from_last < (asked & UNANSWERED))
-			capture_stand_in(scratch, transfer, read_at, asked & UNANSWERED_HEAD(from_last));
+			capture_stand_in(scratch, transfer, read_at, asked & UNANSWERED_HEAD(from_last),
+					 from_last < 2 ? &requests->counted[(requests->current ^ from_last) & 1] : 0);
 	}
 }
 
-/* A process writes. Returns whether it leaves the kernel. */
-static __noinline bool capture_wants_answer(struct capture_scratch *scratch, struct capture_transfer *transfer, struct network_requests *requests)
+/*
+ * The call that writes returns so late that the client has read it and asked again: the
+ * bytes were on their way when that request was read. Where TCP does not tell, it had begun.
+ */
+static __always_inline bool capture_is_late(const struct capture_kept *transfer, const struct network_requests *requests, u32 read_at)
 {
-	u64 request = *(volatile u64 *)&requests->request;
-	u32 asked = requests->left[NETWORK_WRITE], read_at = request >> 32;
-	bool wanted;
-
-	if (request & NETWORK_REQUEST_ALL || asked & PIPELINED)
-		return true;
-	if ((s32)(capture_moment(transfer->began) - read_at) < 0) {
-		/* The call returns so late that the client has read it and asked again. */
-		wanted = request & NETWORK_REQUEST_WAS_WANTED;
-		if (!wanted && (asked & UNANSWERED) > 1)
-			requests->left[NETWORK_WRITE] = (asked & ~(UNANSWERED | UNANSWERED_HEADS)) | (asked & UNANSWERED_HEAD(0)) | 1;
-	} else if (!(request & NETWORK_REQUEST_WANTED) && (asked & UNANSWERED) > 1) {
-		capture_stand_ins(scratch, transfer, read_at, asked);
-		requests->left[NETWORK_WRITE] = PIPELINED;
-		wanted = true;
-	} else {
-		requests->left[NETWORK_WRITE] = ANSWERED;
-		wanted = request & NETWORK_REQUEST_WANTED;
-	}
-	if (!wanted)
-		requests->out[NETWORK_WRITE] += transfer->length;
-	return wanted;
+	if (transfer->position && !transfer->tls && requests->from)
+		return (s32)(transfer->position - transfer->length - requests->from) < 0;
+	return (s32)(capture_moment(transfer->began) - read_at) < 0;
 }
 
 #define WORD_OF(c) (0x0101010101010101ULL * (c))
@@ -325,27 +349,155 @@ static __always_inline u32 capture_content(const struct capture_scratch *scratch
 	return scratch->head.lengths ? capture_number(scratch, scratch->head.length_at) : 0;
 }
 
-/* Whether the request whose beginning is in scratch is to one of the paths of whoever has read it. */
-static __noinline bool capture_is_to_path(struct capture_scratch *scratch, const struct network_socket *socket)
+/* Heads of responses are shorter, mostly: so much is looked at first. */
+#define ANSWER_FIRST 1024
+
+/* Looks for the end of the head of the response with which a transfer begins: where that is, 0 if it is not found. */
+static __always_inline u32 capture_answer_head(struct capture_scratch *scratch, u32 slot, struct capture_kept *transfer)
+{
+	u32 count = transfer->from.count, want = transfer->length < ANSWER_FIRST ? transfer->length : ANSWER_FIRST, end = 0;
+
+	*(u64 *)scratch->data = 0;
+	*(u64 *)(scratch->data + 8) = 0;
+	if (count > 1)
+		transfer->from.count = 1; /* mostly the head has a piece of memory of its own */
+	want = capture_take(scratch, &transfer->from, want);
+	transfer->from.count = count;
+	if (want)
+		end = capture_head(scratch, slot, want);
+	if (end || (transfer->length <= ANSWER_FIRST && count <= 1))
+		return end;
+	want = capture_take(scratch, &transfer->from, transfer->length < capture_bytes ? transfer->length : capture_bytes);
+	return want ? capture_head(scratch, slot, want) : 0;
+}
+
+/* The response to a request that is counted begins with a transfer. False where it cannot be followed. */
+static __noinline bool capture_answer_begins(struct capture_scratch *scratch, u32 slot, struct capture_kept *transfer, struct network_counted *counted)
+{
+	u32 end = capture_answer_head(scratch, slot, transfer), status = values_status(scratch->data), content, more = transfer->length - end;
+
+	if (!end || !status)
+		return false;
+	content = counted->is_head || status == 204 || status == 304 ? 0 : capture_content(scratch);
+	if (content >= LENGTH_MOST || (!content && !counted->is_head && status != 204 && status != 304 && !scratch->head.lengths))
+		return false;
+	counted->is_error = status >= 500 && status <= 599;
+	counted->ended = transfer->ended;
+	if (more >= content) {
+		values_add(counted, &transfer->socket, transfer->ended);
+	} else {
+		counted->left = (transfer->position ? transfer->position : 0) + content - more;
+		counted->phase = NETWORK_COUNTED_BODY;
+	}
+	return true;
+}
+
+/*
+ * A process writes what may be a part of the response to a request that is counted. False where that cannot be
+ * followed: then user space is told of it instead.
+ */
+static __always_inline bool capture_counts_answer(struct capture_scratch *scratch, u32 slot, struct capture_kept *transfer, struct network_requests *requests, bool late)
+{
+	u32 which = requests->current ^ late;
+	struct network_counted *counted = &requests->counted[which & 1], *other = &requests->counted[(requests->current ^ 1) & 1];
+
+	if (!late && other->phase == NETWORK_COUNTED_BODY)
+		values_goes_on(other, transfer);
+	if (counted->phase == NETWORK_COUNTED_BODY)
+		values_goes_on(counted, transfer);
+	else if (counted->phase == NETWORK_COUNTED_ASKED)
+		return capture_answer_begins(scratch, slot, transfer, counted);
+	return true;
+}
+
+/* Tells of requests whose responses cannot be followed, or not been seen yet; and of all that follows. */
+static __noinline int capture_answer_told(struct capture_scratch *scratch, struct capture_kept *transfer, struct network_requests *requests, bool late)
+{
+	struct network_counted *before = &requests->counted[(requests->current ^ 1) & 1], *last = &requests->counted[requests->current & 1];
+
+	if (late)
+		capture_stand_in(scratch, transfer, before->read_at, before->is_head, before);
+	if (last->phase == NETWORK_COUNTED_ASKED)
+		capture_stand_in(scratch, transfer, last->read_at, last->is_head, last);
+	requests->left[NETWORK_WRITE] = PIPELINED;
+	return 0;
+}
+
+/* A process writes. Returns whether it leaves the kernel. */
+static __always_inline bool capture_wants_answer(struct capture_scratch *scratch, u32 slot, struct capture_kept *transfer, struct network_requests *requests)
+{
+	u64 request = *(volatile u64 *)&requests->request;
+	u32 asked = requests->left[NETWORK_WRITE], read_at = request >> 32;
+	bool wanted, late;
+
+	if (request & NETWORK_REQUEST_ALL || asked & PIPELINED)
+		return true;
+	late = capture_is_late(transfer, requests, read_at);
+	if (late) {
+		if (transfer->began == transfer->ended)
+			transfer->began = capture_before(transfer->ended, read_at);
+		wanted = request & NETWORK_REQUEST_WAS_WANTED;
+		if (!wanted && (asked & UNANSWERED) > 1)
+			requests->left[NETWORK_WRITE] = (asked & ~(UNANSWERED | UNANSWERED_HEADS)) | (asked & UNANSWERED_HEAD(0)) | 1;
+	} else if (!(request & NETWORK_REQUEST_WANTED) && (asked & UNANSWERED) > 1) {
+		capture_stand_ins(scratch, transfer, requests, asked);
+		requests->left[NETWORK_WRITE] = PIPELINED;
+		wanted = true;
+	} else {
+		requests->left[NETWORK_WRITE] = ANSWERED;
+		wanted = request & NETWORK_REQUEST_WANTED;
+	}
+	if (requests->counts && !(requests->left[NETWORK_WRITE] & PIPELINED) && !capture_counts_answer(scratch, slot, transfer, requests, late)) {
+		capture_answer_told(scratch, transfer, requests, late);
+		wanted = true;
+	}
+	if (!wanted)
+		requests->out[NETWORK_WRITE] += transfer->length;
+	return wanted;
+}
+
+/* What becomes of the request whose beginning is in scratch, by the paths of whoever has read it. */
+static __noinline u32 capture_path(struct capture_scratch *scratch, const struct network_socket *socket)
 {
 	struct network_series *series = network_remembered(socket);
-	u32 *set, blank = 3, pid;
+	u32 *set, *path, blank = 3, pid;
 	u8 *first = scratch->first;
 
 	if (!series)
-		return true;
+		return PATH_TOLD;
 	pid = series->key.pid;
 	set = bpf_map_lookup_elem(&network_path_owners, &pid);
 	if (!set)
-		return true;
+		return PATH_TOLD;
 	if (first[blank] != ' ')
 		blank = first[4] == ' ' ? 4 : first[5] == ' ' ? 5 : first[6] == ' ' ? 6 : 7;
 	if (first[blank] != ' ' || first[blank + 1] != '/')
-		return true;
+		return PATH_TOLD;
+	scratch->path.set = *set & PATHS_SET;
+	if (*set & PATHS_NONE)
+		return NETWORK_PATH_REST;
 	scratch->path.bits = 8 * (sizeof(struct network_path) - sizeof(u32));
-	scratch->path.set = *set;
 	bpf_probe_read_kernel(scratch->path.text, PATH_BYTES, first + blank + 1);
-	return bpf_map_lookup_elem(&network_paths, &scratch->path);
+	path = bpf_map_lookup_elem(&network_paths, &scratch->path);
+	if (path)
+		return *path;
+	return *set & PATHS_REST ? NETWORK_PATH_REST : PATH_LEFT_OUT;
+}
+
+/*
+ * The next request of a connection has begun: returns where it is noted if it is to be counted, in place of the one before the
+ * last. A response that nobody has seen the end of has ended by now, where TCP says so.
+ */
+static __always_inline struct network_counted *capture_next(struct capture_kept *transfer, struct network_requests *requests)
+{
+	struct network_counted *last = &requests->counted[(requests->current ^ 1) & 1], *next = &requests->counted[requests->current & 1];
+
+	if (last->phase == NETWORK_COUNTED_BODY && requests->wrote && (s32)(requests->wrote - last->left) >= 0)
+		values_add(last, &transfer->socket, transfer->ended);
+	if (next->phase == NETWORK_COUNTED_BODY)
+		values_add(next, &transfer->socket, next->ended);
+	next->phase = NETWORK_NOT_COUNTED;
+	return next;
 }
 
 /*
@@ -353,7 +505,7 @@ static __noinline bool capture_is_to_path(struct capture_scratch *scratch, const
  * struct network_requests.left is the one behind it: transfers may not have been seen, since the
  * kernel leaves programs out that were preempted. Else it is the number itself.
  */
-static __always_inline u32 capture_request_left(const struct capture_transfer *transfer, struct network_requests *requests)
+static __always_inline u32 capture_request_left(const struct capture_kept *transfer, struct network_requests *requests)
 {
 	s32 left = requests->left[NETWORK_READ];
 
@@ -373,7 +525,7 @@ enum capture_way_out {
 };
 
 /* The request goes on. */
-static __always_inline u32 capture_goes_on(struct capture_transfer *transfer, struct network_requests *requests)
+static __always_inline u32 capture_goes_on(struct capture_kept *transfer, struct network_requests *requests)
 {
 
 	if (requests->request & NETWORK_REQUEST_WANTED)
@@ -409,7 +561,7 @@ static __always_inline void capture_join_first(struct capture_scratch *scratch, 
 }
 
 /* Keeps the first bytes of what may be a request until there are enough. */
-static __noinline int capture_hold(struct capture_scratch *scratch, const struct capture_transfer *transfer, struct network_requests *requests, u32 n)
+static __noinline int capture_hold(struct capture_scratch *scratch, const struct capture_kept *transfer, struct network_requests *requests, u32 n)
 {
 	struct network_held held = { .began = transfer->began, .ended = transfer->ended };
 	struct network_frames_key key = {};
@@ -432,7 +584,7 @@ static __noinline int capture_hold(struct capture_scratch *scratch, const struct
 }
 
 /* What was held goes the way of what follows it. */
-static __noinline int capture_let_go(struct capture_scratch *scratch, const struct capture_transfer *transfer, struct network_requests *requests, bool wanted)
+static __noinline int capture_let_go(struct capture_scratch *scratch, struct capture_kept *transfer, struct network_requests *requests, bool wanted)
 {
 	struct network_piece *piece = &scratch->piece;
 	struct network_frames_key key = {};
@@ -454,7 +606,7 @@ static __noinline int capture_let_go(struct capture_scratch *scratch, const stru
 		piece->kind = NETWORK_PIECE_READ;
 		piece->position = transfer->position ? transfer->position - transfer->length - requests->out[NETWORK_READ] : 0;
 		piece->protocol = transfer->tls ? NETWORK_TLS : 0;
-		capture_tell(piece, sizeof(*piece) + length, transfer->sk, transfer->socket);
+		capture_tell(piece, sizeof(*piece) + length, (struct sock *)transfer->sk, &transfer->socket);
 	} else {
 		requests->out[NETWORK_READ] += length;
 	}
@@ -462,40 +614,75 @@ static __noinline int capture_let_go(struct capture_scratch *scratch, const stru
 	return 0;
 }
 
+/* Notes a request that has begun, if it is to be counted. */
+static __noinline int capture_notes(struct capture_scratch *scratch, struct capture_kept *transfer, struct network_requests *requests)
+{
+	u32 path = scratch->path_number;
+	struct network_counted *counted;
+
+	if (path == PATH_LEFT_OUT && !requests->counts)
+		return 0;
+	counted = capture_next(transfer, requests);
+	if (path == PATH_LEFT_OUT)
+		return 0;
+	requests->counts = 1;
+	counted->read_at = scratch->since;
+	counted->set = scratch->path.set;
+	counted->path = path;
+	counted->is_head = *(u32 *)scratch->first == WORD('H', 'E', 'A', 'D');
+	counted->phase = NETWORK_COUNTED_ASKED;
+	return 0;
+}
+
+/* Whether a request is sent behind others so that they cannot be told apart any more in the kernel. */
+static __always_inline bool capture_is_behind(const struct network_requests *requests, u32 asked, u32 path)
+{
+	const struct network_counted *last = &requests->counted[requests->current & 1], *before = &requests->counted[(requests->current ^ 1) & 1];
+
+	if ((asked & UNANSWERED) >= UNANSWERED_MOST)
+		return true;
+	if ((asked & UNANSWERED) > 1 && before->phase == NETWORK_COUNTED_ASKED)
+		return true;
+	/* The response before has not been written to its end. */
+	return path != PATH_LEFT_OUT && last->phase == NETWORK_COUNTED_BODY && !(requests->wrote && (s32)(requests->wrote - last->left) >= 0);
+}
+
 /*
  * A request begins, whose first bytes are in scratch; its head ends there in the window,
  * 0: behind it.
  */
-static __noinline u32 capture_request_begins(struct capture_scratch *scratch, struct capture_transfer *transfer, struct network_requests *requests, u32 end, u32 read_at)
+static __noinline u32 capture_request_begins(struct capture_scratch *scratch, struct capture_kept *transfer, struct network_requests *requests, u32 end, u32 read_at)
 {
 	u32 asked = requests->left[NETWORK_WRITE];
 	u64 before = requests->request, request = before & NETWORK_REQUEST_TOLD;
 	bool is_head = *(u32 *)scratch->first == WORD('H', 'E', 'A', 'D');
 	u32 more = transfer->length - end, content = capture_content(scratch);
-	bool wanted = true;
+	u32 path = PATH_TOLD;
+	bool wanted;
 
 	requests->left[NETWORK_READ] = 0;
 	if (!end || content >= LENGTH_MOST) {
 		request |= NETWORK_REQUEST_OPEN;
-		if (end)
-			wanted = capture_is_to_path(scratch, transfer->socket);
+		if (end && capture_path(scratch, &transfer->socket) == PATH_LEFT_OUT)
+			path = PATH_LEFT_OUT;
 	} else if (more > content || *(u32 *)scratch->first == WORD('C', 'O', 'N', 'N')) {
 		request |= NETWORK_REQUEST_ALL; /* the next one has begun in this transfer; or it is a tunnel */
 	} else {
 		if (content > more)
 			request |= NETWORK_REQUEST_CONTENT;
 		requests->left[NETWORK_READ] = transfer->position + content - more;
-		wanted = capture_is_to_path(scratch, transfer->socket);
+		path = capture_path(scratch, &transfer->socket);
 	}
+	wanted = path == PATH_TOLD;
 	if (!wanted && before & NETWORK_REQUEST_WANTED && !(asked & ANSWERED))
 		wanted = true; /* it may be pipelined behind one that is told */
-	if (!wanted && (asked & UNANSWERED) >= UNANSWERED_MOST) {
+	if (!wanted && capture_is_behind(requests, asked, path)) {
 		request |= NETWORK_REQUEST_ALL;
 		wanted = true;
 	}
 	if (wanted) {
 		if (asked & UNANSWERED) {
-			capture_stand_ins(scratch, transfer, before >> 32, asked);
+			capture_stand_ins(scratch, transfer, requests, asked);
 			before |= NETWORK_REQUEST_WANTED; /* their responses are told */
 		}
 		request |= NETWORK_REQUEST_WANTED | NETWORK_REQUEST_TOLD;
@@ -505,8 +692,12 @@ static __noinline u32 capture_request_begins(struct capture_scratch *scratch, st
 		asked &= UNANSWERED | UNANSWERED_HEADS;
 		requests->left[NETWORK_WRITE] = (asked + 1) | (is_head ? UNANSWERED_HEAD(0) : 0);
 	}
+	scratch->path_number = wanted ? PATH_LEFT_OUT : path;
 	if (before & NETWORK_REQUEST_WANTED)
 		request |= NETWORK_REQUEST_WAS_WANTED;
+	/* One after the other: whoever writes at this moment goes by all of them. */
+	requests->current ^= 1;
+	requests->from = requests->wrote;
 	*(volatile u64 *)&requests->request = request | (before & NETWORK_REQUEST_HELD) | (u64)read_at << 32;
 	return wanted ? CAPTURE_BEGINNING : CAPTURE_NOTHING;
 }
@@ -515,21 +706,19 @@ static __noinline u32 capture_request_begins(struct capture_scratch *scratch, st
  * The rest of a request that was left out ends within the transfer, and the next one begins
  * there: tells of that alone. All of the connection leaves the kernel from there on.
  */
-static __noinline int capture_follower(struct capture_scratch *scratch, struct capture_transfer *transfer, struct network_requests *requests)
+static __always_inline int capture_follower(struct capture_scratch *scratch, struct capture_kept *transfer, struct network_requests *requests)
 {
 	u32 at = scratch->kept.at, want = transfer->length - at;
 
-	capture_stand_ins(scratch, transfer, requests->request >> 32, requests->left[NETWORK_WRITE]);
+	capture_stand_ins(scratch, transfer, requests, requests->left[NETWORK_WRITE]);
 	requests->left[NETWORK_WRITE] = 0;
 	requests->out[NETWORK_READ] += at;
 	capture_take_off(transfer, requests);
 	if (want > capture_bytes)
 		want = capture_bytes;
 	scratch->cursor = (struct capture_cursor){};
-	want = capture_window(scratch, transfer->from, at, want);
-	capture_put(scratch, transfer);
+	want = capture_window(scratch, &transfer->from, at, want);
 	capture_tell_window(scratch, at, want, transfer->length - at);
-	capture_put_back(scratch, transfer->socket);
 	return 0;
 }
 
@@ -538,7 +727,7 @@ static __noinline int capture_follower(struct capture_scratch *scratch, struct c
  * the first bytes may be held since one before; since is when they were read. Returns
  * how many bytes there are.
  */
-static __noinline u32 capture_first(struct capture_scratch *scratch, const struct capture_transfer *transfer, struct network_requests *requests, u32 taken, u64 *since)
+static __noinline u32 capture_first(struct capture_scratch *scratch, const struct capture_kept *transfer, struct network_requests *requests, u32 taken, u64 *since)
 {
 	struct network_frames_key key = {};
 	struct network_held *held = 0;
@@ -560,7 +749,7 @@ static __noinline u32 capture_first(struct capture_scratch *scratch, const struc
 }
 
 /* A process reads, of which the first taken bytes are in scratch, where others may be later. */
-static __noinline u32 capture_wants_request(struct capture_scratch *scratch, u32 slot, struct capture_transfer *transfer, struct network_requests *requests, u32 taken)
+static __always_inline u32 capture_wants_request(struct capture_scratch *scratch, u32 slot, struct capture_kept *transfer, struct network_requests *requests, u32 taken)
 {
 	u32 left = capture_request_left(transfer, requests), want = transfer->length, have;
 	u64 request = requests->request, since;
@@ -594,27 +783,77 @@ static __noinline u32 capture_wants_request(struct capture_scratch *scratch, u32
 		return CAPTURE_MORE;
 	}
 	have = capture_first(scratch, transfer, requests, taken, &since);
+	scratch->since = since;
 	if (have < HELD_BYTES && want == taken && capture_is_letter(scratch->first[0])) {
 		capture_hold(scratch, transfer, requests, have - taken);
 		return CAPTURE_NOTHING;
 	}
 	if (have < HELD_BYTES || !capture_is_request(scratch->first)) {
-		if (request && !(request & NETWORK_REQUEST_OPEN) && capture_may_be_request(scratch->first))
+		if (request && !(request & NETWORK_REQUEST_OPEN) && capture_may_be_request(scratch->first)) {
 			wanted = capture_request_begins(scratch, transfer, requests, 0, capture_moment(since));
-		else
+			capture_notes(scratch, transfer, requests);
+		} else {
 			wanted = capture_goes_on(transfer, requests);
+		}
 	} else {
 		if (want > capture_bytes)
 			want = capture_bytes;
 		if (taken < want)
-			taken = capture_take(scratch, transfer->from, want);
+			taken = capture_take(scratch, &transfer->from, want);
 		wanted = capture_request_begins(scratch, transfer, requests, capture_head(scratch, slot, taken), capture_moment(since));
+		capture_notes(scratch, transfer, requests);
 		if (!wanted)
 			requests->out[NETWORK_READ] += transfer->length;
 	}
 	if (request & NETWORK_REQUEST_HELD)
 		capture_let_go(scratch, transfer, requests, wanted);
 	return wanted;
+}
+
+/*
+ * What becomes of the transfer that is kept in a slot, of enum capture_way_out. Functions of their own for the
+ * verifier: it looks at them once. Of what a process reads the first bytes are in scratch, as many as are wanted.
+ */
+__noinline int capture_read(u32 slot)
+{
+	struct capture_scratch *scratch = bpf_map_lookup_elem(&network_scratch, &slot);
+	struct network_requests *requests;
+	struct capture_kept *transfer;
+	u32 out;
+
+	if (!scratch)
+		return CAPTURE_NOTHING;
+	transfer = &scratch->kept;
+	requests = capture_requests_of(transfer);
+	if (!requests)
+		return CAPTURE_BEGINNING;
+	out = capture_wants_request(scratch, slot, transfer, requests, transfer->want);
+	if (out == CAPTURE_FOLLOWER) {
+		capture_follower(scratch, transfer, requests);
+		return CAPTURE_NOTHING;
+	}
+	if (out != CAPTURE_NOTHING)
+		capture_take_off(transfer, requests);
+	return out;
+}
+
+/* The same of one that a process writes. */
+__noinline int capture_written(u32 slot)
+{
+	struct capture_scratch *scratch = bpf_map_lookup_elem(&network_scratch, &slot);
+	struct network_requests *requests;
+	struct capture_kept *transfer;
+
+	if (!scratch)
+		return CAPTURE_NOTHING;
+	transfer = &scratch->kept;
+	requests = capture_requests_of(transfer);
+	if (!requests)
+		return CAPTURE_MORE;
+	if (!capture_wants_answer(scratch, slot, transfer, requests))
+		return CAPTURE_NOTHING;
+	capture_take_off(transfer, requests);
+	return CAPTURE_MORE;
 }
 
 #endif

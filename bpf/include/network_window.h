@@ -39,13 +39,36 @@ struct capture_cursor {
 	u32 unused;
 };
 
+/* How far a request has come that is counted in the kernel: see network_values.h. */
+enum network_counting {
+	NETWORK_NOT_COUNTED = 0,
+	NETWORK_COUNTED_ASKED = 1, /* nothing was seen of its response */
+	NETWORK_COUNTED_BODY = 2,  /* its response goes on */
+};
+
+/* One that is not told, but counted. */
+struct network_counted {
+	u64 read_at; /* CLOCK_MONOTONIC, ns: its first byte */
+	u64 ended;   /* and what was seen last of its response */
+	u32 set;
+	u32 path;
+	u32 left;    /* where TCP is behind the response; where that is not known, bytes of it to come */
+	u8 phase;    /* enum network_counting */
+	u8 is_head;
+	u8 is_error;
+	u8 unused;
+};
+
 /* How far the requests of a connection were followed that a process answers: see network_paths.h. */
 struct network_requests {
 	u64 request;
 	u32 left[2]; /* by direction: see there */
 	u32 out[2];  /* by direction: bytes that were left out on purpose */
-	u32 wrote;   /* TCP's sequence number of what is written next, when the last request was read; 0: not known */
-	u32 unused;
+	u32 wrote;   /* TCP's sequence number of what is written next, when something was read last; 0: not known */
+	u32 from;    /* the same when the last request was read */
+	u32 current; /* which of the following the last request has; the one before it the other */
+	u32 counts;  /* 1: requests were counted in the kernel */
+	struct network_counted counted[2];
 };
 
 /* What a transfer was. */
@@ -117,6 +140,9 @@ struct capture_walk {
 /* Bytes of a path that are compared. */
 #define PATH_BYTES 64
 
+/* In place of the number of a path: the request is to none of the set, and counts all the same. */
+#define NETWORK_PATH_REST 0xffff
+
 /* A beginning of a request's target, of a set; as keys of tries are. */
 struct network_path {
 	u32 bits; /* of what follows that count */
@@ -148,6 +174,8 @@ struct capture_scratch {
 	struct network_path path;
 	struct capture_head head;
 	u8 first[FIRST_BYTES]; /* of what may be a request */
+	u64 since;             /* CLOCK_MONOTONIC, ns: when its first byte was read */
+	u64 path_number;       /* by which it is counted: see network_paths.h */
 	struct network_piece piece; /* packets and rtt are the transfer's, the rest the window's */
 	u8 data[2 * CAPTURE_MOST];
 };

@@ -175,13 +175,15 @@ type watcher struct {
 	inside   bool // nginx is in scope
 	requests bool // and its requests are told
 	// answers counts the requests of nginx that policies are told of, wanted says whether they are of any.
-	answers  *atomic.Uint64
-	wanted   bool
-	tracker  *lifecycle.Tracker
-	observer *network.Observer
-	closers  []io.Closer
-	stop     chan struct{} // ends the drains
-	done     chan error
+	answers *atomic.Uint64
+	wanted  bool
+	// takeCounted adds those that the kernel has counted.
+	takeCounted func() error
+	tracker     *lifecycle.Tracker
+	observer    *network.Observer
+	closers     []io.Closer
+	stop        chan struct{} // ends the drains
+	done        chan error
 }
 
 // stopDraining ends what watchNetwork has started.
@@ -209,6 +211,9 @@ func (w *watcher) plausible(requests uint64) error {
 		return fmt.Errorf("the observation told of %d of %d requests", told, requests)
 	}
 	if w.answers != nil {
+		if err := w.takeCounted(); err != nil {
+			return err
+		}
 		told := w.answers.Load()
 		if w.wanted && told < requests/2 || !w.wanted && told > 0 {
 			return fmt.Errorf("policies were told of %d of %d requests", told, requests)

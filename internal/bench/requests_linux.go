@@ -20,6 +20,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/collector"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/report"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/workload"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
@@ -69,8 +70,13 @@ func (b *bench) requestCost(ctx context.Context, server *workload.Web) (err erro
 		{report.RequestsNone, watch(networkConfig())},
 		// Beside both that it is compared with.
 		{report.RequestsHeaders, watch(requestConfig(requestBuffer, requests.SlowOrError))},
-		{report.MonitorsAll, func() (*watcher, error) { return watchAnswers(server.PID(), "/") }},
-		{report.MonitorsOther, func() (*watcher, error) { return watchAnswers(server.PID(), "/other ", "/other?") }},
+		{report.MonitorsAll, func() (*watcher, error) {
+			return watchAnswers(server.PID(), network.Wanted{Counted: []string{"/"}}, true)
+		}},
+		{report.MonitorsOther, func() (*watcher, error) {
+			return watchAnswers(server.PID(), network.Wanted{Counted: []string{"/other"}}, false)
+		}},
+		{report.MonitorsTold, func() (*watcher, error) { return watchAnswers(server.PID(), network.Wanted{Told: []string{"/"}}, true) }},
 		{report.NetworkEmpty, func() (*watcher, error) { return emptyTracepoints(bothEnds(network.Tracepoints())) }},
 	})
 	return err
@@ -79,8 +85,8 @@ func (b *bench) requestCost(ctx context.Context, server *workload.Web) (err erro
 // Shares of the default of limits.memory_mib that monitors of requests have, and their buffer: those of the engine.
 const monitorBytes, monitorSockets, monitorBuffer = 4 << 20, 16 << 20, 2 << 20
 
-// watchAnswers observes nginx as policies do that look at requests whose targets begin so.
-func watchAnswers(pid int, targets ...string) (_ *watcher, err error) {
+// watchAnswers observes nginx as policies do that look at such requests; all says that these are all of those that it is sent.
+func watchAnswers(pid int, wanted network.Wanted, all bool) (_ *watcher, err error) {
 	paths, err := network.NewPaths()
 	if err != nil {
 		return nil, err
@@ -95,14 +101,25 @@ func watchAnswers(pid int, targets ...string) (_ *watcher, err error) {
 			answers.Add(1)
 		}
 	}
-	if err := paths.Set(uint32(pid), targets); err != nil {
+	if err := paths.Set(uint32(pid), wanted); err != nil {
 		return nil, errors.Join(err, paths.Close())
 	}
 	w, err := watchNginx(config, pid, lifecycle.ScopeNetwork)
 	if err != nil {
 		return nil, errors.Join(err, paths.Close())
 	}
-	w.requests, w.answers, w.wanted = false, answers, slices.Contains(targets, "/")
+	w.requests, w.inside, w.answers, w.wanted = false, false, answers, all // operations are not counted
+	w.takeCounted = func() error {
+		now, _, err := kernel.Monotonic()
+		if err != nil {
+			return err
+		}
+		return paths.Take(now/int64(time.Second), func(c network.Count) {
+			if c.Subject.PID == uint32(pid) {
+				answers.Add(c.Requests)
+			}
+		})
+	}
 	w.closers = append([]io.Closer{paths}, w.closers...) // closed last
 	return w, nil
 }

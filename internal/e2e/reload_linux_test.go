@@ -43,7 +43,7 @@ func TestConfigurationIsReadAgain(t *testing.T) {
 	busy := &service{Cmd: exec.Command(seventy(t), "300000"), t: t} // milliseconds: it is killed before
 	busy.run()
 	rule := fmt.Sprintf("monitor: process_cpu, threshold: %g", 10/float64(runtime.NumCPU()))
-	policy := func(name string) string { return policyText(name, busy.pid(), rule, computing) }
+	policy := func(name string) string { return policyText(name, processText(busy.works), rule, computing) }
 	config := func(policies ...string) string {
 		return fmt.Sprintf(remembered, dir, strings.Join(policies, ""), file)
 	}

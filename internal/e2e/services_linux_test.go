@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -32,6 +33,7 @@ const watchedServices = `
 receivers:
   ebpf:
     observe: {}
+    limits: {cpu_percent: 50} # nobody's samples are fewer because of what else a small machine does
     policies:
 %s
 exporters:
@@ -44,14 +46,18 @@ service:
     logs: {receivers: [ebpf], exporters: [file/logs]}
 `
 
-// policyText is a policy about one process.
-func policyText(name string, pid int, rule, run string) string {
-	return fmt.Sprintf("      - {name: %s, targets: [{pid: %d}], when: [{%s, period: 10s, count: 2}], run: [%s], duration: 20s, silence: 10m}\n", name, pid, rule, run)
+// policyText is a policy about those whom a selector matches.
+func policyText(name, selector, rule, run string) string {
+	return fmt.Sprintf("      - {name: %s, targets: [{%s}], when: [{%s, period: 10s, count: 2}], run: [%s], duration: 6s, silence: 10m}\n", name, selector, rule, run)
 }
+
+// processText selects one process.
+func processText(pid int) string { return fmt.Sprint("pid: ", pid) }
 
 // The runs of the policies.
 const (
 	computing = "{on_cpu: {period: 5ms, report_interval: 1s}}"
+	closely   = "{on_cpu: {period: 1ms, report_interval: 1s}}"
 	waiting   = "{off_cpu: {min_block: 20ms, report_interval: 1s}}"
 )
 
@@ -61,9 +67,9 @@ type service struct {
 	t    *testing.T
 	url  string
 	into func(trouble string)
+	// works is the process that answers, which may be a child.
+	works int
 }
-
-func (s *service) pid() int { return s.Process.Pid }
 
 // run starts the program of a service, which ends with the test.
 func (s *service) run() {
@@ -71,9 +77,12 @@ func (s *service) run() {
 	s.Stderr = os.Stderr
 	s.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	require.NoError(s.t, s.Start())
+	s.works = s.Process.Pid
 	s.t.Cleanup(func() {
-		_ = s.Process.Kill()
-		_ = s.Wait() // it was killed
+		_ = s.Process.Signal(syscall.SIGTERM) // its workers end with it
+		kill := time.AfterFunc(10*time.Second, func() { _ = s.Process.Kill() })
+		defer kill.Stop()
+		_ = s.Wait() // it was told to
 	})
 }
 
@@ -87,44 +96,62 @@ func installed(t *testing.T, name string) string {
 	return path
 }
 
-// startNginx starts one with a single process, whose troubles are files.
+// startNginx starts one with a single worker, whose troubles are files, and a new configuration with many threads. It is slow where it
+// compresses what is hard to.
 func startNginx(t *testing.T) *service {
 	t.Helper()
 	program, dir, address := installed(t, "nginx"), t.TempDir(), endpoint(t)
 	config := filepath.Join(dir, "nginx.conf")
-	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `
-daemon off; master_process off; user root; pid %[1]s/pid; error_log stderr crit;
+	configure := func(threads int) {
+		require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `
+daemon off; worker_processes 1; user root; pid %[1]s/pid; error_log stderr crit; thread_pool default threads=%[3]d;
 events { worker_connections 64; }
 http {
 	access_log off; gzip on; gzip_types *; gzip_comp_level 9;
 	server {
 		listen %[2]s; root %[1]s;
 		location /pay {
-			if (-f %[1]s/slow) { set $limit_rate 20k; }
+			if (-f %[1]s/slow) { rewrite ^ /large last; }
 			if (-f %[1]s/failing) { return 503; }
 			gzip off;
 		}
+		location /other { aio threads; gzip off; }
 	}
-}`, dir, address), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "pay"), make([]byte, 25<<10), 0o600))
-	report := make([]byte, 1<<20)
-	for i, x := range []byte(strings.Repeat("to be counted, ", 1<<20/15)) {
+}`, dir, address, threads), 0o600))
+	}
+	configure(2)
+	report, hard := make([]byte, 1<<20), make([]byte, 384<<10) // the latter takes a third of a second
+	for i, x := range []byte(strings.Repeat("to be counted, ", len(report)/15)) {
 		report[i] = x + byte(i*i>>7&1)
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "report"), report, 0o600))
+	draw := rand.New(rand.NewPCG(1, 2))
+	for i := range hard {
+		hard[i] = 'a' + byte(draw.UintN(4))
+	}
+	for name, content := range map[string][]byte{"pay": make([]byte, 25<<10), "other": make([]byte, 25<<10), "report": report, "large": hard} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+	}
 	s := &service{Cmd: exec.Command(program, "-p", dir, "-c", config), t: t, url: "http://" + address}
 	s.into = func(trouble string) {
-		if trouble == "well" {
+		switch trouble {
+		case "well":
 			require.NoError(t, os.Remove(filepath.Join(dir, "slow")))
-			return
+		case "threads":
+			configure(64)
+			require.NoError(t, s.Process.Signal(syscall.SIGHUP), "it starts another worker")
+		default:
+			require.NoError(t, os.WriteFile(filepath.Join(dir, trouble), nil, 0o600))
 		}
-		require.NoError(t, os.WriteFile(filepath.Join(dir, trouble), nil, 0o600))
 	}
 	s.run()
 	require.Eventually(t, func() bool {
 		response, err := http.Get(s.url + "/pay")
 		return err == nil && response.Body.Close() == nil
 	}, 20*time.Second, 20*time.Millisecond)
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", s.Process.Pid))
+	require.NoError(t, err)
+	s.works, err = strconv.Atoi(strings.TrimSpace(string(children)))
+	require.NoError(t, err, "it has one worker")
 	return s
 }
 
@@ -148,8 +175,9 @@ func startJava(t *testing.T) *service {
 	return s
 }
 
-// customers ask for /pay, and for what no policy is about, until the test ends; once reports is set, for /report too.
-func customers(t *testing.T, reports *atomic.Bool, urls ...string) {
+// customers ask for /pay, and for what no policy is about, until the test ends; the first service also for /report while reports is set,
+// and without a pause while hasty is.
+func customers(t *testing.T, reports, hasty *atomic.Bool, urls ...string) {
 	ctx, stop := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	t.Cleanup(func() { stop(); done.Wait() })
@@ -165,12 +193,14 @@ func customers(t *testing.T, reports *atomic.Bool, urls ...string) {
 			_ = response.Body.Close()
 		}
 	}
-	for _, url := range urls {
+	for i, url := range urls {
 		done.Go(func() {
 			for ctx.Err() == nil {
 				ask(url + "/pay")
 				ask(url + "/other")
-				time.Sleep(20 * time.Millisecond)
+				if i > 0 || !hasty.Load() {
+					time.Sleep(20 * time.Millisecond)
+				}
 			}
 		})
 	}
@@ -186,7 +216,12 @@ func customers(t *testing.T, reports *atomic.Bool, urls ...string) {
 }
 
 // triggered are the events of a policy that a file has told of so far.
-func triggered(t *testing.T, file, policy string) (events []plog.LogRecord) {
+func triggered(t *testing.T, file, policy string) []plog.LogRecord {
+	return toldOf(t, file, "ebpf.profiling.triggered", policy)
+}
+
+// toldOf are events of a name.
+func toldOf(t *testing.T, file, event, policy string) (events []plog.LogRecord) {
 	t.Helper()
 	text := []byte(readText(t, file))
 	for line := range bytes.Lines(text[:bytes.LastIndexByte(text, '\n')+1]) {
@@ -195,7 +230,7 @@ func triggered(t *testing.T, file, policy string) (events []plog.LogRecord) {
 		for _, resource := range message.ResourceLogs().All() {
 			for _, scope := range resource.ScopeLogs().All() {
 				for _, record := range scope.LogRecords().All() {
-					if name, _ := record.Attributes().Get("ebpf.policy"); record.EventName() == "ebpf.profiling.triggered" && name.Str() == policy {
+					if name, _ := record.Attributes().Get("ebpf.policy"); record.EventName() == event && name.Str() == policy {
 						events = append(events, record)
 					}
 				}
@@ -240,13 +275,15 @@ func TestPoliciesOfServices(t *testing.T) {
 	profiles, logs := filepath.Join(dir, "profiles.json"), filepath.Join(dir, "logs.json")
 	jcmd := installed(t, "jcmd")
 	nginx, java := startNginx(t), startJava(t)
-	t.Cleanup(func() { _ = os.Remove(fmt.Sprintf("/tmp/perf-%d.map", java.pid())) })
-	var reports atomic.Bool
-	customers(t, &reports, nginx.url, java.url)
+	t.Cleanup(func() { _ = os.Remove(fmt.Sprintf("/tmp/perf-%d.map", java.works)) })
+	var reports, hasty atomic.Bool
+	customers(t, &reports, &hasty, nginx.url, java.url)
 
 	type expected struct {
 		policy  string
 		service *service
+		// whom the policy watches.
+		whom string
 		// causes is the monitor with its path, atLeast its threshold.
 		monitor, path string
 		atLeast       float64
@@ -255,15 +292,18 @@ func TestPoliciesOfServices(t *testing.T) {
 		function string
 		share    float64
 	}
+	worker, jvm := processText(nginx.works), processText(java.works)
+	workers := "port: " + nginx.url[strings.LastIndexByte(nginx.url, ':')+1:]
 	busy := 50 / float64(runtime.NumCPU()) // half a CPU
-	list := []expected{
-		{"nginx-slow", nginx, "http_avg_response_time", "/pay", 100, waiting, "epoll_wait", 0.5},
-		{"nginx-failing", nginx, "http_error_rate", "/pay", 50, waiting, "epoll_wait", 0.5},
-		{"nginx-busy", nginx, "process_cpu", "", busy, computing, "deflate", 0.5},
-		{"java-slow", java, "http_avg_response_time", "/pay", 100, waiting, "JVM_Sleep", 0.05},
-		{"java-failing", java, "http_error_rate", "/pay", 50, waiting, "Java_sun_nio_ch_EPoll_wait", 0.02},
-		{"java-threads", java, "process_thread_count", "", 90, waiting, "JVM_Sleep", 0.5},
-		{"java-busy", java, "process_cpu", "", busy, computing, "Trouble.recompute", 0.3},
+	list := []expected{                    // in turns, so that one's run ends before its next trouble
+		{"nginx-busy", nginx, worker, "process_cpu", "", busy, computing, "deflate", 0.5},
+		{"java-slow", java, jvm, "http_avg_response_time", "/pay", 100, waiting, "JVM_Sleep", 0.05},
+		{"nginx-slow", nginx, worker, "http_avg_response_time", "/pay", 100, computing, "deflate", 0.5},
+		{"java-threads", java, jvm, "process_thread_count", "", 90, waiting, "JVM_Sleep", 0.5},
+		{"nginx-failing", nginx, worker, "http_error_rate", "/pay", 50, closely, "ngx_http_core_rewrite_phase", 0.1},
+		{"java-busy", java, jvm, "process_cpu", "", busy, computing, "Trouble.recompute", 0.3},
+		{"nginx-threads", nginx, workers, "process_thread_count", "", 50, waiting, "ngx_thread_cond_wait", 0.5},
+		{"java-failing", java, jvm, "http_error_rate", "/pay", 50, closely, "JVM_FillInStackTrace", 0.05},
 	}
 	var policies strings.Builder
 	for _, e := range list {
@@ -271,19 +311,26 @@ func TestPoliciesOfServices(t *testing.T) {
 		if e.path != "" {
 			rule += ", uri_list: [" + e.path + "]"
 		}
-		policies.WriteString(policyText(e.policy, e.service.pid(), rule, e.run))
+		policies.WriteString(policyText(e.policy, e.whom, rule, e.run))
 	}
 	c := start(t, binary, fmt.Sprintf(watchedServices, policies.String(), profiles, logs), nil)
 	time.Sleep(3 * time.Second) // all is well: nothing may trigger
+	ran := map[*service]string{}
 	for _, e := range list {
 		require.Empty(t, triggered(t, logs, e.policy), e.policy)
 		if e.policy == "java-busy" { // its methods are compiled by now, and named from now on
-			out, err := exec.Command(jcmd, strconv.Itoa(java.pid()), "Compiler.perfmap").CombinedOutput()
+			out, err := exec.Command(jcmd, strconv.Itoa(java.works), "Compiler.perfmap").CombinedOutput()
 			require.NoError(t, err, "%s", out)
 		}
+		if before := ran[e.service]; before != "" { // else that would be taken for what is asked for now
+			require.Eventually(t, func() bool { return len(toldOf(t, logs, "ebpf.task.finished", before)) > 0 }, 60*time.Second, 50*time.Millisecond,
+				"the run of %s: %s", before, &c.log)
+		}
+		ran[e.service] = e.policy
 		_, trouble, _ := strings.Cut(e.policy, "-")
 		e.service.into(trouble)
 		reports.Store(e.policy == "nginx-busy")
+		hasty.Store(e.policy == "nginx-failing")
 		var events []plog.LogRecord
 		require.Eventually(t, func() bool {
 			events = triggered(t, logs, e.policy)
@@ -307,7 +354,8 @@ func TestPoliciesOfServices(t *testing.T) {
 		}
 		t.Logf("%s: %v; %s %.0f %%", e.policy, cause, e.function, 100*share)
 		reports.Store(false)
-		if trouble == "slow" {
+		hasty.Store(false)
+		if trouble == "slow" || e.policy == "java-busy" {
 			e.service.into("well")
 		}
 	}

@@ -52,6 +52,13 @@ func (c *clock) follow() (now time.Duration, second int64, ends time.Duration, s
 	return now, second, c.line.Ends(second), stepped
 }
 
+// ahead is by how much a clock is ahead of CLOCK_MONOTONIC whose seconds are those that are counted here.
+func (c *clock) ahead() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.line.Ahead() + c.asleep
+}
+
 // second is that of a moment of CLOCK_MONOTONIC, in ns.
 func (c *clock) second(monotonic int64) int64 {
 	c.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
@@ -92,9 +94,13 @@ func TestPoliciesOfProcesses(t *testing.T) {
 		when("threads", policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: threads + 20, Period: 5, Count: 2}),
 		when("load", policy.Rule{Monitor: policy.SystemLoad, Threshold: 0, Period: 3, Count: 1}),
 		when("never", policy.Rule{Monitor: policy.SystemLoad, Threshold: 1e9, Period: 3, Count: 1}),
+		when("pressure", policy.Rule{Monitor: policy.SystemCPUPressure, Threshold: 0, Period: 3, Count: 1}),
 	}, process.Selector{PID: uint32(self)})
 	require.Eventually(t, func() bool { return len(a.of("load", self)) == 1 }, patience, 20*time.Millisecond)
 	require.Empty(t, a.of("threads", self))
+	if _, err := kernel.ReadPressure("/proc", "cpu"); err == nil { // this kernel has it
+		require.Eventually(t, func() bool { return len(a.of("pressure", self)) == 1 }, patience, 20*time.Millisecond)
+	}
 
 	var stop atomic.Bool
 	held := make(chan struct{})
@@ -279,6 +285,8 @@ func TestPoliciesOfRequests(t *testing.T) {
 		when("slow", policy.Rule{Monitor: policy.HTTPAvgResponseTime, Threshold: 40, Period: 5, Count: 2, Paths: []string{"/slow"}}),
 		when("fails", policy.Rule{Monitor: policy.HTTPErrorRate, Threshold: 50, Period: 5, Count: 2, Paths: []string{"/fails"}}),
 		when("other", policy.Rule{Monitor: policy.HTTPErrorRate, Threshold: 1, Period: 5, Count: 1, Paths: []string{"/good"}}),
+		when("begins", policy.Rule{Monitor: policy.HTTPErrorRate, Threshold: 50, Period: 5, Count: 2, Pattern: regexp.MustCompile("^/f")}),
+		when("all", policy.Rule{Monitor: policy.HTTPErrorRate, Threshold: 20, Period: 5, Count: 2}),
 	}, process.Selector{PID: uint32(pid)})
 	stop := make(chan struct{})
 	var done sync.WaitGroup
@@ -307,6 +315,12 @@ func TestPoliciesOfRequests(t *testing.T) {
 	require.GreaterOrEqual(t, slow[0].Value, 50.0)
 	require.Equal(t, []model.Cause{{Monitor: "http_error_rate", Threshold: 50, Value: 100, Path: "/fails"}}, fails)
 	require.Empty(t, a.of("other", pid))
+	require.Eventually(t, func() bool { return len(a.of("begins", pid)) == 1 && len(a.of("all", pid)) == 1 }, patience, 20*time.Millisecond)
+	begins, all := a.of("begins", pid)[0].Causes, a.of("all", pid)[0].Causes
+	require.Equal(t, []model.Cause{{Monitor: "http_error_rate", Threshold: 50, Value: 100, Path: "^/f"}}, begins)
+	require.Equal(t, []model.Cause{{Monitor: "http_error_rate", Threshold: 20, Value: all[0].Value}}, all)
+	require.GreaterOrEqual(t, all[0].Value, 20.0)
+	require.LessOrEqual(t, all[0].Value, 100.0)
 	require.Eventually(t, func() bool {
 		told := o.values()
 		return told["ebpf.http.avg_response_time/slow"] >= 0.05 && told["ebpf.http.error_rate/fails"] == 1

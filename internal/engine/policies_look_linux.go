@@ -19,7 +19,7 @@ import (
 
 // run looks at the end of each second, and again when its requests have been told.
 func (p *policies) run(ctx context.Context) {
-	now, second, ends, _ := p.clock.follow()
+	now, second, ends, _ := p.readClocks()
 	timer := time.NewTimer(ends - now)
 	defer timer.Stop()
 	late := false
@@ -34,7 +34,7 @@ func (p *policies) run(ctx context.Context) {
 		}
 		var stepped int64
 		before := second
-		now, second, ends, stepped = p.clock.follow()
+		now, second, ends, stepped = p.readClocks()
 		if stepped != 0 {
 			p.logger.Info("The wall clock was set; seconds of policies go on", zap.Int64("by_seconds", stepped))
 		}
@@ -60,12 +60,8 @@ func (p *policies) look(ended int64, now time.Duration) {
 	if at >= p.cpusDue {
 		p.countCPUs(at)
 	}
-	load, err := kernel.ReadLoadAverage(p.proc)
-	if err != nil {
-		p.warnings.Warn(fmt.Errorf("system_load has no values: %w", err))
-	}
 	p.fire(p.watch.Tick(policy.Reading{
-		Second: ended, At: at, CPUs: p.cpus, Load: load.OneMinute, HasLoad: err == nil,
+		Second: ended, At: at, CPUs: p.cpus, Host: p.readHost(at),
 		Usage: func(id model.ProcessID) (policy.Usage, bool) {
 			u, ok := p.reader.Of(id)
 			return policy.Usage(u), ok
@@ -79,7 +75,36 @@ func (p *policies) look(ended int64, now time.Duration) {
 	}
 }
 
-func (p *policies) lookLate() { p.fire(p.watch.Late(p.clock.boot())) }
+func (p *policies) lookLate() {
+	p.takeCounted()
+	p.fire(p.watch.Late(p.clock.boot()))
+}
+
+// readClocks reads the clocks, as [clock.follow] does, and has programs count requests by them.
+func (p *policies) readClocks() (now time.Duration, second int64, ends time.Duration, stepped int64) {
+	now, second, ends, stepped = p.clock.follow()
+	if p.paths != nil {
+		if err := p.paths.SetClock(p.clock.ahead()); err != nil {
+			p.warnings.Warn(err)
+		}
+	}
+	return now, second, ends, stepped
+}
+
+// takeCounted takes the requests that were counted in the kernel.
+func (p *policies) takeCounted() {
+	if p.paths == nil {
+		return
+	}
+	err := p.paths.Take(p.clock.second(p.clock.now().monotonic.Nanoseconds()), func(c network.Count) {
+		p.watch.Requests(c.Subject.ID(), policy.Requests{
+			Second: c.Second, Path: []byte(c.Path), Begins: c.Begins, Known: c.Requests, Errors: c.Errors, Timed: c.Requests, Took: c.Took,
+		})
+	})
+	if err != nil {
+		p.warnings.Warn(fmt.Errorf("monitors of requests have too low values: %w", err))
+	}
+}
 
 // fire hands triggers to those who start tasks.
 func (p *policies) fire(fired []policy.Trigger) {
@@ -117,6 +142,6 @@ func (p *policies) hearsRequests() bool {
 // answered takes a request that a process has answered.
 func (p *policies) answered(a network.Answer) {
 	p.watch.Request(a.Subject.ID(), policy.Request{
-		Second: p.clock.second(a.Ended), Path: a.Path, Status: a.Status, Took: a.Took, Timed: a.Timed,
+		Second: p.clock.second(a.Ended), Path: a.Path, Begins: a.Begins, Status: a.Status, Took: a.Took, Timed: a.Timed,
 	})
 }

@@ -3,6 +3,8 @@
 package pdata
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,13 +96,29 @@ func TestLogsAreSplit(t *testing.T) {
 	require.Len(t, b.batches(in[:1], 1), 40, "one log at least")
 }
 
+// requestAttributes are as many and as long as those of a log of a request.
+var requestAttributes = []model.Attribute{
+	model.Text("http.request.method", "GET"), model.Text("http.route", "/orders/{id}"), model.Int("http.response.status_code", 200),
+	model.Text("network.protocol.name", "http"), model.Text("network.protocol.version", "1.1"), model.Text("url.scheme", "http"),
+	model.Text("url.path", "/orders/4711"), model.Text("user_agent.original", "test"), model.Text("server.address", "192.0.2.1"), model.Int("server.port", 8080),
+	model.Int("http.request.body.size", 0), model.Int("http.response.body.size", 18), model.Int("http.request.size", 60), model.Int("http.response.size", 180),
+	model.Text("ebpf.role", "server"), model.Float("ebpf.request.duration", 0.0001), model.Text("network.transport", "tcp"),
+	model.Text("network.type", "ipv4"), model.Text("network.peer.address", "192.0.2.7"), model.Int("ebpf.peer.pid", 4711), model.Text("service.peer.name", "shop"),
+}
+
 func BenchmarkLogs(b *testing.B) {
 	process := &model.Process{ID: model.ProcessID{PID: 7}}
 	logs := make([]model.Log, 1000)
 	for i := range logs {
 		logs[i] = slowLog()
-		for range 14 {
-			logs[i].Attributes = append(logs[i].Attributes, model.Text("network.peer.address", "192.0.2.1"))
+		logs[i].Attributes = slices.Clone(requestAttributes)
+		for n, a := range logs[i].Attributes { // those that differ from request to request
+			switch a.Key {
+			case "url.path":
+				logs[i].Attributes[n].Value.Text = fmt.Sprint("/orders/", i)
+			case "ebpf.request.duration":
+				logs[i].Attributes[n] = model.Float(a.Key, float64(i))
+			}
 		}
 	}
 	builder := NewLogsBuilder("scope", "1")

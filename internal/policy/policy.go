@@ -62,9 +62,11 @@ func (r *Rule) uri(window int) string {
 	return r.pattern()
 }
 
-// window is that of a request's path; false where it counts for none.
-func (r *Rule) window(path []byte) (int, bool) {
+// window is that of requests to a path, or to several that begin so and are none that a rule names; false where they count for none.
+func (r *Rule) window(path []byte, begins bool) (int, bool) {
 	switch {
+	case len(r.Paths) > 0 && begins:
+		return 0, false
 	case len(r.Paths) > 0:
 		i := slices.IndexFunc(r.Paths, func(p string) bool { return p == string(path) })
 		return i, i >= 0
@@ -74,54 +76,78 @@ func (r *Rule) window(path []byte) (int, bool) {
 	return 0, true
 }
 
-// Targets are how the targets of requests of HTTP/1 begin that count for rules of the
-// policies: one that begins with none of them counts for no rule. A target is a path and what
-// follows it, a query or the blank before the version. all says that any may count.
-func Targets(policies []Policy) (list []string, all bool) {
+// Wanted is what rules need of requests of HTTP/1. Requests that it does not name count for none of them.
+type Wanted struct {
+	// All says that each request has to be told of.
+	All bool
+	// Told are how targets begin whose requests have to be told of. A target is a path and what follows
+	// it, a query or the blank before the version.
+	Told []string
+	// Counted are paths, without query: of requests to these it is enough to know how many there were.
+	Counted []string
+	// Begun says the same of paths that begin so, and are neither told of nor counted by themselves, nor begin with a longer one.
+	Begun []string
+	// Rest says the same of all others.
+	Rest bool
+}
+
+// WantedBy is what the rules of policies need.
+func WantedBy(policies []Policy) (w Wanted) {
 	for i := range policies {
 		for j := range policies[i].When {
 			r := &policies[i].When[j]
-			if !r.Monitor.OfRequests() {
-				continue
-			}
-			if len(r.Paths) == 0 {
-				prefix := literal(r.pattern())
-				if prefix == "" {
-					return nil, true
+			switch {
+			case !r.Monitor.OfRequests():
+			case len(r.Paths) > 0:
+				w.Counted = append(w.Counted, r.Paths...)
+			case r.Pattern == nil:
+				w.Rest = true
+			default:
+				prefix, whole := literal(r.pattern())
+				switch {
+				case prefix == "":
+					return Wanted{All: true}
+				case whole && !strings.ContainsAny(prefix, " ?"): // which paths have not, and what follows them begins with
+					w.Begun = append(w.Begun, prefix)
+				default:
+					w.Told = append(w.Told, prefix)
 				}
-				list = append(list, prefix)
-			}
-			for _, path := range r.Paths {
-				list = append(list, path+" ", path+"?")
 			}
 		}
 	}
-	slices.Sort(list)
-	shortest := list[:0]
-	for _, prefix := range list {
+	slices.Sort(w.Counted)
+	w.Counted = slices.Compact(w.Counted)
+	slices.Sort(w.Told)
+	shortest := w.Told[:0]
+	for _, prefix := range w.Told {
 		if n := len(shortest); n == 0 || !strings.HasPrefix(prefix, shortest[n-1]) {
 			shortest = append(shortest, prefix)
 		}
 	}
-	return shortest, false
+	w.Told = shortest
+	slices.Sort(w.Begun)
+	w.Begun = slices.DeleteFunc(slices.Compact(w.Begun), func(prefix string) bool {
+		return slices.ContainsFunc(w.Told, func(told string) bool { return strings.HasPrefix(prefix, told) })
+	})
+	return w
 }
 
-// literal is the text that a path begins with wherever the pattern matches it; empty where
-// that is not known.
-func literal(pattern string) string {
+// literal is the text that a path begins with wherever the pattern matches it, empty where
+// that is not known; whole says that it matches wherever a path begins so.
+func literal(pattern string) (prefix string, whole bool) {
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
-		return ""
+		return "", false
 	}
 	parsed = parsed.Simplify()
 	if parsed.Op != syntax.OpConcat || len(parsed.Sub) < 2 || parsed.Sub[0].Op != syntax.OpBeginText {
-		return ""
+		return "", false
 	}
 	text := parsed.Sub[1]
 	if text.Op != syntax.OpLiteral || text.Flags&syntax.FoldCase != 0 {
-		return ""
+		return "", false
 	}
-	return string(text.Rune)
+	return string(text.Rune), len(parsed.Sub) == 2
 }
 
 // uris is what narrows the rule, as one text.

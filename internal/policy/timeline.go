@@ -38,6 +38,9 @@ func (t *Timeline) Second(boot time.Duration) int64 {
 	return n - t.steps
 }
 
+// Ahead is by how much a clock is ahead of that of moments whose seconds, counted from 0, have the same numbers.
+func (t *Timeline) Ahead() time.Duration { return t.offset - time.Duration(t.steps)*time.Second }
+
 // Ends is the moment at which a second has ended.
 func (t *Timeline) Ends(second int64) (boot time.Duration) {
 	return time.Duration(second+1+t.steps)*time.Second - t.offset

@@ -31,8 +31,7 @@ type Watch struct {
 	dirty    []*member // of whom something was told since the last look
 	second   int64     // the last that has ended
 	read     time.Duration
-	load     float64
-	hasLoad  bool
+	host     map[Monitor]float64 // of that second
 	// requestWindows, gaugeWindows and bytes are what windows of processes take.
 	requestWindows, gaugeWindows, bytes int
 	// inherited are those that another watch has watched, until they are added here, or
@@ -78,8 +77,8 @@ func New(policies []Policy) *Watch {
 // to be told of when it is read first: it was not there to be read, or nobody knew of it.
 const young = 10 * time.Second
 
-// Add watches a process by the policies that match it, and no more by others. Of one that
-// is young, all is known that it has used.
+// Add watches a process by the policies that match it, and no more by others, whose silence goes
+// on nevertheless. Of one that is young, all is known that it has used.
 func (w *Watch) Add(p *model.Process, by []int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +98,12 @@ func (w *Watch) Add(p *model.Process, by []int) {
 	}
 	m.process = p
 	w.subject(m, by)
-	if len(by) == 0 {
+	w.leave(m)
+}
+
+// leave forgets a process that no policy matches, nor keeps silent about.
+func (w *Watch) leave(m *member) {
+	if len(m.subjects)+len(m.resting) == 0 {
 		w.remove(m)
 	}
 }
@@ -117,6 +121,8 @@ func (w *Watch) subject(m *member, by []int) {
 		if j >= 0 {
 			s.gate = before[j].gate
 			carry(s.windows, s.of.When, before[j].windows, before[j].of.When)
+		} else if gate := m.rested(s.of.Name); gate != nil {
+			s.gate = *gate
 		}
 		for k := range s.of.When {
 			if s.windows[k] == nil && s.of.When[k].Monitor.ofProcesses() {
@@ -126,6 +132,7 @@ func (w *Watch) subject(m *member, by []int) {
 		m.subjects = append(m.subjects, s)
 	}
 	w.giveBack(before)
+	w.rest(m, before)
 }
 
 // makeGauge makes the window of a rule about what a process uses, if there is room.
@@ -193,7 +200,7 @@ func (w *Watch) remove(m *member) {
 	w.order = w.order[:last]
 	delete(w.members, m.process.ID)
 	w.giveBack(m.subjects)
-	m.subjects = nil
+	m.subjects, m.resting = nil, nil
 }
 
 // Reading is what was read at the end of a second.
@@ -203,9 +210,8 @@ type Reading struct {
 	At     time.Duration
 	// CPUs are those of the host that are online.
 	CPUs int
-	// Load is the host's load average over a minute, where HasLoad says so.
-	Load    float64
-	HasLoad bool
+	// Host are the values of monitors of the host, as far as there are any.
+	Host map[Monitor]float64
 	// Usage is what a process has used; false where nobody knows. It must not call the
 	// Watch.
 	Usage func(model.ProcessID) (Usage, bool)
@@ -229,13 +235,11 @@ func (w *Watch) Tick(r Reading) []Trigger {
 	case r.Second > w.inheritedUntil:
 		w.disinherit()
 	}
-	w.second, w.read, w.load, w.hasLoad = r.Second, r.At, r.Load, r.HasLoad
-	if r.HasLoad {
-		for _, p := range w.policies {
-			for i := range p.host {
-				if p.host[i] != nil {
-					p.host[i][0].put(r.Second, r.Load)
-				}
+	w.second, w.read, w.host = r.Second, r.At, r.Host
+	for _, p := range w.policies {
+		for i := range p.host {
+			if value, ok := r.Host[p.When[i].Monitor]; ok && p.host[i] != nil {
+				p.host[i][0].put(r.Second, value)
 			}
 		}
 	}
@@ -289,12 +293,21 @@ func (w *Watch) look(m *member, at time.Duration, requests int64, fired []Trigge
 	return fired
 }
 
+// Holds tells whether a policy holds for a process, whatever became of its triggers: by the last
+// second, and of requests by the one before it, of which all are known.
+func (w *Watch) Holds(policy string, id model.ProcessID) bool {
+	holds := false
+	w.answer(policy, id, func(s *subject) { holds = len(s.causes(w.second, w.second-1)) > 0 })
+	return holds
+}
+
 // Request is one that a process has answered.
 type Request struct {
 	// Second is the one in which it ended.
 	Second int64
-	// Path is without query.
-	Path []byte
+	// Path is without query; Begins as of [Requests].
+	Path   []byte
+	Begins bool
 	// Status is 0 where it is not known. Took is how long it took, where Timed says so.
 	Status int
 	Took   time.Duration
@@ -303,6 +316,35 @@ type Request struct {
 
 // Request takes a request that a process has answered.
 func (w *Watch) Request(id model.ProcessID, r Request) {
+	all := Requests{Second: r.Second, Path: r.Path, Begins: r.Begins}
+	if r.Status != 0 {
+		all.Known = 1
+	}
+	if r.Status >= 500 && r.Status <= 599 {
+		all.Errors = 1
+	}
+	if r.Timed {
+		all.Timed, all.Took = 1, r.Took
+	}
+	w.Requests(id, all)
+}
+
+// Requests are what a process has answered in a second.
+type Requests struct {
+	Second int64
+	// Path is that of all of them, without query; where Begins says so, how their paths begin, as of
+	// [Wanted].Begun. It is empty where it is none that a rule names.
+	Path   []byte
+	Begins bool
+	// Known are those whose status is known, Errors of them those with 500 to 599.
+	Known, Errors uint64
+	// Timed are those of which it is known how long they took, Took together.
+	Timed uint64
+	Took  time.Duration
+}
+
+// Requests takes what a process has answered in a second; it adds to what is known of that second.
+func (w *Watch) Requests(id model.ProcessID, r Requests) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m := w.members[id]
@@ -310,14 +352,14 @@ func (w *Watch) Request(id model.ProcessID, r Request) {
 		return
 	}
 	if w.second != 0 && r.Second > w.second+spare {
-		w.stats.Late++ // by a clock that nobody follows
+		w.stats.Late += max(r.Known, r.Timed) // by a clock that nobody follows
 		return
 	}
 	for i := range m.subjects {
 		s := &m.subjects[i]
 		for j := range s.of.When {
-			if sum, ok := r.value(s.of.When[j].Monitor); ok {
-				w.count(s, j, &r, sum)
+			if sum, n := r.value(s.of.When[j].Monitor); n > 0 {
+				w.count(s, j, &r, sum, n)
 			}
 		}
 	}
@@ -327,24 +369,21 @@ func (w *Watch) Request(id model.ProcessID, r Request) {
 	}
 }
 
-// value is what a request adds to the sum that a monitor's value is the mean of.
-func (r *Request) value(monitor Monitor) (float64, bool) {
+// value is what requests add to the sum that a monitor's value is the mean of, and how many do.
+func (r *Requests) value(monitor Monitor) (sum float64, n uint64) {
 	switch monitor {
 	case HTTPErrorRate:
-		if r.Status >= 500 && r.Status <= 599 {
-			return 100, true
-		}
-		return 0, r.Status != 0
+		return 100 * float64(r.Errors), r.Known
 	case HTTPAvgResponseTime:
 		return float64(r.Took) / float64(time.Millisecond), r.Timed
 	}
-	return 0, false
+	return 0, 0
 }
 
-// count adds a request to the window of a rule that it counts for.
-func (w *Watch) count(s *subject, rule int, r *Request, sum float64) {
+// count adds requests to the window of a rule that they count for.
+func (w *Watch) count(s *subject, rule int, r *Requests, sum float64, n uint64) {
 	of := &s.of.When[rule]
-	i, ok := of.window(r.Path)
+	i, ok := of.window(r.Path, r.Begins)
 	if !ok {
 		return
 	}
@@ -354,38 +393,41 @@ func (w *Watch) count(s *subject, rule int, r *Request, sum float64) {
 	to := &s.windows[rule][i]
 	if to.marks == nil {
 		if w.requestWindows >= maxRequestWindows {
-			w.stats.Crowded++
+			w.stats.Crowded += n
 			return
 		}
 		*to = makeWindow(of.Threshold, of.Period, LateBy)
 		w.requestWindows++
 		w.bytes += to.bytes()
 	}
-	if !to.add(r.Second, sum, 1) {
-		w.stats.Late++
+	if !to.add(r.Second, sum, float64(n)) {
+		w.stats.Late += n
 	}
 }
 
 // Started tells that what a trigger asked for has begun at a moment of CLOCK_BOOTTIME.
 func (w *Watch) Started(policy string, id model.ProcessID, at time.Duration) {
-	w.answer(policy, id, func(s *subject) { s.gate.started(at, s.of.Silence) })
+	w.answer(policy, id, func(g *gate, of *watched) { g.started(at, of.Silence) })
 }
 
 // Failed tells that it did not.
 func (w *Watch) Failed(policy string, id model.ProcessID, at time.Duration) {
-	w.answer(policy, id, func(s *subject) { s.gate.failed(at) })
+	w.answer(policy, id, func(g *gate, _ *watched) { g.failed(at) })
 }
 
-func (w *Watch) answer(policy string, id model.ProcessID, tell func(*subject)) {
+func (w *Watch) answer(policy string, id model.ProcessID, tell func(*gate, *watched)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	m := w.members[id]
-	if m == nil {
-		return // it has ended
+	m, of := w.members[id], w.named(policy)
+	if m == nil || of == nil {
+		return // it has ended, or was replaced
+	}
+	if resting := m.rested(policy); resting != nil {
+		tell(resting, of)
 	}
 	for i := range m.subjects {
-		if s := &m.subjects[i]; s.of.Name == policy {
-			tell(s)
+		if s := &m.subjects[i]; s.of == of {
+			tell(&s.gate, of)
 		}
 	}
 }
@@ -394,7 +436,13 @@ func (w *Watch) answer(policy string, id model.ProcessID, tell func(*subject)) {
 func (w *Watch) Members() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.order)
+	n := 0
+	for _, m := range w.order {
+		if len(m.subjects) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // Bytes is the memory that is held.
@@ -402,11 +450,12 @@ func (w *Watch) Bytes() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	const entry = 64 // of the map and the list
-	subjects := 0
+	subjects, resting := 0, 0
 	for _, m := range w.order {
 		subjects += len(m.subjects)
+		resting += cap(m.resting)
 	}
-	return uint64(w.bytes + len(w.order)*(int(unsafe.Sizeof(member{}))+entry) + subjects*(int(unsafe.Sizeof(subject{}))+3*24))
+	return uint64(w.bytes + len(w.order)*(int(unsafe.Sizeof(member{}))+entry) + subjects*(int(unsafe.Sizeof(subject{}))+3*24) + resting*int(unsafe.Sizeof(rested{})))
 }
 
 // Stats returns what was counted.

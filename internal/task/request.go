@@ -45,14 +45,21 @@ type Request struct {
 	Duration time.Duration
 	// Start is when it begins, on the wall clock; zero or past: now.
 	Start time.Time
-	// Extend has a run that observes the same already last as long as this would.
+	// Holds, if not nil, is asked when the task has waited and its turn has come: what was to be
+	// seen may be over, and then it does not start. It must return soon.
+	Holds func() bool
+	// Extend has a run that observes the same already last as long as this would, or, where it
+	// observes others, too, the rest of this run after it.
 	Extend bool
 	// Failed, if not nil, is told of a run that was queued or scheduled and will not start:
-	// it could not, or has waited in vain. It must return soon.
+	// it could not, or has waited in vain. It must return soon, and may be called before the
+	// request is answered. The same holds for Started.
 	Failed func(kind string, why error)
 	// Started, if not nil, is told of a run that was queued or scheduled and has started, or
-	// found another one that had. It must return soon.
+	// found another one that had.
 	Started func(kind string)
+
+	told bool // its trigger was
 }
 
 // check finds what makes no sense, where so many observations may differ; 0: as many as are
@@ -85,7 +92,8 @@ type State string
 const (
 	// Scheduled: its start lies in the future.
 	Scheduled State = "scheduled"
-	// Queued: as many tasks run as may at once.
+	// Queued: as many tasks run as may at once, or another one that is to observe the same
+	// has not begun.
 	Queued State = "queued"
 	// Started: it runs.
 	Started State = "started"

@@ -68,6 +68,7 @@ func whole() *Report {
 			{State: RequestsHeaders, Turns: turns(7700, 12000)},
 			{State: MonitorsAll, Turns: turns(7200, 10950)},
 			{State: MonitorsOther, Turns: turns(7000, 10900)},
+			{State: MonitorsTold, Turns: turns(7200, 10950)},
 		},
 		TLS: TLS{
 			States:   []Network{{State: NetworkBare, Turns: turns(20000, 30000)}, {State: TLSEmpty, Turns: turns(50000, 60000)}, {State: TLSHeaders, Turns: turns(54000, 66000)}},

@@ -13,6 +13,7 @@ const (
 	RequestsNone    = "network, nginx in scope, capture none"
 	MonitorsAll     = "policies that look at all of nginx's requests by their path"
 	MonitorsOther   = "policies that look at requests to another path"
+	MonitorsTold    = "policies that are told of each of nginx's requests"
 	RequestsHeaders = "network, nginx in scope, capture headers: metrics and slow logs"
 )
 
@@ -167,7 +168,7 @@ const (
 )
 
 func (r *Report) judgeRequests(add addTarget) {
-	for _, state := range []string{MonitorsOther, MonitorsAll} {
+	for _, state := range []string{MonitorsOther, MonitorsAll, MonitorsTold} {
 		got := turnRatios(r.requestsOf(state), r.requestsOf(NetworkEmpty))
 		add("requests: nginx's CPU time for a request, "+state+", by that with empty programs", fmt.Sprintf("%.2f", maxMonitors),
 			got.String(), got.median > 0, got.median <= maxMonitors)

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// longest is how long the whole may take.
+// longest is when the whole is given up.
 const longest = 3 * time.Minute
 
 func main() {
@@ -45,12 +45,15 @@ func main() {
 type options struct {
 	binary   string
 	troubles []trouble
+	// within is how long the whole may take.
+	within time.Duration
 }
 
 func parseOptions(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("trigger", flag.ContinueOnError)
 	flags.StringVar(&o.binary, "binary", "bin/otelcol-ebpf", "the Collector, which make build makes")
+	flags.DurationVar(&o.within, "within", time.Minute, "it fails if it takes longer than this")
 	var all []string
 	for _, t := range troubles {
 		all = append(all, t.name)

@@ -181,6 +181,9 @@ func (s *scene) close(ctx context.Context) error {
 		}
 	}
 	s.say("each policy has fired once")
+	if took := time.Since(s.began); took > s.within {
+		return fmt.Errorf("it has taken %s, want %s at most: what else does this host do?", took.Round(time.Second), s.within)
+	}
 	return ctx.Err()
 }
 

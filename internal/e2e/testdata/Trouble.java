@@ -13,13 +13,28 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executors;
 
 public class Trouble {
-    static volatile boolean slow, failing;
+    static volatile boolean slow, failing, busy;
     static volatile long sink;
 
     static long recompute(long n) {
         long s = 0;
         for (long i = 0; i < n; i++) s += i * i % 7;
         return s;
+    }
+
+    static int reserve(int deep) {
+        if (deep == 0) throw new IllegalStateException("none left");
+        return reserve(deep - 1) + 1;
+    }
+
+    static void reserveInVain() {
+        for (int i = 0; i < 300; i++) {
+            try {
+                sink += reserve(200);
+            } catch (IllegalStateException again) {
+                sink++;
+            }
+        }
     }
 
     static void answer(HttpExchange asked) throws IOException {
@@ -30,6 +45,7 @@ public class Trouble {
                 throw new IOException(e);
             }
         }
+        if (failing && asked.getRequestURI().getPath().equals("/pay")) reserveInVain();
         byte[] text = "done\n".getBytes();
         asked.sendResponseHeaders(failing ? 503 : 200, text.length);
         asked.getResponseBody().write(text);
@@ -52,9 +68,9 @@ public class Trouble {
         for (String line; (line = lines.readLine()) != null;) {
             switch (line) {
                 case "slow": slow = true; break;
-                case "well": slow = failing = false; break;
+                case "well": slow = failing = busy = false; break;
                 case "failing": failing = true; break;
-                case "busy": start(() -> { for (;;) sink += recompute(30000); }); break;
+                case "busy": busy = true; start(() -> { while (busy) sink += recompute(30000); }); break;
                 case "threads":
                     for (int i = 0; i < 100; i++) start(() -> {
                         for (;;) {

@@ -5,6 +5,7 @@
 package network
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
@@ -16,8 +17,9 @@ import (
 type Answer struct {
 	Subject observe.SubjectKey
 	// Path is without query, and valid until Config.Answered returns; [l7.UnknownText] where
-	// it is not known.
-	Path []byte
+	// it is not known. Begins says that no more is known than how it begins, as of [Wanted].Begun.
+	Path   []byte
+	Begins bool
 	// Status is 0 where it is not known. Took is how long it took, where Timed says so.
 	Status int
 	Took   time.Duration
@@ -32,8 +34,14 @@ func (c *capture) answer(subject observe.SubjectKey, e *l7.Exchange) {
 	if e.HTTP == nil || e.Role != l7.RoleServer || !e.Response.Known {
 		return
 	}
+	path, begins := e.HTTP.Path, false
+	if c.paths != nil {
+		if known, beginning, ok := c.paths.standIn(subject.PID, path); ok {
+			path, begins = []byte(cmp.Or(known, l7.UnknownText)), beginning
+		}
+	}
 	took, timed := requests.Duration(e)
 	c.answered(Answer{
-		Subject: subject, Path: e.HTTP.Path, Status: e.HTTP.Status, Took: time.Duration(took), Timed: timed, Ended: e.Response.Last,
+		Subject: subject, Path: path, Begins: begins, Status: e.HTTP.Status, Took: time.Duration(took), Timed: timed, Ended: e.Response.Last,
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -36,6 +37,9 @@ type features struct {
 	// drops and retransmits are the programs for the arguments that kfree_skb and
 	// tcp_retransmit_skb have.
 	drops, retransmits string
+	// answers says that nothing is wanted but requests that processes answer: then no other
+	// programs run than those that see what connections carry.
+	answers bool
 }
 
 // dropPrograms are the programs for kfree_skb by the number of its arguments: 2
@@ -145,6 +149,26 @@ var socketFunctions = []function{
 	{"unix_stream_splice_read", bindings.NetworkProgFunctionBegins, bindings.NetworkProgFunctionSpliced},
 }
 
+// answerPrograms are the programs that run where functions end, where nothing is wanted but requests that processes answer: of
+// functions that move no streams' bytes none.
+var answerPrograms = map[string]string{
+	bindings.NetworkProgFunctionSent: bindings.NetworkProgAnswersFunctionSent, bindings.NetworkProgFunctionReceived: bindings.NetworkProgAnswersFunctionReceived,
+	bindings.NetworkProgFunctionSentPage: bindings.NetworkProgAnswersFunctionSentPage, bindings.NetworkProgFunctionSpliced: bindings.NetworkProgAnswersFunctionSpliced,
+}
+
+// onlyAnswers leaves out what tells nothing of requests that processes answer.
+func (f features) onlyAnswers() features {
+	f.answers = true
+	var functions []function
+	for _, of := range f.functions {
+		if last, ok := answerPrograms[of.last]; ok && !strings.Contains(of.name, "dgram") {
+			functions = append(functions, function{of.name, of.first, last})
+		}
+	}
+	f.functions = functions
+	return f
+}
+
 // begins is the name of the program for the beginning of a function, at names that of
 // its end.
 func (f function) begins() string { return f.first + "_" + f.name }
@@ -168,6 +192,9 @@ type callHook struct {
 }
 
 func (f features) callHooks() []callHook {
+	if f.answers {
+		return nil
+	}
 	var hooks []callHook
 	on := func(program, which string, names ...string) {
 		for _, name := range names {
@@ -192,11 +219,14 @@ const enter, exit = "sys_enter_", "sys_exit_"
 
 // tracing are the programs at tracepoints with types and at functions.
 func (f features) tracing() []string {
-	list := []string{
-		bindings.NetworkProgStateChanges, f.retransmits, bindings.NetworkProgRetransmittedSynack,
-		bindings.NetworkProgResetSent, bindings.NetworkProgResetReceived, f.drops,
+	list := []string{bindings.NetworkProgStateChanges}
+	if !f.answers {
+		list = append(list, f.retransmits, bindings.NetworkProgRetransmittedSynack, bindings.NetworkProgResetSent, bindings.NetworkProgResetReceived, f.drops)
 	}
-	if !f.trampolines {
+	switch {
+	case !f.trampolines && f.answers:
+		return append(list, bindings.NetworkProgAnswersSent, bindings.NetworkProgAnswersReceived)
+	case !f.trampolines:
 		return append(list, bindings.NetworkProgSent, bindings.NetworkProgReceived)
 	}
 	for _, of := range f.functions {
@@ -233,6 +263,9 @@ func (f features) trim(spec *ebpf.CollectionSpec, others []string) {
 func (f features) attach(coll *ebpf.Collection, sysRoot string) (attached []io.Closer, less, err error) {
 	if attached, err = attachTracing(coll, f.tracing()); err != nil {
 		return nil, nil, errors.Join(err, closeAll(attached))
+	}
+	if f.answers {
+		return attached, nil, nil
 	}
 	calls, err := f.attachCalls(coll, sysRoot)
 	if err != nil {

@@ -42,13 +42,16 @@ func (o *Observer) tellEach(as requests.Form, tell func(*requests.Request)) {
 	taken := o.capture.journal.Take(as)
 	o.nameRequests()
 	var early []*requests.Request
+	told := taken[:0]
 	for _, r := range taken {
 		if s := o.series(r); s != nil && s.process != nil && s.flow == nil {
 			early = append(early, r)
 			continue
 		}
 		tell(r)
+		told = append(told, r)
 	}
+	o.capture.journal.Told(told)
 	o.capture.journal.PutBack(early, as)
 }
 

@@ -89,6 +89,9 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 	if err != nil {
 		return nil, fmt.Errorf("reading the network programs: %w", err)
 	}
+	if config.OnlyAnswered {
+		has = has.onlyAnswers()
+	}
 	o := &Observer{
 		config: config, features: has, epoch: 1,
 		plan:     newPlan(config, runtime.NumCPU()),
@@ -271,6 +274,7 @@ var lossReasons = [...]struct {
 	bindings.NetworkNetworkLossNETWORK_LOST_PIECES:    {"buffer_full", false},
 	bindings.NetworkNetworkLossNETWORK_LOST_TLS:       {"tls_unknown", false},
 	bindings.NetworkNetworkLossNETWORK_LOST_ENDS:      {"ends_full", true},
+	bindings.NetworkNetworkLossNETWORK_LOST_VALUES:    {"values_full", false},
 }
 
 // Losses counts what could not be counted, or not as what it was, since the start.

@@ -72,14 +72,22 @@ type narrowed struct {
 // narrow starts one for the requests that a process answers.
 func narrow(t *testing.T, c Config, by *way, pid int, targets ...string) *narrowed {
 	t.Helper()
+	return narrowWanted(t, c, by, pid, Wanted{Told: targets})
+}
+
+func narrowWanted(t *testing.T, c Config, by *way, pid int, wanted Wanted) *narrowed {
+	t.Helper()
 	n := &narrowed{heard: &heard{pid: uint32(pid), count: map[string]int{}, took: map[string][]time.Duration{}}}
 	var err error
 	n.paths, err = NewPaths()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.paths.Close()) })
-	require.NoError(t, n.paths.Set(uint32(pid), targets))
+	require.NoError(t, n.paths.Set(uint32(pid), wanted))
 	c.MapBytes, c.BufferBytes = 64<<20, 8<<20 // others on the host are seen, too
-	c.Only, c.Protocols, c.Answered, c.OnlyAnswered, c.Paths = Server, []Protocol{HTTP, HTTP2}, n.answered, true, n.paths
+	c.Only, c.Protocols, c.OnlyAnswered, c.Paths = Server, []Protocol{HTTP, HTTP2}, true, n.paths
+	if c.Answered == nil {
+		c.Answered = n.answered
+	}
 	c.left = func(of, length uint32, _ int) {
 		if of == uint32(pid) && length > 0 {
 			n.pieces.Add(1)
@@ -352,6 +360,20 @@ func TestOnlyWantedPathsThroughTLS(t *testing.T) {
 					require.Zero(t, pieces, "pieces that have left the kernel")
 					require.Equal(t, map[string]int{"/there 200": 2 * times}, count)
 					n.whole()
+				}
+				require.NoError(t, n.paths.Set(uint32(server.PID()), Wanted{Counted: []string{"/there"}, Rest: true}))
+				n.left()
+				require.NotZero(t, by.client.ask(client, port, times, []string{"/there", "/here", "/there"}))
+				pieces = n.left()
+				counted := map[string]uint64{}
+				require.NoError(t, n.paths.Take(0, func(c Count) {
+					if c.Subject.PID == uint32(server.PID()) {
+						counted[c.Path] += c.Requests
+					}
+				}))
+				if n.exact() && !n.leavesOut() {
+					require.Equal(t, map[string]uint64{"/there": 2 * times, "": times}, counted)
+					require.Zero(t, pieces, "pieces that have left the kernel")
 				}
 			})
 		})

@@ -81,7 +81,7 @@ const (
 	socketsPerAsked = 4
 	minAsked        = 2048
 	// askedBytes is what such a connection takes.
-	askedBytes = 112
+	askedBytes = 184
 	// socketsPerHeld is how many sockets are remembered for each whose first bytes of a request wait
 	// for more; of these there are minHeld at least. They wait for moments.
 	socketsPerHeld = 64

@@ -74,6 +74,11 @@ func (p *parser) Expire(before int64) {
 	}
 }
 
+// Idle tells whether every request that was seen has its response, and nothing was said since.
+func (p *parser) Idle() bool {
+	return p.pending.Len() == 0 && p.reading == nil && !p.response.active && p.requests.idles() && p.responses.idles()
+}
+
 // Close tells what is left.
 func (p *parser) Close() {
 	if s := p.responses.state; s == stateClose || s == stateTail {

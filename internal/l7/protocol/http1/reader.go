@@ -48,6 +48,11 @@ func newReader(f *fields, kind l7.Guess, limit int) reader {
 // held is the number of bytes of memory held beside the reader itself.
 func (r *reader) held() int { return r.stream.Held() + r.opening.Held() }
 
+// idles tells whether nothing of a message was read.
+func (r *reader) idles() bool {
+	return (r.state == stateStart || r.state == stateSearch) && !r.stream.Carrying()
+}
+
 // begins tells whether a message of this direction seems to begin here.
 func (r *reader) begins(piece *l7.Piece) bool {
 	return classify(piece.Data, int64(len(piece.Data)) >= piece.Length) == r.kind

@@ -117,6 +117,41 @@ func TestJournalIsBounded(t *testing.T) {
 	require.Zero(t, j.Bytes())
 }
 
+// TestPlacesAreUsedAgain holds that the place of a request which was told takes another one, with nothing of the first left, and never that
+// of one that is among the top ones or waits again; and that such places are within the journal's memory.
+func TestPlacesAreUsedAgain(t *testing.T) {
+	config := JournalConfig{Which: AllRequests, Slow: time.Hour, Bytes: plenty}
+	j := NewJournal(config)
+	var before *Request
+	for _, path := range []string{"/long/path", "/x", "/y"} {
+		j.Add(Whom{}, exchange(l7.RoleServer, path, 200, 1), "", wall)
+		taken := j.Take(AsLog)
+		require.Equal(t, []string{path}, paths(taken))
+		require.True(t, before == nil || before == taken[0])
+		before = taken[0]
+		j.PutBack(taken, AsLog)
+		taken = j.Take(AsLog)
+		require.Same(t, before, taken[0])
+		j.Told(taken)
+		require.Equal(t, Request{}, *before)
+		require.Equal(t, placeBytes, j.Bytes())
+	}
+	config.Top = 1
+	j = NewJournal(config)
+	j.Add(Whom{}, exchange(l7.RoleServer, "/slowest", 200, 9), "", wall)
+	j.Told(j.Take(AsLog))
+	j.Add(Whom{}, exchange(l7.RoleServer, "/other", 200, 1), "", wall)
+	require.Equal(t, []string{"/slowest"}, paths(j.TakeTop()[Slow]))
+
+	config.Top, config.Bytes = 0, 20*placeBytes
+	j = NewJournal(config)
+	for range 15 {
+		j.Add(Whom{}, exchange(l7.RoleServer, "/", 200, 1), "", wall)
+	}
+	j.Told(j.Take(AsLog))
+	require.Equal(t, 5*placeBytes, j.Bytes(), "a quarter of its memory")
+}
+
 // TestTopRequestsStayWhereAnotherFindsNoRoom holds that one of the top ones makes room for one that took longer, and stays where that
 // is not enough.
 func TestTopRequestsStayWhereAnotherFindsNoRoom(t *testing.T) {
@@ -222,6 +257,22 @@ func TestRedactedQuery(t *testing.T) {
 	}
 }
 
+// TestRedactedPath holds that values of parameters in a path are not told, where it is told by itself and within a URL.
+func TestRedactedPath(t *testing.T) {
+	for path, want := range map[string]string{
+		"": "", "/": "/", "*": "*", "/users/17": "/users/17", "/cart;jsessionid=SECRET": "/cart;jsessionid=?", "/a;v=1/b;w=2;x=3/c": "/a;v=?/b;w=?;x=?/c",
+		"/a;SECRET/b": "/a;?/b", "/a;": "/a;", "/a;;b=": "/a;;b=?", "/a;b=c=d,e/": "/a;b=?/", ";=x": ";=?", "/a=1": "/a=1",
+	} {
+		require.Equal(t, want, string((&Redaction{Query: true}).appendPath(nil, []byte(path))), path)
+		require.Equal(t, path, string((&Redaction{}).appendPath(nil, []byte(path))))
+	}
+	e := exchange(l7.RoleClient, "/cart;jsessionid=SECRET/items", 200, 1)
+	e.HTTP.Host, e.HTTP.Query = []byte("shop.example:8080"), []byte("a=SECRET")
+	r := newRequest(Whom{}, e, "/cart/items", &Redaction{Query: true}, wall)
+	require.Equal(t, "/cart;jsessionid=?/items", values(r.appendTo(nil, routeKey))["url.path"])
+	require.Equal(t, "http://shop.example:8080/cart;jsessionid=?/items?a=?", r.url())
+}
+
 func TestSplitHost(t *testing.T) {
 	for field, want := range map[string]struct {
 		host string
@@ -244,8 +295,10 @@ func BenchmarkJournal(b *testing.B) {
 	var room Room
 	for b.Loop() {
 		j.Add(Whom{}, e, "/users/{id}", wall)
-		for _, r := range j.Take(AsLog) {
+		taken := j.Take(AsLog)
+		for _, r := range taken {
 			r.Log(&room, nil, time.Time{})
 		}
+		j.Told(taken)
 	}
 }

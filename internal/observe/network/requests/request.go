@@ -5,7 +5,6 @@ package requests
 import (
 	"cmp"
 	"time"
-	"unsafe"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/tracecontext"
@@ -44,11 +43,18 @@ type Request struct {
 	trace tracecontext.Context
 	// sample is its content, nil unless it is told as a sample.
 	sample *sample
+	// kept is in how many of the journal's lists it is, or was when they were taken and has not been told since.
+	kept int
 }
 
 // newRequest copies what is told of an exchange. wall converts monotonic time, in ns.
 func newRequest(whom Whom, e *l7.Exchange, route string, redact *Redaction, wall func(ns int64) time.Time) *Request {
-	r := &Request{
+	return new(Request).take(whom, e, route, redact, wall)
+}
+
+// take is the same in the place of a request that has been told.
+func (r *Request) take(whom Whom, e *l7.Exchange, route string, redact *Redaction, wall func(ns int64) time.Time) *Request {
+	*r = Request{
 		Whom: whom, role: e.Role, ended: wall(endOf(e)), route: route,
 		errorType: e.ErrorType, failed: failed(e), status: statusOf(e),
 	}
@@ -79,10 +85,10 @@ func (r *Request) keepHTTP(e *l7.Exchange, redact *Redaction) {
 		agent = fields[len(fields)-1]
 	}
 	host := h.Host
-	if redact.header("Host") && len(host) > 0 {
+	if len(host) > 0 && redact.header("Host") {
 		host = []byte(redactedHeader)
 	}
-	if redact.header(userAgent) && agent != nil {
+	if agent != nil && redact.header(userAgent) {
 		agent = []byte(redactedHeader)
 	}
 	r.keep(h, host, agent, redact)
@@ -103,12 +109,14 @@ func statusOf(e *l7.Exchange) int {
 func (r *Request) keep(h *l7.HTTP, host, agent []byte, redact *Redaction) {
 	all := make([]byte, 0, len(h.OriginalMethod)+len(h.Path)+2*len(h.Query)+len(host)+len(agent))
 	var ends [4]int
-	for i, text := range [...][]byte{h.OriginalMethod, h.Path, host, agent} {
+	for i, text := range [...][]byte{h.OriginalMethod, host, agent} {
 		all = append(all, text...)
 		ends[i] = len(all)
 	}
+	all = redact.appendPath(all, h.Path)
+	ends[3] = len(all)
 	text := string(redact.appendQuery(all, h.Query))
-	r.original, r.path, r.host, r.agent = text[:ends[0]], text[ends[0]:ends[1]], text[ends[1]:ends[2]], text[ends[2]:ends[3]]
+	r.original, r.host, r.agent, r.path = text[:ends[0]], text[ends[0]:ends[1]], text[ends[1]:ends[2]], text[ends[2]:ends[3]]
 	r.query = text[ends[3]:]
 }
 
@@ -126,7 +134,7 @@ func sizes(e *l7.Exchange) [4]int64 {
 
 // bytes is the memory that it takes.
 func (r *Request) bytes() uint64 {
-	return uint64(unsafe.Sizeof(*r)) + uint64(len(r.original)+len(r.path)+len(r.query)+len(r.host)+len(r.agent)+len(r.call)+len(r.name)) + r.sample.bytes()
+	return placeBytes + uint64(len(r.original)+len(r.path)+len(r.query)+len(r.host)+len(r.agent)+len(r.call)+len(r.name)) + r.sample.bytes()
 }
 
 // sizeKeys are the attributes of Request.sizes.

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What uvicorn and hypercorn serve. The pause of /slow is in the environment, in ms. As a program it has hypercorn serve in this process and
+not in a child: at an address in the clear, and at one through TLS with the files of its certificate and key."""
+import asyncio
+import os
+import sys
+
+PAUSE = int(os.environ["PAUSE"]) / 1000
+
+
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        while True:
+            message = await receive()
+            await send({"type": message["type"] + ".complete"})
+            if message["type"] == "lifespan.shutdown":
+                return
+    if scope["path"] == "/slow":
+        await asyncio.sleep(PAUSE)
+    status = 200 if scope["path"] in ("/here", "/slow") else 404
+    await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"4")]})
+    await send({"type": "http.response.body", "body": b"asgi"})
+
+
+if __name__ == "__main__":
+    from hypercorn.asyncio import serve
+    from hypercorn.config import Config
+
+    config = Config()
+    config.loglevel = "CRITICAL"
+    config.insecure_bind, config.bind = [sys.argv[1]], [sys.argv[2]]
+    config.certfile, config.keyfile = sys.argv[3:5]
+    asyncio.run(serve(app, config))
