@@ -273,8 +273,7 @@ func (c *capture) record(p *piece, data []byte) {
 	if bindings.NetworkNetworkPieceKind(p.Kind) == bindings.NetworkNetworkPieceKindNETWORK_PIECE_CLOSED {
 		if s != nil {
 			c.forget(id, s)
-		}
-		if p.Protocol == uint8(bindings.NetworkNetworkProtocolNETWORK_TLS) {
+		} else if p.Protocol == uint8(bindings.NetworkNetworkProtocolNETWORK_TLS) {
 			c.noteOpaque(p)
 		}
 		return
