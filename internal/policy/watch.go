@@ -49,7 +49,7 @@ type Stats struct {
 	Late, Crowded uint64
 	// Missed are seconds at whose end nobody looked.
 	Missed uint64
-	// Triggers are how often policies have fired.
+	// Triggers are how often policies have fired, again where a trigger has started nothing included.
 	Triggers uint64
 }
 
@@ -65,6 +65,8 @@ type Trigger struct {
 	Process *model.Process
 	// Causes are all rules of the policy that hold, one at least.
 	Causes []model.Cause
+	// Told says that somebody was told that it holds, though nothing has started since.
+	Told bool
 }
 
 // New watches by policies.
@@ -283,7 +285,7 @@ func (w *Watch) look(m *member, at time.Duration, requests int64, fired []Trigge
 		if causes := s.causes(w.second, requests); len(causes) > 0 {
 			s.gate.asked = true
 			w.stats.Triggers++
-			fired = append(fired, Trigger{Policy: s.of.Policy, Process: m.process, Causes: causes})
+			fired = append(fired, Trigger{Policy: s.of.Policy, Process: m.process, Causes: causes, Told: s.gate.told})
 		}
 	}
 	return fired
@@ -406,9 +408,9 @@ func (w *Watch) Started(policy string, id model.ProcessID, at time.Duration) {
 	w.answer(policy, id, func(s *subject) { s.gate.started(at, s.of.Silence) })
 }
 
-// Failed tells that it did not.
-func (w *Watch) Failed(policy string, id model.ProcessID, at time.Duration) {
-	w.answer(policy, id, func(s *subject) { s.gate.failed(at) })
+// Failed tells that it did not, and whether somebody was told of the trigger all the same.
+func (w *Watch) Failed(policy string, id model.ProcessID, at time.Duration, told bool) {
+	w.answer(policy, id, func(s *subject) { s.gate.failed(at, told) })
 }
 
 func (w *Watch) answer(policy string, id model.ProcessID, tell func(*subject)) {
