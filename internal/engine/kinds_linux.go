@@ -77,15 +77,22 @@ func kindNamed(kind observe.Kind) *kindOf {
 func (e *Engine) targetKinds() error {
 	for _, options := range e.config.asked() {
 		k := kindNamed(options.kind())
-		narrowed, err := e.table.Narrow(fmt.Sprintf("observe::%s::targets", k.kind), options.targets())
+		matches, err := e.targeting(options)
 		if err != nil {
 			return fmt.Errorf("starting %s: %w", k.kind, err)
 		}
-		e.subjects.addKind(kindTargets{
-			scope: k.scope, stacks: options.takesStacks(), matches: func(p *model.Process) bool { return e.table.Matches(narrowed, p) },
-		})
+		e.subjects.addKind(kindTargets{scope: k.scope, stacks: options.takesStacks(), matches: matches})
 	}
 	return nil
+}
+
+// targeting says of those in scope whom a kind observes that the configuration asks for.
+func (e *Engine) targeting(options Options) (func(*model.Process) bool, error) {
+	if options.kind() == observe.Monitors {
+		return e.policies.lookAtRequestsOf, nil
+	}
+	narrowed, err := e.table.Narrow(fmt.Sprintf("observe::%s::targets", options.kind()), options.targets())
+	return func(p *model.Process) bool { return e.table.Matches(narrowed, p) }, err
 }
 
 // observe begins what the configuration asks for, what takes stacks before the others are

@@ -80,7 +80,7 @@ func (c *Config) asked() []Options {
 		list = append(list, c.Network)
 	}
 	if c.monitorsRequests() && !c.networkHears() {
-		list = append(list, &monitors{selectors: c.monitorTargets()})
+		list = append(list, &monitors{})
 	}
 	return list
 }

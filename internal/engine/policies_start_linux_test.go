@@ -38,7 +38,7 @@ func loaded(t *testing.T, ask func(task.Request) []task.Outcome) (p *policies, n
 	return p, func(load float64) []policy.Trigger {
 		second++
 		return p.watch.Tick(policy.Reading{
-			Second: second, At: p.clock.boot(), Load: load, HasLoad: true,
+			Second: second, At: p.clock.boot(), Host: map[policy.Monitor]float64{policy.SystemLoad: load},
 			Usage: func(model.ProcessID) (policy.Usage, bool) { return policy.Usage{}, false },
 		})
 	}

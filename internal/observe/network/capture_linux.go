@@ -34,9 +34,12 @@ const (
 	lookInterval = 50 * time.Millisecond
 	// sweepInterval is how often connections are looked for that are quiet.
 	sweepInterval = 10 * time.Second
-	// quietFor is how long a connection may be quiet until it is forgotten: the end of one
-	// may have been lost.
+	// quietFor is how long a connection may be quiet until it is forgotten, if nothing is lost with
+	// it.
 	quietFor = 5 * time.Minute
+	// waitsFor is the same of one that waits for a response, or whose messages refer to earlier ones:
+	// whoever waits may do so for long, and the end of a connection is told but for a few.
+	waitsFor = 12 * time.Hour
 	// datagramsQuietFor is the same of sockets for datagrams, whose end nobody tells; by
 	// then who asked has given up.
 	datagramsQuietFor = 10 * time.Second
@@ -275,10 +278,8 @@ func (c *capture) record(p *piece, data []byte) {
 		return
 	}
 	if s == nil {
-		s = &stream{conn: l7.NewConn(c.protocols, c.transport(p), roles[bindings.NetworkNetworkRole(p.Role)], &c.sink), quietFor: quietFor}
-		if c.transport(p) == l7.UDP {
-			s.datagrams, s.quietFor = true, datagramsQuietFor
-		}
+		s = &stream{conn: l7.NewConn(c.protocols, c.transport(p), roles[bindings.NetworkNetworkRole(p.Role)], &c.sink)}
+		s.datagrams = c.transport(p) == l7.UDP
 		c.streams[id] = s
 		c.measure(s)
 	}
@@ -307,8 +308,7 @@ func (c *capture) feed(id streamID, s *stream, p *piece, data []byte) {
 		c.forget(id, s)
 		return
 	}
-	if s.conn.Astray() && !s.refused {
-		s.refused = true
+	if s.conn.Astray() {
 		c.refuse(id)
 	}
 	if s.fed%measureEvery == 0 {
@@ -318,7 +318,8 @@ func (c *capture) feed(id streamID, s *stream, p *piece, data []byte) {
 }
 
 // refuse has the programs look at a connection anew: nothing is made of what it carries, as after an upgrade to another protocol, or
-// where it only seemed to be one that is known. They tell of its end then.
+// where it only seemed to be one that is known. They tell of its end then. Until they do it is refused with each piece: another
+// connection may have taken its place.
 func (c *capture) refuse(id streamID) {
 	if n := uint32(len(c.refused.items)); n > 0 {
 		atomic.StoreUint64(&c.refused.items[id.stream%n], uint64(id.stream))
@@ -428,7 +429,7 @@ func (c *capture) sweep() {
 		newest = max(newest, s.last)
 	}
 	for id, s := range c.streams {
-		if newest-s.last > uint64(s.quietFor) {
+		if newest-s.last > uint64(s.mayBeQuiet()) {
 			c.forget(id, s)
 			continue
 		}

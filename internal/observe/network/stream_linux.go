@@ -30,14 +30,10 @@ type stream struct {
 	// held is its memory as it was measured last, fed how many pieces it had.
 	held uint64
 	fed  uint64
-	// quietFor is how long it may be quiet until it is forgotten.
-	quietFor time.Duration
 	// datagrams says that it is no stream in truth, unanswered how many more of them
 	// asked than answered.
 	datagrams  bool
 	unanswered int
-	// refused says that nothing is made of it, and that the programs were told so.
-	refused bool
 	// next is where TCP is before the next piece of each direction, once that is known.
 	next  [2]uint32
 	known [2]bool
@@ -55,6 +51,17 @@ const measureEvery = 8
 func (s *stream) weight(now uint64) uint64 {
 	const shortest = 1000 // one that is in use all the time must not be for nothing
 	return s.held * ((now-min(s.last, now))/uint64(time.Millisecond) + shortest)
+}
+
+// mayBeQuiet is how long it may be quiet until it is forgotten.
+func (s *stream) mayBeQuiet() time.Duration {
+	switch {
+	case s.datagrams:
+		return datagramsQuietFor
+	case s.conn.Idle():
+		return quietFor
+	}
+	return waitsFor
 }
 
 // settled tells whether all that was asked by datagrams is answered, whichever side asks: nothing is waited for then, and most sockets
