@@ -320,6 +320,7 @@ const probePolicies = "policies"
 
 func (p *policies) stats(stats *Stats) {
 	watch := p.watch.Stats()
+	stats.Triggers = watch.Triggers
 	stats.Lost[LossKey{probePolicies, "seconds_missed"}] = watch.Missed
 	stats.Lost[LossKey{probePolicies, "request_late"}] = watch.Late
 	stats.Lost[LossKey{probePolicies, "windows_full"}] = watch.Crowded

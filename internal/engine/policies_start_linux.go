@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -53,23 +54,25 @@ func (p *policies) trigger(t policy.Trigger) {
 		return // replaced meanwhile
 	}
 	id := t.Process.ID
+	var told atomic.Bool
+	told.Store(t.Told)
 	started := func() { p.watch.Started(t.Policy.Name, id, p.clock.boot()) }
 	failed := func(why error) {
-		p.watch.Failed(t.Policy.Name, id, p.clock.boot())
+		p.watch.Failed(t.Policy.Name, id, p.clock.boot(), told.Load())
 		p.warnings.Warn(fmt.Errorf("policy %s holds for process %d (%s), and nothing could be started: %w", t.Policy.Name, id.PID, t.Process.ServiceName, why))
 	}
 	runs := p.runs(entry.Runs, t)
-	if len(runs) == 0 { // no pipeline takes what they make, which was told at the start
-		started()
-		return
-	}
 	waiting := &waitingRuns{runs: len(runs), answered: map[string]bool{}, started: started, failed: failed}
 	outcomes := p.ask(task.Request{
-		Name: t.Policy.Name, By: "policy:" + t.Policy.Name, Causes: t.Causes, Runs: runs, Processes: []*model.Process{t.Process}, Duration: entry.Duration,
+		Name: t.Policy.Name, By: "policy:" + t.Policy.Name, Causes: t.Causes, Told: t.Told, Runs: runs, Processes: []*model.Process{t.Process}, Duration: entry.Duration,
 		Started: waiting.start, Failed: waiting.fail, Holds: func() bool { return p.watch.Holds(t.Policy.Name, id) },
 		// One that is about to end would show next to nothing before a silence of minutes.
 		Extend: true,
 	})
+	told.Store(t.Told || task.AllRefused(outcomes))
+	if len(outcomes) == 0 { // no pipeline takes what they make, which was told at the start
+		started()
+	}
 	for _, o := range outcomes {
 		switch {
 		case o.Err != nil:
@@ -113,7 +116,7 @@ func (w *waitingRuns) note(kind string, started bool) bool {
 		return false
 	}
 	w.answered[kind] = true
-	w.told = started || len(w.answered) == w.runs
+	w.told = started || len(w.answered) >= w.runs
 	return w.told
 }
 

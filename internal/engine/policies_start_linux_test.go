@@ -7,6 +7,7 @@ package engine
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -89,6 +90,43 @@ func TestGateIsClosedByWhatRuns(t *testing.T) {
 			require.Equal(t, !tc.silent, len(next()) == 1)
 		})
 	}
+}
+
+// TestTriggersAreToldOnce holds that a policy of which nothing comes is told to have fired once, until something does, and is silent
+// where there is nothing to run.
+func TestTriggersAreToldOnce(t *testing.T) {
+	var told []bool
+	var outcomes []task.Outcome
+	p, next := triggering(t, func(r task.Request) []task.Outcome {
+		told = append(told, r.Told)
+		return outcomes
+	})
+	p.clock.read = func() clocks { return clocks{} } // of which none is tried again later than at once
+	retry := func() {
+		p.watch.Started("loaded", model.ProcessID{PID: 1, StartTicks: 1}, -time.Hour)
+		fired := next()
+		require.Len(t, fired, 1)
+		p.trigger(fired[0])
+	}
+	outcomes = []task.Outcome{{Kind: "on_cpu", Err: task.ErrClosed}, {Kind: "off_cpu", Err: task.ErrClosed}}
+	p.trigger(next()[0])
+	outcomes[0].Err, outcomes[1].Err = task.ErrFull, task.ErrFull
+	p.trigger(next()[0])
+	require.Equal(t, []bool{false, false}, told, "nobody was there to be told")
+	p.clock.read = func() clocks { return clocks{boot: time.Hour} }
+	p.trigger(next()[0])
+	require.Equal(t, []bool{false, false, true}, told)
+	retry()
+	require.False(t, told[3], "something has run since")
+
+	p.clock.read = func() clocks { return clocks{boot: 2 * time.Hour} }
+	outcomes = nil
+	p.trigger(next()[0])
+	require.Empty(t, next(), "silence")
+	var stats Stats
+	stats.Lost = map[LossKey]uint64{}
+	p.stats(&stats)
+	require.Equal(t, uint64(5), stats.Triggers)
 }
 
 // TestWhoWaitsIsLookedAtAgain holds that a task that waits can ask whether its policy still holds.

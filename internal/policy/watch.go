@@ -48,7 +48,7 @@ type Stats struct {
 	Late, Crowded uint64
 	// Missed are seconds at whose end nobody looked.
 	Missed uint64
-	// Triggers are how often policies have fired.
+	// Triggers are how often policies have fired, again where a trigger has started nothing included.
 	Triggers uint64
 }
 
@@ -64,6 +64,8 @@ type Trigger struct {
 	Process *model.Process
 	// Causes are all rules of the policy that hold, one at least.
 	Causes []model.Cause
+	// Told says that somebody was told that it holds, though nothing has started since.
+	Told bool
 }
 
 // New watches by policies.
@@ -287,7 +289,7 @@ func (w *Watch) look(m *member, at time.Duration, requests int64, fired []Trigge
 		if causes := s.causes(w.second, requests); len(causes) > 0 {
 			s.gate.asked = true
 			w.stats.Triggers++
-			fired = append(fired, Trigger{Policy: s.of.Policy, Process: m.process, Causes: causes})
+			fired = append(fired, Trigger{Policy: s.of.Policy, Process: m.process, Causes: causes, Told: s.gate.told})
 		}
 	}
 	return fired
@@ -415,9 +417,9 @@ func (w *Watch) Started(policy string, id model.ProcessID, at time.Duration) {
 	w.answer(policy, id, func(g *gate, of *watched) { g.started(at, of.Silence) })
 }
 
-// Failed tells that it did not.
-func (w *Watch) Failed(policy string, id model.ProcessID, at time.Duration) {
-	w.answer(policy, id, func(g *gate, _ *watched) { g.failed(at) })
+// Failed tells that it did not, and whether somebody was told of the trigger all the same.
+func (w *Watch) Failed(policy string, id model.ProcessID, at time.Duration, told bool) {
+	w.answer(policy, id, func(g *gate, _ *watched) { g.failed(at, told) })
 }
 
 func (w *Watch) answer(policy string, id model.ProcessID, tell func(*gate, *watched)) {

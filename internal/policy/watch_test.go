@@ -326,14 +326,14 @@ func TestFailedStart(t *testing.T) {
 	h.watch.Add(p, []int{0})
 	h.tick(time.Second)
 	require.Len(t, h.next(p.ID, 2*time.Second, 1), 1)
-	h.watch.Failed("p", p.ID, h.at)
+	h.watch.Failed("p", p.ID, h.at, false)
 	require.Len(t, h.next(p.ID, 2*time.Second, 1), 1, "at once")
-	h.watch.Failed("p", p.ID, h.at)
+	h.watch.Failed("p", p.ID, h.at, false)
 	fired := 0
 	for range 600 {
 		for range h.next(p.ID, 2*time.Second, 1) {
 			fired++
-			h.watch.Failed("p", p.ID, h.at)
+			h.watch.Failed("p", p.ID, h.at, false)
 		}
 	}
 	require.InDelta(t, 14, fired, 2, "and then not each second")

@@ -19,16 +19,20 @@ const (
 const IDKey = "ebpf.task.id"
 
 // triggered is told, once, when a policy's rules hold: the task that runs because of it, which
-// may be one that ran before, or waits for its turn.
+// may be one that ran before, or waits for its turn, or why there is none.
 func (r *Request) triggered(of Outcome, now time.Time) []*model.Logs {
 	if r.told || len(r.Causes) == 0 {
 		return nil
 	}
 	r.told = true
 	record := Record{By: r.By}
-	attributes := []model.Attribute{
-		model.Text("ebpf.policy", record.Policy()), model.Text(IDKey, of.TaskID), model.Text("ebpf.task.state", string(of.State)),
-		model.Causes("ebpf.causes", r.Causes[:min(len(r.Causes), maxTold)]),
+	attributes := []model.Attribute{model.Text("ebpf.policy", record.Policy())}
+	if of.TaskID != "" {
+		attributes = append(attributes, model.Text(IDKey, of.TaskID))
+	}
+	attributes = append(attributes, model.Text("ebpf.task.state", string(of.State)), model.Causes("ebpf.causes", r.Causes[:min(len(r.Causes), maxTold)]))
+	if of.Err != nil {
+		attributes = append(attributes, model.Text("error.message", of.Err.Error()))
 	}
 	return []*model.Logs{{Process: only(r.Processes), Logs: []model.Log{{
 		Event: TriggeredEvent, Time: now, Observed: now, Severity: model.Warn, Attributes: attributes,

@@ -20,8 +20,10 @@ import (
 var (
 	// ErrFull: as many tasks wait as may.
 	ErrFull = errors.New("as many tasks wait as may")
-	// ErrClosed: the receiver stops.
-	ErrClosed = errors.New("the receiver stops")
+	// ErrClosed: the receiver is starting or stopping.
+	ErrClosed = errors.New("the receiver is starting or stopping")
+	// ErrNothing: there is nothing to run, since nobody takes what it would make, for one.
+	ErrNothing = errors.New("nothing to run, or no pipeline takes what is run")
 	// ErrUnknown: there is no such task, or it has ended.
 	ErrUnknown = errors.New("no such task waits or runs")
 )
@@ -117,6 +119,8 @@ func (m *Manager) Request(r Request) []Outcome {
 	}
 	if of, ok := whose(outcomes); ok {
 		logs = append(r.triggered(of, now), logs...)
+	} else if AllRefused(outcomes) && !r.Told {
+		logs = append(logs, r.triggered(refusal(outcomes), now)...)
 	}
 	m.mu.Unlock()
 	m.tell(logs)
@@ -137,6 +141,14 @@ func whose(outcomes []Outcome) (of Outcome, ok bool) {
 		}
 	}
 	return of, ok
+}
+
+// refusal says why nothing comes of a request.
+func refusal(outcomes []Outcome) Outcome {
+	if len(outcomes) == 0 {
+		return Outcome{State: Refused, Err: ErrNothing}
+	}
+	return Outcome{State: Refused, Err: outcomes[0].Err}
 }
 
 // begin starts the runs of a task that has got a place, and returns what is told of it.

@@ -5,6 +5,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -394,8 +395,9 @@ func TestCannotStart(t *testing.T) {
 			outcome := one(t, h.Request(r))
 			require.ErrorIs(t, outcome.Err, why)
 			require.Empty(t, outcome.TaskID)
+			require.Equal(t, !r.Told, slices.Contains(h.events(), TriggeredEvent), "it is told once")
+			r.Told = true
 		}
-		require.Empty(t, h.events())
 		require.Empty(t, h.Tasks())
 		h.starter.answers(nil)
 		require.NoError(t, one(t, h.Request(r)).Err)

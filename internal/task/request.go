@@ -5,6 +5,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -35,6 +36,9 @@ type Request struct {
 	By string
 	// Causes are why, of a policy.
 	Causes []model.Cause
+	// Told says that somebody was told of the causes already, when nothing came of them: that
+	// nothing comes of them again is not told.
+	Told bool
 	// Runs are what it does, at least one.
 	Runs []Run
 	// Processes are whom it observes, or, where there are none, Targets say whom: all that
@@ -67,7 +71,7 @@ type Request struct {
 func (r *Request) check(different int) error {
 	switch {
 	case len(r.Runs) == 0:
-		return errors.New("nothing to run")
+		return ErrNothing
 	case different > 0 && len(r.Runs) > different:
 		return fmt.Errorf("%d observations are asked for: %d run at once", len(r.Runs), different)
 	}
@@ -99,6 +103,8 @@ const (
 	Started State = "started"
 	// Ended: it has run, or never will.
 	Ended State = "ended"
+	// Refused: nothing comes of it. Only what is told of a request is so.
+	Refused State = "refused"
 )
 
 // Outcome says what has become of one run of a request.
@@ -111,4 +117,9 @@ type Outcome struct {
 	State   State
 	// Err is why it was refused.
 	Err error
+}
+
+// AllRefused tells whether nothing comes of a request, which the receiver is there to tell.
+func AllRefused(outcomes []Outcome) bool {
+	return !slices.ContainsFunc(outcomes, func(o Outcome) bool { return o.Err == nil || errors.Is(o.Err, ErrClosed) })
 }
