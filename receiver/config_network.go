@@ -48,7 +48,7 @@ type PeersConfig struct {
 type RedactConfig struct {
 	// Headers are names of headers, in any case.
 	Headers []string `mapstructure:"headers"`
-	// QueryValues has SQL literals and values of URL queries replaced.
+	// QueryValues has SQL literals and values of URL queries and of parameters in paths replaced.
 	QueryValues bool `mapstructure:"query_values"`
 }
 

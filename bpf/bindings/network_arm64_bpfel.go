@@ -393,6 +393,8 @@ type NetworkNetworkTlsThread struct {
 	Socket NetworkNetworkSocket
 	Use    uint32
 	Missed uint32
+	Opened uint32
+	Unused uint32
 }
 
 type NetworkNetworkTransport uint32

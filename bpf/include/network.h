@@ -76,7 +76,7 @@ enum network_protocol {
 	NETWORK_HTTP1 = 1,
 	NETWORK_DNS = 2,
 	NETWORK_HTTP2 = 3,
-	NETWORK_TLS_OPEN = 64, /* beside NETWORK_TLS: by a thread that calls a TLS library which is attached to */
+	NETWORK_TLS_OPEN = 64, /* beside NETWORK_TLS: by a TLS library which is attached to */
 	NETWORK_TLS = 128, /* by itself: what is within is not told; beside another one: that is within TLS */
 };
 

@@ -66,15 +66,19 @@ __noinline int capture_body_window(u32 slot, u32 last)
 }
 
 /* Tells of the transfer that is kept in a slot, as much of it as is wanted. */
-static __always_inline void capture_body(struct capture_scratch *scratch, u32 slot)
+__noinline int capture_body(u32 slot)
 {
+	struct capture_scratch *scratch = bpf_map_lookup_elem(&network_scratch, &slot);
 	u32 i;
 
+	if (!scratch)
+		return 0;
 	scratch->cursor = (struct capture_cursor){};
 	scratch->kept.at = 0;
 	for (i = 1; i <= BODY_WINDOWS; i++)
 		if (!capture_body_window(slot, i == BODY_WINDOWS))
 			break;
+	return 0;
 }
 
 #endif

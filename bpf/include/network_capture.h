@@ -16,6 +16,7 @@
 #include "network_http2.h"
 #include "network_packets.h"
 #include "network_paths.h"
+#include "network_tls_record.h"
 #include "network_tls.h"
 
 /* include/linux/net.h */
@@ -104,26 +105,11 @@ static __always_inline u32 capture_position(const struct sock *sk, u32 kind)
 	return kind == NETWORK_PIECE_READ ? capture_read_until(sk) : BPF_CORE_READ((const struct tcp_sock *)sk, write_seq);
 }
 
-/* A record of TLS begins (RFC 8446, 5.1). */
-static __always_inline bool capture_is_tls(const u8 *data)
-{
-	u32 length = (u32)data[3] << 8 | data[4];
-
-	return data[0] >= 20 && data[0] <= 23 && data[1] == 3 && data[2] <= 4 && length && length <= (1 << 14) + 2048;
-}
-
-/* A transfer is a ClientHello and nothing else (RFC 8446, 4): what is asked for by CONNECT begins with it. */
-static __always_inline bool capture_is_hello(const u8 *data, u32 length)
-{
-	u32 hello = (u32)data[6] << 16 | (u32)data[7] << 8 | data[8];
-
-	return capture_is_tls(data) && data[0] == 22 && data[5] == 1 && hello + 9 == length;
-}
-
 /* Finds out what a connection carries, as far as it can be told by the first bytes of a transfer, which begin protocol. */
-static __always_inline void capture_classify(struct network_socket *socket, const struct capture_transfer *transfer, const u8 *data, u32 taken, u32 protocol,
-					     bool stream)
+static __always_inline void capture_classify(struct network_socket *socket, struct capture_transfer *transfer, struct capture_scratch *scratch, u32 slot,
+					     u32 taken, u32 protocol, bool stream)
 {
+	const u8 *data = scratch->data;
 	struct network_series *series;
 
 	if (protocol == NETWORK_HTTP2 && socket->protocol == NETWORK_HTTP1 && capture_is_preface(data)) {
@@ -134,7 +120,7 @@ static __always_inline void capture_classify(struct network_socket *socket, cons
 		if (socket->protocol)
 			return;
 		socket->protocol = protocol;
-	} else if (stream && !transfer->tls && taken >= 5 && (socket->protocol ? capture_is_hello(data, transfer->length) : capture_is_tls(data))) {
+	} else if (stream && !transfer->tls && capture_begins_tls(scratch, slot, transfer, taken)) {
 		socket->protocol = NETWORK_TLS;
 		series = network_remembered(socket);
 		if (series)
@@ -218,18 +204,14 @@ static __always_inline u32 capture_begins(struct capture_scratch *scratch, u32 s
 		from->base = scratch->kept.from.base;
 	}
 	protocol = capture_protocol_of(scratch->data, *taken, transfer->length, stream);
-	if (!stream || known > NETWORK_HTTP1 || protocol > NETWORK_HTTP1 || !(capture_protocols & (1 << NETWORK_HTTP1)))
+	if (!stream || known > NETWORK_HTTP1 || protocol > NETWORK_HTTP1 || (known && protocol))
 		return protocol;
-	if (known)
-		return protocol || (*taken >= CAPTURE_FIRST && capture_names_target(scratch, slot)) ? NETWORK_HTTP1 : NETWORK_UNKNOWN;
-	if (capture_is_no_http1(transfer->socket))
+	if (!protocol && (*taken < CAPTURE_FIRST || !capture_is_letter(scratch->data[0])))
 		return NETWORK_UNKNOWN;
-	if (protocol)
-		return capture_is_known_message(slot, *taken) ? NETWORK_HTTP1 : NETWORK_UNKNOWN;
-	if (*taken < CAPTURE_FIRST || !capture_names_target(scratch, slot))
+	if (!(capture_protocols & (1 << NETWORK_HTTP1)) || (!known && capture_is_no_http1(transfer->socket)))
 		return NETWORK_UNKNOWN;
 	capture_put(scratch, transfer);
-	return capture_is_request_line(slot) ? NETWORK_HTTP1 : NETWORK_UNKNOWN;
+	return capture_is_message(slot, *taken, protocol, known) & 1;
 }
 
 /* A socket whose plaintext this is may be gone: it is not asked. */
@@ -255,7 +237,7 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 		taken = capture_take(scratch, transfer->from, want);
 		protocol = capture_begins(scratch, slot, transfer, &taken, socket->protocol, stream);
 		begins = protocol && (!socket->protocol || socket->protocol == protocol);
-		capture_classify(socket, transfer, scratch->data, taken, protocol, stream);
+		capture_classify(socket, transfer, scratch, slot, taken, protocol, stream);
 		if (!socket->protocol || socket->protocol & NETWORK_TLS)
 			return 0;
 	}
@@ -290,15 +272,15 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 		taken = capture_take(scratch, transfer->from, want);
 	else if (!begins)
 		want = 0;
-	capture_note_head(socket, scratch, transfer->kind, transfer->length, taken, begins);
+	capture_note_head(socket, slot, transfer->kind, transfer->length, taken, begins);
 	if (capture_limit)
 		want = capture_body_left(transfer, begins);
-	else if (transfer->from->count <= CAPTURE_VECTORS)
-		want = 0; /* what was not taken cannot be read */
+	else if (capture_answers || transfer->from->count <= CAPTURE_VECTORS)
+		want = 0; /* what was not taken cannot be read; of answers no more is needed */
 	if (want > taken) {
 		capture_put(scratch, transfer);
 		scratch->kept.want = want;
-		capture_body(scratch, slot);
+		capture_body(slot);
 		capture_put_back(scratch, socket);
 		return 0;
 	}

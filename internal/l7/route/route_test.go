@@ -78,7 +78,6 @@ func TestRoutesAreBounded(t *testing.T) {
 	require.Equal(t, Other, table.Of([]byte("/d"), true))
 	require.Equal(t, "/a", table.Of([]byte("/a"), true), "what is known stays")
 	require.Equal(t, 3, table.Len())
-	require.Equal(t, uint64(2), table.Refused)
 }
 
 // TestWhatIsNotFoundLeavesRoom holds that paths at which nothing is found take half of the places at most, also those that come first,
@@ -97,7 +96,19 @@ func TestWhatIsNotFoundLeavesRoom(t *testing.T) {
 	require.Equal(t, Other, table.Of([]byte("/e"), true))
 	require.Equal(t, "/b", table.Of([]byte("/b"), true))
 	require.Equal(t, 4, table.Len())
-	require.Equal(t, uint64(101), table.Refused)
+}
+
+// TestRoutesLeave holds that places of routes that are not wanted any more are free again, those at which nothing was found among them.
+func TestRoutesLeave(t *testing.T) {
+	table := NewTable(4)
+	table.Of([]byte("/a"), false)
+	table.Of([]byte("/b"), false)
+	table.Of([]byte("/c"), true)
+	table.Keep(func(route string) bool { return route == "/b" })
+	require.Equal(t, 1, table.Len())
+	require.Equal(t, "/d", table.Of([]byte("/d"), false))
+	require.Equal(t, Other, table.Of([]byte("/e"), false), "half of the places are taken again")
+	require.Equal(t, "/a", table.Of([]byte("/a"), true))
 }
 
 func TestKnownRoutesAllocateNothing(t *testing.T) {

@@ -9,8 +9,6 @@ type Table struct {
 	routes   map[string]place
 	doubtful int // of the routes
 	template []byte
-	// Refused counts paths that found no place.
-	Refused uint64
 }
 
 // place is what is kept of a route.
@@ -38,7 +36,6 @@ func (t *Table) Of(path []byte, found bool) string {
 	case ok:
 		t.doubtful--
 	case len(t.routes) >= t.limit, !found && t.doubtful >= t.limit/2:
-		t.Refused++
 		return Other
 	default:
 		known.route = string(t.template)
@@ -48,4 +45,17 @@ func (t *Table) Of(path []byte, found bool) string {
 	}
 	t.routes[known.route] = place{known.route, !found}
 	return known.route
+}
+
+// Keep forgets the routes that are not wanted any more: their places are free again.
+func (t *Table) Keep(wanted func(route string) bool) {
+	for route, known := range t.routes {
+		if wanted(route) {
+			continue
+		}
+		if known.doubtful {
+			t.doubtful--
+		}
+		delete(t.routes, route)
+	}
 }

@@ -273,8 +273,7 @@ func (c *capture) record(p *piece, data []byte) {
 	if bindings.NetworkNetworkPieceKind(p.Kind) == bindings.NetworkNetworkPieceKindNETWORK_PIECE_CLOSED {
 		if s != nil {
 			c.forget(id, s)
-		}
-		if p.Protocol == uint8(bindings.NetworkNetworkProtocolNETWORK_TLS) {
+		} else if p.Protocol == uint8(bindings.NetworkNetworkProtocolNETWORK_TLS) {
 			c.noteOpaque(p)
 		}
 		return
@@ -326,8 +325,7 @@ func (c *capture) feed(id streamID, s *stream, p *piece, data []byte) {
 		c.forget(id, s)
 		return
 	}
-	if s.conn.Astray() && !s.refused {
-		s.refused = true
+	if s.conn.Astray() {
 		c.refuse(id)
 	}
 	if s.fed%measureEvery == 0 {
@@ -337,7 +335,8 @@ func (c *capture) feed(id streamID, s *stream, p *piece, data []byte) {
 }
 
 // refuse has the programs look at a connection anew: nothing is made of what it carries, as after an upgrade to another protocol, or
-// where it only seemed to be one that is known. They tell of its end then.
+// where it only seemed to be one that is known. They tell of its end then. Until they do it is refused with each piece: another
+// connection may have taken its place.
 func (c *capture) refuse(id streamID) {
 	if n := uint32(len(c.refused.items)); n > 0 {
 		atomic.StoreUint64(&c.refused.items[id.stream%n], uint64(id.stream))

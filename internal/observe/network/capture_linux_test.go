@@ -275,3 +275,28 @@ func TestIdleConnectionsMakeRoomFirst(t *testing.T) {
 	call()
 	require.Equal(t, []string{"shop.Cart/Add", "shop.Cart/Add"}, told)
 }
+
+// TestRefusalsAreRepeated holds that a connection of which nothing is made is refused again when another one has taken its place among those
+// that are.
+func TestRefusalsAreRepeated(t *testing.T) {
+	series := &table{places: shared[place]{items: make([]place, 1)}}
+	series.places.items[0].Key.Transport = uint8(bindings.NetworkNetworkTransportNETWORK_TCP)
+	c := newCapture(Config{}, &ring{}, series)
+	c.refused.items = make([]uint64, 1)
+	at := uint64(0)
+	tell := func(stream uint32) {
+		at += uint64(time.Millisecond)
+		data := []byte("\x81\x05hello, this is no HTTP")
+		c.record(&piece{Sock: uint64(stream), Stream: stream, Kind: uint8(l7.Read), Began: at, Ended: at, Length: uint32(len(data))}, data)
+	}
+	for _, stream := range []uint32{7, 8} {
+		for range 1000 {
+			if tell(stream); c.refused.items[0] == uint64(stream) {
+				break
+			}
+		}
+		require.EqualValues(t, stream, c.refused.items[0])
+	}
+	tell(7)
+	require.EqualValues(t, 7, c.refused.items[0])
+}

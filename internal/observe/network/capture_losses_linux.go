@@ -29,6 +29,10 @@ var captureReasons = append([]captureReason{
 		_, overflown := c.totals.Exchanges()
 		return overflown
 	}},
+	{"request_routes_full", true, func(c *capture) uint64 { return c.totals.Unnamed().Routes }},
+	{"request_hosts_full", true, func(c *capture) uint64 { return c.totals.Unnamed().Hosts }},
+	{"call_methods_full", true, func(c *capture) uint64 { return c.totals.Unnamed().Methods }},
+	{"lookup_names_full", true, func(c *capture) uint64 { return c.totals.Unnamed().Names }},
 	{"request_logs_full", false, lostAs(requests.AsLog)},
 	{"request_spans_full", false, lostAs(requests.AsSpan)},
 	{"request_samples_full", false, lostAs(requests.AsSample)},

@@ -34,8 +34,6 @@ type stream struct {
 	// asked than answered.
 	datagrams  bool
 	unanswered int
-	// refused says that nothing is made of it, and that the programs were told so.
-	refused bool
 	// next is where TCP is before the next piece of each direction, once that is known.
 	next  [2]uint32
 	known [2]bool

@@ -26,6 +26,8 @@ type parser struct {
 	last      int64 // time of the last byte of either direction
 	// refused is the time of the last bytes that were no response where one was due, or 0 if there was one since.
 	refused int64
+	// missed is the time of the last bytes before which some of a request were missing, or 0.
+	missed int64
 
 	exchange l7.Exchange
 	http     l7.HTTP

@@ -64,8 +64,8 @@ func (p *parser) beginPiece(r *reader, piece *l7.Piece) {
 	case stateSearch:
 		r.state = stateStart
 	case stateStart:
-		if r.unsure && r.stream.Carrying() && r.begins(piece) {
-			r.stream.Forget()
+		if r.unsure && r.stream.Carrying() && (r.begins(piece) || classify(r.stream.Carry(), true) == l7.No) {
+			p.forget(r) // it is the end of something that was not seen
 		}
 	case stateTail, stateClose:
 		// With nobody waiting for another response, what looks like one is content.
@@ -77,6 +77,15 @@ func (p *parser) beginPiece(r *reader, piece *l7.Piece) {
 		if p.bodyWithheld(r) && r.begins(piece) {
 			p.finish(r, r.last)
 		}
+	}
+}
+
+// forget drops what came before the piece and is no beginning of a message.
+func (p *parser) forget(r *reader) {
+	r.stream.Forget()
+	p.lossy = true
+	if r.kind == l7.Response {
+		p.refused = r.last
 	}
 }
 

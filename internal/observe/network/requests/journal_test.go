@@ -257,6 +257,22 @@ func TestRedactedQuery(t *testing.T) {
 	}
 }
 
+// TestRedactedPath holds that values of parameters in a path are not told, where it is told by itself and within a URL.
+func TestRedactedPath(t *testing.T) {
+	for path, want := range map[string]string{
+		"": "", "/": "/", "*": "*", "/users/17": "/users/17", "/cart;jsessionid=SECRET": "/cart;jsessionid=?", "/a;v=1/b;w=2;x=3/c": "/a;v=?/b;w=?;x=?/c",
+		"/a;SECRET/b": "/a;?/b", "/a;": "/a;", "/a;;b=": "/a;;b=?", "/a;b=c=d,e/": "/a;b=?/", ";=x": ";=?", "/a=1": "/a=1",
+	} {
+		require.Equal(t, want, string((&Redaction{Query: true}).appendPath(nil, []byte(path))), path)
+		require.Equal(t, path, string((&Redaction{}).appendPath(nil, []byte(path))))
+	}
+	e := exchange(l7.RoleClient, "/cart;jsessionid=SECRET/items", 200, 1)
+	e.HTTP.Host, e.HTTP.Query = []byte("shop.example:8080"), []byte("a=SECRET")
+	r := newRequest(Whom{}, e, "/cart/items", &Redaction{Query: true}, wall)
+	require.Equal(t, "/cart;jsessionid=?/items", values(r.appendTo(nil, routeKey))["url.path"])
+	require.Equal(t, "http://shop.example:8080/cart;jsessionid=?/items?a=?", r.url())
+}
+
 func TestSplitHost(t *testing.T) {
 	for field, want := range map[string]struct {
 		host string

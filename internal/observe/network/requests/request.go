@@ -109,12 +109,14 @@ func statusOf(e *l7.Exchange) int {
 func (r *Request) keep(h *l7.HTTP, host, agent []byte, redact *Redaction) {
 	all := make([]byte, 0, len(h.OriginalMethod)+len(h.Path)+2*len(h.Query)+len(host)+len(agent))
 	var ends [4]int
-	for i, text := range [...][]byte{h.OriginalMethod, h.Path, host, agent} {
+	for i, text := range [...][]byte{h.OriginalMethod, host, agent} {
 		all = append(all, text...)
 		ends[i] = len(all)
 	}
+	all = redact.appendPath(all, h.Path)
+	ends[3] = len(all)
 	text := string(redact.appendQuery(all, h.Query))
-	r.original, r.path, r.host, r.agent = text[:ends[0]], text[ends[0]:ends[1]], text[ends[1]:ends[2]], text[ends[2]:ends[3]]
+	r.original, r.host, r.agent, r.path = text[:ends[0]], text[ends[0]:ends[1]], text[ends[1]:ends[2]], text[ends[2]:ends[3]]
 	r.query = text[ends[3]:]
 }
 

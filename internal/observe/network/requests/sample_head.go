@@ -46,14 +46,19 @@ func valueOf(fields []field, name string) string {
 	return ""
 }
 
+// urls are fields whose value is a URL (RFC 9110, 8.7, 10.1.3 and 10.2.2).
+var urls = map[string]bool{"content-location": true, "location": true, "referer": true}
+
 // values are a field's values as they are told: queries of URLs in them are as those of the
-// request itself.
+// request itself, and so are paths where a URL is all of the value.
 func (r *Redaction) values(name string, values []string) []string {
 	told := make([]string, len(values))
 	for i, value := range values {
 		switch {
 		case r.header(name):
 			told[i] = redactedHeader
+		case r.Query && urls[name]:
+			told[i] = r.queriesOf(r.pathOf(value))
 		case r.Query:
 			told[i] = r.queriesOf(value)
 		default:
@@ -61,6 +66,18 @@ func (r *Redaction) values(name string, values []string) []string {
 		}
 	}
 	return told
+}
+
+// pathOf replaces the values of parameters in the path of a URL.
+func (r *Redaction) pathOf(url string) string {
+	end := strings.IndexAny(url, "?#")
+	if end < 0 {
+		end = len(url)
+	}
+	if !strings.Contains(url[:end], ";") {
+		return url
+	}
+	return string(append(r.appendPath(nil, []byte(url[:end])), url[end:]...))
 }
 
 // afterQuery are the characters at which the query of a URL in a text ends: none of them may be in one, as `,` `;` and `'` may by

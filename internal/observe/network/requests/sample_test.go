@@ -178,11 +178,14 @@ func TestQueriesInFields(t *testing.T) {
 		"/a?b=1#top":                            "/a?b=?#top",
 		"/cb#access_token=SECRET&state=x":       "/cb#access_token=?&state=?",
 		"/cb?a=1#t=SECRET#u=SECRET":             "/cb?a=?#t=?#u=?",
+		"/cart;jsessionid=SECRET":               "/cart;jsessionid=?",
+		"https://app/a;s=SECRET/b?c=1;d#e":      "https://app/a;s=?/b?c=?#e",
 		"why?":                                  "why?",
 		"why? so":                               "why? so",
 	} {
 		require.Equal(t, want, tell(value))
 	}
+	require.Equal(t, []string{"text/html;charset=utf-8"}, r.values("content-type", []string{"text/html;charset=utf-8"}))
 }
 
 // TestOmittedFields holds that of a head which is longer than what is kept whole fields are left out, with what goes on with them.

@@ -4,6 +4,7 @@ package requests
 
 import (
 	"bytes"
+	"maps"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -27,11 +28,12 @@ const (
 	maxHosts = 200
 	// longestHost is how long what a request says in Host may be to be told: a name and a port are no longer.
 	longestHost = 260
-	// maxSeries is how many series there are of all processes; what is more goes to one
-	// of overflow for each process.
-	maxSeries = 8192
-	// idleReports is how many reports a process is told of after its last request,
-	// idleAfterEnd one that may have ended.
+	// maxSeries is how many series there are of all processes, maxOfProcess of one; what is
+	// more goes to one of overflow for each process.
+	maxSeries    = 8192
+	maxOfProcess = maxSeries / 4
+	// idleReports is how many reports a process and each of its series is told of after its
+	// last request, idleAfterEnd a process that may have ended.
 	idleReports  = 150
 	idleAfterEnd = 2
 )
@@ -57,9 +59,16 @@ type Totals struct {
 	told      map[model.Resource]*process
 	series    int
 	overflown uint64
+	unnamed   Unnamed
 	exchanges uint64
 	now       func() time.Time
 	redact    Redaction
+}
+
+// Unnamed is how many exchanges were told without their own route, name, method or host,
+// since their process had as many as it may have.
+type Unnamed struct {
+	Routes, Names, Methods, Hosts uint64
 }
 
 // subject is one program that a process runs.
@@ -75,10 +84,19 @@ type process struct {
 	known    *model.Process // nil until it was asked for
 	series   map[key]*series
 	routes   *route.Table
-	names    map[string]string
-	methods  map[string]string
+	names    texts
+	methods  texts
 	hosts    map[string]endpoint // by what requests say in Host
 	subjects int
+	// unkept says that there may be routes, names, methods and hosts which no series has.
+	unkept bool
+}
+
+func newProcess() *process {
+	return &process{
+		series: map[key]*series{}, routes: route.NewTable(maxRoutes), names: newTexts(maxNames), methods: newTexts(maxMethods),
+		hosts: map[string]endpoint{}, subjects: 1,
+	}
 }
 
 // endpoint is a server as requests name it; its port is 0 where they do not.
@@ -117,6 +135,7 @@ const (
 type series struct {
 	attributes []model.Attribute
 	start      time.Time
+	idle       int // reports since it has counted
 	duration   distribution
 	// sizes are those of the request's body, the response's, and the whole messages.
 	sizes [4]distribution
@@ -154,11 +173,11 @@ func (t *Totals) Add(whom Whom, e *l7.Exchange) (route string, counted bool) {
 	}
 	switch {
 	case e.GRPC != nil:
-		p.call(&k, whom, e)
+		p.call(&k, whom, e, &t.unnamed)
 	case e.HTTP != nil:
-		p.request(&k, whom, e)
+		p.request(&k, whom, e, &t.unnamed)
 	default:
-		p.lookup(&k, e.DNS)
+		p.lookup(&k, e.DNS, &t.unnamed)
 	}
 	t.find(p, k).add(e)
 	return k.route, true
@@ -168,7 +187,11 @@ func (t *Totals) Add(whom Whom, e *l7.Exchange) (route string, counted bool) {
 func (t *Totals) server(k *key, p *process, whom Whom, e *l7.Exchange) {
 	if n := len(e.HTTP.Host); n > 0 && n <= longestHost && !t.redact.header("Host") {
 		asked, known := p.hosts[string(e.HTTP.Host)]
-		if !known && len(p.hosts) < maxHosts {
+		switch {
+		case known:
+		case len(p.hosts) >= maxHosts:
+			t.unnamed.Hosts++
+		default:
 			name := string(e.HTTP.Host)
 			host, port := splitHost(name)
 			asked = endpoint{host, uint16(port)}
@@ -184,27 +207,32 @@ func (t *Totals) server(k *key, p *process, whom Whom, e *l7.Exchange) {
 }
 
 // request completes the key of a request of HTTP.
-func (p *process) request(k *key, whom Whom, e *l7.Exchange) {
+func (p *process) request(k *key, whom Whom, e *l7.Exchange, unnamed *Unnamed) {
 	k.tls, k.method, k.version, k.status = whom.TLS, e.HTTP.Method, e.HTTP.Version, e.HTTP.Status
 	if k.method == "" {
 		k.method = l7.UnknownText // its request was not seen
 	}
-	if e.Request.Known {
-		k.route = p.routes.Of(e.HTTP.Path, k.status != http.StatusNotFound)
+	if !e.Request.Known {
+		return
+	}
+	if k.route = p.routes.Of(e.HTTP.Path, isFound(k.status)); k.route == route.Other {
+		unnamed.Routes++
 	}
 }
 
+// isFound tells whether a status says that there is something at a path: servers answer
+// with redirections and refusals (301, 400, 401, 403, 405) whatever it is.
+func isFound(status int) bool {
+	return status/100 == 2 || status/100 == 5 || status == http.StatusSwitchingProtocols || status == http.StatusNotModified
+}
+
 // call completes the key of a call by gRPC.
-func (p *process) call(k *key, whom Whom, e *l7.Exchange) {
+func (p *process) call(k *key, whom Whom, e *l7.Exchange, unnamed *Unnamed) {
 	k.kind, k.tls, k.code = call, whom.TLS, e.GRPC.Status
-	name := methodOf(e)
-	known, ok := p.methods[string(name)]
-	switch {
-	case !ok && len(p.methods) >= maxMethods:
+	known, ok := p.methods.of(methodOf(e))
+	if !ok {
 		known = l7.OtherMethod
-	case !ok:
-		known = string(name)
-		p.methods[known] = known
+		unnamed.Methods++
 	}
 	k.name = known
 }
@@ -218,23 +246,19 @@ func methodOf(e *l7.Exchange) []byte {
 }
 
 // lookup completes the key of a lookup.
-func (p *process) lookup(k *key, d *l7.DNS) {
-	name := nameOf(d)
-	k.kind = lookup
-	known, ok := p.names[string(name)]
-	if !ok && len(p.names) >= maxNames {
+func (p *process) lookup(k *key, d *l7.DNS, unnamed *Unnamed) {
+	known, ok := p.names.of(nameOf(d))
+	if !ok {
+		unnamed.Names++
 		*k = key{kind: lookup, role: k.role, overflow: true}
 		return
 	}
-	if !ok {
-		known = string(name)
-		p.names[known] = known
-	}
-	k.name = known
+	k.kind, k.name = lookup, known
 }
 
 // add counts an exchange.
 func (s *series) add(e *l7.Exchange) {
+	s.idle = 0
 	if took, ok := Duration(e); ok {
 		s.duration.add(durationBounds, float64(took)/1e9)
 	}
@@ -265,7 +289,7 @@ func Duration(e *l7.Exchange) (ns int64, ok bool) {
 func (t *Totals) process(of observe.SubjectKey) *process {
 	s := t.subjects[of]
 	if s == nil {
-		s = &subject{process: &process{series: map[key]*series{}, routes: route.NewTable(maxRoutes), names: map[string]string{}, methods: map[string]string{}, hosts: map[string]endpoint{}, subjects: 1}}
+		s = &subject{process: newProcess()}
 		t.subjects[of] = s
 	}
 	s.idle = 0
@@ -277,8 +301,9 @@ func (t *Totals) find(p *process, k key) *series {
 	if s := p.series[k]; s != nil {
 		return s
 	}
-	if t.series >= maxSeries {
+	if t.series >= maxSeries || len(p.series) >= maxOfProcess {
 		t.overflown++
+		p.unkept = true
 		k = key{kind: k.kind, role: k.role, overflow: true}
 		if s := p.series[k]; s != nil {
 			return s
@@ -341,6 +366,7 @@ func (s *series) merge(o *series) {
 	if o.start.Before(s.start) {
 		s.start = o.start
 	}
+	s.idle = min(s.idle, o.idle)
 	s.duration.merge(&o.duration)
 	for i := range s.sizes {
 		s.sizes[i].merge(&o.sizes[i])
@@ -375,8 +401,38 @@ func (t *Totals) leave(s *subject) {
 	}
 }
 
-// LeaveOut forgets processes that have left the scope and those that have been quiet for
-// long; it is called for each report. stays tells whether a process is in scope still,
+// age drops the series that have not counted for long, and says how many they were; one
+// that counts again begins anew. Routes, names, methods and hosts that no series has leave
+// with them.
+func (p *process) age() (dropped int) {
+	for k, s := range p.series {
+		if s.idle++; s.idle > idleReports {
+			delete(p.series, k)
+			dropped++
+		}
+	}
+	if dropped == 0 && !p.unkept {
+		return 0
+	}
+	p.unkept = false
+	routes, hosts, names := map[string]bool{}, map[string]bool{}, map[kind]map[string]bool{lookup: {}, call: {}}
+	for k := range p.series {
+		hosts[k.asked.host] = true
+		if k.kind == httpRequest {
+			routes[k.route] = true
+		} else {
+			names[k.kind][k.name] = true
+		}
+	}
+	p.routes.Keep(func(route string) bool { return routes[route] })
+	p.names.keep(names[lookup])
+	p.methods.keep(names[call])
+	maps.DeleteFunc(p.hosts, func(_ string, asked endpoint) bool { return !hosts[asked.host] })
+	return dropped
+}
+
+// LeaveOut forgets processes that have left the scope, and processes and series that have
+// been quiet for long; it is called for each report. stays tells whether a process is in scope still,
 // and whether that is known: it may have ended otherwise.
 func (t *Totals) LeaveOut(stays func(observe.SubjectKey) (stays, known bool, err error)) error {
 	t.mu.Lock()
@@ -404,6 +460,11 @@ func (t *Totals) LeaveOut(stays func(observe.SubjectKey) (stays, known bool, err
 		}
 		t.mu.Unlock()
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.told {
+		t.series -= p.age()
+	}
 	return nil
 }
 
@@ -419,6 +480,13 @@ func (t *Totals) Metrics(at time.Time, only l7.Role) []*model.Metrics {
 		}
 	}
 	return list
+}
+
+// Unnamed is how many were told without their own route, name, method or host.
+func (t *Totals) Unnamed() Unnamed {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.unnamed
 }
 
 // Exchanges is how many were counted, Overflown how many of them found no series of

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/route"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 )
@@ -219,6 +220,7 @@ func TestTotalsAreBounded(t *testing.T) {
 	require.Greater(t, points, maxSeries/2)
 	_, overflown := totals.Exchanges()
 	require.Positive(t, overflown)
+	require.Equal(t, Unnamed{Routes: 60 * maxRoutes}, totals.Unnamed())
 	stay := func(observe.SubjectKey) (bool, bool, error) { return true, true, nil }
 	for range idleReports {
 		require.NoError(t, totals.LeaveOut(stay))
@@ -228,6 +230,145 @@ func TestTotalsAreBounded(t *testing.T) {
 	require.Zero(t, totals.series)
 	require.Empty(t, totals.subjects)
 	require.Empty(t, totals.told)
+}
+
+// TestSeriesEnd holds that a client which meets more servers in its life than there are places for series has one for each of them at its
+// time, since those of servers that it has not asked for long end; that one process leaves room for others; and that what counts again begins
+// anew.
+func TestSeriesEnd(t *testing.T) {
+	start := time.Unix(1000, 0)
+	totals := NewTotals(Redaction{})
+	totals.now = func() time.Time { return start }
+	client, other := observe.SubjectKey{PID: 1}, observe.SubjectKey{PID: 2}
+	who := map[observe.SubjectKey]*model.Process{client: {ID: model.ProcessID{PID: 1}}, other: {ID: model.ProcessID{PID: 2}}}
+	stay := func(observe.SubjectKey) (bool, bool, error) { return true, true, nil }
+	server := func(i int) netip.AddrPort {
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 80)
+	}
+	ask := func(i int) {
+		totals.Add(Whom{Subject: client, Peer: server(i)}, exchange(l7.RoleClient, "/metrics", 200, 1))
+	}
+	points := func(of observe.SubjectKey) (list []model.Point) {
+		for _, m := range totals.Metrics(start, l7.RoleUnknown) {
+			for _, metric := range m.Metrics {
+				if m.Process == who[of] && metric.Name == "http.client.request.duration" {
+					list = append(list, metric.Points...)
+				}
+			}
+		}
+		return list
+	}
+	const perReport = 10
+	met := 0
+	for met < 2*maxSeries {
+		for range perReport {
+			ask(met)
+			met++
+		}
+		ask(0) // is asked all the time
+		named(totals, who)
+		require.NoError(t, totals.LeaveOut(stay))
+	}
+	_, overflown := totals.Exchanges()
+	require.Zero(t, overflown)
+	told := points(client)
+	require.Len(t, told, perReport*idleReports+1, "those of the last reports, and the one that is asked all the time")
+	for _, p := range told {
+		require.NotContains(t, values(p.Attributes), "otel.metric.overflow")
+		if values(p.Attributes)["server.address"] == "10.0.0.0" {
+			require.EqualValues(t, 2*maxSeries/perReport+2, p.Histogram.Count)
+		}
+	}
+	require.Len(t, told, totals.series)
+
+	start = start.Add(time.Hour)
+	ask(1)
+	for _, p := range points(client) {
+		if values(p.Attributes)["server.address"] == "10.0.0.1" {
+			require.EqualValues(t, 1, p.Histogram.Count)
+			require.Equal(t, start, p.Start)
+		}
+	}
+
+	for i := range 2 * maxSeries {
+		ask(i)
+	}
+	_, overflown = totals.Exchanges()
+	require.Positive(t, overflown)
+	totals.Add(Whom{Subject: other, Peer: server(1)}, exchange(l7.RoleClient, "/", 200, 1))
+	named(totals, who)
+	require.Len(t, points(client), maxOfProcess+1)
+	require.Len(t, points(other), 1)
+	require.Contains(t, values(points(other)[0].Attributes), "server.address", "one process has left room")
+}
+
+// TestWhoTriesOutPathsLeavesRoom holds that paths which are asked for in vain, whatever a server says to that, leave room for those at
+// which there is something.
+func TestWhoTriesOutPathsLeavesRoom(t *testing.T) {
+	for status, found := range map[int]bool{
+		0: false, 301: false, 302: false, 308: false, 400: false, 401: false, 403: false, 404: false, 405: false, 410: false, 429: false,
+		101: true, 200: true, 204: true, 206: true, 304: true, 500: true, 503: true,
+	} {
+		totals, subject := NewTotals(Redaction{}), observe.SubjectKey{PID: 1}
+		for i := range 2 * maxRoutes {
+			totals.Add(Whom{Subject: subject}, exchange(l7.RoleServer, fmt.Sprintf("/wp-%c%c", 'a'+i/26, 'a'+i%26), status, 1))
+		}
+		want := "/real"
+		if found {
+			want = route.Other
+		}
+		got, counted := totals.Add(Whom{Subject: subject}, exchange(l7.RoleServer, "/real", 200, 1))
+		require.True(t, counted)
+		require.Equal(t, want, got, status)
+	}
+}
+
+// TestWhatNoSeriesHasLeavesRoom holds that routes, methods, names and hosts that are not used any more leave their places to others.
+func TestWhatNoSeriesHasLeavesRoom(t *testing.T) {
+	totals, subject := NewTotals(Redaction{}), observe.SubjectKey{PID: 1}
+	who := map[observe.SubjectKey]*model.Process{subject: {}}
+	stay := func(observe.SubjectKey) (bool, bool, error) { return true, true, nil }
+	add := func(text string) {
+		totals.Add(Whom{Subject: subject}, exchange(l7.RoleServer, "/"+text, 200, 1))
+		totals.Add(Whom{Subject: subject}, callOf(l7.RoleServer, "shop.Orders", text, "OK", 1))
+		totals.Add(Whom{Subject: subject}, lookupOf(l7.RoleClient, text+".example.", ""))
+		asked := exchange(l7.RoleClient, "/", 200, 1)
+		asked.HTTP.Host = []byte(text + ".shop:80")
+		totals.Add(Whom{Subject: subject}, asked)
+	}
+	seen := func(key string) map[any]bool {
+		all := map[any]bool{}
+		for _, m := range totals.Metrics(time.Now(), l7.RoleUnknown) {
+			for _, metric := range m.Metrics {
+				for _, p := range metric.Points {
+					all[values(p.Attributes)[key]] = true
+				}
+			}
+		}
+		return all
+	}
+	word := func(i int) string { return "w" + strings.Repeat("x", i) }
+	for i := range 2 * maxRoutes {
+		add(word(i % 250)) // a path is looked at up to 256 bytes
+	}
+	add("stays")
+	named(totals, who)
+	require.False(t, seen("http.route")["/stays"])
+	require.False(t, seen("rpc.method")["shop.Orders/stays"])
+	require.False(t, seen("dns.question.name")["stays.example"])
+	require.False(t, seen("server.address")["stays.shop"])
+	for range idleReports {
+		totals.Add(Whom{Subject: subject}, exchange(l7.RoleServer, "/"+word(0), 200, 1))
+		require.NoError(t, totals.LeaveOut(stay))
+	}
+	require.NoError(t, totals.LeaveOut(stay))
+	add("stays")
+	require.True(t, seen("http.route")["/stays"])
+	require.True(t, seen("http.route")["/"+word(0)])
+	require.False(t, seen("http.route")["/"+word(1)])
+	require.True(t, seen("rpc.method")["shop.Orders/stays"])
+	require.True(t, seen("dns.question.name")["stays.example"])
+	require.True(t, seen("server.address")["stays.shop"])
 }
 
 // lookupOf is a lookup that was answered after 5 ms.
@@ -268,6 +409,7 @@ func TestLookups(t *testing.T) {
 		require.Equal(t, n, got[key], key)
 	}
 	require.Empty(t, totals.Metrics(time.Now(), l7.RoleServer))
+	require.Equal(t, Unnamed{Names: 2}, totals.Unnamed())
 }
 
 func BenchmarkAdd(b *testing.B) {
@@ -331,6 +473,7 @@ func TestCalls(t *testing.T) {
 		}
 	}
 	require.Len(t, methods, maxMethods+1)
+	require.Equal(t, Unnamed{Methods: maxMethods + 2}, totals.Unnamed(), "of the three before two have a name, one of them that of what is not known")
 	require.Contains(t, methods, l7.OtherMethod)
 }
 
