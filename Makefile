@@ -110,7 +110,7 @@ test-long: build test-fuzz ## the longer form of tests that CI runs in short: 10
 	@$(ENSURE) "requests are told of servers that others have written, as they come with Debian" \
 	  nginx-light:nginx apache2-bin:apache2 haproxy:haproxy nodejs:node python3:/usr/bin/python3 \
 	  python3-uvicorn:/usr/lib/python3/dist-packages/uvicorn python3-hypercorn:/usr/lib/python3/dist-packages/hypercorn \
-	  default-jdk-headless:java dnsmasq-base:dnsmasq unbound:unbound bind9-dnsutils:dig curl:curl gcc:gcc libc6-dev:/usr/include/stdio.h musl-tools:musl-gcc
+	  default-jdk-headless:java libnetty-java:/usr/share/java/netty-handler.jar libnetty-tcnative-java:/usr/share/java/netty-tcnative.jar dnsmasq-base:dnsmasq unbound:unbound bind9-dnsutils:dig curl:curl gcc:gcc libc6-dev:/usr/include/stdio.h musl-tools:musl-gcc
 	@EBPFRECEIVER_LONG=1 E2E_REQUIRED=1 $(GO) test -count=1 -timeout 10m -run 'RealServers' -v ./internal/e2e
 	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'Swarm|Shares|Allocators' -v ./internal/engine
 

@@ -219,7 +219,7 @@ func TestInvalid(t *testing.T) {
 			"policies[0]::silence: 0s is not allowed: it must lie between 1s and 168h0m0s\n" +
 			`policies[1]::name: "a" is not allowed: it is the name of policies[0] already` + "\n" +
 			"policies[1]::targets[0]::set: only selectors of targets::include set attributes\n" +
-			`policies[1]::when[0]::monitor: "cpu" is not allowed: it must be one of process_cpu, process_thread_count, system_load, http_error_rate, http_avg_response_time` + "\n" +
+			`policies[1]::when[0]::monitor: "cpu" is not allowed: it must be one of process_cpu, process_thread_count, system_load, system_cpu_pressure, system_memory_pressure, system_io_pressure, http_error_rate, http_avg_response_time` + "\n" +
 			"policies[1]::when[1]::threshold: it is missing: it must be a number from 0 on\n" +
 			"policies[1]::when[1]::count: 11 is not allowed: it must lie between 1 and 10, the seconds of period\n" +
 			"policies[1]::when[2]::threshold: 101 is not allowed: http_error_rate is in per cent, from 0 to 100\n" +
@@ -329,7 +329,7 @@ func TestInvalid(t *testing.T) {
 
 		"metrics_name": "metrics::ebpf.network.oi: no such key; allowed here are dns.lookup.duration, ebpf.http.avg_response_time, ebpf.http.client.request.size, ebpf.http.client.response.size, " +
 			"ebpf.http.error_rate, ebpf.http.server.request.size, ebpf.http.server.response.size, ebpf.network.connections, ebpf.network.drops, ebpf.network.io, " +
-			"ebpf.network.operation.duration, ebpf.network.wait.duration, ebpf.tcp.connection.failures, ebpf.tcp.resets, ebpf.tcp.retransmits, ebpf.tcp.rtt, " +
+			"ebpf.network.operation.duration, ebpf.network.wait.duration, ebpf.system.cpu.pressure, ebpf.system.io.pressure, ebpf.system.memory.pressure, ebpf.tcp.connection.failures, ebpf.tcp.resets, ebpf.tcp.retransmits, ebpf.tcp.rtt, " +
 			"http.client.request.body.size, http.client.request.duration, http.client.response.body.size, http.server.request.body.size, " +
 			"http.server.request.duration, http.server.response.body.size, process.cpu.utilization, process.thread.count, rpc.client.call.duration, " +
 			"rpc.server.call.duration, system.cpu.load_average.1m",

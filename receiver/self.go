@@ -61,6 +61,7 @@ func (r *ebpfReceiver) observeSelf() error {
 		t.RegisterEbpfDegradedCallback(count(degraded)),
 		t.RegisterEbpfLimitLevelCallback(count(limitLevel)),
 		t.RegisterEbpfBatchesDroppedCallback(count(r.batchesDropped)),
+		t.RegisterEbpfPolicyTriggersCallback(count(policyTriggers)),
 		t.RegisterEbpfTasksCallback(count(r.tasksNow)),
 		t.RegisterEbpfTasksRefusedCallback(count(r.tasksRefused)),
 	)
@@ -90,6 +91,8 @@ type (
 	observeInt   = func(int64, ...attribute.KeyValue)
 	observeFloat = func(float64, ...attribute.KeyValue)
 )
+
+func policyTriggers(s engine.Stats, observe observeInt) { observe(int64(s.Triggers)) }
 
 func events(s engine.Stats, observe observeInt) {
 	for probe, n := range s.Events {

@@ -3,7 +3,6 @@
 package receiver
 
 import (
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,17 +29,14 @@ func (t *tasks) exited(id model.ProcessID) {
 	}
 }
 
-// errNotYet answers who asks before there is anybody to ask, or after.
-var errNotYet = errors.New("the receiver is starting or stopping")
-
 // ask asks for a task on behalf of a policy.
 func (t *tasks) ask(r task.Request) []task.Outcome {
 	if m := t.manager.Load(); m != nil {
 		return m.Request(r)
 	}
-	outcomes := make([]task.Outcome, len(r.Runs))
-	for i := range outcomes {
-		outcomes[i] = task.Outcome{Kind: r.Runs[i].Kind, Err: errNotYet}
+	outcomes := []task.Outcome{{Err: task.ErrClosed}} // of no run, too
+	for i, run := range r.Runs {
+		outcomes = append(outcomes[:i], task.Outcome{Kind: run.Kind, Err: task.ErrClosed})
 	}
 	return outcomes
 }

@@ -155,6 +155,24 @@ __noinline int capture_is_request_line(u32 slot)
 	return version[0] == ' ' && (*(const u64 *)(version + 1) & HTTP_1_MASK) == HTTP_1;
 }
 
+/*
+ * Whether the transfer that is kept in the slot begins a message of HTTP/1, taken bytes of
+ * which are there, too: it looks like one by its first word, or else the connection is
+ * known to carry HTTP/1, or neither. NETWORK_HTTP1 or NETWORK_UNKNOWN.
+ */
+__noinline int capture_is_message(u32 slot, u32 taken, u32 looks, u32 known)
+{
+	struct capture_scratch *scratch = bpf_map_lookup_elem(&network_scratch, &slot);
+
+	if (!scratch)
+		return NETWORK_UNKNOWN;
+	if (looks)
+		return capture_is_known_message(slot, taken) ? NETWORK_HTTP1 : NETWORK_UNKNOWN;
+	if (!capture_names_target(scratch, slot))
+		return NETWORK_UNKNOWN;
+	return known || capture_is_request_line(slot) ? NETWORK_HTTP1 : NETWORK_UNKNOWN;
+}
+
 /* A header of the PROXY protocol begins so, in text or in bytes: see haproxy.org/download/2.9/doc/proxy-protocol.txt. */
 #define PROXY_TEXT WORD('P', 'R', 'O', 'X')
 #define PROXY_BYTES WORD('\r', '\n', '\r', '\n')

@@ -6,7 +6,7 @@
 #ifndef EBPFRECEIVER_NETWORK_BODY_H
 #define EBPFRECEIVER_NETWORK_BODY_H
 
-#include "network_window.h"
+#include "network_chunks.h"
 
 /* How many bytes of a message leave the kernel; 0: no bodies are wanted. */
 volatile const u32 capture_limit;
@@ -39,7 +39,7 @@ static __noinline u32 capture_body_left(struct capture_transfer *transfer, bool 
 __noinline int capture_body_window(u32 slot, u32 last)
 {
 	struct capture_scratch *scratch = bpf_map_lookup_elem(&network_scratch, &slot);
-	u32 at, want, taken;
+	u32 at, want, taken, rest, end;
 
 	if (!scratch)
 		return 0;
@@ -50,7 +50,13 @@ __noinline int capture_body_window(u32 slot, u32 last)
 	taken = capture_window(scratch, &scratch->kept.from, at, want);
 	if (last || scratch->cursor.failed || at + taken >= scratch->kept.want) {
 		/* It stands for all that follows. */
-		capture_tell_window(scratch, at, taken, scratch->kept.length - at);
+		rest = scratch->kept.length - at;
+		end = chunks_end_behind(slot, taken, rest);
+		capture_tell_window(scratch, at, taken, rest - end);
+		if (end) {
+			chunks_put_end(scratch, end);
+			capture_tell_window(scratch, scratch->kept.length - end, end, end);
+		}
 		return 0;
 	}
 	if (taken)
@@ -60,15 +66,19 @@ __noinline int capture_body_window(u32 slot, u32 last)
 }
 
 /* Tells of the transfer that is kept in a slot, as much of it as is wanted. */
-static __always_inline void capture_body(struct capture_scratch *scratch, u32 slot)
+__noinline int capture_body(u32 slot)
 {
+	struct capture_scratch *scratch = bpf_map_lookup_elem(&network_scratch, &slot);
 	u32 i;
 
+	if (!scratch)
+		return 0;
 	scratch->cursor = (struct capture_cursor){};
 	scratch->kept.at = 0;
 	for (i = 1; i <= BODY_WINDOWS; i++)
 		if (!capture_body_window(slot, i == BODY_WINDOWS))
 			break;
+	return 0;
 }
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "network_beginning.h"
 #include "network_body.h"
+#include "network_chunks.h"
 #include "network_head.h"
 #include "network_http2.h"
 #include "network_packets.h"
@@ -20,7 +21,6 @@
 
 /* include/linux/net.h */
 #define SOCK_STREAM 1
-#define SOCK_DGRAM 2
 
 /* The protocols that are looked for: a bit for each of enum network_protocol. */
 volatile const u32 capture_protocols;
@@ -204,18 +204,14 @@ static __always_inline u32 capture_begins(struct capture_scratch *scratch, u32 s
 		from->base = scratch->kept.from.base;
 	}
 	protocol = capture_protocol_of(scratch->data, *taken, transfer->length, stream);
-	if (!stream || known > NETWORK_HTTP1 || protocol > NETWORK_HTTP1 || !(capture_protocols & (1 << NETWORK_HTTP1)))
+	if (!stream || known > NETWORK_HTTP1 || protocol > NETWORK_HTTP1 || (known && protocol))
 		return protocol;
-	if (known)
-		return protocol || (*taken >= CAPTURE_FIRST && capture_names_target(scratch, slot)) ? NETWORK_HTTP1 : NETWORK_UNKNOWN;
-	if (capture_is_no_http1(transfer->socket))
+	if (!protocol && (*taken < CAPTURE_FIRST || !capture_is_letter(scratch->data[0])))
 		return NETWORK_UNKNOWN;
-	if (protocol)
-		return capture_is_known_message(slot, *taken) ? NETWORK_HTTP1 : NETWORK_UNKNOWN;
-	if (*taken < CAPTURE_FIRST || !capture_names_target(scratch, slot))
+	if (!(capture_protocols & (1 << NETWORK_HTTP1)) || (!known && capture_is_no_http1(transfer->socket)))
 		return NETWORK_UNKNOWN;
 	capture_put(scratch, transfer);
-	return capture_is_request_line(slot) ? NETWORK_HTTP1 : NETWORK_UNKNOWN;
+	return capture_is_message(slot, *taken, protocol, known) & 1;
 }
 
 /* A socket whose plaintext this is may be gone: it is not asked. */
@@ -276,18 +272,20 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 		taken = capture_take(scratch, transfer->from, want);
 	else if (!begins)
 		want = 0;
-	capture_note_head(socket, scratch, transfer->kind, transfer->length, taken, begins);
+	capture_note_head(socket, slot, transfer->kind, transfer->length, taken, begins);
 	if (capture_limit)
 		want = capture_body_left(transfer, begins);
-	else if (transfer->from->count <= CAPTURE_VECTORS)
-		want = 0; /* what was not taken cannot be read */
+	else if (capture_answers || transfer->from->count <= CAPTURE_VECTORS)
+		want = 0; /* what was not taken cannot be read; of answers no more is needed */
 	if (want > taken) {
 		capture_put(scratch, transfer);
 		scratch->kept.want = want;
-		capture_body(scratch, slot);
+		capture_body(slot);
 		capture_put_back(scratch, socket);
 		return 0;
 	}
+	if (socket->protocol == NETWORK_HTTP1 && taken < transfer->length)
+		return chunks_tell(scratch, transfer, slot, taken);
 	return capture_tell_whole(scratch, transfer, taken);
 }
 

@@ -40,20 +40,26 @@ static __always_inline bool capture_ends_head(const struct capture_scratch *scra
 	return *(const u32 *)(scratch->data + ((size - 4) & (CAPTURE_MOST - 1))) == 0x0a0d0a0d; /* two line ends */
 }
 
-/* Notes what a transfer leaves of a message's head to come, of which taken bytes are in scratch. */
-static __always_inline void capture_note_head(struct network_socket *socket, const struct capture_scratch *scratch, u32 kind, u32 length, u32 taken, bool begins)
+/* What is known of a message's head behind a transfer, of which taken bytes are in the slot; state is what was before. */
+__noinline int capture_head_after(u32 slot, u32 state, u32 length, u32 taken, u32 begins)
 {
-	u32 state = capture_head_state(socket, kind), shift = HEAD_BITS * (kind & 1);
+	struct capture_scratch *scratch = bpf_map_lookup_elem(&network_scratch, &slot);
 
-	if (length < CAPTURE_FIRST)
-		state = HEAD_TINY;
-	else if (!begins && state != HEAD_GOES_ON)
-		state = HEAD_PASSED;
-	else if (taken < length || capture_ends_head(scratch, taken))
-		state = HEAD_PASSED; /* heads that are longer than a window are cut */
-	else
-		state = begins ? HEAD_GOES_ON : HEAD_ENDS;
-	socket->heads = (socket->heads & ~(HEAD_MASK << shift)) | state << shift;
+	if (!scratch || length < CAPTURE_FIRST)
+		return HEAD_TINY;
+	if (!begins && state != HEAD_GOES_ON)
+		return HEAD_PASSED;
+	if (taken < length || capture_ends_head(scratch, taken))
+		return HEAD_PASSED; /* heads that are longer than a window are cut */
+	return begins ? HEAD_GOES_ON : HEAD_ENDS;
+}
+
+/* Notes what a transfer leaves of a message's head to come, of which taken bytes are in the slot. */
+static __always_inline void capture_note_head(struct network_socket *socket, u32 slot, u32 kind, u32 length, u32 taken, bool begins)
+{
+	u32 state = capture_head_after(slot, capture_head_state(socket, kind), length, taken, begins), shift = HEAD_BITS * (kind & 1);
+
+	socket->heads = (socket->heads & ~(HEAD_MASK << shift)) | (state & HEAD_MASK) << shift;
 }
 
 /* User space makes nothing of what the connection carries. */

@@ -353,23 +353,26 @@ static __always_inline u32 capture_content(const struct capture_scratch *scratch
 #define ANSWER_FIRST 1024
 
 /* Looks for the end of the head of the response with which a transfer begins: where that is, 0 if it is not found. */
-static __always_inline u32 capture_answer_head(struct capture_scratch *scratch, u32 slot, const struct capture_kept *transfer)
+static __always_inline u32 capture_answer_head(struct capture_scratch *scratch, u32 slot, struct capture_kept *transfer)
 {
-	u32 want = transfer->length < ANSWER_FIRST ? transfer->length : ANSWER_FIRST, end = 0;
+	u32 count = transfer->from.count, want = transfer->length < ANSWER_FIRST ? transfer->length : ANSWER_FIRST, end = 0;
 
 	*(u64 *)scratch->data = 0;
 	*(u64 *)(scratch->data + 8) = 0;
+	if (count > 1)
+		transfer->from.count = 1; /* mostly the head has a piece of memory of its own */
 	want = capture_take(scratch, &transfer->from, want);
+	transfer->from.count = count;
 	if (want)
 		end = capture_head(scratch, slot, want);
-	if (end || transfer->length <= ANSWER_FIRST)
+	if (end || (transfer->length <= ANSWER_FIRST && count <= 1))
 		return end;
 	want = capture_take(scratch, &transfer->from, transfer->length < capture_bytes ? transfer->length : capture_bytes);
 	return want ? capture_head(scratch, slot, want) : 0;
 }
 
 /* The response to a request that is counted begins with a transfer. False where it cannot be followed. */
-static __noinline bool capture_answer_begins(struct capture_scratch *scratch, u32 slot, const struct capture_kept *transfer, struct network_counted *counted)
+static __noinline bool capture_answer_begins(struct capture_scratch *scratch, u32 slot, struct capture_kept *transfer, struct network_counted *counted)
 {
 	u32 end = capture_answer_head(scratch, slot, transfer), status = values_status(scratch->data), content, more = transfer->length - end;
 
@@ -482,19 +485,18 @@ static __noinline u32 capture_path(struct capture_scratch *scratch, const struct
 }
 
 /*
- * The next request of a connection begins, and whatever was noted of the one before the last is forgotten: returns where it
- * is noted if it is to be counted. A response that nobody has seen the end of has ended by now, where TCP says so.
+ * The next request of a connection has begun: returns where it is noted if it is to be counted, in place of the one before the
+ * last. A response that nobody has seen the end of has ended by now, where TCP says so.
  */
 static __always_inline struct network_counted *capture_next(struct capture_kept *transfer, struct network_requests *requests)
 {
-	struct network_counted *last = &requests->counted[requests->current & 1], *next = &requests->counted[(requests->current ^ 1) & 1];
+	struct network_counted *last = &requests->counted[(requests->current ^ 1) & 1], *next = &requests->counted[requests->current & 1];
 
 	if (last->phase == NETWORK_COUNTED_BODY && requests->wrote && (s32)(requests->wrote - last->left) >= 0)
 		values_add(last, &transfer->socket, transfer->ended);
 	if (next->phase == NETWORK_COUNTED_BODY)
 		values_add(next, &transfer->socket, next->ended);
 	next->phase = NETWORK_NOT_COUNTED;
-	requests->current ^= 1;
 	return next;
 }
 
@@ -659,7 +661,6 @@ static __noinline u32 capture_request_begins(struct capture_scratch *scratch, st
 	bool wanted;
 
 	requests->left[NETWORK_READ] = 0;
-	requests->from = requests->wrote;
 	if (!end || content >= LENGTH_MOST) {
 		request |= NETWORK_REQUEST_OPEN;
 		if (end && capture_path(scratch, &transfer->socket) == PATH_LEFT_OUT)
@@ -694,6 +695,9 @@ static __noinline u32 capture_request_begins(struct capture_scratch *scratch, st
 	scratch->path_number = wanted ? PATH_LEFT_OUT : path;
 	if (before & NETWORK_REQUEST_WANTED)
 		request |= NETWORK_REQUEST_WAS_WANTED;
+	/* One after the other: whoever writes at this moment goes by all of them. */
+	requests->current ^= 1;
+	requests->from = requests->wrote;
 	*(volatile u64 *)&requests->request = request | (before & NETWORK_REQUEST_HELD) | (u64)read_at << 32;
 	return wanted ? CAPTURE_BEGINNING : CAPTURE_NOTHING;
 }

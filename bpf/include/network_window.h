@@ -64,7 +64,7 @@ struct network_requests {
 	u64 request;
 	u32 left[2]; /* by direction: see there */
 	u32 out[2];  /* by direction: bytes that were left out on purpose */
-	u32 wrote;   /* TCP's sequence number of what is written next, when was read last; 0: not known */
+	u32 wrote;   /* TCP's sequence number of what is written next, when something was read last; 0: not known */
 	u32 from;    /* the same when the last request was read */
 	u32 current; /* which of the following the last request has; the one before it the other */
 	u32 counts;  /* 1: requests were counted in the kernel */

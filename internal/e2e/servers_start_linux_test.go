@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,9 @@ import (
 
 // systemPython is the one for which packages of Python are installed.
 const systemPython = "/usr/bin/python3"
+
+// leftOut tells whether the server is for the long form alone.
+func (of *realServer) leftOut() bool { return of.long && !inLongForm() }
 
 func (of *realServer) absent() bool {
 	if strings.HasPrefix(of.needs, "/") {
@@ -227,6 +231,23 @@ func serveJava(t *testing.T, s *site) []listener {
 	require.NoError(t, err, "%s", said)
 	pid, ports := s.ports(t, exec.Command("java", "-Dsun.net.httpserver.nodelay=true", "testdata/servers/Server.java", store, password, s.pause()))
 	return []listener{{pid: pid, port: ports[0], versions: []string{"1.1"}}, {pid: pid, port: ports[1], tls: true, versions: []string{"1.1"}, opaque: "java"}}
+}
+
+// serveNetty starts netty with Debian's library for OpenSSL, which looks for itself under the name that it was built with, and not under that which
+// Debian gave it.
+func serveNetty(t *testing.T, s *site) []listener {
+	var classes []string
+	for _, part := range []string{"buffer", "codec", "codec-http", "common", "handler", "resolver", "transport", "transport-native-unix-common", "tcnative"} {
+		classes = append(classes, "/usr/share/java/netty-"+part+".jar")
+	}
+	found, err := filepath.Glob("/usr/lib/*/jni/libnetty-tcnative.so")
+	require.NoError(t, err)
+	require.NotEmpty(t, found, "libnetty-tcnative-jni is not installed")
+	library, err := os.ReadFile(found[0])
+	require.NoError(t, err)
+	s.file(t, "libnetty_tcnative.so", string(library))
+	pid, ports := s.ports(t, exec.Command("java", "-Djava.library.path="+s.dir, "-cp", strings.Join(classes, ":"), "testdata/servers/Netty.java", s.cert, s.key, s.pause()))
+	return []listener{{pid: pid, port: ports[0], versions: []string{"1.1"}}, {pid: pid, port: ports[1], tls: true, versions: []string{"1.1"}}}
 }
 
 // serveHere serves in this process until the test ends, by HTTP/1.1 and HTTP/2, with TLS if there is a certificate.

@@ -303,7 +303,7 @@ func TestPoliciesOfServices(t *testing.T) {
 		{"nginx-failing", nginx, worker, "http_error_rate", "/pay", 50, closely, "ngx_http_core_rewrite_phase", 0.1},
 		{"java-busy", java, jvm, "process_cpu", "", busy, computing, "Trouble.recompute", 0.3},
 		{"nginx-threads", nginx, workers, "process_thread_count", "", 50, waiting, "ngx_thread_cond_wait", 0.5},
-		{"java-failing", java, jvm, "http_error_rate", "/pay", 50, closely, "JVM_FillInStackTrace", 0.1},
+		{"java-failing", java, jvm, "http_error_rate", "/pay", 50, closely, "JVM_FillInStackTrace", 0.05},
 	}
 	var policies strings.Builder
 	for _, e := range list {

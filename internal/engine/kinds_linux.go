@@ -42,8 +42,10 @@ type kindOf struct {
 type provision struct {
 	loader *kernel.Loader
 	host   host
-	// tableBytes and sampleBytes bound the kernel's tables and an interval's samples.
-	tableBytes, sampleBytes uint64
+	// tableBytes and sampleBytes bound the kernel's tables and an interval's samples, and
+	// memoryBytes is the memory of which what is known of sockets, connections and requests has
+	// its shares.
+	tableBytes, sampleBytes, memoryBytes uint64
 }
 
 // launch starts an observation; its begin may be still to come.
@@ -77,15 +79,22 @@ func kindNamed(kind observe.Kind) *kindOf {
 func (e *Engine) targetKinds() error {
 	for _, options := range e.config.asked() {
 		k := kindNamed(options.kind())
-		narrowed, err := e.table.Narrow(fmt.Sprintf("observe::%s::targets", k.kind), options.targets())
+		matches, err := e.targeting(options)
 		if err != nil {
 			return fmt.Errorf("starting %s: %w", k.kind, err)
 		}
-		e.subjects.addKind(kindTargets{
-			scope: k.scope, stacks: options.takesStacks(), matches: func(p *model.Process) bool { return e.table.Matches(narrowed, p) },
-		})
+		e.subjects.addKind(kindTargets{scope: k.scope, stacks: options.takesStacks(), matches: matches})
 	}
 	return nil
+}
+
+// targeting says of those in scope whom a kind observes that the configuration asks for.
+func (e *Engine) targeting(options Options) (func(*model.Process) bool, error) {
+	if options.kind() == observe.Monitors {
+		return e.policies.lookAtRequestsOf, nil
+	}
+	narrowed, err := e.table.Narrow(fmt.Sprintf("observe::%s::targets", options.kind()), options.targets())
+	return func(p *model.Process) bool { return e.table.Matches(narrowed, p) }, err
 }
 
 // observe begins what the configuration asks for, what takes stacks before the others are
@@ -110,6 +119,7 @@ func (e *Engine) startKinds(loader *kernel.Loader, those func(Options) bool) {
 		k := kindNamed(options.kind())
 		started, err := k.launch(e, options, provision{
 			loader: loader, host: host{subjects: e.subjects, scope: k.scope}, tableBytes: e.tableShare(), sampleBytes: e.intervalShare(),
+			memoryBytes: e.socketMemory(),
 		})
 		if err != nil {
 			e.lack(k, err)
@@ -247,6 +257,19 @@ func (e *Engine) tableShare() uint64 {
 
 func (e *Engine) intervalShare() uint64 {
 	return e.config.MemoryBytes / sampleShare / e.halves() / uint64(max(1, e.config.numberAsked(Options.samples)))
+}
+
+// socketMemory is what each of those kinds has shares of that remember sockets.
+func (e *Engine) socketMemory() uint64 {
+	return e.config.MemoryBytes / e.halves() / uint64(max(1, e.config.numberAsked(remembersSockets)))
+}
+
+// socketMemoryLent is that of an observation that tasks share.
+func (e *Engine) socketMemoryLent(s *shared) uint64 {
+	if !remembersSockets(s.options) {
+		return 0
+	}
+	return e.config.MemoryBytes / 2 * e.demand.lend(s) / lendable
 }
 
 func (e *Engine) halves() uint64 {

@@ -10,18 +10,18 @@ import (
 )
 
 // monitors are the options of what policies see of requests where the kind network does
-// not show them.
-type monitors struct{ selectors []process.Selector }
+// not show them. Whom it observes, the policies' own targets say.
+type monitors struct{}
 
 // monitorInterval is how often what has ended is forgotten.
 const monitorInterval = 10 * time.Second
 
 var _ Options = (*monitors)(nil)
 
-func (o *monitors) kind() observe.Kind            { return observe.Monitors }
-func (o *monitors) targets() []process.Selector   { return o.selectors }
-func (o *monitors) reportInterval() time.Duration { return monitorInterval }
-func (o *monitors) takesStacks() bool             { return false }
-func (o *monitors) samples() bool                 { return false }
-func (o *monitors) followsMappings() bool         { return true }
-func (o *monitors) untargeted() Options           { return &monitors{} }
+func (*monitors) kind() observe.Kind            { return observe.Monitors }
+func (*monitors) targets() []process.Selector   { return nil }
+func (*monitors) reportInterval() time.Duration { return monitorInterval }
+func (*monitors) takesStacks() bool             { return false }
+func (*monitors) samples() bool                 { return false }
+func (*monitors) followsMappings() bool         { return true }
+func (*monitors) untargeted() Options           { return &monitors{} }

@@ -55,19 +55,3 @@ func (c *Config) networkHears() bool {
 	}
 	return !slices.ContainsFunc(TLSLibraries, func(library string) bool { return !slices.Contains(n.TLS, library) })
 }
-
-// monitorTargets are whom policies watch that look at requests; none: everybody.
-func (c *Config) monitorTargets() []process.Selector {
-	var targets []process.Selector
-	for i := range c.Policies {
-		p := &c.Policies[i]
-		switch {
-		case !p.OfRequests():
-			continue
-		case len(p.Targets) == 0:
-			return nil
-		}
-		targets = append(targets, p.Targets...)
-	}
-	return targets
-}

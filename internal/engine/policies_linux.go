@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,14 +46,20 @@ type policies struct {
 	cpus     int
 	cpusDue  time.Duration
 	reported time.Duration
-	// unread counts processes whose use of the host is not read.
-	unread atomic.Uint64
+	// waited is what was read last of the host's pressures, by the goroutine of run alone.
+	waited map[policy.Monitor]waited
+	// unread counts processes that could not be read, and crowded those whose use of the host is
+	// not read.
+	unread, crowded atomic.Uint64
 
 	mu sync.Mutex // all below
 	// entries are replaced, never changed.
 	entries  []policyEntry
 	changes  []process.Change
 	triggers []policy.Trigger
+	// missed are the processes in scope of which something could not be read, with what has
+	// counted them: they are tried again with each scan.
+	missed map[model.ProcessID]*atomic.Uint64
 
 	// changed and fired say that there are some.
 	changed, fired chan struct{}
@@ -106,7 +113,8 @@ func newPolicies(e *Engine, loader *kernel.Loader) (*policies, error) {
 		table: e.table, watch: policy.New(nil), reader: reader, work: e.work.run, tell: e.hooks.Metrics, logger: e.logger,
 		warnings: warn.NewRarely(e.logger, "Policies see less than is configured", nil),
 		proc:     e.procRoot(), sys: e.sysRoot(),
-		ask: e.hooks.Ask, changed: make(chan struct{}, 1), fired: make(chan struct{}, 1),
+		ask: e.hooks.Ask, waited: map[policy.Monitor]waited{}, changed: make(chan struct{}, 1), fired: make(chan struct{}, 1),
+		missed: map[model.ProcessID]*atomic.Uint64{},
 	}
 	if e.config.monitorsRequests() && !e.config.networkHears() {
 		if p.paths, err = network.NewPaths(); err != nil {
@@ -184,6 +192,14 @@ func (p *policies) matching(entries []policyEntry, known *model.Process) []int {
 	return by
 }
 
+// lookAtRequestsOf tells whether any policy that watches a process looks at its requests.
+func (p *policies) lookAtRequestsOf(known *model.Process) bool {
+	p.mu.Lock()
+	entries := p.entries
+	p.mu.Unlock()
+	return slices.ContainsFunc(entries, func(e policyEntry) bool { return e.OfRequests() && p.table.Matches(e.targets, known) })
+}
+
 // launch starts what runs until the context ends.
 func (p *policies) launch(ctx context.Context, group *sync.WaitGroup) {
 	group.Go(func() { p.follow(ctx) })
@@ -193,7 +209,7 @@ func (p *policies) launch(ctx context.Context, group *sync.WaitGroup) {
 	}
 }
 
-// scopeChanged is told who came into scope, left it, or runs another program.
+// scopeChanged is told who came into scope, left it, or has changed.
 func (p *policies) scopeChanged(changes []process.Change) {
 	p.mu.Lock()
 	p.changes = append(p.changes, changes...)
@@ -228,8 +244,12 @@ func (p *policies) take(change process.Change) {
 		return
 	}
 	known, inScope, err := p.table.Lookup(change.ID)
-	if err != nil || !inScope {
-		p.forget(change.ID) // it has ended, which is told next
+	switch {
+	case errors.Is(err, process.ErrGone), err == nil && !inScope:
+		p.forget(change.ID) // which is told next
+		return
+	case err != nil:
+		p.miss(change.ID, &p.unread, err)
 		return
 	}
 	p.mu.Lock()
@@ -238,17 +258,53 @@ func (p *policies) take(change process.Change) {
 	p.wants(known.ID, p.entries, by)
 	p.mu.Unlock()
 	if len(by) == 0 {
-		p.forget(change.ID)
+		p.leave(change.ID)
 		return
 	}
 	if err := p.reader.Add(change.ID); err != nil {
-		p.unread.Add(1)
-		p.warnings.Warn(err)
+		p.miss(change.ID, &p.crowded, err)
+		return
 	}
+	p.found(change.ID)
+}
+
+// miss counts a process once of which something could not be read, which is tried again with the
+// next scan.
+func (p *policies) miss(id model.ProcessID, counter *atomic.Uint64, why error) {
+	p.mu.Lock()
+	again := p.missed[id] == counter
+	p.missed[id] = counter
+	p.mu.Unlock()
+	if !again {
+		counter.Add(1)
+	}
+	p.warnings.Warn(fmt.Errorf("process %d is tried again with the next scan: %w", id.PID, why))
+}
+
+func (p *policies) found(id model.ProcessID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.missed, id)
+}
+
+// scanned is told that the processes were scanned.
+func (p *policies) scanned() {
+	p.mu.Lock()
+	for id := range p.missed {
+		p.changes = append(p.changes, process.Change{ID: id, Kind: process.Described})
+	}
+	p.mu.Unlock()
+	rouse(p.changed)
 }
 
 func (p *policies) forget(id model.ProcessID) {
 	p.watch.Remove(id)
+	p.leave(id)
+}
+
+// leave has nothing be read any more of a process that no policy watches.
+func (p *policies) leave(id model.ProcessID) {
+	p.found(id)
 	if p.paths != nil {
 		if err := p.paths.Remove(id.PID); err != nil {
 			p.warnings.Warn(err)
@@ -264,10 +320,12 @@ const probePolicies = "policies"
 
 func (p *policies) stats(stats *Stats) {
 	watch := p.watch.Stats()
+	stats.Triggers = watch.Triggers
 	stats.Lost[LossKey{probePolicies, "seconds_missed"}] = watch.Missed
 	stats.Lost[LossKey{probePolicies, "request_late"}] = watch.Late
 	stats.Lost[LossKey{probePolicies, "windows_full"}] = watch.Crowded
-	stats.Lost[LossKey{probePolicies, "processes_full"}] = p.unread.Load()
+	stats.Lost[LossKey{probePolicies, "processes_full"}] = p.crowded.Load()
+	stats.Lost[LossKey{probePolicies, "processes_unread"}] = p.unread.Load()
 }
 
 // bytes is the memory of what is known of processes, and of the kernel's maps.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
@@ -93,9 +94,13 @@ func TestPoliciesOfProcesses(t *testing.T) {
 		when("threads", policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: threads + 20, Period: 5, Count: 2}),
 		when("load", policy.Rule{Monitor: policy.SystemLoad, Threshold: 0, Period: 3, Count: 1}),
 		when("never", policy.Rule{Monitor: policy.SystemLoad, Threshold: 1e9, Period: 3, Count: 1}),
+		when("pressure", policy.Rule{Monitor: policy.SystemCPUPressure, Threshold: 0, Period: 3, Count: 1}),
 	}, process.Selector{PID: uint32(self)})
 	require.Eventually(t, func() bool { return len(a.of("load", self)) == 1 }, patience, 20*time.Millisecond)
 	require.Empty(t, a.of("threads", self))
+	if _, err := kernel.ReadPressure("/proc", "cpu"); err == nil { // this kernel has it
+		require.Eventually(t, func() bool { return len(a.of("pressure", self)) == 1 }, patience, 20*time.Millisecond)
+	}
 
 	var stop atomic.Bool
 	held := make(chan struct{})

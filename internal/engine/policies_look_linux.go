@@ -60,12 +60,8 @@ func (p *policies) look(ended int64, now time.Duration) {
 	if at >= p.cpusDue {
 		p.countCPUs(at)
 	}
-	load, err := kernel.ReadLoadAverage(p.proc)
-	if err != nil {
-		p.warnings.Warn(fmt.Errorf("system_load has no values: %w", err))
-	}
 	p.fire(p.watch.Tick(policy.Reading{
-		Second: ended, At: at, CPUs: p.cpus, Load: load.OneMinute, HasLoad: err == nil,
+		Second: ended, At: at, CPUs: p.cpus, Host: p.readHost(at),
 		Usage: func(id model.ProcessID) (policy.Usage, bool) {
 			u, ok := p.reader.Of(id)
 			return policy.Usage(u), ok

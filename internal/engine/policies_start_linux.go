@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"go.uber.org/zap"
@@ -53,56 +54,70 @@ func (p *policies) trigger(t policy.Trigger) {
 		return // replaced meanwhile
 	}
 	id := t.Process.ID
+	var told atomic.Bool
+	told.Store(t.Told)
 	started := func() { p.watch.Started(t.Policy.Name, id, p.clock.boot()) }
 	failed := func(why error) {
-		p.watch.Failed(t.Policy.Name, id, p.clock.boot())
+		p.watch.Failed(t.Policy.Name, id, p.clock.boot(), told.Load())
 		p.warnings.Warn(fmt.Errorf("policy %s holds for process %d (%s), and nothing could be started: %w", t.Policy.Name, id.PID, t.Process.ServiceName, why))
 	}
 	runs := p.runs(entry.Runs, t)
-	if len(runs) == 0 { // no pipeline takes what they make, which was told at the start
-		started()
-		return
-	}
-	waiting := &waitingRuns{started: started, failed: failed}
-	waiting.left.Store(int64(len(runs)))
+	waiting := &waitingRuns{runs: len(runs), answered: map[string]bool{}, started: started, failed: failed}
 	outcomes := p.ask(task.Request{
-		Name: t.Policy.Name, By: "policy:" + t.Policy.Name, Causes: t.Causes, Runs: runs, Processes: []*model.Process{t.Process}, Duration: entry.Duration,
-		Started: func(string) { waiting.start() }, Failed: func(_ string, why error) { waiting.fail(why) },
+		Name: t.Policy.Name, By: "policy:" + t.Policy.Name, Causes: t.Causes, Told: t.Told, Runs: runs, Processes: []*model.Process{t.Process}, Duration: entry.Duration,
+		Started: waiting.start, Failed: waiting.fail, Holds: func() bool { return p.watch.Holds(t.Policy.Name, id) },
 		// One that is about to end would show next to nothing before a silence of minutes.
 		Extend: true,
 	})
+	told.Store(t.Told || task.AllRefused(outcomes))
+	if len(outcomes) == 0 { // no pipeline takes what they make, which was told at the start
+		started()
+	}
 	for _, o := range outcomes {
 		switch {
 		case o.Err != nil:
-			waiting.fail(o.Err)
-		case o.State == task.Started:
-			waiting.start()
-		case o.Already:
-			waiting.fail(fmt.Errorf("starting %s: task %s is to observe the same and waits for its turn", o.Kind, o.TaskID))
+			waiting.fail(o.Kind, o.Err)
+		case o.State == task.Started, o.State == task.Ended: // by now; one that has waited in vain was answered
+			waiting.start(o.Kind)
 		}
 	}
 	p.logger.Debug("A policy holds", zap.String("policy", t.Policy.Name), zap.Uint32("pid", id.PID))
 }
 
 // waitingRuns says once what came of the runs of a trigger: that one has started, or that
-// none will.
+// none will. Of each kind the first answer counts.
 type waitingRuns struct {
-	left    atomic.Int64
-	told    atomic.Bool
+	runs    int
 	started func()
 	failed  func(error)
+
+	mu       sync.Mutex // all below
+	answered map[string]bool
+	told     bool
 }
 
-func (w *waitingRuns) start() {
-	if w.told.CompareAndSwap(false, true) {
+func (w *waitingRuns) start(kind string) {
+	if w.note(kind, true) {
 		w.started()
 	}
 }
 
-func (w *waitingRuns) fail(why error) {
-	if w.left.Add(-1) <= 0 && w.told.CompareAndSwap(false, true) {
+func (w *waitingRuns) fail(kind string, why error) {
+	if w.note(kind, false) {
 		w.failed(why)
 	}
+}
+
+// note takes an answer, and tells whether it says what came of all.
+func (w *waitingRuns) note(kind string, started bool) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.told || w.answered[kind] {
+		return false
+	}
+	w.answered[kind] = true
+	w.told = started || len(w.answered) >= w.runs
+	return w.told
 }
 
 func (p *policies) entry(name string) (Policy, bool) {

@@ -30,6 +30,16 @@ var monitorMetrics = map[policy.Monitor]*monitored{
 	policy.SystemLoad: {scale: 1, descriptor: model.Descriptor{
 		Name: "system.cpu.load_average.1m", Unit: "{thread}", Instrument: model.Gauge, Description: "Load average of the host over a minute.",
 	}},
+	policy.SystemCPUPressure: {scale: 0.01, descriptor: model.Descriptor{
+		Name: "ebpf.system.cpu.pressure", Unit: "1", Instrument: model.Gauge, Description: "Part of the last second in which any thread of the host waited for a CPU.",
+	}},
+	policy.SystemMemoryPressure: {scale: 0.01, descriptor: model.Descriptor{
+		Name: "ebpf.system.memory.pressure", Unit: "1", Instrument: model.Gauge,
+		Description: "Part of the last second in which any thread of the host waited for memory to be reclaimed.",
+	}},
+	policy.SystemIOPressure: {scale: 0.01, descriptor: model.Descriptor{
+		Name: "ebpf.system.io.pressure", Unit: "1", Instrument: model.Gauge, Description: "Part of the last second in which any thread of the host waited for a disk.",
+	}},
 	policy.HTTPErrorRate: {scale: 0.01, descriptor: model.Descriptor{
 		Name: "ebpf.http.error_rate", Unit: "1", Instrument: model.Gauge,
 		Description: "Part of the process's responses as an HTTP server whose status was 500 to 599, in the last second with any.",

@@ -20,6 +20,25 @@ func (s *subjects) rescope(of lifecycle.Scope) {
 	}
 }
 
+// describe decides again about a process that runs the same program as before, and that
+// selectors may match now which did not.
+func (s *subjects) describe(id model.ProcessID) {
+	programs := s.livingOf(id)
+	if len(programs) == 0 {
+		return
+	}
+	p, inScope, err := s.table.Lookup(id)
+	if err != nil || !inScope {
+		return // which is told next
+	}
+	for key, known := range programs {
+		if known.process.Load() != nil {
+			known.process.Store(p)
+			s.decideAgain(key, known, ^lifecycle.ScopeNone)
+		}
+	}
+}
+
 // decideAgain decides about one program for some observations. Several may begin at once:
 // each decides for itself alone.
 func (s *subjects) decideAgain(key observe.SubjectKey, known *subject, of lifecycle.Scope) {
@@ -67,6 +86,19 @@ func (s *subjects) living() map[observe.SubjectKey]*subject {
 	list := make(map[observe.SubjectKey]*subject, len(s.known))
 	for key, known := range s.known {
 		if known.ended == 0 {
+			list[key] = known
+		}
+	}
+	return list
+}
+
+// livingOf are those of one process.
+func (s *subjects) livingOf(id model.ProcessID) map[observe.SubjectKey]*subject {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := map[observe.SubjectKey]*subject{}
+	for _, key := range s.byProcess[id] {
+		if known := s.known[key]; known.ended == 0 {
 			list[key] = known
 		}
 	}

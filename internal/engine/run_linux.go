@@ -218,6 +218,9 @@ func (e *Engine) scan(ctx context.Context) {
 		e.logger.Warn("Scanning the processes", zap.Error(err))
 		return
 	}
+	if e.policies != nil {
+		e.policies.scanned()
+	}
 	if err := e.subjects.sweep(); err != nil {
 		e.logger.Warn("Scanning the processes", zap.Error(err))
 	}

@@ -46,6 +46,8 @@ type Stats struct {
 	Known, InScope int
 	// ProcessErrors counts failed reads of /proc.
 	ProcessErrors map[string]uint64
+	// Triggers counts how often policies have fired, those included of which nothing came.
+	Triggers uint64
 	// SelectorsUnmatched counts selectors that match no process.
 	SelectorsUnmatched int
 	// Degraded names capabilities that are missing or less than was configured;

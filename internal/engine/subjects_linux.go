@@ -279,11 +279,16 @@ func (s *subjects) scopeOf(p *model.Process) lifecycle.Scope {
 // changed: the kernel asks anew at the next sample. What was sampled before is
 // still told of the old program.
 func (s *subjects) changed(changes []process.Change) {
+	for _, change := range changes {
+		if change.Kind == process.Described {
+			s.describe(change.ID)
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, change := range changes {
 		keys := s.byProcess[change.ID]
-		if len(keys) == 0 {
+		if len(keys) == 0 || change.Kind == process.Described {
 			continue
 		}
 		// The last thread of a process that ended may be sampled still: its

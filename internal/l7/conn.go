@@ -87,6 +87,11 @@ func (c *Conn) Expire(before int64) {
 	}
 }
 
+// Idle tells whether nothing is lost if the connection is forgotten, and met anew with its next piece.
+func (c *Conn) Idle() bool {
+	return len(c.waiting[Read].data)+len(c.waiting[Write].data) == 0 && (c.parser == nil || c.parser.Idle())
+}
+
 // Close tells what is left, as the connection ended. The Conn is not used after it.
 func (c *Conn) Close() {
 	if c.parser != nil {

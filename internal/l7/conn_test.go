@@ -44,6 +44,7 @@ func (p greetingParser) Feed(piece *Piece) bool {
 }
 
 func (greetingParser) Expire(int64) {}
+func (greetingParser) Idle() bool   { return true }
 func (greetingParser) Close()       {}
 func (greetingParser) Held() int    { return 0 }
 

@@ -62,6 +62,9 @@ type Parser interface {
 	Feed(p *Piece) (left bool)
 	// Expire tells what has been quiet since the given monotonic time, in ns, and has no end of its own.
 	Expire(before int64)
+	// Idle tells whether nothing is lost with the parser: no message is under way or waits for another one, and a new parser would tell
+	// what follows as this one does.
+	Idle() bool
 	// Close tells what is left, as the connection ended.
 	Close()
 	// Held is the number of bytes of memory held, the parser itself included.

@@ -55,6 +55,9 @@ func (s *Stream) Carrying() bool { return s.carried > 0 }
 // Carried is how many bytes a line or record had in pieces before, kept or not.
 func (s *Stream) Carried() int64 { return s.carried }
 
+// Carry is what is kept of a line or record of pieces before.
+func (s *Stream) Carry() []byte { return s.carry }
+
 // Forget drops what a line or record had in pieces before.
 func (s *Stream) Forget() { s.carry, s.short, s.carried = s.carry[:0], false, 0 }
 

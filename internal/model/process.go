@@ -46,6 +46,10 @@ type Process struct {
 	ServiceName string
 	// ServiceInstanceID is the same for all processes of one container.
 	ServiceInstanceID string
+	// Family is the oldest process of the line of ancestors that run the same executable: that of
+	// a master for its workers, and the process itself where its parent runs another one. It is
+	// zero where it is not known, and where a container or somebody's word says what the instance is.
+	Family ProcessID
 	// ContainerID is 64 hexadecimal digits, or empty.
 	ContainerID string
 	// PodUID is a Kubernetes pod UID in its dashed form, or empty.

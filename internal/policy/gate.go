@@ -10,6 +10,8 @@ type gate struct {
 	asked bool
 	// until is when the gate opens again.
 	until time.Duration
+	// told says that somebody was told of a trigger since the last run, though it started nothing.
+	told bool
 	// failures is how many triggers in a row have started nothing.
 	failures int
 }
@@ -23,8 +25,9 @@ func (g *gate) open(now time.Duration) bool { return !g.asked && now >= g.until 
 func (g *gate) started(at, silence time.Duration) { *g = gate{until: at + silence} }
 
 // failed opens the gate again: for the next look at first, then after a time that doubles,
-// for what could not start a moment ago will hardly start each second.
-func (g *gate) failed(now time.Duration) {
+// for what could not start a moment ago will hardly start each second. told says that somebody
+// was told of the trigger.
+func (g *gate) failed(now time.Duration, told bool) {
 	wait := longestRetry
 	if g.failures < 7 {
 		wait = min(wait, time.Duration(1<<g.failures)*time.Second)
@@ -32,5 +35,5 @@ func (g *gate) failed(now time.Duration) {
 	if g.failures == 0 {
 		wait = 0
 	}
-	*g = gate{until: now + wait, failures: g.failures + 1}
+	*g = gate{until: now + wait, failures: g.failures + 1, told: g.told || told}
 }

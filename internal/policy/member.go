@@ -29,6 +29,7 @@ type member struct {
 	percent, threads       float64
 	hasPercent, hasThreads bool
 	subjects               []subject
+	resting                []rested
 }
 
 // subject is a process as one policy sees it.
@@ -77,7 +78,7 @@ func (s *subject) causes(last, requests int64) []model.Cause {
 	for i := range s.of.When {
 		rule, windows, now := &s.of.When[i], s.windows[i], last
 		switch {
-		case rule.Monitor == SystemLoad:
+		case rule.Monitor.OfHost():
 			windows = s.of.host[i]
 		case rule.Monitor.OfRequests():
 			now = requests

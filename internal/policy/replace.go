@@ -23,6 +23,9 @@ func Resume(before *Watch) *Watch {
 		for i := range m.subjects {
 			m.subjects[i].gate.asked = false
 		}
+		for i := range m.resting {
+			m.resting[i].gate.asked = false
+		}
 	}
 	return &Watch{
 		policies: before.policies, members: map[model.ProcessID]*member{}, inherited: before.members,
@@ -44,7 +47,7 @@ func (w *Watch) takeOver(policies []Policy) []*watched {
 	for i, p := range policies {
 		list[i] = &watched{Policy: p, host: make([][]window, len(p.When))}
 		for j := range p.When {
-			if rule := &p.When[j]; rule.Monitor == SystemLoad {
+			if rule := &p.When[j]; rule.Monitor.OfHost() {
 				list[i].host[j] = []window{makeWindow(rule.Threshold, rule.Period, keptGauge)}
 			}
 		}
@@ -84,10 +87,7 @@ func (w *Watch) Replace(policies []Policy, matches func(*model.Process) []int) {
 	defer w.mu.Unlock()
 	w.policies = w.takeOver(policies)
 	for _, m := range slices.Clone(w.order) {
-		if by := matches(m.process); len(by) > 0 {
-			w.subject(m, by)
-		} else {
-			w.remove(m)
-		}
+		w.subject(m, matches(m.process))
+		w.leave(m)
 	}
 }

@@ -22,8 +22,8 @@ func (w *Watch) Values(each func(Value)) {
 	defer w.mu.Unlock()
 	for _, p := range w.policies {
 		for i := range p.When {
-			if p.When[i].Monitor == SystemLoad && w.hasLoad && p.first(i) {
-				each(Value{Policy: p.Name, Monitor: SystemLoad, Value: w.load})
+			if value, ok := w.host[p.When[i].Monitor]; ok && p.first(i) {
+				each(Value{Policy: p.Name, Monitor: p.When[i].Monitor, Value: value})
 			}
 		}
 	}

@@ -31,8 +31,7 @@ type Watch struct {
 	dirty    []*member // of whom something was told since the last look
 	second   int64     // the last that has ended
 	read     time.Duration
-	load     float64
-	hasLoad  bool
+	host     map[Monitor]float64 // of that second
 	// requestWindows, gaugeWindows and bytes are what windows of processes take.
 	requestWindows, gaugeWindows, bytes int
 	// inherited are those that another watch has watched, until they are added here, or
@@ -49,7 +48,7 @@ type Stats struct {
 	Late, Crowded uint64
 	// Missed are seconds at whose end nobody looked.
 	Missed uint64
-	// Triggers are how often policies have fired.
+	// Triggers are how often policies have fired, again where a trigger has started nothing included.
 	Triggers uint64
 }
 
@@ -65,6 +64,8 @@ type Trigger struct {
 	Process *model.Process
 	// Causes are all rules of the policy that hold, one at least.
 	Causes []model.Cause
+	// Told says that somebody was told that it holds, though nothing has started since.
+	Told bool
 }
 
 // New watches by policies.
@@ -78,8 +79,8 @@ func New(policies []Policy) *Watch {
 // to be told of when it is read first: it was not there to be read, or nobody knew of it.
 const young = 10 * time.Second
 
-// Add watches a process by the policies that match it, and no more by others. Of one that
-// is young, all is known that it has used.
+// Add watches a process by the policies that match it, and no more by others, whose silence goes
+// on nevertheless. Of one that is young, all is known that it has used.
 func (w *Watch) Add(p *model.Process, by []int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +100,12 @@ func (w *Watch) Add(p *model.Process, by []int) {
 	}
 	m.process = p
 	w.subject(m, by)
-	if len(by) == 0 {
+	w.leave(m)
+}
+
+// leave forgets a process that no policy matches, nor keeps silent about.
+func (w *Watch) leave(m *member) {
+	if len(m.subjects)+len(m.resting) == 0 {
 		w.remove(m)
 	}
 }
@@ -117,6 +123,8 @@ func (w *Watch) subject(m *member, by []int) {
 		if j >= 0 {
 			s.gate = before[j].gate
 			carry(s.windows, s.of.When, before[j].windows, before[j].of.When)
+		} else if gate := m.rested(s.of.Name); gate != nil {
+			s.gate = *gate
 		}
 		for k := range s.of.When {
 			if s.windows[k] == nil && s.of.When[k].Monitor.ofProcesses() {
@@ -126,6 +134,7 @@ func (w *Watch) subject(m *member, by []int) {
 		m.subjects = append(m.subjects, s)
 	}
 	w.giveBack(before)
+	w.rest(m, before)
 }
 
 // makeGauge makes the window of a rule about what a process uses, if there is room.
@@ -193,7 +202,7 @@ func (w *Watch) remove(m *member) {
 	w.order = w.order[:last]
 	delete(w.members, m.process.ID)
 	w.giveBack(m.subjects)
-	m.subjects = nil
+	m.subjects, m.resting = nil, nil
 }
 
 // Reading is what was read at the end of a second.
@@ -203,9 +212,8 @@ type Reading struct {
 	At     time.Duration
 	// CPUs are those of the host that are online.
 	CPUs int
-	// Load is the host's load average over a minute, where HasLoad says so.
-	Load    float64
-	HasLoad bool
+	// Host are the values of monitors of the host, as far as there are any.
+	Host map[Monitor]float64
 	// Usage is what a process has used; false where nobody knows. It must not call the
 	// Watch.
 	Usage func(model.ProcessID) (Usage, bool)
@@ -229,13 +237,11 @@ func (w *Watch) Tick(r Reading) []Trigger {
 	case r.Second > w.inheritedUntil:
 		w.disinherit()
 	}
-	w.second, w.read, w.load, w.hasLoad = r.Second, r.At, r.Load, r.HasLoad
-	if r.HasLoad {
-		for _, p := range w.policies {
-			for i := range p.host {
-				if p.host[i] != nil {
-					p.host[i][0].put(r.Second, r.Load)
-				}
+	w.second, w.read, w.host = r.Second, r.At, r.Host
+	for _, p := range w.policies {
+		for i := range p.host {
+			if value, ok := r.Host[p.When[i].Monitor]; ok && p.host[i] != nil {
+				p.host[i][0].put(r.Second, value)
 			}
 		}
 	}
@@ -283,10 +289,23 @@ func (w *Watch) look(m *member, at time.Duration, requests int64, fired []Trigge
 		if causes := s.causes(w.second, requests); len(causes) > 0 {
 			s.gate.asked = true
 			w.stats.Triggers++
-			fired = append(fired, Trigger{Policy: s.of.Policy, Process: m.process, Causes: causes})
+			fired = append(fired, Trigger{Policy: s.of.Policy, Process: m.process, Causes: causes, Told: s.gate.told})
 		}
 	}
 	return fired
+}
+
+// Holds tells whether a policy holds for a process, whatever became of its triggers: by the last
+// second, and of requests by the one before it, of which all are known.
+func (w *Watch) Holds(policy string, id model.ProcessID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	m, of := w.members[id], w.named(policy)
+	if m == nil || of == nil {
+		return false
+	}
+	i := slices.IndexFunc(m.subjects, func(s subject) bool { return s.of == of })
+	return i >= 0 && len(m.subjects[i].causes(w.second, w.second-1)) > 0
 }
 
 // Request is one that a process has answered.
@@ -395,24 +414,27 @@ func (w *Watch) count(s *subject, rule int, r *Requests, sum float64, n uint64) 
 
 // Started tells that what a trigger asked for has begun at a moment of CLOCK_BOOTTIME.
 func (w *Watch) Started(policy string, id model.ProcessID, at time.Duration) {
-	w.answer(policy, id, func(s *subject) { s.gate.started(at, s.of.Silence) })
+	w.answer(policy, id, func(g *gate, of *watched) { g.started(at, of.Silence) })
 }
 
-// Failed tells that it did not.
-func (w *Watch) Failed(policy string, id model.ProcessID, at time.Duration) {
-	w.answer(policy, id, func(s *subject) { s.gate.failed(at) })
+// Failed tells that it did not, and whether somebody was told of the trigger all the same.
+func (w *Watch) Failed(policy string, id model.ProcessID, at time.Duration, told bool) {
+	w.answer(policy, id, func(g *gate, _ *watched) { g.failed(at, told) })
 }
 
-func (w *Watch) answer(policy string, id model.ProcessID, tell func(*subject)) {
+func (w *Watch) answer(policy string, id model.ProcessID, tell func(*gate, *watched)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	m := w.members[id]
-	if m == nil {
-		return // it has ended
+	m, of := w.members[id], w.named(policy)
+	if m == nil || of == nil {
+		return // it has ended, or was replaced
+	}
+	if resting := m.rested(policy); resting != nil {
+		tell(resting, of)
 	}
 	for i := range m.subjects {
-		if s := &m.subjects[i]; s.of.Name == policy {
-			tell(s)
+		if s := &m.subjects[i]; s.of == of {
+			tell(&s.gate, of)
 		}
 	}
 }
@@ -421,7 +443,13 @@ func (w *Watch) answer(policy string, id model.ProcessID, tell func(*subject)) {
 func (w *Watch) Members() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.order)
+	n := 0
+	for _, m := range w.order {
+		if len(m.subjects) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // Bytes is the memory that is held.
@@ -429,11 +457,12 @@ func (w *Watch) Bytes() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	const entry = 64 // of the map and the list
-	subjects := 0
+	subjects, resting := 0, 0
 	for _, m := range w.order {
 		subjects += len(m.subjects)
+		resting += cap(m.resting)
 	}
-	return uint64(w.bytes + len(w.order)*(int(unsafe.Sizeof(member{}))+entry) + subjects*(int(unsafe.Sizeof(subject{}))+3*24))
+	return uint64(w.bytes + len(w.order)*(int(unsafe.Sizeof(member{}))+entry) + subjects*(int(unsafe.Sizeof(subject{}))+3*24) + resting*int(unsafe.Sizeof(rested{})))
 }
 
 // Stats returns what was counted.

@@ -20,7 +20,9 @@ type host struct {
 	second int64
 	at     time.Duration
 	load   float64
-	used   map[model.ProcessID]Usage
+	// pressure is that of disks.
+	pressure float64
+	used     map[model.ProcessID]Usage
 }
 
 const cpus = 2
@@ -53,7 +55,7 @@ func (h *host) tick(took time.Duration) []Trigger {
 	h.at += took
 	h.second += int64(took / time.Second)
 	fired := h.watch.Tick(Reading{
-		Second: h.second, At: h.at, CPUs: cpus, Load: h.load, HasLoad: true,
+		Second: h.second, At: h.at, CPUs: cpus, Host: map[Monitor]float64{SystemLoad: h.load, SystemIOPressure: h.pressure},
 		Usage: func(id model.ProcessID) (Usage, bool) { return h.used[id], true },
 	})
 	return append(fired, h.watch.Late(h.at)...)
@@ -85,6 +87,25 @@ func TestBusyProcess(t *testing.T) {
 		require.Empty(t, h.next(p.ID, time.Second, 1), "silence")
 	}
 	require.Len(t, h.next(p.ID, time.Second, 1), 1)
+}
+
+// TestPressure holds that what the whole host waits for triggers for each process that is watched, and is told of the host once.
+func TestPressure(t *testing.T) {
+	h := newHost(t, Policy{When: []Rule{{Monitor: SystemIOPressure, Threshold: 30, Period: 5, Count: 2}}},
+		Policy{Name: "other", When: []Rule{{Monitor: SystemMemoryPressure, Threshold: 0, Period: 5, Count: 1}}})
+	for pid := range uint32(2) {
+		h.watch.Add(process(pid), []int{0, 1})
+	}
+	h.pressure = 29.9
+	require.Empty(t, h.tick(time.Second))
+	h.pressure = 31
+	require.Empty(t, h.tick(time.Second))
+	fired := h.tick(time.Second)
+	require.Len(t, fired, 2, "one for each process, and none where there are no values")
+	require.Equal(t, []model.Cause{{Monitor: "system_io_pressure", Threshold: 30, Value: 31}}, fired[0].Causes)
+	var told []Value
+	h.watch.Values(func(v Value) { told = append(told, v) })
+	require.Equal(t, []Value{{Policy: "p", Monitor: SystemIOPressure, Value: 31}}, told)
 }
 
 // TestNeverTriggers are those cases in which Rover triggers, or nobody should.
@@ -305,14 +326,14 @@ func TestFailedStart(t *testing.T) {
 	h.watch.Add(p, []int{0})
 	h.tick(time.Second)
 	require.Len(t, h.next(p.ID, 2*time.Second, 1), 1)
-	h.watch.Failed("p", p.ID, h.at)
+	h.watch.Failed("p", p.ID, h.at, false)
 	require.Len(t, h.next(p.ID, 2*time.Second, 1), 1, "at once")
-	h.watch.Failed("p", p.ID, h.at)
+	h.watch.Failed("p", p.ID, h.at, false)
 	fired := 0
 	for range 600 {
 		for range h.next(p.ID, 2*time.Second, 1) {
 			fired++
-			h.watch.Failed("p", p.ID, h.at)
+			h.watch.Failed("p", p.ID, h.at, false)
 		}
 	}
 	require.InDelta(t, 14, fired, 2, "and then not each second")
@@ -564,4 +585,51 @@ func BenchmarkTick(b *testing.B) {
 			b.ReportMetric(float64(w.Bytes()), "B-held")
 		})
 	}
+}
+
+// TestSilenceOutlastsAMatch holds that a process which a policy matches no more for a while, as where its port is closed and opened
+// anew, gets no second run within its silence, and that nothing stays of one that has ended.
+func TestSilenceOutlastsAMatch(t *testing.T) {
+	for name, answered := range map[string]bool{"answered while it matched": true, "answered when it did not": false} {
+		t.Run(name, func(t *testing.T) {
+			silent := Policy{Name: "silent", Silence: 20 * time.Second, When: []Rule{{Monitor: ProcessThreadCount, Threshold: 1, Period: 1, Count: 1}}}
+			h := newHost(t, silent, cpuRule(100, 10, 10))
+			p := process(7)
+			h.watch.Add(p, []int{0})
+			require.Len(t, h.next(p.ID, 0, 1), 1)
+			if answered {
+				h.watch.Started("silent", p.ID, h.at)
+			}
+			h.watch.Add(p, nil)
+			require.Zero(t, h.watch.Members())
+			h.watch.Started("silent", p.ID, h.at)
+			require.Empty(t, h.next(p.ID, 0, 1), "it is not watched")
+			h.watch.Add(p, []int{1})
+			h.watch.Replace([]Policy{silent, cpuRule(100, 10, 10)}, func(*model.Process) []int { return nil })
+			h.watch.Add(p, []int{0, 1})
+			require.Equal(t, 1, h.watch.Members())
+			for range 18 {
+				require.Empty(t, h.next(p.ID, 0, 1), "silence")
+			}
+			require.Len(t, h.next(p.ID, 0, 1), 1)
+			h.watch.Started("silent", p.ID, h.at)
+			h.watch.Add(p, nil)
+			h.watch.Remove(p.ID)
+			require.Equal(t, New(nil).Bytes(), h.watch.Bytes())
+			require.Empty(t, h.watch.members)
+		})
+	}
+}
+
+// TestNothingRests holds that a policy which was never asked for, or is there no more, keeps nothing of a process that it does not match.
+func TestNothingRests(t *testing.T) {
+	h := newHost(t, cpuRule(100, 10, 10))
+	p := process(7)
+	h.watch.Add(p, []int{0})
+	h.watch.Add(p, nil)
+	require.Empty(t, h.watch.order)
+	h.watch.Add(p, []int{0})
+	h.watch.Started("p", p.ID, h.at)
+	h.watch.Replace(nil, func(*model.Process) []int { return nil })
+	require.Empty(t, h.watch.order)
 }

@@ -13,6 +13,9 @@ const (
 	Removed ChangeKind = iota + 1
 	// Added: the process came into scope.
 	Added
+	// Described: the process, in scope before and after, listens on other ports, or has another
+	// comm or other arguments, so that selectors may match it that did not, or no more.
+	Described
 	// Executed: the process, in scope before and after, runs another program.
 	Executed
 )
@@ -34,16 +37,22 @@ type changes struct {
 	peak    int // most elements that untold had
 }
 
-// decided notes the state of an entry.
-func (c *changes) decided(e *entry, executed bool) {
+// unchanged says that there is no news of a process that stays in scope.
+const unchanged ChangeKind = 0
+
+// decided notes the state of an entry, with the news of it if it stays in scope.
+func (c *changes) decided(e *entry, news ChangeKind) {
+	if before := c.untold[e.id]; before == Described || before == Executed {
+		news = max(news, before)
+	}
 	switch {
 	case e.inScope && !e.told:
 		c.set(e.id, Added)
 	case !e.inScope && e.told:
 		c.set(e.id, Removed)
-	case e.inScope && executed:
-		c.set(e.id, Executed)
-	case c.untold[e.id] != Executed || !e.inScope:
+	case e.inScope && news != unchanged:
+		c.set(e.id, news)
+	default:
 		delete(c.untold, e.id)
 	}
 }

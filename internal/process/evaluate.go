@@ -5,6 +5,7 @@ package process
 import (
 	"cmp"
 	"errors"
+	"slices"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
@@ -109,12 +110,12 @@ func (t *Table) keep(id model.ProcessID, v *verdict, execs uint32, last bool) bo
 		v.process, v.inScope, v.include = e.process, e.inScope, e.include
 		return true
 	}
-	executed := e.changed(v.image)
+	news := e.news(v)
 	e.comm, e.image, e.seen, e.kernel, e.network = v.comm, v.image, true, v.kernel, v.network
 	e.describe(v.process)
 	e.base, e.executed = nil, false
 	e.inScope, e.include, e.undecided = v.inScope, v.include, overtaken
-	t.changes.decided(e, executed)
+	t.changes.decided(e, news)
 	return true
 }
 
@@ -122,7 +123,7 @@ func (t *Table) keep(id model.ProcessID, v *verdict, execs uint32, last bool) bo
 func (t *Table) await(e *entry) {
 	if t.rules.all() {
 		e.inScope = e.id.PID != t.cfg.SelfPID
-		t.changes.decided(e, false)
+		t.changes.decided(e, unchanged)
 	}
 	e.undecided = false // it may have been in the queue before
 	t.postpone(e)
@@ -134,3 +135,24 @@ func (e *entry) decided() bool { return e.seen && !e.undecided }
 // changed says that a process runs another program than when it was looked at
 // last.
 func (e *entry) changed(image uint64) bool { return e.seen && e.image != image }
+
+// news is what a verdict tells beside the scope.
+func (e *entry) news(v *verdict) ChangeKind {
+	before := e.described()
+	switch {
+	case e.changed(v.image):
+		return Executed
+	case before == nil || v.process == nil: // nobody has seen it as it was, or nobody is to see it
+	case before.Comm != v.process.Comm, !slices.Equal(before.Arguments, v.process.Arguments), !slices.Equal(e.network.ports, v.network.ports):
+		return Described
+	}
+	return unchanged
+}
+
+// described is what was read last of the program that the process runs, or nil.
+func (e *entry) described() *model.Process {
+	if e.process == nil && e.base != nil && e.base.ID == e.id && !e.executed {
+		return e.base
+	}
+	return e.process
+}

@@ -35,7 +35,7 @@ func (t *Table) fork(parent *entry, child model.ProcessID) {
 		e.inScope = parent != nil && parent.inScope && t.rules.uses&fieldPID == 0
 		t.postpone(e)
 	}
-	t.changes.decided(e, false)
+	t.changes.decided(e, unchanged)
 }
 
 // inherit takes over what a child shares with its parent.
@@ -82,7 +82,7 @@ func (t *Table) exec(id model.ProcessID, comm string) {
 	if !t.rules.all() {
 		t.postpone(e)
 	}
-	t.changes.decided(e, true)
+	t.changes.decided(e, Executed)
 }
 
 // replaced forgets what an exec made void.
@@ -92,7 +92,7 @@ func (e *entry) replaced(comm string) {
 	}
 	e.execs++
 	e.executed, e.comm, e.image, e.seen, e.kernel = true, cleanText(comm), 0, false, false
-	e.network = listening{}
+	e.network, e.since, e.confirmed = listening{}, e.scan, false
 }
 
 // Exit tells that the last thread of a process ended.

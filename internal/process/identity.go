@@ -61,7 +61,7 @@ func (t *Table) creation(startTicks uint64) time.Time {
 func (t *Table) build(e *entry, r *reading) (p *model.Process, service string) {
 	p = &model.Process{
 		ID: e.id, Comm: r.comm, Executable: r.executable, Arguments: r.arguments, KernelThread: r.kernel,
-		CreationTime: e.created, ContainerID: r.container, PodUID: r.pod,
+		CreationTime: e.created, ContainerID: r.container, PodUID: r.pod, Family: r.family,
 	}
 	service = serviceOf(r.environment, p)
 	p.ServiceName, p.ServiceInstanceID = service, t.instanceOf(r.environment, p)
@@ -82,7 +82,7 @@ func (t *Table) infer(e *entry) *model.Process {
 	}
 	p.ID, p.CreationTime, p.KernelThread = e.id, e.created, e.kernel
 	if e.executed || e.base == nil {
-		p.Comm, p.Executable, p.Arguments = e.comm, "", nil
+		p.Comm, p.Executable, p.Arguments, p.Family = e.comm, "", nil, model.ProcessID{}
 	}
 	if !named {
 		p.ServiceName = serviceOf(environment{}, p)

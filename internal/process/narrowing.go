@@ -57,6 +57,15 @@ func (t *Table) Matches(n *Narrowing, p *model.Process) bool {
 	return n.match(&s)
 }
 
+// narrowedBy is the union of all conditions of narrowings.
+func (t *Table) narrowedBy() fieldSet {
+	var uses fieldSet
+	for _, n := range *t.narrowings.Load() {
+		uses |= n.uses()
+	}
+	return uses
+}
+
 // openNarrowings returns the narrowings with selectors that never matched, and
 // the conditions of these.
 func (t *Table) openNarrowings() (open []*Narrowing, uses fieldSet) {

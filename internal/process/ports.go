@@ -212,13 +212,16 @@ func (s *scanner) visitPorts(ctx context.Context) error {
 			}
 		}
 		now := t.ports.of(e.id.PID, namespace, e.known)
-		if !slices.Equal(now.ports, e.known.ports) && t.rules.uses&fieldPort != 0 {
+		changed := !slices.Equal(now.ports, e.known.ports)
+		if changed && t.rules.uses&fieldPort != 0 {
 			_, _ = t.evaluate(e.id) //nolint:errcheck // counted where it happens
 			continue
 		}
 		t.mu.Lock()
 		if kept := t.get(e.id); kept != nil {
-			kept.network = now
+			if kept.network = now; changed {
+				t.changes.decided(kept, Described)
+			}
 		}
 		t.mu.Unlock()
 	}

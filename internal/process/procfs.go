@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
 // maxFile is how much is read of one file of a process: what a 128 KiB
@@ -47,6 +49,7 @@ type reading struct {
 	arguments        []string
 	environment      environment
 	container, pod   string
+	family           model.ProcessID
 	networkNamespace uint64
 }
 
@@ -158,7 +161,8 @@ func (p procFS) readOnce(dir directory, pid uint32, netns bool, buf []byte) (*re
 	if err = p.tolerate(pid, "exe", err); err != nil {
 		return nil, err
 	}
-	r.executable = cleanText(executable(dir, string(exe)))
+	shown := string(exe)
+	r.executable = cleanText(executable(dir, shown))
 	err = p.file(dir, pid, "cmdline", buf, func(data []byte, _ bool) { r.arguments = parseArguments(data) })
 	if err != nil {
 		return nil, err
@@ -173,6 +177,9 @@ func (p procFS) readOnce(dir directory, pid uint32, netns bool, buf []byte) (*re
 	})
 	if err != nil {
 		return nil, err
+	}
+	if r.container == "" && r.environment.serviceInstance == "" {
+		r.family = p.family(model.ProcessID{PID: pid, StartTicks: s.startTicks}, s.parent, shown, buf)
 	}
 	if netns {
 		r.networkNamespace, err = p.networkNamespace(dir, pid, buf)

@@ -76,7 +76,7 @@ func applySet(p *model.Process, set map[string]string) {
 		p.ServiceName = name
 	}
 	if id, ok := set[attrServiceInstance]; ok {
-		p.ServiceInstanceID = id
+		p.ServiceInstanceID, p.Family = id, model.ProcessID{}
 	}
 	rest := maps.Clone(set)
 	delete(rest, attrServiceName)

@@ -161,7 +161,7 @@ func (s *scanner) compare(id model.ProcessID, stat *stat) (read bool) {
 	}
 	if executed {
 		e.replaced("")
-		t.changes.decided(e, true)
+		t.changes.decided(e, Executed)
 	}
 	if e.image, e.seen, e.kernel = stat.image, true, stat.kernel; renamed {
 		e.comm = stat.name()
@@ -170,9 +170,20 @@ func (s *scanner) compare(id model.ProcessID, stat *stat) (read bool) {
 		s.result.Changed++
 	}
 	if !added && !executed && !renamed && !e.undecided {
-		return false
+		return s.confirm(e)
 	}
 	return t.redecide(e)
+}
+
+// confirm says that a process must be read once more: many give themselves other arguments soon
+// after their fork or exec, of which stat tells nothing. One of the first two scans since then
+// may have come too early.
+func (s *scanner) confirm(e *entry) (read bool) {
+	if e.confirmed || e.kernel || s.number < e.since+2 {
+		return false
+	}
+	e.confirmed = true
+	return s.table.rules.uses&fieldCmdline != 0 || e.described() != nil && s.table.narrowedBy()&fieldCmdline != 0
 }
 
 // redecide decides about a process as far as stat tells; otherwise it says
@@ -187,6 +198,7 @@ func (t *Table) redecide(e *entry) (read bool) {
 	}
 	e.undecided = false
 	e.inScope, e.include = t.rules.decide(&subject{process: &model.Process{ID: e.id, Comm: e.comm, KernelThread: e.kernel}})
-	t.changes.decided(e, false)
-	return false
+	t.changes.decided(e, unchanged)
+	// Somebody may have decided by what it was called.
+	return e.inScope && e.described() != nil && t.narrowedBy()&(fieldComm|fieldCmdline|fieldService) != 0
 }

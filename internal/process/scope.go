@@ -25,9 +25,13 @@ func (t *Table) Living(of *model.Process) (list []*model.Process) {
 	return list
 }
 
-// SameInstance tells whether two processes are of the same instance of a service.
+// SameInstance tells whether two processes are of the same instance of a service: a master and its
+// workers are, too, where nothing else tells of instances.
 func SameInstance(p, o *model.Process) bool {
-	return p.ServiceInstanceID == o.ServiceInstanceID && p.ServiceName == o.ServiceName
+	if p.ServiceName != o.ServiceName {
+		return false
+	}
+	return p.ServiceInstanceID == o.ServiceInstanceID || p.Family == o.Family && p.Family != model.ProcessID{}
 }
 
 // InScope returns who is in scope, as far as that is decided.

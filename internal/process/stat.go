@@ -16,6 +16,7 @@ const kernelThreadFlag = 0x00200000
 // The fields of /proc/PID/stat that are read, counted from 1 as proc(5) does.
 const (
 	statState      = 3
+	statParent     = 4
 	statFlags      = 9
 	statThreads    = 20
 	statStart      = 22
@@ -36,6 +37,7 @@ type stat struct {
 	comm       []byte
 	state      byte
 	kernel     bool
+	parent     uint64 // pid
 	threads    uint64
 	startTicks uint64
 	// image differs from one exec to the next, where the reader may see
@@ -74,13 +76,15 @@ func (s *stat) set(field int, word []byte) error {
 	case statState:
 		s.state = word[0]
 		return nil
-	case statFlags, statThreads, statStart, statStartCode, statEndCode, statStartStack:
+	case statParent, statFlags, statThreads, statStart, statStartCode, statEndCode, statStartStack:
 		var ok bool
 		if n, ok = decimal(word); !ok {
 			return errStat
 		}
 	}
 	switch field {
+	case statParent:
+		s.parent = n
 	case statFlags:
 		s.kernel = n&kernelThreadFlag != 0
 	case statThreads:

@@ -62,6 +62,10 @@ type entry struct {
 	bytes uint32
 	// scan is the last scan that began before or saw the process.
 	scan uint64
+	// since is the last scan that began before the process or its program did; confirmed says
+	// that it was read, if need be, when it had lived for a while after that.
+	since     uint64
+	confirmed bool
 	// network is what the process listens on, where selectors ask for ports.
 	network listening
 	died    time.Time
@@ -132,7 +136,7 @@ func (t *Table) insert(id model.ProcessID) *entry {
 		t.stats.Untracked++
 		return nil
 	}
-	e := &entry{id: id, created: t.creation(id.StartTicks), include: noInclude, scan: t.scan}
+	e := &entry{id: id, created: t.creation(id.StartTicks), include: noInclude, scan: t.scan, since: t.scan}
 	t.byPID[id.PID] = e
 	t.peak.known = max(t.peak.known, len(t.byPID))
 	return e

@@ -36,7 +36,14 @@ func (m *Manager) take(r *Request, now time.Time) (e *entry, begins bool, outcom
 	e = newEntry(r, now)
 	later := e.start.After(now)
 	if !later { // else who observes the same then is looked for when its turn has come
-		e.runs = slices.DeleteFunc(e.runs, func(one *run) bool { return m.covered(one, m.alike(one, true), &outcomes[one.index], r.Extend, now) })
+		e.runs = slices.DeleteFunc(e.runs, func(one *run) bool {
+			by := m.covered(one, m.alike(one, true), r.Extend, now)
+			if by != nil {
+				outcomes[one.index] = by.follow(r, one)
+				m.outlast(r, one, by, now)
+			}
+			return by != nil
+		})
 	}
 	switch {
 	case len(e.runs) == 0:
@@ -105,13 +112,13 @@ func (m *Manager) queue(e *entry, now time.Time) {
 	}
 }
 
-// covered leaves out of a run whom others of the same kind observe or wait for already. It
-// tells whether nothing is left, and whose run does it then.
-func (m *Manager) covered(one *run, others []*run, outcome *Outcome, extend bool, now time.Time) bool {
-	var by *run
+// covered leaves out of a run whom others of the same kind observe or wait for already. Where
+// nothing is left it returns whose run does it then, and leaves it as it was, else nil.
+func (m *Manager) covered(one *run, others []*run, extend bool, now time.Time) (by *run) {
+	before := one.processes
 	note := func(other *run) {
 		by = other
-		if extend && other.extend(now.Add(one.duration)) {
+		if extend && other.within(one, before) && other.extend(now, one.duration) {
 			m.remember(other.of)
 		}
 	}
@@ -133,14 +140,39 @@ func (m *Manager) covered(one *run, others []*run, outcome *Outcome, extend bool
 		})
 		if len(one.processes) > 0 {
 			one.name()
-			return false
+			return nil
 		}
+		one.processes = before
 	}
-	if by == nil {
-		return false
+	return by
+}
+
+// shortestRest is the shortest rest of a run that is worth the start of another one.
+const shortestRest = time.Second
+
+// outlast has what a request asked for go on where a run does it that ends before: one that is
+// of others, too, and does not last longer for the sake of this one. The caller holds the lock.
+func (m *Manager) outlast(request *Request, one, by *run, now time.Time) {
+	rest := now.Add(one.duration).Sub(by.end)
+	if !request.Extend || by.begin.IsZero() || rest < shortestRest {
+		return
 	}
-	*outcome = Outcome{Kind: one.kind, TaskID: by.of.id, Already: true, State: by.state}
-	return true
+	if one.processes != nil && !slices.ContainsFunc(one.processes, func(p *model.Process) bool { return by.observes(p.ID) }) {
+		return // they have ended while it started
+	}
+	if len(m.waiting) >= maxWaiting {
+		m.refused++
+		m.warnings.Warn(fmt.Errorf("%s of what %s asks for ends with task %s: %d tasks wait, more may not", one.kind, request.By, by.of.id, len(m.waiting)))
+		return
+	}
+	e := newEntry(&Request{
+		Name: request.Name, By: request.By, Causes: request.Causes, Targets: request.Targets, Processes: one.processes,
+		Runs: []Run{{Kind: one.kind, Options: one.options, Instance: one.instance}}, Duration: rest, Start: by.end, Extend: true,
+	}, now)
+	e.set(Scheduled)
+	m.tasks[e.id] = e
+	m.waiting = append(m.waiting, e)
+	m.watch.add(e.runs[0].processes)
 }
 
 // alike are the runs of other tasks of the same kind that run, or, if that is asked for,
@@ -157,8 +189,10 @@ func (m *Manager) alike(one *run, waiting bool) []*run {
 	return list
 }
 
-// admit gives places to those who wait, in their order.
+// admit gives places to those who wait: to those first of whose asker the fewest tasks run, and
+// of these in their order. So nobody who asks for much holds up another one.
 func (m *Manager) admit(now time.Time) (logs []*model.Logs) {
+	due := map[string][]*entry{}
 	m.waiting = slices.DeleteFunc(m.waiting, func(e *entry) bool {
 		switch {
 		case m.tasks[e.id] == nil:
@@ -172,24 +206,76 @@ func (m *Manager) admit(now time.Time) (logs []*model.Logs) {
 			logs = append(logs, m.endRuns(e, now)...)
 			return true
 		}
-		if !m.fits(e) {
+		due[e.request.By] = append(due[e.request.By], e)
+		return false
+	})
+	for running := m.runningBy(); len(due) > 0; {
+		e := takeTurn(due, running)
+		if !m.fits(e) || m.beingStarted(e) {
 			e.queued = true
-			return false
+			continue
+		}
+		m.waiting = slices.DeleteFunc(m.waiting, func(other *entry) bool { return other == e })
+		if holds := e.request.Holds; holds != nil && e.queued && !holds() {
+			e.end(Recovered)
+			logs = append(logs, m.endRuns(e, now)...)
+			continue
 		}
 		logs = append(logs, m.letIn(e, now)...)
-		return true
-	})
+		if e.holds {
+			running[e.request.By]++
+		}
+	}
 	return logs
+}
+
+// takeTurn takes whose turn it is out of those who wait, by who has asked for them.
+func takeTurn(due map[string][]*entry, running map[string]int) *entry {
+	var next *entry
+	for by, list := range due {
+		if next == nil || running[by] < running[next.request.By] || running[by] == running[next.request.By] && list[0].asked.Before(next.asked) {
+			next = list[0]
+		}
+	}
+	by := next.request.By
+	if due[by] = due[by][1:]; len(due[by]) == 0 {
+		delete(due, by)
+	}
+	return next
+}
+
+// runningBy is how many tasks have a place, by who has asked for them.
+func (m *Manager) runningBy() map[string]int {
+	running := map[string]int{}
+	for _, e := range m.tasks {
+		if e.holds {
+			running[e.request.By]++
+		}
+	}
+	return running
+}
+
+// beingStarted tells whether others start right now what a task is to observe: whether they do
+// it is known when they have.
+func (m *Manager) beingStarted(e *entry) bool {
+	return slices.ContainsFunc(e.runs, func(one *run) bool {
+		return one.state != Ended && slices.ContainsFunc(m.alike(one, false), func(other *run) bool {
+			return other.starting && (one.sameTargets(other) || slices.ContainsFunc(one.processes, func(p *model.Process) bool { return other.observes(p.ID) }))
+		})
+	})
 }
 
 // letIn begins a task that has waited, but for those of its runs that another task has
 // taken over meanwhile.
 func (m *Manager) letIn(e *entry, now time.Time) (logs []*model.Logs) {
 	for _, one := range e.runs {
+		if one.state == Ended {
+			continue
+		}
 		before := one.processes
-		var already Outcome
-		if one.state != Ended && m.running > 0 && m.covered(one, m.alike(one, false), &already, e.request.Extend, now) {
-			one.processes = before
+		if by := m.covered(one, m.alike(one, false), e.request.Extend, now); by != nil {
+			m.outlast(&e.request, one, by, now)
+			logs = append(logs, m.followersStarted(one, by, now)...)
 			logs = append(logs, m.over(one, Covered, now))
 			continue
 		}

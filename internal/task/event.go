@@ -18,17 +18,25 @@ const (
 // IDKey is the attribute that names the task whose run has told something.
 const IDKey = "ebpf.task.id"
 
-// triggered is told when a policy's rules hold: the task that runs because of it, which
-// may be one that ran before, or waits for its turn.
-func triggered(of Outcome, r *Request, now time.Time) *model.Logs {
-	record := Record{By: r.By}
-	attributes := []model.Attribute{
-		model.Text("ebpf.policy", record.Policy()), model.Text(IDKey, of.TaskID), model.Text("ebpf.task.state", string(of.State)),
-		model.Causes("ebpf.causes", r.Causes[:min(len(r.Causes), maxTold)]),
+// triggered is told, once, when a policy's rules hold: the task that runs because of it, which
+// may be one that ran before, or waits for its turn, or why there is none.
+func (r *Request) triggered(of Outcome, now time.Time) []*model.Logs {
+	if r.told || len(r.Causes) == 0 {
+		return nil
 	}
-	return &model.Logs{Process: only(r.Processes), Logs: []model.Log{{
+	r.told = true
+	record := Record{By: r.By}
+	attributes := []model.Attribute{model.Text("ebpf.policy", record.Policy())}
+	if of.TaskID != "" {
+		attributes = append(attributes, model.Text(IDKey, of.TaskID))
+	}
+	attributes = append(attributes, model.Text("ebpf.task.state", string(of.State)), model.Causes("ebpf.causes", r.Causes[:min(len(r.Causes), maxTold)]))
+	if of.Err != nil {
+		attributes = append(attributes, model.Text("error.message", of.Err.Error()))
+	}
+	return []*model.Logs{{Process: only(r.Processes), Logs: []model.Log{{
 		Event: TriggeredEvent, Time: now, Observed: now, Severity: model.Warn, Attributes: attributes,
-	}}}
+	}}}}
 }
 
 // startedLog is told when a run has.

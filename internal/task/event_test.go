@@ -12,6 +12,37 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
+// TestRefusedIsTold holds that a policy of which nothing comes is told to have fired, and why nothing does.
+func TestRefusedIsTold(t *testing.T) {
+	for name, tc := range map[string]struct {
+		runs int
+		why  string
+	}{
+		"nothing to run": {0, "nothing to run, or no pipeline takes what is run"},
+		"cannot start":   {2, "starting on_cpu: no room"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in(t, 1, nil, func(h *house) {
+				h.starter.answers(errors.New("no room"))
+				r := asks(1, []string{"on_cpu", "off_cpu"}[:tc.runs]...)
+				r.Causes = []model.Cause{{Monitor: "process_cpu", Threshold: 80, Value: 93.5}}
+				require.True(t, AllRefused(h.Request(r)))
+				require.Len(t, h.told, 1)
+				require.Equal(t, processOf(1), h.told[0].Process)
+				require.Equal(t, []model.Attribute{
+					model.Text("ebpf.policy", "slow"), model.Text("ebpf.task.state", "refused"), model.Causes("ebpf.causes", r.Causes), model.Text("error.message", tc.why),
+				}, h.told[0].Logs[0].Attributes)
+				r.Told = true
+				h.Request(r)
+				require.Len(t, h.told, 1, "once")
+				h.Close()
+				r.Told = false
+				require.Equal(t, tc.runs == 0, AllRefused(h.Request(r)), "who stops refuses nothing")
+			})
+		})
+	}
+}
+
 // TestEvents holds what each event says, and of whom.
 func TestEvents(t *testing.T) {
 	in(t, 1, nil, func(h *house) {

@@ -20,8 +20,10 @@ import (
 var (
 	// ErrFull: as many tasks wait as may.
 	ErrFull = errors.New("as many tasks wait as may")
-	// ErrClosed: the receiver stops.
-	ErrClosed = errors.New("the receiver stops")
+	// ErrClosed: the receiver is starting or stopping.
+	ErrClosed = errors.New("the receiver is starting or stopping")
+	// ErrNothing: there is nothing to run, since nobody takes what it would make, for one.
+	ErrNothing = errors.New("nothing to run, or no pipeline takes what is run")
 	// ErrUnknown: there is no such task, or it has ended.
 	ErrUnknown = errors.New("no such task waits or runs")
 )
@@ -115,10 +117,12 @@ func (m *Manager) Request(r Request) []Outcome {
 			one.tellOutcome(&outcomes[one.index])
 		}
 	}
-	m.mu.Unlock()
-	if of, ok := whose(outcomes); ok && len(r.Causes) > 0 {
-		logs = slices.Insert(logs, 0, triggered(of, &r, now))
+	if of, ok := whose(outcomes); ok {
+		logs = append(r.triggered(of, now), logs...)
+	} else if AllRefused(outcomes) && !r.Told {
+		logs = append(logs, r.triggered(refusal(outcomes), now)...)
 	}
+	m.mu.Unlock()
 	m.tell(logs)
 	m.rouse()
 	return outcomes
@@ -139,19 +143,27 @@ func whose(outcomes []Outcome) (of Outcome, ok bool) {
 	return of, ok
 }
 
+// refusal says why nothing comes of a request.
+func refusal(outcomes []Outcome) Outcome {
+	if len(outcomes) == 0 {
+		return Outcome{State: Refused, Err: ErrNothing}
+	}
+	return Outcome{State: Refused, Err: outcomes[0].Err}
+}
+
 // begin starts the runs of a task that has got a place, and returns what is told of it.
 func (m *Manager) begin(e *entry) []*model.Logs {
 	var logs []*model.Logs
 	for _, one := range e.runs {
 		if spec, ok := m.spec(one); ok {
 			observation, err := m.config.Starter.Start(spec)
-			logs = append(logs, m.began(one, observation, err))
+			logs = append(logs, m.began(one, observation, err)...)
 		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.settle(e)
-	return slices.DeleteFunc(logs, func(l *model.Logs) bool { return l == nil })
+	return logs
 }
 
 // spec says what to start; false where a run has nothing to do any more.
@@ -166,9 +178,10 @@ func (m *Manager) spec(one *run) (Spec, bool) {
 
 // began notes that a run has started, or could not. A request that waits for its answer is
 // told of that by it alone; who was told to wait hears of it now.
-func (m *Manager) began(one *run, observation Observation, err error) *model.Logs {
+func (m *Manager) began(one *run, observation Observation, err error) []*model.Logs {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	defer m.rouse() // others may wait for what comes of it
 	now := time.Now()
 	one.starting = false
 	if err == nil {
@@ -176,19 +189,19 @@ func (m *Manager) began(one *run, observation Observation, err error) *model.Log
 		if started := one.of.request.Started; started != nil && one.of.waited {
 			started(one.kind)
 		}
-		return one.startedLog(now)
+		return append(m.followersStarted(one, one, now), one.startedLog(now))
 	}
 	one.err = fmt.Errorf("starting %s: %w", one.kind, err)
 	log := m.over(one, Failed, now)
 	if !one.of.waited {
 		return nil
 	}
-	return log
+	return []*model.Logs{log}
 }
 
 // over ends a run and returns what is told of that. The caller holds the lock.
 func (m *Manager) over(one *run, reason Reason, now time.Time) *model.Logs {
-	if one.of.waited && one.begin.IsZero() {
+	if one.begin.IsZero() {
 		one.answer(reason)
 	}
 	one.state, one.reason, one.end, one.stopping, one.starting = Ended, reason, now, false, false
@@ -263,8 +276,8 @@ func (m *Manager) Stop(id string) error {
 	return nil
 }
 
-// Extend has each run of a task last until a duration from now has gone by, if it would
-// end before.
+// Extend has each run of a task last until a duration from now has gone by, or from its
+// beginning where that is to come, if it would end before.
 func (m *Manager) Extend(id string, by time.Duration) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -272,9 +285,9 @@ func (m *Manager) Extend(id string, by time.Duration) error {
 	if e == nil {
 		return fmt.Errorf("extending task %s: %w", id, ErrUnknown)
 	}
-	until := time.Now().Add(by)
+	now := time.Now()
 	for _, one := range e.runs {
-		one.extend(until)
+		one.extend(now, by)
 	}
 	m.remember(e)
 	return nil

@@ -5,6 +5,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -220,6 +221,51 @@ func TestQueue(t *testing.T) {
 	})
 }
 
+// TestTurns holds that who has asked for much holds up nobody else.
+func TestTurns(t *testing.T) {
+	in(t, 2, nil, func(h *house) {
+		for pid := range uint32(6) {
+			h.Request(asks(pid+1, "on_cpu"))
+		}
+		for pid := range uint32(2) {
+			other := asks(pid+100, "on_cpu")
+			other.By = "policy:other"
+			require.Equal(t, Queued, one(t, h.Request(other)).State)
+		}
+		h.after(time.Hour)
+		var order []uint32
+		for _, spec := range h.starter.starts {
+			order = append(order, spec.Processes[0].ID.PID)
+		}
+		require.ElementsMatch(t, []uint32{1, 2}, order[:2])
+		require.ElementsMatch(t, []uint32{100, 3}, order[2:4])
+		require.ElementsMatch(t, []uint32{101, 4}, order[4:6])
+		require.ElementsMatch(t, []uint32{5, 6}, order[6:])
+	})
+}
+
+// TestLooksAgain holds that what has waited does not start when why it was asked for is over by then.
+func TestLooksAgain(t *testing.T) {
+	in(t, 1, nil, func(h *house) {
+		h.Request(asks(1, "on_cpu"))
+		holds := map[uint32]bool{2: false, 3: true}
+		told, ids := map[uint32]*[]string{}, map[uint32]string{}
+		for _, pid := range []uint32{2, 3} {
+			r := asks(pid, "on_cpu")
+			r.Holds = func() bool { return holds[pid] }
+			told[pid] = answers(&r)
+			ids[pid] = one(t, h.Request(r)).TaskID
+		}
+		h.events()
+		h.after(time.Minute + time.Second)
+		require.Equal(t, []string{"on_cpu failed: starting on_cpu: it has waited in vain: recovered"}, *told[2])
+		require.Equal(t, []string{"on_cpu started"}, *told[3])
+		require.Equal(t, Recovered, h.record(ids[2]).Runs[0].Reason)
+		require.Equal(t, []string{FinishedEvent + " duration", FinishedEvent + " recovered", StartedEvent}, h.events())
+		require.Equal(t, Stats{Running: 1}, h.Stats())
+	})
+}
+
 // TestNobodyWaitsForEver holds that what waits is given up when it has lost its point, and that this is told.
 func TestNobodyWaitsForEver(t *testing.T) {
 	in(t, 1, nil, func(h *house) {
@@ -349,8 +395,9 @@ func TestCannotStart(t *testing.T) {
 			outcome := one(t, h.Request(r))
 			require.ErrorIs(t, outcome.Err, why)
 			require.Empty(t, outcome.TaskID)
+			require.Equal(t, !r.Told, slices.Contains(h.events(), TriggeredEvent), "it is told once")
+			r.Told = true
 		}
-		require.Empty(t, h.events())
 		require.Empty(t, h.Tasks())
 		h.starter.answers(nil)
 		require.NoError(t, one(t, h.Request(r)).Err)

@@ -29,6 +29,8 @@ const (
 	Failed Reason = "failed"
 	// Expired: it has waited for a place for an hour.
 	Expired Reason = "expired"
+	// Recovered: when its turn came, why it was asked for held no more.
+	Recovered Reason = "recovered"
 	// Covered: when its turn came, another task observed the same.
 	Covered Reason = "covered"
 )

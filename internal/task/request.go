@@ -5,6 +5,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -35,6 +36,9 @@ type Request struct {
 	By string
 	// Causes are why, of a policy.
 	Causes []model.Cause
+	// Told says that somebody was told of the causes already, when nothing came of them: that
+	// nothing comes of them again is not told.
+	Told bool
 	// Runs are what it does, at least one.
 	Runs []Run
 	// Processes are whom it observes, or, where there are none, Targets say whom: all that
@@ -45,14 +49,21 @@ type Request struct {
 	Duration time.Duration
 	// Start is when it begins, on the wall clock; zero or past: now.
 	Start time.Time
-	// Extend has a run that observes the same already last as long as this would.
+	// Holds, if not nil, is asked when the task has waited and its turn has come: what was to be
+	// seen may be over, and then it does not start. It must return soon.
+	Holds func() bool
+	// Extend has a run that observes the same already last as long as this would, or, where it
+	// observes others, too, the rest of this run after it.
 	Extend bool
 	// Failed, if not nil, is told of a run that was queued or scheduled and will not start:
-	// it could not, or has waited in vain. It must return soon.
+	// it could not, or has waited in vain. It must return soon, and may be called before the
+	// request is answered. The same holds for Started.
 	Failed func(kind string, why error)
 	// Started, if not nil, is told of a run that was queued or scheduled and has started, or
-	// found another one that had. It must return soon.
+	// found another one that had.
 	Started func(kind string)
+
+	told bool // its trigger was
 }
 
 // check finds what makes no sense, where so many observations may differ; 0: as many as are
@@ -60,7 +71,7 @@ type Request struct {
 func (r *Request) check(different int) error {
 	switch {
 	case len(r.Runs) == 0:
-		return errors.New("nothing to run")
+		return ErrNothing
 	case different > 0 && len(r.Runs) > different:
 		return fmt.Errorf("%d observations are asked for: %d run at once", len(r.Runs), different)
 	}
@@ -85,12 +96,15 @@ type State string
 const (
 	// Scheduled: its start lies in the future.
 	Scheduled State = "scheduled"
-	// Queued: as many tasks run as may at once.
+	// Queued: as many tasks run as may at once, or another one that is to observe the same
+	// has not begun.
 	Queued State = "queued"
 	// Started: it runs.
 	Started State = "started"
 	// Ended: it has run, or never will.
 	Ended State = "ended"
+	// Refused: nothing comes of it. Only what is told of a request is so.
+	Refused State = "refused"
 )
 
 // Outcome says what has become of one run of a request.
@@ -103,4 +117,9 @@ type Outcome struct {
 	State   State
 	// Err is why it was refused.
 	Err error
+}
+
+// AllRefused tells whether nothing comes of a request, which the receiver is there to tell.
+func AllRefused(outcomes []Outcome) bool {
+	return !slices.ContainsFunc(outcomes, func(o Outcome) bool { return o.Err == nil || errors.Is(o.Err, ErrClosed) })
 }

@@ -5,7 +5,6 @@ package task
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -58,10 +57,12 @@ type run struct {
 	// ending is why it is to be stopped, as soon as it can be.
 	ending      Reason
 	observation Observation
-	begin, end  time.Time
-	reason      Reason
-	err         error
-	counts      Counts
+	// followers have asked for the same before it has begun, and are told what becomes of it.
+	followers  []follower
+	begin, end time.Time
+	reason     Reason
+	err        error
+	counts     Counts
 }
 
 func newEntry(r *Request, now time.Time) *entry {
@@ -109,6 +110,19 @@ func (r *run) observes(id model.ProcessID) bool {
 // sameTargets tells whether two runs observe whoever matches the same.
 func (r *run) sameTargets(o *run) bool {
 	return r.asked == 0 && o.asked == 0 && (len(r.targets) == 0 && len(o.targets) == 0 || reflect.DeepEqual(r.targets, o.targets))
+}
+
+// within tells whether the run observes nobody but those that o is to observe.
+func (r *run) within(o *run, processes []*model.Process) bool {
+	switch {
+	case r.asked == 0 || o.asked == 0:
+		return r.sameTargets(o)
+	case r.instance && o.instance:
+		return true // it is the same, since they have a process in common
+	}
+	return !slices.ContainsFunc(r.processes, func(p *model.Process) bool {
+		return !slices.ContainsFunc(processes, func(of *model.Process) bool { return of.ID == p.ID })
+	})
 }
 
 // name notes whom the run observes, for what is told of it later.
@@ -164,22 +178,6 @@ func (e *entry) refused() bool {
 	return !e.waited && !slices.ContainsFunc(e.runs, func(r *run) bool { return r.reason != Failed })
 }
 
-// answer tells whoever was told to wait what has become of a run that has ended before it began.
-func (r *run) answer(reason Reason) {
-	switch asked := &r.of.request; {
-	case reason == Covered: // by one that runs
-		if asked.Started != nil {
-			asked.Started(r.kind)
-		}
-	case asked.Failed != nil:
-		err := r.err
-		if err == nil {
-			err = fmt.Errorf("starting %s: it has waited in vain: %s", r.kind, reason)
-		}
-		asked.Failed(r.kind, err)
-	}
-}
-
 // end has all runs end.
 func (e *entry) end(why Reason) {
 	for _, r := range e.runs {
@@ -194,12 +192,22 @@ func (r *run) finish(why Reason) {
 	}
 }
 
-// extend has a run that has started last until then, if it would end before, and tells whether it would have.
-func (r *run) extend(until time.Time) bool {
-	if r.state != Started || r.starting || !until.After(r.end) {
+// extend has a run last so long from now on, or from its beginning where that is to come, if it would
+// end before, and tells whether it would have.
+func (r *run) extend(now time.Time, by time.Duration) bool {
+	switch until := now.Add(by); {
+	case r.state == Ended:
 		return false
+	case r.begin.IsZero():
+		if by <= r.duration {
+			return false
+		}
+		r.duration = by
+	case !until.After(r.end):
+		return false
+	default:
+		r.end, r.duration = until, until.Sub(r.begin)
 	}
-	r.end, r.duration = until, until.Sub(r.begin)
 	return true
 }
 

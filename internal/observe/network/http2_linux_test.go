@@ -75,7 +75,9 @@ func TestHTTP2(t *testing.T) {
 		defer server.Close()
 		before := &http.Client{Transport: &http.Transport{Protocols: cleartext()}}
 		options(t, before, server.URL)
-		w := watch(t, requestConfig(), by.change)
+		config := requestConfig()
+		config.BufferBytes = manyPieces
+		w := watch(t, config, by.change)
 		for range 3 {
 			options(t, before, server.URL) // on the connection from before the start
 		}

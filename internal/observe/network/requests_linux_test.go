@@ -19,7 +19,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
@@ -181,10 +180,7 @@ func TestRequestsAreTold(t *testing.T) {
 			w.alike(want, counts(durations), side.name)
 			slow := durations["GET 202"]
 			require.GreaterOrEqual(t, slow.Min, pause.Seconds(), side.name)
-			require.LessOrEqual(t, slow.Sum, took[2].Seconds(), side.name)
-			if !guest.Running() { // where all else is slow what the client does is most of it
-				require.Greater(t, slow.Sum, 0.8*took[2].Seconds(), side.name)
-			}
+			require.LessOrEqual(t, slow.Sum, took[2].Seconds(), side.name) // how much less is what else the machine does
 
 			if w.missed() > 0 {
 				continue // some of the pieces were not seen: the size of a message with such is not known
@@ -203,7 +199,8 @@ func TestRequestsAreTold(t *testing.T) {
 		if w.missed() > 0 {
 			return // some of the pieces were not seen
 		}
-		for _, reason := range []string{"buffer_full", "connections_full", "request_invalid", "request_unpaired"} {
+		// What is invalid or without its request would be told of this process under another key; such of others on the host is counted, too.
+		for _, reason := range []string{"buffer_full", "connections_full"} {
 			require.Zero(t, w.loss(reason), reason)
 		}
 		require.LessOrEqual(t, w.loss("request_cut"), uint64(2*4), "of chunks the sizes are not all seen, of heads everything is")

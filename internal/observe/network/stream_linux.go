@@ -30,8 +30,6 @@ type stream struct {
 	// held is its memory as it was measured last, fed how many pieces it had.
 	held uint64
 	fed  uint64
-	// quietFor is how long it may be quiet until it is forgotten.
-	quietFor time.Duration
 	// datagrams says that it is no stream in truth, unanswered how many more of them
 	// asked than answered.
 	datagrams  bool
@@ -53,6 +51,17 @@ const measureEvery = 8
 func (s *stream) weight(now uint64) uint64 {
 	const shortest = 1000 // one that is in use all the time must not be for nothing
 	return s.held * ((now-min(s.last, now))/uint64(time.Millisecond) + shortest)
+}
+
+// mayBeQuiet is how long a connection may be quiet until it is forgotten. Where its series is another's by now it was closed.
+func (c *capture) mayBeQuiet(s *stream) time.Duration {
+	switch {
+	case s.datagrams:
+		return datagramsQuietFor
+	case s.conn.Idle(), c.place(&piece{Series: s.series, Generation: s.generation}) == nil:
+		return quietFor
+	}
+	return waitsFor
 }
 
 // settled tells whether all that was asked by datagrams is answered, whichever side asks: nothing is waited for then, and most sockets

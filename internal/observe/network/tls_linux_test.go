@@ -424,7 +424,7 @@ func TestTLSIsLeft(t *testing.T) {
 }
 
 // TestOpaqueTLS holds that connections with TLS of which no plaintext is seen are counted, both ends, and nothing is told of
-// their requests.
+// their requests. Others on the host may have such connections, too.
 func TestOpaqueTLS(t *testing.T) {
 	const connections = 3
 	program := testbin.Go(t, "testdata/gotls")
@@ -437,7 +437,7 @@ func TestOpaqueTLS(t *testing.T) {
 		config.TLS.Libraries = []tls.Library{tls.OpenSSL}
 		w := watch(t, config, way.change)
 		require.Equal(t, 2*connections, client.ask("/1", "/2", "/3"))
-		require.Eventually(t, func() bool { return w.loss("tls_opaque") == 2*connections }, 30*time.Second, 10*time.Millisecond, "%v", w.Losses())
+		require.Eventually(t, func() bool { return w.loss("tls_opaque") >= 2*connections }, 30*time.Second, 10*time.Millisecond, "%v", w.Losses())
 		w.settle()
 		require.Empty(t, w.points(server, "http.server.request.duration"))
 		require.Empty(t, w.points(client, "http.client.request.duration"))
@@ -452,7 +452,7 @@ func TestOpaqueTLS(t *testing.T) {
 		require.Zero(t, w.tls.Functions())
 		require.Equal(t, 2*connections, client.ask("/1", "/2", "/3"))
 		require.Eventually(t, func() bool { return w.loss("tls_opaque_go") == connections }, 30*time.Second, 10*time.Millisecond, "%v", w.Losses())
-		require.EqualValues(t, 3*connections, w.loss("tls_opaque"), "the client's library is not known")
+		require.GreaterOrEqual(t, w.loss("tls_opaque"), uint64(3*connections), "the client's library is not known")
 	})
 }
 

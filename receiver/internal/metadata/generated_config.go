@@ -246,6 +246,66 @@ func (ms *EbpfNetworkWaitDurationMetricConfig) Unmarshal(parser *confmap.Conf) e
 	return nil
 }
 
+// EbpfSystemCPUPressureMetricConfig provides config for the ebpf.system.cpu.pressure metric.
+type EbpfSystemCPUPressureMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *EbpfSystemCPUPressureMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
+// EbpfSystemIoPressureMetricConfig provides config for the ebpf.system.io.pressure metric.
+type EbpfSystemIoPressureMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *EbpfSystemIoPressureMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
+// EbpfSystemMemoryPressureMetricConfig provides config for the ebpf.system.memory.pressure metric.
+type EbpfSystemMemoryPressureMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *EbpfSystemMemoryPressureMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
 // EbpfTCPConnectionFailuresMetricConfig provides config for the ebpf.tcp.connection.failures metric.
 type EbpfTCPConnectionFailuresMetricConfig struct {
 	Enabled          bool `mapstructure:"enabled"`
@@ -560,6 +620,9 @@ type MetricsConfig struct {
 	EbpfNetworkIo                EbpfNetworkIoMetricConfig                `mapstructure:"ebpf.network.io"`
 	EbpfNetworkOperationDuration EbpfNetworkOperationDurationMetricConfig `mapstructure:"ebpf.network.operation.duration"`
 	EbpfNetworkWaitDuration      EbpfNetworkWaitDurationMetricConfig      `mapstructure:"ebpf.network.wait.duration"`
+	EbpfSystemCPUPressure        EbpfSystemCPUPressureMetricConfig        `mapstructure:"ebpf.system.cpu.pressure"`
+	EbpfSystemIoPressure         EbpfSystemIoPressureMetricConfig         `mapstructure:"ebpf.system.io.pressure"`
+	EbpfSystemMemoryPressure     EbpfSystemMemoryPressureMetricConfig     `mapstructure:"ebpf.system.memory.pressure"`
 	EbpfTCPConnectionFailures    EbpfTCPConnectionFailuresMetricConfig    `mapstructure:"ebpf.tcp.connection.failures"`
 	EbpfTCPResets                EbpfTCPResetsMetricConfig                `mapstructure:"ebpf.tcp.resets"`
 	EbpfTCPRetransmits           EbpfTCPRetransmitsMetricConfig           `mapstructure:"ebpf.tcp.retransmits"`
@@ -613,6 +676,15 @@ func DefaultMetricsConfig() MetricsConfig {
 			Enabled: true,
 		},
 		EbpfNetworkWaitDuration: EbpfNetworkWaitDurationMetricConfig{
+			Enabled: true,
+		},
+		EbpfSystemCPUPressure: EbpfSystemCPUPressureMetricConfig{
+			Enabled: true,
+		},
+		EbpfSystemIoPressure: EbpfSystemIoPressureMetricConfig{
+			Enabled: true,
+		},
+		EbpfSystemMemoryPressure: EbpfSystemMemoryPressureMetricConfig{
 			Enabled: true,
 		},
 		EbpfTCPConnectionFailures: EbpfTCPConnectionFailuresMetricConfig{

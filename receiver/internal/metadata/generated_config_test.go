@@ -62,6 +62,15 @@ func TestMetricsBuilderConfig(t *testing.T) {
 					EbpfNetworkWaitDuration: EbpfNetworkWaitDurationMetricConfig{
 						Enabled: true,
 					},
+					EbpfSystemCPUPressure: EbpfSystemCPUPressureMetricConfig{
+						Enabled: true,
+					},
+					EbpfSystemIoPressure: EbpfSystemIoPressureMetricConfig{
+						Enabled: true,
+					},
+					EbpfSystemMemoryPressure: EbpfSystemMemoryPressureMetricConfig{
+						Enabled: true,
+					},
 					EbpfTCPConnectionFailures: EbpfTCPConnectionFailuresMetricConfig{
 						Enabled: true,
 					},
@@ -150,6 +159,15 @@ func TestMetricsBuilderConfig(t *testing.T) {
 					EbpfNetworkWaitDuration: EbpfNetworkWaitDurationMetricConfig{
 						Enabled: false,
 					},
+					EbpfSystemCPUPressure: EbpfSystemCPUPressureMetricConfig{
+						Enabled: false,
+					},
+					EbpfSystemIoPressure: EbpfSystemIoPressureMetricConfig{
+						Enabled: false,
+					},
+					EbpfSystemMemoryPressure: EbpfSystemMemoryPressureMetricConfig{
+						Enabled: false,
+					},
 					EbpfTCPConnectionFailures: EbpfTCPConnectionFailuresMetricConfig{
 						Enabled: false,
 					},
@@ -202,7 +220,7 @@ func TestMetricsBuilderConfig(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg := loadMetricsBuilderConfig(t, tt.name)
-			diff := cmp.Diff(tt.want, cfg, cmpopts.IgnoreUnexported(DNSLookupDurationMetricConfig{}, EbpfHTTPAvgResponseTimeMetricConfig{}, EbpfHTTPClientRequestSizeMetricConfig{}, EbpfHTTPClientResponseSizeMetricConfig{}, EbpfHTTPErrorRateMetricConfig{}, EbpfHTTPServerRequestSizeMetricConfig{}, EbpfHTTPServerResponseSizeMetricConfig{}, EbpfNetworkConnectionsMetricConfig{}, EbpfNetworkDropsMetricConfig{}, EbpfNetworkIoMetricConfig{}, EbpfNetworkOperationDurationMetricConfig{}, EbpfNetworkWaitDurationMetricConfig{}, EbpfTCPConnectionFailuresMetricConfig{}, EbpfTCPResetsMetricConfig{}, EbpfTCPRetransmitsMetricConfig{}, EbpfTCPRttMetricConfig{}, HTTPClientRequestBodySizeMetricConfig{}, HTTPClientRequestDurationMetricConfig{}, HTTPClientResponseBodySizeMetricConfig{}, HTTPServerRequestBodySizeMetricConfig{}, HTTPServerRequestDurationMetricConfig{}, HTTPServerResponseBodySizeMetricConfig{}, ProcessCPUUtilizationMetricConfig{}, ProcessThreadCountMetricConfig{}, RPCClientCallDurationMetricConfig{}, RPCServerCallDurationMetricConfig{}, SystemCPULoadAverage1mMetricConfig{}))
+			diff := cmp.Diff(tt.want, cfg, cmpopts.IgnoreUnexported(DNSLookupDurationMetricConfig{}, EbpfHTTPAvgResponseTimeMetricConfig{}, EbpfHTTPClientRequestSizeMetricConfig{}, EbpfHTTPClientResponseSizeMetricConfig{}, EbpfHTTPErrorRateMetricConfig{}, EbpfHTTPServerRequestSizeMetricConfig{}, EbpfHTTPServerResponseSizeMetricConfig{}, EbpfNetworkConnectionsMetricConfig{}, EbpfNetworkDropsMetricConfig{}, EbpfNetworkIoMetricConfig{}, EbpfNetworkOperationDurationMetricConfig{}, EbpfNetworkWaitDurationMetricConfig{}, EbpfSystemCPUPressureMetricConfig{}, EbpfSystemIoPressureMetricConfig{}, EbpfSystemMemoryPressureMetricConfig{}, EbpfTCPConnectionFailuresMetricConfig{}, EbpfTCPResetsMetricConfig{}, EbpfTCPRetransmitsMetricConfig{}, EbpfTCPRttMetricConfig{}, HTTPClientRequestBodySizeMetricConfig{}, HTTPClientRequestDurationMetricConfig{}, HTTPClientResponseBodySizeMetricConfig{}, HTTPServerRequestBodySizeMetricConfig{}, HTTPServerRequestDurationMetricConfig{}, HTTPServerResponseBodySizeMetricConfig{}, ProcessCPUUtilizationMetricConfig{}, ProcessThreadCountMetricConfig{}, RPCClientCallDurationMetricConfig{}, RPCServerCallDurationMetricConfig{}, SystemCPULoadAverage1mMetricConfig{}))
 			require.Emptyf(t, diff, "Config mismatch (-expected +actual):\n%s", diff)
 		})
 	}

@@ -39,6 +39,7 @@ type TelemetryBuilder struct {
 	EbpfLimitLevel         metric.Int64ObservableGauge
 	EbpfMapFill            metric.Float64ObservableGauge
 	EbpfMemory             metric.Int64ObservableGauge
+	EbpfPolicyTriggers     metric.Int64ObservableCounter
 	EbpfProbeCPUTime       metric.Float64ObservableCounter
 	EbpfProbeRuns          metric.Int64ObservableCounter
 	EbpfProbesAttached     metric.Int64ObservableGauge
@@ -222,6 +223,21 @@ func (builder *TelemetryBuilder) RegisterEbpfMemoryCallback(cb metric.Int64Callb
 		cb(ctx, &observerInt64{inst: builder.EbpfMemory, obs: o})
 		return nil
 	}, builder.EbpfMemory)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterEbpfPolicyTriggersCallback sets callback for observable EbpfPolicyTriggers metric.
+func (builder *TelemetryBuilder) RegisterEbpfPolicyTriggersCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.EbpfPolicyTriggers, obs: o})
+		return nil
+	}, builder.EbpfPolicyTriggers)
 	if err != nil {
 		return err
 	}
@@ -543,6 +559,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_ebpf_memory",
 		metric.WithDescription("Memory that the receiver holds, kernel maps included. [Development]"),
 		metric.WithUnit("By"),
+	)
+	errs = errors.Join(errs, err)
+	builder.EbpfPolicyTriggers, err = builder.meter.Int64ObservableCounter(
+		"otelcol_ebpf_policy_triggers",
+		metric.WithDescription("How often policies have fired, those times included at which nothing could be started, after which they fire again. [Development]"),
+		metric.WithUnit("{trigger}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.EbpfProbeCPUTime, err = builder.meter.Float64ObservableCounter(

@@ -145,6 +145,18 @@ func TestResponsesFindTheirQueries(t *testing.T) {
 	require.Equal(t, uint64(1), l.stats.Unpaired)
 }
 
+// TestQueriesThatServersHideAreNotMissed holds that a response is told and not counted as one without its query where a server has written it,
+// which has read the length and the query by themselves.
+func TestQueriesThatServersHideAreNotMissed(t *testing.T) {
+	q := question("x.example.", dnsmessage.TypeA)
+	for d, unpaired := range map[l7.Direction]uint64{l7.Write: 0, l7.Read: 1} {
+		l := listen(l7.TCP)
+		l.Feed(piece(d, 10, prefixed(response(t, 1, 0, 0, q))))
+		require.Len(t, l.told, 1)
+		require.Equal(t, unpaired, l.stats.Unpaired)
+	}
+}
+
 func TestQueriesThatWaitAreBounded(t *testing.T) {
 	l := listen(l7.UDP)
 	for id := range uint16(100) {

@@ -213,6 +213,14 @@ func (p *parser) Expire(before int64) {
 	}
 }
 
+// Idle tells whether every query has its response, and no message is under way.
+func (p *parser) Idle() bool {
+	return len(p.waiting) == 0 && p.readers[l7.Read].idles() && p.readers[l7.Write].idles()
+}
+
+// idles tells whether nothing of a message was read.
+func (r *reader) idles() bool { return r.length == 0 && r.left == 0 && !r.stream.Carrying() }
+
 // Close tells what is left.
 func (p *parser) Close() {
 	for len(p.waiting) > 0 {

@@ -137,8 +137,8 @@ func (p *parser) beginResponse(line []byte, _ l7.Got) bool {
 	if resp.active {
 		p.tellUnpaired()
 	}
-	if p.refused > 0 && p.pending.Len() > 1 {
-		p.giveUp(p.refused)
+	if front := p.pending.Front(); p.refused > 0 && (p.pending.Len() > 1 || front != nil && p.missed > front.side.First) {
+		p.giveUp(p.refused) // what was refused may have been its response, and this be another one's
 	}
 	p.refused = 0
 	resp.reset(r.fields.asked, r.first, r.begin)
@@ -298,6 +298,9 @@ func (p *parser) lose(r *reader, piece *l7.Piece) {
 		at = math.MaxInt64 // anything may have been lost
 	}
 	p.last = max(p.last, min(at, piece.Began))
+	if r.kind == l7.Request {
+		p.missed = piece.First()
+	}
 	p.miss(r, at)
 }
 

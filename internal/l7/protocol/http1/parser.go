@@ -26,6 +26,8 @@ type parser struct {
 	last      int64 // time of the last byte of either direction
 	// refused is the time of the last bytes that were no response where one was due, or 0 if there was one since.
 	refused int64
+	// missed is the time of the last bytes before which some of a request were missing, or 0.
+	missed int64
 
 	exchange l7.Exchange
 	http     l7.HTTP
@@ -70,6 +72,11 @@ func (p *parser) Expire(before int64) {
 	if p.response.active && p.response.done && p.response.request == nil {
 		p.tellUnpaired()
 	}
+}
+
+// Idle tells whether every request that was seen has its response, and nothing was said since.
+func (p *parser) Idle() bool {
+	return p.pending.Len() == 0 && p.reading == nil && !p.response.active && p.requests.idles() && p.responses.idles()
 }
 
 // Close tells what is left.

@@ -48,6 +48,11 @@ func newReader(f *fields, kind l7.Guess, limit int) reader {
 // held is the number of bytes of memory held beside the reader itself.
 func (r *reader) held() int { return r.stream.Held() + r.opening.Held() }
 
+// idles tells whether nothing of a message was read.
+func (r *reader) idles() bool {
+	return (r.state == stateStart || r.state == stateSearch) && !r.stream.Carrying()
+}
+
 // begins tells whether a message of this direction seems to begin here.
 func (r *reader) begins(piece *l7.Piece) bool {
 	return classify(piece.Data, int64(len(piece.Data)) >= piece.Length) == r.kind
@@ -59,8 +64,8 @@ func (p *parser) beginPiece(r *reader, piece *l7.Piece) {
 	case stateSearch:
 		r.state = stateStart
 	case stateStart:
-		if r.unsure && r.stream.Carrying() && r.begins(piece) {
-			r.stream.Forget()
+		if r.unsure && r.stream.Carrying() && (r.begins(piece) || classify(r.stream.Carry(), true) == l7.No) {
+			p.forget(r) // it is the end of something that was not seen
 		}
 	case stateTail, stateClose:
 		// With nobody waiting for another response, what looks like one is content.
@@ -72,6 +77,15 @@ func (p *parser) beginPiece(r *reader, piece *l7.Piece) {
 		if p.bodyWithheld(r) && r.begins(piece) {
 			p.finish(r, r.last)
 		}
+	}
+}
+
+// forget drops what came before the piece and is no beginning of a message.
+func (p *parser) forget(r *reader) {
+	r.stream.Forget()
+	p.lossy = true
+	if r.kind == l7.Response {
+		p.refused = r.last
 	}
 }
 

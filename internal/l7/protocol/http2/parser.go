@@ -163,6 +163,9 @@ func (p *parser) Expire(before int64) {
 	}
 }
 
+// Idle is never so: what follows refers to fields that were sent before.
+func (p *parser) Idle() bool { return false }
+
 // Close tells what is left.
 func (p *parser) Close() {
 	for len(p.streams.active) > 0 {

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/*
+ * Where messages of HTTP/1 in chunks end: with bytes behind what leaves the kernel of a
+ * transfer. Those are told as a window of their own, so that user space knows that the
+ * message has ended, whatever it knows of its chunks.
+ */
+#ifndef EBPFRECEIVER_NETWORK_CHUNKS_H
+#define EBPFRECEIVER_NETWORK_CHUNKS_H
+
+#include "network_window.h"
+
+/* The last chunk, without trailers (RFC 9112, 7.1), and the same with the end of the line before it. */
+#define CHUNKS_END 0x0a0d0a0d30ULL
+#define CHUNKS_END_BYTES 5
+#define CHUNKS_LINE_END 0x0a0d0a0d300a0dULL
+#define CHUNKS_LINE_END_BYTES 7
+
+/* Pieces of memory that are looked for the last one that a transfer has filled. */
+#define CHUNKS_VECTORS 64
+
+/* How many bytes with which the memory ends that a transfer has filled, size of them up to there, are the end of chunks. */
+static __noinline u32 chunks_end_at(u64 until, u64 size)
+{
+	u64 last = 0;
+
+	if (size >= CHUNKS_LINE_END_BYTES) {
+		if (bpf_probe_read_user(&last, CHUNKS_LINE_END_BYTES, (void *)(until - CHUNKS_LINE_END_BYTES)))
+			return 0;
+		return last == CHUNKS_LINE_END ? CHUNKS_LINE_END_BYTES : 0;
+	}
+	if (size != CHUNKS_END_BYTES || bpf_probe_read_user(&last, CHUNKS_END_BYTES, (void *)(until - CHUNKS_END_BYTES)))
+		return 0;
+	return last == CHUNKS_END ? CHUNKS_END_BYTES : 0;
+}
+
+/* With how many bytes the transfer that is kept in the slot ends chunks; 0: it does not, or nobody knows. */
+__noinline int chunks_end(u32 slot)
+{
+	struct capture_scratch *scratch = bpf_map_lookup_elem(&network_scratch, &slot);
+	struct capture_vector vector = {};
+	struct network_source *from;
+	u64 left;
+	long err;
+	u32 i;
+
+	if (!scratch)
+		return 0;
+	from = &scratch->kept.from;
+	left = scratch->kept.length;
+	if (!from->base)
+		return 0;
+	if (!from->count)
+		return chunks_end_at(from->base + left, left);
+	for (i = 0; i < CHUNKS_VECTORS; i++) {
+		if (i >= from->count)
+			return 0;
+		if (from->kernel)
+			err = bpf_probe_read_kernel(&vector, sizeof(vector), (void *)(from->base + i * sizeof(vector)));
+		else
+			err = bpf_probe_read_user(&vector, sizeof(vector), (void *)(from->base + i * sizeof(vector)));
+		if (err)
+			return 0;
+		if (vector.length >= left)
+			return chunks_end_at(vector.base + left, left);
+		left -= vector.length;
+	}
+	return 0;
+}
+
+/*
+ * Looks for the end of chunks behind what is told of a transfer, known bytes of length of it.
+ * The kept transfer's memory and length are those of the transfer.
+ */
+static __always_inline u32 chunks_end_behind(u32 slot, u32 known, u32 length)
+{
+	return length >= known + CHUNKS_LINE_END_BYTES ? chunks_end(slot) : 0;
+}
+
+/* Puts the end of chunks in place of what was told. */
+static __always_inline void chunks_put_end(struct capture_scratch *scratch, u32 end)
+{
+	*(u64 *)scratch->data = end == CHUNKS_END_BYTES ? CHUNKS_END : CHUNKS_LINE_END;
+}
+
+/* Tells of a whole transfer of HTTP/1, of which the first size bytes are in scratch, and of the end of chunks. */
+static __noinline int chunks_tell(struct capture_scratch *scratch, struct capture_transfer *transfer, u32 slot, u32 size)
+{
+	u32 end;
+
+	scratch->kept.from = *transfer->from;
+	scratch->kept.length = transfer->length;
+	end = chunks_end_behind(slot, size, transfer->length);
+	transfer->length -= end;
+	if (transfer->position)
+		transfer->position -= end;
+	capture_tell_whole(scratch, transfer, size);
+	if (!end)
+		return 0;
+	chunks_put_end(scratch, end);
+	transfer->length = end;
+	if (transfer->position)
+		transfer->position += end;
+	return capture_tell_whole(scratch, transfer, end);
+}
+
+#endif

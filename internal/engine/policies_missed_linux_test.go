@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/usage"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
+)
+
+// roomFor reads what so many processes use.
+type roomFor struct {
+	most int
+	ids  map[model.ProcessID]bool
+}
+
+func (r *roomFor) Add(id model.ProcessID) error {
+	if !r.ids[id] && len(r.ids) == r.most {
+		return usage.ErrFull
+	}
+	r.ids[id] = true
+	return nil
+}
+
+func (r *roomFor) Remove(id model.ProcessID) error {
+	delete(r.ids, id)
+	return nil
+}
+
+func (*roomFor) Read() error                            { return nil }
+func (*roomFor) Of(model.ProcessID) (usage.Usage, bool) { return usage.Usage{}, false }
+func (*roomFor) MapBytes() uint64                       { return 0 }
+func (*roomFor) Close() error                           { return nil }
+
+// missing are policies over a /proc that the test writes. take takes what there is to take.
+type missing struct {
+	*policies
+	t    *testing.T
+	root string
+	room *roomFor
+}
+
+func newMissing(t *testing.T, most int) *missing {
+	m := &missing{t: t, root: t.TempDir(), room: &roomFor{most: most, ids: map[model.ProcessID]bool{}}}
+	m.write("sys/kernel/random/boot_id", "6f1d2c3b-0000-4000-8000-000000000001\n")
+	table, err := process.New(process.Config{RootPath: m.root, OnChange: func(c []process.Change) { m.scopeChanged(c) }})
+	require.NoError(t, err)
+	t.Cleanup(table.Close)
+	m.policies = &policies{
+		table: table, watch: policy.New(nil), reader: m.room, warnings: warn.NewRarely(zap.NewNop(), "", nil),
+		changed: make(chan struct{}, 1), missed: map[model.ProcessID]*atomic.Uint64{},
+	}
+	t.Cleanup(m.warnings.Close)
+	require.NoError(t, m.replace([]Policy{when("one", policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1})}))
+	return m
+}
+
+func (m *missing) write(name, text string) {
+	m.t.Helper()
+	path := filepath.Join(m.root, "proc", name)
+	require.NoError(m.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(m.t, os.WriteFile(path, []byte(text), 0o644))
+}
+
+// stat is that of a process that started at a tick.
+func stat(pid, started int) string {
+	return fmt.Sprintf("%d (web) S 1 1 1 0 -1 4194304 101 0 0 0 0 0 0 0 20 0 1 0 %d 2998272 395 18446744073709551615 1 20 8 0 0\n", pid, started)
+}
+
+func (m *missing) begins(pid uint32, stat string) model.ProcessID {
+	m.write(fmt.Sprintf("%d/stat", pid), stat)
+	for _, name := range []string{"cmdline", "environ", "cgroup"} {
+		m.write(fmt.Sprintf("%d/%s", pid, name), "")
+	}
+	id := model.ProcessID{PID: pid, StartTicks: 5}
+	m.table.Fork(1, id)
+	m.takeAll()
+	return id
+}
+
+func (m *missing) takeAll() {
+	for len(m.changes) > 0 {
+		changes := m.changes
+		m.changes = nil
+		for _, change := range changes {
+			m.take(change)
+		}
+	}
+}
+
+func (m *missing) lost(reason string) uint64 {
+	stats := Stats{Lost: map[LossKey]uint64{}}
+	m.stats(&stats)
+	return stats.Lost[LossKey{probePolicies, reason}]
+}
+
+// TestUnreadProcess holds that a process which cannot be read for another cause than that it has ended is counted once, and watched when
+// it can be.
+func TestUnreadProcess(t *testing.T) {
+	m := newMissing(t, 8)
+	id := m.begins(7, "no stat\n")
+	require.Zero(t, m.watch.Members())
+	require.EqualValues(t, 1, m.lost("processes_unread"))
+	m.scanned()
+	m.takeAll()
+	require.EqualValues(t, 1, m.lost("processes_unread"), "it is the same process")
+	require.Zero(t, m.watch.Members())
+	m.write("7/stat", stat(7, 5))
+	m.scanned()
+	m.takeAll()
+	require.Equal(t, 1, m.watch.Members())
+	require.Empty(t, m.missed)
+
+	// What is watched stays so while it cannot be read.
+	m.table.Exec(id, "web")
+	m.write("7/stat", "no stat\n")
+	m.takeAll()
+	require.Equal(t, 1, m.watch.Members())
+	require.EqualValues(t, 2, m.lost("processes_unread"))
+	m.table.Exit(id)
+	m.takeAll()
+	require.Zero(t, m.watch.Members())
+	require.Empty(t, m.missed)
+	require.Zero(t, m.lost("processes_full"))
+}
+
+// TestEndedProcessIsNotUnread holds that one which has ended is no loss.
+func TestEndedProcessIsNotUnread(t *testing.T) {
+	m := newMissing(t, 8)
+	m.begins(7, stat(7, 6)) // another one has its pid
+	require.Zero(t, m.watch.Members())
+	require.Empty(t, m.missed)
+	require.Zero(t, m.lost("processes_unread"))
+}
+
+// TestRoomComesBack holds that a process for which there was no room is read when there is.
+func TestRoomComesBack(t *testing.T) {
+	m := newMissing(t, 1)
+	first, second := m.begins(7, stat(7, 5)), m.begins(8, stat(8, 5))
+	for range 3 {
+		m.scanned()
+		m.takeAll()
+	}
+	require.EqualValues(t, 1, m.lost("processes_full"))
+	require.Equal(t, map[model.ProcessID]bool{first: true}, m.room.ids)
+	require.Equal(t, 2, m.watch.Members(), "its requests count")
+	m.table.Exit(first)
+	m.takeAll()
+	m.scanned()
+	m.takeAll()
+	require.Equal(t, map[model.ProcessID]bool{second: true}, m.room.ids)
+	require.Empty(t, m.missed)
+}
+
+// TestWhomMonitorsObserve holds that requests are read of those whom policies watch by them, and that who is warned of a policy's selector
+// is warned of it once, by the key that is in the configuration.
+func TestWhomMonitorsObserve(t *testing.T) {
+	m := newMissing(t, 8)
+	requests := when("requests", policy.Rule{Monitor: policy.HTTPErrorRate, Threshold: 1, Period: 1, Count: 1})
+	requests.Targets = []process.Selector{{Comm: "^nobody$"}, {PID: 7}}
+	others := when("others", policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1})
+	e := &Engine{
+		config: Config{Policies: []Policy{requests, others}, OnCPU: &OnCPU{Targets: []process.Selector{{Comm: "^no one$"}}}},
+		table:  m.table, policies: m.policies, subjects: &subjects{},
+	}
+	require.NoError(t, m.replace(e.config.Policies))
+	require.NoError(t, e.targetKinds())
+	m.begins(7, stat(7, 5))
+	m.begins(8, stat(8, 5))
+	scope := func(pid uint32) lifecycle.Scope {
+		p, _, err := m.table.LookupPID(pid)
+		require.NoError(t, err)
+		return e.subjects.scopeOf(p)
+	}
+	require.Equal(t, lifecycle.ScopeMonitors, scope(7))
+	require.Equal(t, lifecycle.ScopeNone, scope(8))
+	_, err := m.table.Scan(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []string{"policies[0]::targets[0]", "observe::on_cpu::targets[0]"}, m.table.Stats().Unmatched)
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package process
+
+import "github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+
+const (
+	// maxFamily is how many generations are looked at.
+	maxFamily = 16
+	// initPID is the process that adopts others: it tells nothing of whose they are.
+	initPID = 1
+)
+
+// family finds [model.Process.Family] of a process that runs an executable, by its link exe. What
+// cannot be read ends the line.
+func (p procFS) family(id model.ProcessID, parent uint64, exe string, buf []byte) model.ProcessID {
+	for generation := 0; exe != "" && parent > initPID && parent <= 1<<31 && generation < maxFamily; generation++ {
+		s, ok := p.runsSame(uint32(parent), exe, buf)
+		if !ok || s.startTicks > id.StartTicks { // another one has the pid of who has ended
+			break
+		}
+		id, parent = model.ProcessID{PID: uint32(parent), StartTicks: s.startTicks}, s.parent
+	}
+	return id
+}
+
+// runsSame reads the stat of a process if that runs the executable.
+func (p procFS) runsSame(pid uint32, exe string, buf []byte) (stat, bool) {
+	dir, err := openDirectory(p.path(pid))
+	if err != nil {
+		return stat{}, false
+	}
+	defer dir.close() //nolint:errcheck // a directory: nothing can be lost
+	link, err := dir.readLink("exe", buf[:maxPath])
+	if err != nil || string(link) != exe {
+		return stat{}, false
+	}
+	n, _, err := dir.read("stat", buf)
+	if err != nil {
+		return stat{}, false
+	}
+	s, err := parseStat(buf[:n])
+	s.comm = nil // it lies in the buffer
+	return s, err == nil
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package task
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// follower has asked for what a run of another task is to do in place of its own.
+type follower struct {
+	request *Request
+	own     *run
+}
+
+// follow answers a request for what the run does. Where it has not begun, the request is told
+// later what has become of it.
+func (r *run) follow(request *Request, own *run) Outcome {
+	outcome := Outcome{Kind: own.kind, TaskID: r.of.id, Already: true, State: r.state}
+	if r.begin.IsZero() {
+		outcome.State = Queued
+		if request.Started != nil || request.Failed != nil || len(request.Causes) > 0 { // else nobody asks
+			r.followers = append(r.followers, follower{request, own})
+		}
+	}
+	return outcome
+}
+
+// followersStarted tells those who follow a run that by observes for them what they asked for,
+// and returns what is told of that. The caller holds the lock.
+func (m *Manager) followersStarted(r, by *run, now time.Time) (logs []*model.Logs) {
+	for _, f := range r.followers {
+		m.outlast(f.request, f.own, by, now)
+		f.request.answer(f.own.kind, Covered, nil)
+		logs = append(logs, f.request.triggered(Outcome{TaskID: by.of.id, State: Started}, now)...)
+	}
+	r.followers = nil
+	return logs
+}
+
+// answer tells whoever waits for the run what has become of it, which has ended before it began.
+func (r *run) answer(reason Reason) {
+	if r.of.waited {
+		r.of.request.answer(r.kind, reason, r.err)
+	}
+	for _, f := range r.followers {
+		f.request.answer(f.own.kind, reason, r.err)
+	}
+	r.followers = nil
+}
+
+// answer tells whoever was told to wait why a run has ended before it began.
+func (r *Request) answer(kind string, reason Reason, err error) {
+	switch {
+	case reason == Covered: // by one that runs
+		if r.Started != nil {
+			r.Started(kind)
+		}
+	case r.Failed != nil:
+		if err == nil {
+			err = fmt.Errorf("starting %s: it has waited in vain: %s", kind, reason)
+		}
+		r.Failed(kind, err)
+	}
+}
