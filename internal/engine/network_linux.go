@@ -53,6 +53,7 @@ func (e *Engine) startNetwork(options Options, l provision) (*running, error) {
 		ResolveNAT: c.ResolveNAT, Requests: c.Requests, Protocols: protocols, BufferBytes: c.BufferBytes, Journal: journal,
 		TLS: network.TLSConfig{
 			Libraries: libraries, Decide: e.deciding(l.host.scope), Open: e.symbols.Open, Charge: e.work.run,
+			Unavailable: func(library tls.Library, why error) { e.degrade("network.tls."+string(library), why) },
 		},
 		Charge: e.work.run, SysRoot: e.sysRoot(), ProcRoot: e.procRoot(), Logger: e.logger,
 	}, l.loader, e.sharedMaps(), l.host)
