@@ -2,7 +2,10 @@
 
 package tls
 
-import "slices"
+import (
+	"errors"
+	"slices"
+)
 
 // Library is whose functions a binary has, as the configuration calls it.
 type Library string
@@ -19,6 +22,18 @@ const (
 
 // Libraries are all of them.
 var Libraries = []Library{OpenSSL, BoringSSL, GnuTLS, Go, Node, Java}
+
+// errJava says why there is nothing to attach to in the Java virtual machine.
+var errJava = errors.New("requests through Java's TLS (JSSE) are unavailable: the virtual machine compiles it while it runs, so that there is no " +
+	"function to attach to. Its connections are counted with the reason tls_opaque_java when they end; what the other side or a proxy is seen to do is told")
+
+// Unavailable says why a library can never be looked into, nil where it can.
+func (l Library) Unavailable() error {
+	if l == Java {
+		return errJava
+	}
+	return nil
+}
 
 // Call is what a function does, and how it says so.
 type Call int
