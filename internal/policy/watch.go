@@ -358,8 +358,8 @@ func (w *Watch) Requests(id model.ProcessID, r Requests) {
 	if m == nil {
 		return
 	}
-	if w.second != 0 && r.Second > w.second+spare {
-		w.stats.Late += max(r.Known, r.Timed) // by a clock that nobody follows
+	if w.second != 0 && r.Second > w.second+LateBy { // nobody has looked for long, or it is by another clock
+		w.stats.Late += max(r.Known, r.Timed)
 		return
 	}
 	for i := range m.subjects {
