@@ -169,6 +169,21 @@ int BPF_PROG(function_spliced, struct socket *socket, void *position, void *pipe
 	return moved(socket, 0, result, NETWORK_READ, 0);
 }
 
+/* A Unix socket goes, whoever held it last. */
+SEC("fentry/unix_release")
+int BPF_PROG(unix_ends, struct socket *socket)
+{
+	struct sock *sk = socket->sk;
+	struct network_socket *known;
+
+	if (!sk)
+		return 0;
+	known = network_socket_of(sk);
+	if (known && known->protocol)
+		capture_ends(sk, known);
+	return 0;
+}
+
 /* recvfrom, recvmsg and recvmmsg return. */
 SEC("tracepoint")
 int receive_ends(struct call_ends *ctx)
@@ -273,6 +288,8 @@ int close_begins(struct call_begins *ctx)
 	sk = network_sock_of_descriptor(task, ctx->arguments[0]);
 	if (!sk)
 		return 0;
+	if (unix_by_close && unix_is_stream(sk))
+		unix_closes(network_file_of_descriptor(task, ctx->arguments[0]), sk);
 	thread = network_begin(ctx->number);
 	if (!thread)
 		return 0;

@@ -392,6 +392,8 @@ type NetworkNetworkTlsThread struct {
 	Socket NetworkNetworkSocket
 	Use    uint32
 	Missed uint32
+	Opened uint32
+	Unused uint32
 }
 
 type NetworkNetworkTransport uint32
@@ -542,6 +544,7 @@ const (
 	NetworkProgTlsReadEnds             = "tls_read_ends"
 	NetworkProgTlsSession              = "tls_session"
 	NetworkProgTlsWriteEnds            = "tls_write_ends"
+	NetworkProgUnixEnds                = "unix_ends"
 	NetworkVarCaptureAnswers           = "capture_answers"
 	NetworkVarCaptureBytes             = "capture_bytes"
 	NetworkVarCaptureLimit             = "capture_limit"
@@ -567,6 +570,7 @@ const (
 	NetworkVarSocketsSeen              = "sockets_seen"
 	NetworkVarSocketsUndecided         = "sockets_undecided"
 	NetworkVarTaskStorage              = "task_storage"
+	NetworkVarUnixByClose              = "unix_by_close"
 	NetworkVarUnusedNetworkCountKey    = "unused_network_count_key"
 	NetworkVarUnusedNetworkCountKind   = "unused_network_count_kind"
 	NetworkVarUnusedNetworkDrop        = "unused_network_drop"
@@ -683,6 +687,7 @@ type NetworkProgramSpecs struct {
 	TlsReadEnds             *ebpf.ProgramSpec `ebpf:"tls_read_ends"`
 	TlsSession              *ebpf.ProgramSpec `ebpf:"tls_session"`
 	TlsWriteEnds            *ebpf.ProgramSpec `ebpf:"tls_write_ends"`
+	UnixEnds                *ebpf.ProgramSpec `ebpf:"unix_ends"`
 }
 
 // NetworkMapSpecs contains maps before they are loaded into the kernel.
@@ -752,6 +757,7 @@ type NetworkVariableSpecs struct {
 	SocketsSeen              *ebpf.VariableSpec `ebpf:"sockets_seen"`
 	SocketsUndecided         *ebpf.VariableSpec `ebpf:"sockets_undecided"`
 	TaskStorage              *ebpf.VariableSpec `ebpf:"task_storage"`
+	UnixByClose              *ebpf.VariableSpec `ebpf:"unix_by_close"`
 	UnusedNetworkCountKey    *ebpf.VariableSpec `ebpf:"unused_network_count_key"`
 	UnusedNetworkCountKind   *ebpf.VariableSpec `ebpf:"unused_network_count_kind"`
 	UnusedNetworkDrop        *ebpf.VariableSpec `ebpf:"unused_network_drop"`
@@ -897,6 +903,7 @@ type NetworkVariables struct {
 	SocketsSeen              *ebpf.Variable `ebpf:"sockets_seen"`
 	SocketsUndecided         *ebpf.Variable `ebpf:"sockets_undecided"`
 	TaskStorage              *ebpf.Variable `ebpf:"task_storage"`
+	UnixByClose              *ebpf.Variable `ebpf:"unix_by_close"`
 	UnusedNetworkCountKey    *ebpf.Variable `ebpf:"unused_network_count_key"`
 	UnusedNetworkCountKind   *ebpf.Variable `ebpf:"unused_network_count_kind"`
 	UnusedNetworkDrop        *ebpf.Variable `ebpf:"unused_network_drop"`
@@ -975,6 +982,7 @@ type NetworkPrograms struct {
 	TlsReadEnds             *ebpf.Program `ebpf:"tls_read_ends"`
 	TlsSession              *ebpf.Program `ebpf:"tls_session"`
 	TlsWriteEnds            *ebpf.Program `ebpf:"tls_write_ends"`
+	UnixEnds                *ebpf.Program `ebpf:"unix_ends"`
 }
 
 func (p *NetworkPrograms) Close() error {
@@ -1028,6 +1036,7 @@ func (p *NetworkPrograms) Close() error {
 		p.TlsReadEnds,
 		p.TlsSession,
 		p.TlsWriteEnds,
+		p.UnixEnds,
 	)
 }
 

@@ -76,7 +76,7 @@ enum network_protocol {
 	NETWORK_HTTP1 = 1,
 	NETWORK_DNS = 2,
 	NETWORK_HTTP2 = 3,
-	NETWORK_TLS_OPEN = 64, /* beside NETWORK_TLS: by a thread that calls a TLS library which is attached to */
+	NETWORK_TLS_OPEN = 64, /* beside NETWORK_TLS: by a TLS library which is attached to */
 	NETWORK_TLS = 128, /* by itself: what is within is not told; beside another one: that is within TLS */
 };
 
@@ -98,7 +98,7 @@ struct network_piece {
 	u64 sock;       /* address in the kernel */
 	u64 began;      /* CLOCK_MONOTONIC, ns; of the call, or of this message of it */
 	u64 ended;
-	u32 stream;     /* struct network_socket.stream */
+	u32 stream;     /* struct network_socket.stream; 0: whichever the socket has, of which it is the end */
 	u32 series;
 	u32 generation;
 	u32 length;     /* bytes that were transferred; the record may hold less of them */

@@ -21,7 +21,6 @@
 
 /* include/linux/net.h */
 #define SOCK_STREAM 1
-#define SOCK_DGRAM 2
 
 /* The protocols that are looked for: a bit for each of enum network_protocol. */
 volatile const u32 capture_protocols;

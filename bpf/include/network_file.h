@@ -26,16 +26,31 @@ static __always_inline struct sock *network_sock_of_file(struct file *file)
 	return socket ? socket->sk : 0;
 }
 
-/* The socket behind a descriptor of the running thread; 0 where it is none. */
-static __always_inline const struct sock *network_sock_of_descriptor(const struct task_struct *task, u32 fd)
+/* The file behind a descriptor of the running thread, 0 where there is none. */
+static __always_inline const struct file *network_file_of_descriptor(const struct task_struct *task, u32 fd)
 {
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
 	struct file **files = BPF_CORE_READ(table, fd), *file = 0;
+
+	if (fd < BPF_CORE_READ(table, max_fds))
+		bpf_probe_read_kernel(&file, sizeof(file), &files[fd]);
+	return file;
+}
+
+/* Nobody else refers to the file: when its descriptor is closed it is gone. */
+static __always_inline bool network_is_last_of(const struct file *file)
+{
+	if (bpf_core_field_exists(file->f_ref))
+		return !BPF_CORE_READ(file, f_ref.refcnt.counter);
+	return BPF_CORE_READ(file, f_count.counter) == 1;
+}
+
+/* The socket behind a descriptor of the running thread; 0 where it is none. */
+static __always_inline const struct sock *network_sock_of_descriptor(const struct task_struct *task, u32 fd)
+{
+	const struct file *file = network_file_of_descriptor(task, fd);
 	struct socket *socket;
 
-	if (fd >= BPF_CORE_READ(table, max_fds))
-		return 0;
-	bpf_probe_read_kernel(&file, sizeof(file), &files[fd]);
 	if ((BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
 		return 0;
 	socket = BPF_CORE_READ(file, private_data);

@@ -7,6 +7,7 @@
 
 #include "network_file.h"
 #include "network_lookup.h"
+#include "network_unix.h"
 
 /* Datagrams whose calls have not returned: while there are none those that return have nothing to tell. */
 u32 datagrams_untold;
@@ -79,6 +80,8 @@ static __always_inline int transferred(struct sock *sk, s64 result, u32 operatio
 	transfer.ended = bpf_ktime_get_ns();
 	network_time(record, task, thread, transfer.ended, operation);
 	capture_transfer(record, &transfer, result, flags);
+	if (!result && unix_has_ended(sk, transfer.socket))
+		capture_ends(sk, transfer.socket);
 	network_next(task, thread, transfer.ended);
 	return 0;
 }

@@ -46,6 +46,8 @@ struct network_tls_thread {
 	struct network_socket socket; /* as it was then */
 	u32 use;    /* enum network_tls_use */
 	u32 missed; /* 1: of a call only the beginning or the end was seen */
+	u32 opened; /* struct network_socket.stream of the connection whose plaintext was told last; 0: none was */
+	u32 unused;
 };
 
 /* A connection whose plaintext is seen. Its socket says what the plaintext is found to be. */
@@ -120,7 +122,12 @@ static __noinline struct network_tls_thread *network_tls_goroutine(void)
 	return bpf_map_lookup_elem(&network_tls_goroutines, &key);
 }
 
-/* The running thread has transferred on a socket that carries TLS. */
+/*
+ * The running thread has transferred on a socket that carries TLS. The connection is
+ * opened where the library does that, or plaintext of it was told right before: threads
+ * that call the library also transfer what they only pass on, or what another one
+ * encrypts that is not attached to.
+ */
 static __noinline int network_tls_moved(struct sock *sk, struct network_socket *socket, u32 operation)
 {
 	struct network_tls_thread *thread = network_tls_thread_of(network_task());
@@ -129,7 +136,8 @@ static __noinline int network_tls_moved(struct sock *sk, struct network_socket *
 		thread = network_tls_goroutine();
 	if (!thread)
 		return 0;
-	socket->protocol |= NETWORK_TLS_OPEN;
+	if (thread->call.object || (thread->opened && thread->opened == socket->stream))
+		socket->protocol |= NETWORK_TLS_OPEN;
 	thread->sock = (u64)sk;
 	thread->socket = *socket;
 	if (thread->call.object)

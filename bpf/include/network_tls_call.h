@@ -162,6 +162,7 @@ static __always_inline int network_tls_ends(struct network_tls_thread *thread, s
 		network_lost(NETWORK_LOST_TLS);
 		return 0;
 	}
+	thread->opened = connection->socket.stream;
 	return network_tls_tell(connection, &call, length, operation);
 }
 

@@ -98,9 +98,19 @@ struct inode {
 	u16 i_mode;
 };
 
+typedef struct {
+	s64 counter;
+} atomic_long_t;
+
+typedef struct {
+	atomic_long_t refcnt;
+} file_ref_t;
+
 struct file {
 	struct inode *f_inode;
 	void *private_data;
+	atomic_long_t f_count; /* before 6.13 */
+	file_ref_t f_ref;      /* one less than there are */
 };
 
 struct fdtable {
@@ -211,6 +221,7 @@ struct sock {
 	struct sock_common __sk_common;
 	u16 sk_protocol;
 	u16 sk_type;
+	u8 sk_shutdown;
 	int sk_err;
 	u32 sk_max_ack_backlog;
 	struct socket *sk_socket;

@@ -30,6 +30,27 @@ type demand struct {
 	shared [TaskObservations]*shared // each has a bit of scopes, from lifecycle.ScopeTask on
 }
 
+// lendable is the memory that observations for tasks have for what they know of sockets, as the
+// parts that it can be lent in.
+const lendable = 2 << TaskObservations
+
+// lend gives an observation half of what no other one has, until it is given up: mostly one runs,
+// and all together have no more than there is.
+func (d *demand) lend(s *shared) uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s.lent == 0 {
+		free := uint64(lendable)
+		for _, other := range d.shared {
+			if other != nil {
+				free -= other.lent
+			}
+		}
+		s.lent = free / 2
+	}
+	return s.lent
+}
+
 // close has nothing start any more, and waits for what is about to.
 func (d *demand) close() {
 	d.use.Lock()

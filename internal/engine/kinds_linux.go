@@ -42,8 +42,10 @@ type kindOf struct {
 type provision struct {
 	loader *kernel.Loader
 	host   host
-	// tableBytes and sampleBytes bound the kernel's tables and an interval's samples.
-	tableBytes, sampleBytes uint64
+	// tableBytes and sampleBytes bound the kernel's tables and an interval's samples, and
+	// memoryBytes is the memory of which what is known of sockets, connections and requests has
+	// its shares.
+	tableBytes, sampleBytes, memoryBytes uint64
 }
 
 // launch starts an observation; its begin may be still to come.
@@ -117,6 +119,7 @@ func (e *Engine) startKinds(loader *kernel.Loader, those func(Options) bool) {
 		k := kindNamed(options.kind())
 		started, err := k.launch(e, options, provision{
 			loader: loader, host: host{subjects: e.subjects, scope: k.scope}, tableBytes: e.tableShare(), sampleBytes: e.intervalShare(),
+			memoryBytes: e.socketMemory(),
 		})
 		if err != nil {
 			e.lack(k, err)
@@ -254,6 +257,19 @@ func (e *Engine) tableShare() uint64 {
 
 func (e *Engine) intervalShare() uint64 {
 	return e.config.MemoryBytes / sampleShare / e.halves() / uint64(max(1, e.config.numberAsked(Options.samples)))
+}
+
+// socketMemory is what each of those kinds has shares of that remember sockets.
+func (e *Engine) socketMemory() uint64 {
+	return e.config.MemoryBytes / e.halves() / uint64(max(1, e.config.numberAsked(remembersSockets)))
+}
+
+// socketMemoryLent is that of an observation that tasks share.
+func (e *Engine) socketMemoryLent(s *shared) uint64 {
+	if !remembersSockets(s.options) {
+		return 0
+	}
+	return e.config.MemoryBytes / 2 * e.demand.lend(s) / lendable
 }
 
 func (e *Engine) halves() uint64 {

@@ -32,8 +32,8 @@ func (q quiet) Report(until time.Time) model.Findings {
 // startMonitors has policies hear of requests.
 func (e *Engine) startMonitors(_ Options, l provision) (*running, error) {
 	observer, err := network.Start(network.Config{
-		Only: network.Server, MapBytes: e.config.MemoryBytes / monitorShare, SocketBytes: e.config.MemoryBytes / monitorSockets,
-		ConnectionBytes: e.config.MemoryBytes / connectionShare,
+		Only: network.Server, MapBytes: e.config.MemoryBytes / monitorShare, SocketBytes: l.memoryBytes / monitorSockets,
+		ConnectionBytes: l.memoryBytes / connectionShare,
 		Requests:        true, Protocols: []network.Protocol{network.HTTP, network.HTTP2}, BufferBytes: monitorBuffer,
 		Answered: e.policies.answered, OnlyAnswered: true, Paths: e.policies.paths,
 		TLS: network.TLSConfig{

@@ -13,7 +13,8 @@ import (
 var sides = map[Role]network.Role{BothRoles: network.NoRole, ClientRole: network.Client, ServerRole: network.Server}
 
 // socketShare is the part of the memory limit that may be taken by what the kernel
-// remembers of sockets.
+// remembers of sockets. This and the following are shared by all observations that are about
+// sockets, see [provision].
 const socketShare = 4
 
 // connectionShare is the part of the memory limit that may be taken by connections whose
@@ -39,8 +40,8 @@ func (e *Engine) startNetwork(options Options, l provision) (*running, error) {
 		protocols[i] = network.Protocol(name)
 	}
 	journal := c.Journal
-	journal.Bytes = e.config.MemoryBytes / journalShare
-	journal.Samples.Bytes = e.config.MemoryBytes / contentShare
+	journal.Bytes = l.memoryBytes / journalShare
+	journal.Samples.Bytes = l.memoryBytes / contentShare
 	var answered func(network.Answer)
 	if c == e.config.Network && e.config.monitorsRequests() && e.config.networkHears() {
 		answered = e.policies.answered
@@ -48,7 +49,7 @@ func (e *Engine) startNetwork(options Options, l provision) (*running, error) {
 	observer, err := network.Start(network.Config{
 		Answered: answered,
 		Only:     sides[c.Role],
-		MapBytes: l.tableBytes, SocketBytes: e.config.MemoryBytes / socketShare, ConnectionBytes: e.config.MemoryBytes / connectionShare,
+		MapBytes: l.tableBytes, SocketBytes: l.memoryBytes / socketShare, ConnectionBytes: l.memoryBytes / connectionShare,
 		ResolveNAT: c.ResolveNAT, Requests: c.Requests, Protocols: protocols, BufferBytes: c.BufferBytes, Journal: journal,
 		TLS: network.TLSConfig{
 			Libraries: libraries, Decide: e.deciding(l.host.scope), Open: e.symbols.Open, Charge: e.work.run,

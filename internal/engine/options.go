@@ -27,6 +27,11 @@ type Options interface {
 	untargeted() Options
 }
 
+// remembersSockets says that an observation holds what it knows of sockets and connections.
+func remembersSockets(o Options) bool {
+	return o.kind() == observe.Network || o.kind() == observe.Monitors
+}
+
 var _, _, _, _ Options = (*OnCPU)(nil), (*OffCPU)(nil), (*Memory)(nil), (*Network)(nil)
 
 func (o *OnCPU) kind() observe.Kind   { return observe.OnCPU }

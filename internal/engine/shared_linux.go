@@ -23,6 +23,8 @@ type shared struct {
 	scope   lifecycle.Scope
 	// claims is how many runs share it or wait to; the lock of demand guards it.
 	claims int
+	// lent is its part of lendable, 0 where it needs none; the lock of demand guards it.
+	lent uint64
 
 	// mu is held while it is started and ended, and while runs come and go.
 	mu sync.Mutex

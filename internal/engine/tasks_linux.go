@@ -94,6 +94,7 @@ func (e *Engine) startShared(s *shared, run *taskRun) (err error) {
 		loader:     kernel.NewLoader().Observing(uint32(s.scope)),
 		host:       host{subjects: e.subjects, scope: s.scope},
 		tableBytes: e.config.MemoryBytes / mapShare / 2 / TaskObservations, sampleBytes: e.config.MemoryBytes / sampleShare / 2 / TaskObservations,
+		memoryBytes: e.socketMemoryLent(s),
 	})
 	if err != nil {
 		return err

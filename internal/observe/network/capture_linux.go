@@ -89,7 +89,9 @@ type capture struct {
 	sink      l7.Sink
 	stats     l7.Stats
 	streams   map[streamID]*stream
-	waiting   waiting
+	// unix are the streams of Unix sockets by the socket, by which alone their ends may be told.
+	unix    map[uint64]uint32
+	waiting waiting
 	// mostWaiting bounds the bytes of pieces that wait to be in order.
 	mostWaiting int
 	// connected is the memory of connections as measured last, mostConnected its bound.
@@ -135,7 +137,7 @@ func newCapture(config Config, ring *ring, t *table) *capture {
 	c := &capture{
 		ring: ring, places: &t.places, carried: t.carried, mostWaiting: max(waitingBuffers*int(config.BufferBytes), minWaiting),
 		mostConnected: max(config.ConnectionBytes, minConnected),
-		totals:        requests.NewTotals(config.Journal.Redact), streams: map[streamID]*stream{}, opaque: map[tls.Library]uint64{}, swept: time.Now(),
+		totals:        requests.NewTotals(config.Journal.Redact), streams: map[streamID]*stream{}, unix: map[uint64]uint32{}, opaque: map[tls.Library]uint64{}, swept: time.Now(),
 		told: make([]atomic.Uint64, len(captureReasons)), closing: make(chan struct{}), charge: config.Charge,
 		answered: config.Answered, onlyAnswered: config.OnlyAnswered, paths: config.Paths, left: config.left, exchanged: config.exchanged,
 	}
@@ -266,13 +268,12 @@ func (c *capture) record(p *piece, data []byte) {
 	if c.left != nil {
 		c.left(c.whom(p).Subject.PID, p.Length, len(data))
 	}
-	id := streamID{p.Sock, p.Stream}
+	id := c.idOf(p)
 	s := c.streams[id]
 	if bindings.NetworkNetworkPieceKind(p.Kind) == bindings.NetworkNetworkPieceKindNETWORK_PIECE_CLOSED {
 		if s != nil {
 			c.forget(id, s)
-		}
-		if p.Protocol == uint8(bindings.NetworkNetworkProtocolNETWORK_TLS) {
+		} else if p.Protocol == uint8(bindings.NetworkNetworkProtocolNETWORK_TLS) {
 			c.noteOpaque(p)
 		}
 		return
@@ -280,6 +281,13 @@ func (c *capture) record(p *piece, data []byte) {
 	if s == nil {
 		s = &stream{conn: l7.NewConn(c.protocols, c.transport(p), roles[bindings.NetworkNetworkRole(p.Role)], &c.sink)}
 		s.datagrams = c.transport(p) == l7.UDP
+		if c.isUnix(p) {
+			if before, known := c.unix[id.sock]; known { // whose end was not told
+				id := streamID{id.sock, before}
+				c.forget(id, c.streams[id])
+			}
+			c.unix[id.sock] = id.stream
+		}
 		c.streams[id] = s
 		c.measure(s)
 	}
@@ -295,6 +303,15 @@ func (c *capture) record(p *piece, data []byte) {
 	if c.connected > c.mostConnected {
 		c.relieve()
 	}
+}
+
+// idOf is the connection that a piece is of.
+func (c *capture) idOf(p *piece) streamID {
+	stream := p.Stream
+	if stream == 0 {
+		stream = c.unix[p.Sock]
+	}
+	return streamID{p.Sock, stream}
 }
 
 // feed has a connection parsed.
@@ -362,6 +379,12 @@ func (c *capture) transport(p *piece) l7.Transport {
 	return l7.TCP
 }
 
+// isUnix tells whether a piece is of a Unix socket.
+func (c *capture) isUnix(p *piece) bool {
+	at := c.place(p)
+	return at != nil && bindings.NetworkNetworkTransport(at.Key.Transport) == bindings.NetworkNetworkTransportNETWORK_UNIX
+}
+
 // whom says who took part, as the kernel's series tells it.
 func (c *capture) whom(p *piece) requests.Whom {
 	at := c.place(p)
@@ -419,6 +442,9 @@ func (c *capture) forget(id streamID, s *stream) {
 	c.current = s
 	s.conn.Close()
 	delete(c.streams, id)
+	if c.unix[id.sock] == id.stream {
+		delete(c.unix, id.sock)
+	}
 	c.connected -= s.held
 }
 
@@ -429,7 +455,7 @@ func (c *capture) sweep() {
 		newest = max(newest, s.last)
 	}
 	for id, s := range c.streams {
-		if newest-s.last > uint64(s.mayBeQuiet()) {
+		if newest-s.last > uint64(c.mayBeQuiet(s)) {
 			c.forget(id, s)
 			continue
 		}

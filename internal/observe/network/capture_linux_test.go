@@ -120,23 +120,44 @@ func TestConnectionsAreBoundedByTheirMemory(t *testing.T) {
 	})
 }
 
-// followed are connections of TCP that are followed, without a kernel.
+// followed are connections that are followed, without a kernel.
 type followed struct {
 	*capture
 	at time.Duration // now, as of CLOCK_MONOTONIC
 }
 
 func followTCP(config Config) *followed {
+	return follow(config, bindings.NetworkNetworkTransportNETWORK_TCP)
+}
+
+func followUnix(config Config) *followed {
+	return follow(config, bindings.NetworkNetworkTransportNETWORK_UNIX)
+}
+
+func follow(config Config, transport bindings.NetworkNetworkTransport) *followed {
 	series := &table{places: shared[place]{items: make([]place, 1)}}
-	series.places.items[0].Key.Transport = uint8(bindings.NetworkNetworkTransportNETWORK_TCP)
+	series.places.items[0].Key.Transport = uint8(transport)
 	series.places.items[0].Key.Pid = 1
 	return &followed{capture: newCapture(config, &ring{}, series)}
 }
 
 // tell has a process read or write something a millisecond later.
 func (f *followed) tell(sock uint64, kind l7.Direction, text string) {
+	f.tellOf(&piece{Sock: sock}, kind, text)
+}
+
+// tellOf is the same with what else a piece says.
+func (f *followed) tellOf(p *piece, kind l7.Direction, text string) {
 	f.at += time.Millisecond
-	f.record(&piece{Sock: sock, Kind: uint8(kind), Began: uint64(f.at), Ended: uint64(f.at), Length: uint32(len(text))}, []byte(text))
+	p.Kind, p.Began, p.Ended, p.Length = uint8(kind), uint64(f.at), uint64(f.at), uint32(len(text))
+	f.record(p, []byte(text))
+}
+
+// tellEnd has a connection be closed.
+func (f *followed) tellEnd(p *piece) {
+	f.at += time.Millisecond
+	p.Kind, p.Began, p.Ended = uint8(bindings.NetworkNetworkPieceKindNETWORK_PIECE_CLOSED), uint64(f.at), uint64(f.at)
+	f.record(p, nil)
 }
 
 // pass has time pass, in which another connection is used.

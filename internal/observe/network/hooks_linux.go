@@ -29,6 +29,8 @@ type features struct {
 	// functions are those behind the calls that transfer, by program.
 	trampolines bool
 	functions   []function
+	// unixEnds says that a program can run where Unix sockets end, too.
+	unixEnds bool
 	// lengths are the tracepoints sock_send_length and sock_recv_length (6.3).
 	lengths bool
 	// socketStorage is storage for each socket that tracing programs may use (5.11),
@@ -61,6 +63,7 @@ func featuresOf(loader *kernel.Loader) (features, error) {
 	}{
 		{&f.lengths, loader.HasTracepoint, "sock_send_length"},
 		{&f.socketStorage, loader.HasFunction, "bpf_sk_storage_get_tracing"},
+		{&f.unixEnds, loader.HasFunction, "unix_release"},
 	} {
 		var err error
 		if *ask.has, err = ask.look(ask.name); err != nil {
@@ -231,6 +234,9 @@ func (f features) tracing() []string {
 	}
 	for _, of := range f.functions {
 		list = append(list, of.begins(), of.ends())
+	}
+	if f.unixEnds {
+		list = append(list, bindings.NetworkProgUnixEnds)
 	}
 	return list
 }

@@ -242,6 +242,7 @@ func (p plan) size(spec *ebpf.CollectionSpec, has features) error {
 		bindings.NetworkVarCaptureProtocols: p.protocols,
 		bindings.NetworkVarCaptureAnswers:   p.answers,
 		bindings.NetworkVarCaptureWake:      p.buffer / wakeShare,
+		bindings.NetworkVarUnixByClose:      p.capture > 0 && (!has.trampolines || !has.unixEnds),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return fmt.Errorf("setting %s: %w", name, err)

@@ -53,12 +53,12 @@ func (s *stream) weight(now uint64) uint64 {
 	return s.held * ((now-min(s.last, now))/uint64(time.Millisecond) + shortest)
 }
 
-// mayBeQuiet is how long it may be quiet until it is forgotten.
-func (s *stream) mayBeQuiet() time.Duration {
+// mayBeQuiet is how long a connection may be quiet until it is forgotten. Where its series is another's by now it was closed.
+func (c *capture) mayBeQuiet(s *stream) time.Duration {
 	switch {
 	case s.datagrams:
 		return datagramsQuietFor
-	case s.conn.Idle():
+	case s.conn.Idle(), c.place(&piece{Series: s.series, Generation: s.generation}) == nil:
 		return quietFor
 	}
 	return waitsFor

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 )
 
 // likeTLS are messages of other protocols that begin as records of TLS do, since their lengths come first.
@@ -85,5 +86,31 @@ func TestOnlyTLSIsToldAsTLS(t *testing.T) {
 		require.Eventually(t, func() bool { return w.loss("tls_opaque") == 2 }, time.Minute, 10*time.Millisecond, "both ends of it")
 		w.settle()
 		require.NotEmpty(t, w.points(self{}, "ebpf.network.io", "ebpf.tls=true"))
+	})
+}
+
+// TestWhatIsPassedOnIsOpaque holds that connections with TLS are counted as opaque which a program only passes on, also where the thread
+// that does has called a library that is attached to.
+func TestWhatIsPassedOnIsOpaque(t *testing.T) {
+	const connections = 3
+	program := testbin.Go(t, "testdata/gotls")
+	runEachWay(t, func(t *testing.T, way *way) {
+		cert, key := certificate(t)
+		server := speak(t, program, "server", cert, key)
+		passing := speak(t, program, "passing", server.line(), "1")
+		client := speak(t, program, "client", passing.line(), "2")
+		require.Equal(t, "ready", client.line())
+		config, scope := tlsConfig(t)
+		w := watch(t, config, way.change)
+		w.attachedTo(scope, 3*goFunctions, server, passing, client)
+		require.Equal(t, 2*connections, client.ask("/1", "/2", "/3"))
+		if w.handed(); w.leavesOut() {
+			return // it may be that of what ended nothing was seen
+		}
+		require.Eventually(t, func() bool { return w.loss("tls_opaque_go") == 2*connections }, 30*time.Second, 10*time.Millisecond, "%v", w.Losses())
+		w.settle()
+		require.EqualValues(t, 2*connections, w.loss("tls_opaque_go"), "what is looked into is not opaque")
+		require.Zero(t, w.loss("tls_opaque"))
+		w.nearly(map[string]uint64{"200": 4 * connections}, w.tlsRequests(server, "server"), "server")
 	})
 }

@@ -2,7 +2,8 @@
 
 // Speaks HTTPS by Go's own library. As a server it is given the files of its certificate and
 // key and prints its port; as a client, a port and how often to ask for each path of a line.
-// As server2 and client2 it speaks HTTP/2.
+// As server2 and client2 it speaks HTTP/2. As passing it passes on what it is sent to a port,
+// TLS that it does not look into, and prints its own port.
 package main
 
 import (
@@ -22,11 +23,13 @@ const bodyBytes = 20000
 
 func main() {
 	if len(os.Args) != 4 {
-		fail(fmt.Errorf("got %q, want server or server2 CERTIFICATE KEY, or client, client2 or bare PORT TIMES", os.Args[1:]))
+		fail(fmt.Errorf("got %q, want server or server2 CERTIFICATE KEY, or client, client2, bare or passing PORT TIMES", os.Args[1:]))
 	}
 	switch os.Args[1] {
 	case "server", "server2":
 		fail(serve(os.Args[1] == "server2", os.Args[2], os.Args[3]))
+	case "passing":
+		fail(passOn(os.Args[2]))
 	default:
 		times, err := strconv.Atoi(os.Args[3])
 		if err == nil {
@@ -146,4 +149,39 @@ func askOnce(conn *tls.Conn, path string) int {
 		left -= n
 	}
 	return 1
+}
+
+// passOn has connections passed on to a port.
+func passOn(port string) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
+	for {
+		from, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		to, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err != nil {
+			return err
+		}
+		go pass(port, from, to)
+		go pass(port, to, from)
+	}
+}
+
+// pass passes on one direction, in a goroutine that speaks TLS itself before. It reads and writes the
+// bytes, as copying them would not.
+func pass(port string, from, to net.Conn) {
+	defer to.Close()
+	askBare(port, "/own", 1)
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if _, failed := to.Write(buffer[:n]); err != nil || failed != nil {
+			return
+		}
+	}
 }

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"io"
+	"net"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+)
+
+// TestUnixSocketsEnd holds that the end of a connection through a Unix socket is told: a response without a length ends with it, a
+// request that is not answered is told then, and both for the one who ends it and for the other one. What ends one direction only ends
+// no request.
+func TestUnixSocketsEnd(t *testing.T) {
+	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
+		path := filepath.Join(t.TempDir(), "socket")
+		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+		require.NoError(t, err)
+		defer listener.Close()
+		begin := func(request string) (client, server *net.UnixConn) {
+			client, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path})
+			require.NoError(t, err)
+			server, err = listener.AcceptUnix()
+			require.NoError(t, err)
+			exchangeBytes(t, client, server, []byte(request))
+			return client, server
+		}
+		const head = "HTTP/1.0 200 OK\r\nServer: old\r\n\r\n"
+
+		client, server := begin("GET /until-the-end HTTP/1.0\r\nHost: a\r\n\r\n")
+		exchangeBytes(t, server, client, []byte(head))
+		exchangeBytes(t, server, client, []byte("some content"))
+		require.NoError(t, server.Close())
+		nothingFollows(t, client)
+		require.NoError(t, client.Close())
+
+		client, server = begin("GET /half HTTP/1.0\r\nHost: a\r\n\r\n")
+		require.NoError(t, client.CloseWrite())
+		nothingFollows(t, server)
+		exchangeBytes(t, server, client, []byte(head))
+		require.NoError(t, server.Close())
+		nothingFollows(t, client)
+		require.NoError(t, client.Close())
+
+		client, server = begin("GET /given-up HTTP/1.0\r\nHost: a\r\n\r\n")
+		require.NoError(t, client.Close())
+		nothingFollows(t, server)
+		require.NoError(t, server.Close())
+
+		want := map[string]int{}
+		for _, role := range []string{"client", "server"} {
+			want[role+" GET /until-the-end 200"], want[role+" GET /half 200"], want[role+" GET /given-up 0"] = 1, 1, 1
+		}
+		o.wait(t, w, want)
+		if w.missed() == 0 {
+			require.EqualValues(t, len("some content"), o.bodies["client GET /until-the-end 200"])
+		}
+	})
+}
+
+// nothingFollows holds that nothing follows on a connection.
+func nothingFollows(t *testing.T, conn net.Conn) {
+	t.Helper()
+	rest, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	require.Empty(t, rest)
+}
+
+// TestUnixSocketsAreForgotten holds that a connection is forgotten with its socket alone, and with the next one at its place where its
+// end was lost.
+func TestUnixSocketsAreForgotten(t *testing.T) {
+	var told []string
+	f := followUnix(Config{exchanged: exchangedInShort(&told)})
+	const get = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
+	f.tellOf(&piece{Sock: 7, Stream: 1}, l7.Read, get)
+	f.tellOf(&piece{Sock: 8, Stream: 2}, l7.Read, get)
+	f.tellEnd(&piece{Sock: 7})
+	f.tellEnd(&piece{Sock: 9}) // another one's
+	require.Len(t, f.streams, 1)
+	f.tellOf(&piece{Sock: 8, Stream: 3}, l7.Read, get)
+	require.Len(t, f.streams, 1)
+	f.tellEnd(&piece{Sock: 8, Stream: 3})
+	require.Empty(t, f.streams)
+	require.Empty(t, f.unix)
+	require.Equal(t, []string{"GET /a 0 no_response", "GET /a 0 no_response", "GET /a 0 no_response"}, told)
+}
+
+// TestConnectionsOfProcessesThatEnded holds that a connection whose end was lost is forgotten soon once its series is another's.
+func TestConnectionsOfProcessesThatEnded(t *testing.T) {
+	f := followTCP(Config{})
+	f.tell(1, l7.Read, "GET /a HTTP/1.1\r\nHost: h\r\n\r\n")
+	f.pass(quietFor * 2)
+	require.Contains(t, f.streams, streamID{sock: 1})
+	f.places.items[0].Generation++
+	f.sweep()
+	require.NotContains(t, f.streams, streamID{sock: 1})
+}
