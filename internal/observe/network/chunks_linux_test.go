@@ -25,6 +25,7 @@ import (
 // TestChunkedResponsesAreToldWhenTheyEnd holds that responses in chunks are told when they have ended, while their connections go on and
 // carry nothing else: those that a server writes as its buffers fill, and those that one call writes from several pieces of memory.
 func TestChunkedResponsesAreToldWhenTheyEnd(t *testing.T) {
+	guest.TakesLong(t)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/plain/{size}", func(w http.ResponseWriter, r *http.Request) {
 		var size int

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 )
 
@@ -19,6 +20,7 @@ import (
 // request that is not answered is told then, and both for the one who ends it and for the other one. What ends one direction only ends
 // no request.
 func TestUnixSocketsEnd(t *testing.T) {
+	guest.TakesLong(t)
 	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
 		path := filepath.Join(t.TempDir(), "socket")
 		listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
