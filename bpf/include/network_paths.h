@@ -755,7 +755,10 @@ static __always_inline u32 capture_wants_request(struct capture_scratch *scratch
 	u64 request = requests->request, since;
 	u32 wanted;
 
-	if (request & NETWORK_REQUEST_ALL || requests->left[NETWORK_WRITE] & PIPELINED)
+	if (request & NETWORK_REQUEST_ALL)
+		return CAPTURE_MORE;
+	/* A stand-in that was told of has no content: what is left of its request's stays here. */
+	if (requests->left[NETWORK_WRITE] & PIPELINED && (!left || request & NETWORK_REQUEST_WANTED))
 		return CAPTURE_MORE;
 	if (left >= want) {
 		if (!transfer->position)

@@ -212,6 +212,8 @@ func TestRequestsAreCountedInTheKernel(t *testing.T) {
 			askTogether(t, server.Client(), server.URL, []asked{{"POST", "/slow", body, 5}}, func(r *http.Request) { r.Header.Set("Expect", "100-continue") })
 			n.sayEach(address, getting("/pay"), chunked("/c", "GET /pay", "x"), getting("/pay?x"), getting("/"+strings.Repeat("p", 200)),
 				"PROPFIND /pay HTTP/1.1\r\nHost: test\r\n\r\n", "GET http://test/pay HTTP/1.1\r\nHost: test\r\n\r\n", getting("/slow"))
+			waits := fmt.Sprintf("POST /slow HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
+			n.sayEach(address, waits, string(body), getting("/slow"), getting("/slow")) // the body begins like a request, and is read by itself
 			n.sayEach(address, "GET /pay HTTP/1.0\r\nHost: test\r\n\r\n")
 			n.sayEach(address, "GET /chunks HTTP/1.0\r\nHost: test\r\n\r\n")
 			for _, pause := range []time.Duration{0, 5 * time.Millisecond} {
