@@ -323,6 +323,7 @@ func (p *policies) stats(stats *Stats) {
 	stats.Triggers = watch.Triggers
 	stats.Lost[LossKey{probePolicies, "seconds_missed"}] = watch.Missed
 	stats.Lost[LossKey{probePolicies, "request_late"}] = watch.Late
+	stats.Lost[LossKey{probePolicies, "paths_unmatched"}] = watch.Unmatched
 	stats.Lost[LossKey{probePolicies, "windows_full"}] = watch.Crowded
 	stats.Lost[LossKey{probePolicies, "processes_full"}] = p.crowded.Load()
 	stats.Lost[LossKey{probePolicies, "processes_unread"}] = p.unread.Load()

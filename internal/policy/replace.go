@@ -45,7 +45,7 @@ func (w *Watch) disinherit() {
 func (w *Watch) takeOver(policies []Policy) []*watched {
 	list := make([]*watched, len(policies))
 	for i, p := range policies {
-		list[i] = &watched{Policy: p, host: make([][]window, len(p.When))}
+		list[i] = &watched{Policy: p, host: make([][]window, len(p.When)), paths: makePaths(p.When)}
 		for j := range p.When {
 			if rule := &p.When[j]; rule.Monitor.OfHost() {
 				list[i].host[j] = []window{makeWindow(rule.Threshold, rule.Period, keptGauge)}

@@ -38,7 +38,11 @@ type Watch struct {
 	// for so long that they have ended.
 	inherited      map[model.ProcessID]*member
 	inheritedUntil int64
-	stats          Stats
+	// matches is what was done since the last look to find out which rules paths count for; key
+	// is room to look them up.
+	matches int
+	key     []byte
+	stats   Stats
 }
 
 // Stats counts since the start.
@@ -46,6 +50,9 @@ type Stats struct {
 	// Late are requests that were told of too long after they had ended, Crowded those
 	// for which there was no room for another window, and values of seconds likewise.
 	Late, Crowded uint64
+	// Unmatched are requests of which rules were not asked whether they count, since more
+	// different paths were asked for in a second than may be.
+	Unmatched uint64
 	// Missed are seconds at whose end nobody looked.
 	Missed uint64
 	// Triggers are how often policies have fired, again where a trigger has started nothing included.
@@ -55,7 +62,8 @@ type Stats struct {
 // watched is a policy with the windows of what is the host's, by rule.
 type watched struct {
 	Policy
-	host [][]window
+	host  [][]window
+	paths paths
 }
 
 // Trigger says that a policy holds for a process.
@@ -237,6 +245,7 @@ func (w *Watch) Tick(r Reading) []Trigger {
 	case r.Second > w.inheritedUntil:
 		w.disinherit()
 	}
+	w.matches = 0
 	w.second, w.read, w.host = r.Second, r.At, r.Host
 	for _, p := range w.policies {
 		for i := range p.host {
@@ -358,15 +367,24 @@ func (w *Watch) Requests(id model.ProcessID, r Requests) {
 	if m == nil {
 		return
 	}
-	if w.second != 0 && r.Second > w.second+spare {
-		w.stats.Late += max(r.Known, r.Timed) // by a clock that nobody follows
+	if w.second != 0 && r.Second > w.second+LateBy { // nobody has looked for long, or it is by another clock
+		w.stats.Late += max(r.Known, r.Timed)
 		return
 	}
+	w.key = append(append(w.key[:0], begun(r.Begins)), r.Path...)
 	for i := range m.subjects {
 		s := &m.subjects[i]
-		for j := range s.of.When {
+		found, matches, ok := s.of.paths.find(s.of.When, w.key, r.Path, r.Begins, maxMatches-w.matches)
+		w.matches += matches
+		if !ok {
+			w.stats.Unmatched += max(r.Known, r.Timed)
+		}
+		for j, place := range found {
+			if place == noPlace {
+				continue
+			}
 			if sum, n := r.value(s.of.When[j].Monitor); n > 0 {
-				w.count(s, j, &r, sum, n)
+				w.count(s, j, int(place), &r, sum, n)
 			}
 		}
 	}
@@ -374,6 +392,14 @@ func (w *Watch) Requests(id model.ProcessID, r Requests) {
 		m.dirty = true
 		w.dirty = append(w.dirty, m)
 	}
+}
+
+// begun tells paths from beginnings of paths where places are remembered.
+func begun(begins bool) byte {
+	if begins {
+		return '^'
+	}
+	return '='
 }
 
 // value is what requests add to the sum that a monitor's value is the mean of, and how many do.
@@ -388,16 +414,12 @@ func (r *Requests) value(monitor Monitor) (sum float64, n uint64) {
 }
 
 // count adds requests to the window of a rule that they count for.
-func (w *Watch) count(s *subject, rule int, r *Requests, sum float64, n uint64) {
+func (w *Watch) count(s *subject, rule, place int, r *Requests, sum float64, n uint64) {
 	of := &s.of.When[rule]
-	i, ok := of.window(r.Path, r.Begins)
-	if !ok {
-		return
-	}
 	if s.windows[rule] == nil {
 		s.windows[rule] = make([]window, of.windows())
 	}
-	to := &s.windows[rule][i]
+	to := &s.windows[rule][place]
 	if to.marks == nil {
 		if w.requestWindows >= maxRequestWindows {
 			w.stats.Crowded += n
@@ -457,12 +479,15 @@ func (w *Watch) Bytes() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	const entry = 64 // of the map and the list
-	subjects, resting := 0, 0
+	subjects, resting, remembered := 0, 0, 0
+	for _, p := range w.policies {
+		remembered += p.paths.bytes
+	}
 	for _, m := range w.order {
 		subjects += len(m.subjects)
 		resting += cap(m.resting)
 	}
-	return uint64(w.bytes + len(w.order)*(int(unsafe.Sizeof(member{}))+entry) + subjects*(int(unsafe.Sizeof(subject{}))+3*24) + resting*int(unsafe.Sizeof(rested{})))
+	return uint64(w.bytes + remembered + len(w.order)*(int(unsafe.Sizeof(member{}))+entry) + subjects*(int(unsafe.Sizeof(subject{}))+3*24) + resting*int(unsafe.Sizeof(rested{})))
 }
 
 // Stats returns what was counted.

@@ -240,6 +240,27 @@ func TestLateRequest(t *testing.T) {
 	require.Equal(t, uint64(2), h.watch.Stats().Late)
 }
 
+// TestRequestsWhileNobodyLooks holds that requests count in their seconds though the look at the end of these comes late.
+func TestRequestsWhileNobodyLooks(t *testing.T) {
+	for name, tc := range map[string]struct {
+		stall int64
+		late  uint64
+		fires bool
+	}{"some seconds": {10, 0, true}, "as long as may be": {LateBy, 0, true}, "long": {LateBy + 5, 5, false}} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, Policy{When: []Rule{{Monitor: HTTPErrorRate, Threshold: 100, Period: 60, Count: 10 + max(0, int(tc.stall)-10)}}})
+			p := process(7)
+			h.watch.Add(p, []int{0})
+			require.Empty(t, h.tick(time.Second))
+			for s := range tc.stall {
+				h.watch.Request(p.ID, Request{Second: h.second + 1 + s, Status: 500})
+			}
+			require.Equal(t, tc.fires, len(h.tick(time.Duration(tc.stall)*time.Second)) == 1)
+			require.Equal(t, tc.late, h.watch.Stats().Late)
+		})
+	}
+}
+
 // TestMissedTicks holds that seconds at whose end nobody looked have no value, and that the next one's is right.
 func TestMissedTicks(t *testing.T) {
 	h := newHost(t, cpuRule(80, 10, 2))
@@ -453,7 +474,8 @@ func TestProcessesComeAndGo(t *testing.T) {
 		h.watch.Remove(model.ProcessID{PID: pid, StartTicks: 1})
 	}
 	require.Zero(t, h.watch.Members())
-	require.Equal(t, empty, h.watch.Bytes())
+	require.Equal(t, empty+uint64(h.watch.policies[0].paths.bytes), h.watch.Bytes(), "three paths are remembered for who comes next")
+	require.Less(t, h.watch.policies[0].paths.bytes, 300)
 	require.Zero(t, h.watch.requestWindows)
 	h.watch.Request(model.ProcessID{PID: 1, StartTicks: 1}, Request{Second: h.second, Status: 500})
 	require.Empty(t, h.watch.Late(h.at))

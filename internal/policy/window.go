@@ -10,7 +10,8 @@ const (
 	spare = 2
 	// wordBits is the size of a word of marks.
 	wordBits = 64
-	// LateBy is for how many seconds what belongs to an earlier one is still added to it.
+	// LateBy is for how many seconds what belongs to an earlier one is still added to it, and for how
+	// many requests are counted before somebody looks.
 	LateBy = 16
 )
 
@@ -38,7 +39,7 @@ func (c cell) value() float64 { return c.sum / c.n }
 // makeWindow makes a window that keeps the values of the last kept seconds, which are spare
 // at least: what has begun has an end that is looked at first.
 func makeWindow(threshold float64, period, kept int) window {
-	capacity := period + spare
+	capacity := period + max(spare, kept)
 	return window{
 		threshold: threshold, period: int32(period),
 		marks: make([]uint64, (capacity+wordBits-1)/wordBits), cells: make([]cell, min(kept, capacity)),

@@ -49,6 +49,9 @@ func run(t *testing.T, period, kept int, steps []byte) {
 	now := int64(1_800_000_000)
 	for i := 0; i+2 < len(steps); i += 3 {
 		op, at, value := steps[i]%5, now-int64(steps[i+1]%24)+spare, float64(steps[i+2]%11)
+		if steps[i+2] > 240 { // told before somebody looks
+			at = now + n.kept
+		}
 		switch op {
 		case 0:
 			require.Equal(t, n.change(at, func(c *cell) { *c = cell{value, 1} }), w.put(at, value))
@@ -61,8 +64,8 @@ func run(t *testing.T, period, kept int, steps []byte) {
 		default: // the head is what both were told of
 			now = max(now, n.head)
 		}
-		if now < n.head-spare { // who looks looks at seconds that have ended
-			now = n.head - spare
+		if now < n.head-n.kept { // who looks looks at seconds that have ended
+			now = n.head - n.kept
 		}
 		count, newest := n.reached(now)
 		require.Equal(t, count, w.reached(now), "step %d", i/3)

@@ -4,6 +4,7 @@ package task
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -33,12 +34,30 @@ func TestLongerThanWhatStarts(t *testing.T) {
 	})
 }
 
+// told is what whoever asks was told later.
+type told struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (o *told) note(what string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.list = append(o.list, what)
+}
+
+func (o *told) all() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.list)
+}
+
 // answers notes what whoever asks for r is told later.
-func answers(r *Request) *[]string {
-	list := new([]string)
-	r.Started = func(kind string) { *list = append(*list, kind+" started") }
-	r.Failed = func(kind string, why error) { *list = append(*list, kind+" failed: "+why.Error()) }
-	return list
+func answers(r *Request) *told {
+	o := &told{}
+	r.Started = func(kind string) { o.note(kind + " started") }
+	r.Failed = func(kind string, why error) { o.note(kind + " failed: " + why.Error()) }
+	return o
 }
 
 // TestFollows holds that who asks for what another request is just starting, or waits for, is told when that has begun, or failed:
@@ -73,7 +92,7 @@ func TestFollows(t *testing.T) {
 				told := answers(&r)
 				first := one(t, h.Request(r))
 				require.Equal(t, Outcome{Kind: "on_cpu", TaskID: first.TaskID, Already: true, State: Queued}, first)
-				require.Empty(t, *told)
+				require.Empty(t, told.all())
 				require.Empty(t, h.events())
 				asked.Wait()
 				if name == "waits for nothing" {
@@ -82,7 +101,7 @@ func TestFollows(t *testing.T) {
 				} else {
 					h.after(62 * time.Second)
 				}
-				require.Equal(t, []string{tc.want}, *told)
+				require.Equal(t, []string{tc.want}, told.all())
 				events := h.events()
 				require.GreaterOrEqual(t, len(events), len(tc.events))
 				require.Equal(t, tc.events, events[:len(tc.events)])
@@ -108,9 +127,9 @@ func TestTurnWhileTheSameStarts(t *testing.T) {
 		require.Equal(t, Scheduled, one(t, h.Request(r)).State)
 		h.after(time.Minute + 1500*time.Millisecond)
 		h.starter.answers(nil)
-		require.Empty(t, *told)
+		require.Empty(t, told.all())
 		h.after(3 * time.Second)
-		require.Equal(t, []string{"on_cpu started"}, *told)
+		require.Equal(t, []string{"on_cpu started"}, told.all())
 		require.Equal(t, 1, h.starter.runs())
 	})
 }
@@ -134,14 +153,14 @@ func TestOutlasts(t *testing.T) {
 				require.True(t, one(t, h.Request(r)).Already)
 				asked.Wait()
 				if takes > 0 {
-					require.Equal(t, []string{"on_cpu started"}, *told)
+					require.Equal(t, []string{"on_cpu started"}, told.all())
 				}
 				require.Equal(t, Stats{Running: 1, Scheduled: 1}, h.Stats())
 				h.events()
 				h.after(time.Minute + 2*takes)
 				require.ElementsMatch(t, []string{FinishedEvent + " duration", StartedEvent}, h.events())
 				require.Equal(t, 1, h.starter.runs())
-				rest := h.starter.starts[1]
+				rest := h.starter.started()[1]
 				require.Equal(t, r.Processes, rest.Processes)
 				require.Equal(t, "policy:slow", h.record(rest.TaskID).By)
 				h.after(9*time.Minute - 2*time.Second - 2*takes)
@@ -165,9 +184,9 @@ func TestOutlastsWhatIsExtended(t *testing.T) {
 		all.Duration, all.Extend = 5*time.Minute, true
 		require.True(t, one(t, h.Request(all)).Already)
 		h.after(5*time.Minute - time.Second)
-		require.Len(t, h.starter.starts, 1)
+		require.Len(t, h.starter.started(), 1)
 		h.after(2 * time.Second)
-		require.Len(t, h.starter.starts, 2)
+		require.Len(t, h.starter.started(), 2)
 		require.Equal(t, 1, h.starter.runs())
 		h.after(5*time.Minute - 3*time.Second)
 		require.Equal(t, 1, h.starter.runs())

@@ -57,6 +57,13 @@ func (s *fakeStarter) answers(err error) {
 	s.fail = err
 }
 
+// started is what it has started so far.
+func (s *fakeStarter) started() []Spec {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.starts)
+}
+
 func (s *fakeStarter) runs() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

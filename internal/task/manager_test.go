@@ -234,7 +234,7 @@ func TestTurns(t *testing.T) {
 		}
 		h.after(time.Hour)
 		var order []uint32
-		for _, spec := range h.starter.starts {
+		for _, spec := range h.starter.started() {
 			order = append(order, spec.Processes[0].ID.PID)
 		}
 		require.ElementsMatch(t, []uint32{1, 2}, order[:2])
@@ -249,17 +249,17 @@ func TestLooksAgain(t *testing.T) {
 	in(t, 1, nil, func(h *house) {
 		h.Request(asks(1, "on_cpu"))
 		holds := map[uint32]bool{2: false, 3: true}
-		told, ids := map[uint32]*[]string{}, map[uint32]string{}
+		answered, ids := map[uint32]*told{}, map[uint32]string{}
 		for _, pid := range []uint32{2, 3} {
 			r := asks(pid, "on_cpu")
 			r.Holds = func() bool { return holds[pid] }
-			told[pid] = answers(&r)
+			answered[pid] = answers(&r)
 			ids[pid] = one(t, h.Request(r)).TaskID
 		}
 		h.events()
 		h.after(time.Minute + time.Second)
-		require.Equal(t, []string{"on_cpu failed: starting on_cpu: it has waited in vain: recovered"}, *told[2])
-		require.Equal(t, []string{"on_cpu started"}, *told[3])
+		require.Equal(t, []string{"on_cpu failed: starting on_cpu: it has waited in vain: recovered"}, answered[2].all())
+		require.Equal(t, []string{"on_cpu started"}, answered[3].all())
 		require.Equal(t, Recovered, h.record(ids[2]).Runs[0].Reason)
 		require.Equal(t, []string{FinishedEvent + " duration", FinishedEvent + " recovered", StartedEvent}, h.events())
 		require.Equal(t, Stats{Running: 1}, h.Stats())

@@ -48,6 +48,9 @@ const (
 	ReadCounted
 	// WriteCounted is SSL_write_ex(object, buffer, size, taken).
 	WriteCounted
+	// SendFile is SSL_sendfile(object, file, offset, size, flags): it returns how many bytes it took, which the kernel encrypts and nobody
+	// sees.
+	SendFile
 	// Handshake is SSL_do_handshake(object): nothing of the program's goes through it.
 	Handshake
 	// FirstHandshake is the same where nothing tells when objects are freed: it is an object's first call.
@@ -85,12 +88,13 @@ type Found struct {
 }
 
 // openSSL are the functions of OpenSSL since 0.9.8, and of what descends from it; those
-// that count are there since 1.1.1.
+// that count are there since 1.1.1, the one that sends files since 3.0.
 var openSSL = map[string]Call{
 	"SSL_read":         Read,
 	"SSL_write":        Write,
 	"SSL_read_ex":      ReadCounted,
 	"SSL_write_ex":     WriteCounted,
+	"SSL_sendfile":     SendFile,
 	"SSL_do_handshake": Handshake,
 	"SSL_free":         Free,
 }

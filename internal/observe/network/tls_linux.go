@@ -46,6 +46,10 @@ var tlsCalls = [tls.Calls]tlsPlan{
 		begins: bindings.NetworkProgTlsCountedBegins, ends: bindings.NetworkProgTlsWriteEnds,
 		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_WRITE_COUNTED,
 	},
+	tls.SendFile: {
+		begins: bindings.NetworkProgTlsSendFileBegins, ends: bindings.NetworkProgTlsWriteEnds,
+		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_SEND_FILE,
+	},
 	tls.Handshake: {
 		begins: bindings.NetworkProgTlsHandshakeBegins, ends: bindings.NetworkProgTlsReadEnds,
 		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_HANDSHAKE,
