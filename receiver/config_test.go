@@ -233,8 +233,8 @@ func TestInvalid(t *testing.T) {
 			"policies[1]::when[4]::threshold: -2 is not allowed: it must be a number from 0 on\n" +
 			"policies[1]::when[4]::count: 0 is not allowed: it must lie between 1 and 10, the seconds of period\n" +
 			"policies[1]::when[5]::threshold: -1 is not allowed: it must be a number from 0 on\n" +
-			"policies[1]::when[6]::threshold: NaN is not allowed: it must be a number from 0 on\n" +
-			"policies[1]::when[7]::threshold: +Inf is not allowed: it must be a number from 0 on",
+			"policies[1]::when[6]::threshold: +Inf is not allowed: it must be a number from 0 on",
+		"policies_nan": "policies[0]::when[0]::threshold: NaN is not allowed: it must be a number",
 		"policies_keys": "policies[0]::targets[0]::pod: " + later + "\n" +
 			`policies[0]::when[0]::count: "few" is not allowed: it must be a whole number` + "\n" +
 			`policies[0]::when[0]::period: 10 is not allowed: it must be a duration with its unit, such as 9ms` + "\n" +
