@@ -106,13 +106,20 @@ test-unit: ## all Go tests under the race detector; as root the privileged ones 
 	@internal/tools/progress.sh "go test ./internal/accuracy, without the race detector, which would be most of the time" $(TWICE) --packages ./internal/accuracy
 
 .PHONY: test-long
-test-long: build ## the longer form of tests that CI runs in short: 10,000 short-lived processes in 30 s, more samples, more allocators, all servers
+test-long: build test-fuzz ## the longer form of tests that CI runs in short: 10,000 short-lived processes in 30 s, more samples, more allocators, all servers, fuzzing
 	@$(ENSURE) "requests are told of servers that others have written, as they come with Debian" \
 	  nginx-light:nginx apache2-bin:apache2 haproxy:haproxy nodejs:node python3:/usr/bin/python3 \
 	  python3-uvicorn:/usr/lib/python3/dist-packages/uvicorn python3-hypercorn:/usr/lib/python3/dist-packages/hypercorn \
 	  default-jdk-headless:java libnetty-java:/usr/share/java/netty-handler.jar libnetty-tcnative-java:/usr/share/java/netty-tcnative.jar dnsmasq-base:dnsmasq unbound:unbound bind9-dnsutils:dig curl:curl gcc:gcc libc6-dev:/usr/include/stdio.h musl-tools:musl-gcc
 	@EBPFRECEIVER_LONG=1 E2E_REQUIRED=1 $(GO) test -count=1 -timeout 10m -run 'RealServers' -v ./internal/e2e
 	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'Swarm|Shares|Allocators' -v ./internal/engine
+
+FUZZTIME     ?= 30s
+FUZZ         ?= receiver internal
+
+.PHONY: test-fuzz
+test-fuzz: ## fuzzes each parser for FUZZTIME (30s), of all folders or those of FUZZ, such as FUZZ=internal/l7
+	@GO="$(GO)" internal/tools/fuzz.sh $(FUZZTIME) $(FUZZ)
 
 .PHONY: test-privileged
 test-privileged: ## the same tests, refusing to skip those that need root

@@ -511,6 +511,9 @@ SEC("uprobe")
 int tls_counted_begins(struct bpf_user_pt_regs *ctx) { return network_tls_function_begins(ctx, ARGUMENT_2(ctx), ARGUMENT_4(ctx)); }
 
 SEC("uprobe")
+int tls_send_file_begins(struct bpf_user_pt_regs *ctx) { return network_tls_function_begins(ctx, NETWORK_TLS_UNSEEN, 0); }
+
+SEC("uprobe")
 int tls_handshake_begins(struct bpf_user_pt_regs *ctx) { return network_tls_function_begins(ctx, 0, 0); }
 
 SEC("uprobe")

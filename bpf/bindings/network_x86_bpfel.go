@@ -368,6 +368,7 @@ const (
 	NetworkNetworkTlsFunctionNETWORK_TLS_GO_WRITE_ENDS     NetworkNetworkTlsFunction = 9
 	NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE_ENDS NetworkNetworkTlsFunction = 10
 	NetworkNetworkTlsFunctionNETWORK_TLS_FIRST_HANDSHAKE   NetworkNetworkTlsFunction = 11
+	NetworkNetworkTlsFunctionNETWORK_TLS_SEND_FILE         NetworkNetworkTlsFunction = 12
 )
 
 type NetworkNetworkTlsKey struct {
@@ -542,6 +543,7 @@ const (
 	NetworkProgTlsHandshakeBegins      = "tls_handshake_begins"
 	NetworkProgTlsMethods              = "tls_methods"
 	NetworkProgTlsReadEnds             = "tls_read_ends"
+	NetworkProgTlsSendFileBegins       = "tls_send_file_begins"
 	NetworkProgTlsSession              = "tls_session"
 	NetworkProgTlsWriteEnds            = "tls_write_ends"
 	NetworkProgUnixEnds                = "unix_ends"
@@ -685,6 +687,7 @@ type NetworkProgramSpecs struct {
 	TlsHandshakeBegins      *ebpf.ProgramSpec `ebpf:"tls_handshake_begins"`
 	TlsMethods              *ebpf.ProgramSpec `ebpf:"tls_methods"`
 	TlsReadEnds             *ebpf.ProgramSpec `ebpf:"tls_read_ends"`
+	TlsSendFileBegins       *ebpf.ProgramSpec `ebpf:"tls_send_file_begins"`
 	TlsSession              *ebpf.ProgramSpec `ebpf:"tls_session"`
 	TlsWriteEnds            *ebpf.ProgramSpec `ebpf:"tls_write_ends"`
 	UnixEnds                *ebpf.ProgramSpec `ebpf:"unix_ends"`
@@ -980,6 +983,7 @@ type NetworkPrograms struct {
 	TlsHandshakeBegins      *ebpf.Program `ebpf:"tls_handshake_begins"`
 	TlsMethods              *ebpf.Program `ebpf:"tls_methods"`
 	TlsReadEnds             *ebpf.Program `ebpf:"tls_read_ends"`
+	TlsSendFileBegins       *ebpf.Program `ebpf:"tls_send_file_begins"`
 	TlsSession              *ebpf.Program `ebpf:"tls_session"`
 	TlsWriteEnds            *ebpf.Program `ebpf:"tls_write_ends"`
 	UnixEnds                *ebpf.Program `ebpf:"unix_ends"`
@@ -1034,6 +1038,7 @@ func (p *NetworkPrograms) Close() error {
 		p.TlsHandshakeBegins,
 		p.TlsMethods,
 		p.TlsReadEnds,
+		p.TlsSendFileBegins,
 		p.TlsSession,
 		p.TlsWriteEnds,
 		p.UnixEnds,

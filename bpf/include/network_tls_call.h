@@ -9,7 +9,7 @@
 #include "arguments.h"
 #include "network_capture.h"
 
-/* What a function does that is attached to: its cookie, where one program is at several. READ and WRITE, and COUNTED ones, are by operation. */
+/* What a function does that is attached to: its cookie, where one program is at several. */
 enum network_tls_function {
 	NETWORK_TLS_READ = 0,
 	NETWORK_TLS_WRITE = 1,
@@ -23,7 +23,11 @@ enum network_tls_function {
 	NETWORK_TLS_GO_WRITE_ENDS = 9,
 	NETWORK_TLS_GO_HANDSHAKE_ENDS = 10,
 	NETWORK_TLS_FIRST_HANDSHAKE = 11, /* of a library of which it is not seen when objects are freed */
+	NETWORK_TLS_SEND_FILE = 12,
 };
+
+/* In place of a call's buffer: what it moves nobody sees, as the kernel encrypts it. */
+#define NETWORK_TLS_UNSEEN (~0ULL)
 
 /* Goroutines' stacks grow into other places: runtime.g begins with where its is. */
 struct go_stack {
@@ -123,7 +127,7 @@ static __noinline struct network_tls_connection *network_tls_connect(struct netw
 /* Takes what a call has encrypted or decrypted; its connection is known. */
 static __noinline int network_tls_tell(struct network_tls_connection *connection, const struct network_tls_call *call, u32 length, u32 operation)
 {
-	struct network_source from = { .base = call->buffer };
+	struct network_source from = { .base = call->buffer == NETWORK_TLS_UNSEEN ? 0 : call->buffer };
 	struct capture_transfer transfer = {
 		.sk = (struct sock *)connection->sock, .socket = &connection->socket, .from = &from,
 		.began = call->began, .ended = bpf_ktime_get_ns(), .length = length, .kind = operation, .tls = 1,
@@ -263,6 +267,24 @@ static __always_inline int network_tls_method_ends(struct bpf_user_pt_regs *ctx,
 #define LOOK_AT_RETURN 0
 #define NO_RETURN 1
 
+/* Which way a function of C transfers; those that shake hands receive. */
+static __always_inline u32 network_tls_operation(u32 function)
+{
+	return function == NETWORK_TLS_WRITE || function == NETWORK_TLS_WRITE_COUNTED || function == NETWORK_TLS_SEND_FILE ? NETWORK_WRITE : NETWORK_READ;
+}
+
+/* Where a function of C has the program's bytes; 0: nothing of them goes through it. */
+static __always_inline u64 network_tls_buffer(struct bpf_user_pt_regs *ctx, u32 function)
+{
+	switch (function) {
+	case NETWORK_TLS_HANDSHAKE:
+		return 0;
+	case NETWORK_TLS_SEND_FILE:
+		return NETWORK_TLS_UNSEEN;
+	}
+	return ARGUMENT_2(ctx);
+}
+
 /* A function of C begins, or returns: one program does for all of them. */
 static __always_inline int network_tls_in_session(struct bpf_user_pt_regs *ctx)
 {
@@ -274,12 +296,12 @@ static __always_inline int network_tls_in_session(struct bpf_user_pt_regs *ctx)
 		return NO_RETURN;
 	}
 	if (bpf_get_func_ip(ctx) != FUNCTION(ctx))
-		return network_tls_function_ends(ctx, function == NETWORK_TLS_FIRST_HANDSHAKE ? NETWORK_READ : function & 1);
+		return network_tls_function_ends(ctx, network_tls_operation(function));
 	if (function == NETWORK_TLS_FIRST_HANDSHAKE) {
 		network_tls_first_handshake(ctx);
 		return LOOK_AT_RETURN;
 	}
-	network_tls_function_begins(ctx, function == NETWORK_TLS_HANDSHAKE ? 0 : ARGUMENT_2(ctx), counted ? ARGUMENT_4(ctx) : 0);
+	network_tls_function_begins(ctx, network_tls_buffer(ctx, function), counted ? ARGUMENT_4(ctx) : 0);
 	return LOOK_AT_RETURN;
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
@@ -89,6 +90,7 @@ func freePort(t *testing.T) uint16 {
 // its exec, and that a policy keeps its silence for one that it did not match for a while.
 func TestWhatAProcessDoesLater(t *testing.T) {
 	needRoot(t)
+	guest.SameOnEveryKernel(t) // what processes do is read from /proc; other tests hold what programs do with a new scope
 	port := freePort(t)
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	pid, tell := changeling(t)

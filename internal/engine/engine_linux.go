@@ -64,7 +64,10 @@ type Engine struct {
 	// policies is nil where there are none.
 	policies *policies
 	governor governor
-	degraded map[string]string
+	// degraded has a lock of its own: observations that are ended under the other one may still
+	// have something to say.
+	degraded   map[string]string
+	degradedMu sync.Mutex
 	// cpusDue is when to follow the CPUs again after it failed; zero while all is well.
 	cpusDue time.Time
 
@@ -201,11 +204,16 @@ func (c Config) capabilities() []kernel.Capability {
 	return list
 }
 
-// degrade notes that something is less than it could be.
+// degrade notes that something is less than it could be, and logs it unless that was said
+// before.
 func (e *Engine) degrade(what string, why error) {
-	e.mu.Lock()
+	e.degradedMu.Lock()
+	said := e.degraded[what] == why.Error()
 	e.degraded[what] = why.Error()
-	e.mu.Unlock()
+	e.degradedMu.Unlock()
+	if said {
+		return
+	}
 	e.logger.Warn("The receiver works with less", zap.String("capability", what), zap.Error(why))
 }
 

@@ -29,6 +29,12 @@ const journalShare = 16
 // until their exchanges have ended.
 const contentShare = 16
 
+// noTLS notes that nothing is seen of what a library encrypts.
+func (e *Engine) noTLS(library tls.Library, why error) {
+	what := "network.tls." + string(library)
+	e.degrade(what, why)
+}
+
 func (e *Engine) startNetwork(options Options, l provision) (*running, error) {
 	c := options.(*Network)
 	libraries := make([]tls.Library, 0, len(c.TLS))
@@ -53,6 +59,7 @@ func (e *Engine) startNetwork(options Options, l provision) (*running, error) {
 		ResolveNAT: c.ResolveNAT, Requests: c.Requests, Protocols: protocols, BufferBytes: c.BufferBytes, Journal: journal,
 		TLS: network.TLSConfig{
 			Libraries: libraries, Decide: e.deciding(l.host.scope), Open: e.symbols.Open, Charge: e.work.run,
+			Unavailable: e.noTLS,
 		},
 		Charge: e.work.run, SysRoot: e.sysRoot(), ProcRoot: e.procRoot(), Logger: e.logger,
 	}, l.loader, e.sharedMaps(), l.host)

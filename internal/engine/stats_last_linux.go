@@ -232,7 +232,9 @@ func (e *Engine) noteFailing(what, consequence string, err error) {
 // degradedNow is what is missing since the start, and what failed the last time. The
 // caller holds the lock.
 func (e *Engine) degradedNow() map[string]string {
+	e.degradedMu.Lock()
 	degraded := maps.Clone(e.degraded)
+	e.degradedMu.Unlock()
 	for what, why := range e.last.failing {
 		if why != "" {
 			degraded[what] = why

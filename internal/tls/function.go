@@ -2,7 +2,10 @@
 
 package tls
 
-import "slices"
+import (
+	"errors"
+	"slices"
+)
 
 // Library is whose functions a binary has, as the configuration calls it.
 type Library string
@@ -20,6 +23,18 @@ const (
 // Libraries are all of them.
 var Libraries = []Library{OpenSSL, BoringSSL, GnuTLS, Go, Node, Java}
 
+// errJava says why there is nothing to attach to in the Java virtual machine.
+var errJava = errors.New("requests through Java's TLS (JSSE) are unavailable: the virtual machine compiles it while it runs, so that there is no " +
+	"function to attach to. Its connections are counted with the reason tls_opaque_java when they end; what the other side or a proxy is seen to do is told")
+
+// Unavailable says why a library can never be looked into, nil where it can.
+func (l Library) Unavailable() error {
+	if l == Java {
+		return errJava
+	}
+	return nil
+}
+
 // Call is what a function does, and how it says so.
 type Call int
 
@@ -33,6 +48,9 @@ const (
 	ReadCounted
 	// WriteCounted is SSL_write_ex(object, buffer, size, taken).
 	WriteCounted
+	// SendFile is SSL_sendfile(object, file, offset, size, flags): it returns how many bytes it took, which the kernel encrypts and nobody
+	// sees.
+	SendFile
 	// Handshake is SSL_do_handshake(object): nothing of the program's goes through it.
 	Handshake
 	// FirstHandshake is the same where nothing tells when objects are freed: it is an object's first call.
@@ -70,12 +88,13 @@ type Found struct {
 }
 
 // openSSL are the functions of OpenSSL since 0.9.8, and of what descends from it; those
-// that count are there since 1.1.1.
+// that count are there since 1.1.1, the one that sends files since 3.0.
 var openSSL = map[string]Call{
 	"SSL_read":         Read,
 	"SSL_write":        Write,
 	"SSL_read_ex":      ReadCounted,
 	"SSL_write_ex":     WriteCounted,
+	"SSL_sendfile":     SendFile,
 	"SSL_do_handshake": Handshake,
 	"SSL_free":         Free,
 }

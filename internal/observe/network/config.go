@@ -93,6 +93,9 @@ type TLSConfig struct {
 	Open func(id model.ProcessID) (*symbol.AddressSpace, error)
 	// Charge runs work done for the observation and notes its cost.
 	Charge func(work func())
+	// Unavailable is told of a library that is to be attached to, that a process in scope has, and
+	// that nothing can be attached to; once of each. nil: nobody wants to know.
+	Unavailable func(library tls.Library, why error)
 	// Plain does without sessions of uprobes, as on kernels that have none.
 	Plain bool
 }

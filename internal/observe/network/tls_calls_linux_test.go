@@ -5,9 +5,14 @@
 package network
 
 import (
+	"bufio"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -68,13 +73,7 @@ func TestGnuTLSGoesOn(t *testing.T) {
 // TestFunctionsThatCallEachOther holds that what passes through two functions of a library, of which one calls the other, is told once.
 func TestFunctionsThatCallEachOther(t *testing.T) {
 	guest.SameOnEveryKernel(t)
-	compiler, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("gcc is not installed: there is no such library")
-	}
-	library := filepath.Join(t.TempDir(), "nested.so")
-	out, err := exec.Command(compiler, "-O0", "-fPIC", "-shared", "-o", library, "testdata/nested/nested.c", "-ldl").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	library := compile(t, "testdata/nested/nested.c", "-fPIC", "-shared", "-ldl")
 	const nested = 4
 	runEachWay(t, func(t *testing.T, by *way) {
 		cert, key := certificate(t)
@@ -91,4 +90,62 @@ func TestFunctionsThatCallEachOther(t *testing.T) {
 			require.Zero(t, w.loss("request_unpaired"))
 		}
 	})
+}
+
+// compile makes a library or a program of C.
+func compile(t *testing.T, source string, flags ...string) (path string) {
+	t.Helper()
+	compiler, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("gcc is not installed: there is nothing to look at")
+	}
+	path = filepath.Join(t.TempDir(), "compiled")
+	out, err := exec.Command(compiler, append([]string{"-O0", "-o", path, source}, flags...)...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return path
+}
+
+// TestFilesSentThroughTLS holds that responses are told whole whose bodies a library has the kernel encrypt, unseen by anybody.
+func TestFilesSentThroughTLS(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	const size, times, functions = 100_000, 5, 4
+	program := compile(t, "testdata/sendfile/sendfile.c", "-rdynamic")
+	for name, plain := range map[string]bool{"session": false, "plain": true} {
+		t.Run(name, func(t *testing.T) {
+			runEachWay(t, func(t *testing.T, by *way) {
+				server := speak(t, program, strconv.Itoa(size))
+				port := server.line()
+				config, scope := tlsConfig(t)
+				config.TLS.Plain = plain
+				w := watch(t, config, by.change)
+				w.attachedTo(scope, functions, server)
+				client, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", port))
+				require.NoError(t, err)
+				defer client.Close()
+				hello := []byte{22, 3, 1, 0, 11, 1, 0, 0, 7, 3, 3, 0, 0, 0, 0, 0} // and what is no ClientHello within
+				_, err = client.Write(hello)
+				require.NoError(t, err)
+				_, err = io.ReadFull(client, hello)
+				require.NoError(t, err)
+				answers := bufio.NewReader(client)
+				for range times {
+					_, err = io.WriteString(client, "GET /file HTTP/1.1\r\nHost: a\r\n\r\n")
+					require.NoError(t, err)
+					response, err := http.ReadResponse(answers, nil)
+					require.NoError(t, err)
+					n, err := io.Copy(io.Discard, response.Body)
+					require.NoError(t, err)
+					require.EqualValues(t, size, n)
+				}
+				w.settle()
+				w.nearly(map[string]uint64{"200": times}, w.tlsRequests(server, "server"), "server")
+				if w.leavesOut() {
+					return
+				}
+				bodies := w.points(server, "http.server.response.body.size", "ebpf.tls=true")
+				require.Len(t, bodies, 1)
+				require.EqualValues(t, times*size, bodies[0].Histogram.Sum)
+			})
+		})
+	}
 }

@@ -46,6 +46,10 @@ var tlsCalls = [tls.Calls]tlsPlan{
 		begins: bindings.NetworkProgTlsCountedBegins, ends: bindings.NetworkProgTlsWriteEnds,
 		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_WRITE_COUNTED,
 	},
+	tls.SendFile: {
+		begins: bindings.NetworkProgTlsSendFileBegins, ends: bindings.NetworkProgTlsWriteEnds,
+		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_SEND_FILE,
+	},
 	tls.Handshake: {
 		begins: bindings.NetworkProgTlsHandshakeBegins, ends: bindings.NetworkProgTlsReadEnds,
 		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_HANDSHAKE,
@@ -106,9 +110,13 @@ type tlsAttacher struct {
 	probes    *kernel.Uprobes
 	coll      *ebpf.Collection
 
+	unavailable func(library tls.Library, why error)
+
 	mu sync.Mutex
 	// known are the libraries of processes in scope, also of those that are not attached to.
 	known map[uint32]tls.Library
+	// told are those that unavailable was told of.
+	told map[tls.Library]bool
 }
 
 var _ observe.Follower = (*Observer)(nil)
@@ -136,7 +144,10 @@ func startTLS(config Config, session bool, coll *ebpf.Collection) (*tlsAttacher,
 	if err != nil {
 		return nil, err
 	}
-	a := &tlsAttacher{libraries: config.TLS.Libraries, session: session, probes: probes, coll: coll, known: map[uint32]tls.Library{}}
+	a := &tlsAttacher{
+		libraries: config.TLS.Libraries, session: session, probes: probes, coll: coll, unavailable: config.TLS.Unavailable,
+		known: map[uint32]tls.Library{}, told: map[tls.Library]bool{},
+	}
 	a.Attacher = functions.Start(functions.Config[tls.Found]{
 		What: "the TLS library", Unseen: "Some requests through TLS are not seen", Targets: "observe::network::targets",
 		Find: a.find, Attach: a.attach, Left: a.left,
@@ -170,6 +181,21 @@ func (a *tlsAttacher) note(pid uint32, found tls.Found) {
 	}
 }
 
+// tellUnavailable says that a library which is wanted cannot be looked into, the first time that a process has it.
+func (a *tlsAttacher) tellUnavailable(library tls.Library) {
+	why := library.Unavailable()
+	if why == nil || a.unavailable == nil || !slices.Contains(a.libraries, library) {
+		return
+	}
+	a.mu.Lock()
+	said := a.told[library]
+	a.told[library] = true
+	a.mu.Unlock()
+	if !said {
+		a.unavailable(library, why)
+	}
+}
+
 // libraryOf is the library of a process in scope, "" where none is known.
 func (a *tlsAttacher) libraryOf(pid uint32) tls.Library {
 	a.mu.Lock()
@@ -180,6 +206,7 @@ func (a *tlsAttacher) libraryOf(pid uint32) tls.Library {
 func (a *tlsAttacher) attach(to *functions.Attachment, found tls.Found, path string, pid uint32) error {
 	if found.Library != "" {
 		a.note(pid, found)
+		a.tellUnavailable(found.Library)
 	}
 	if len(found.Functions) == 0 {
 		return nil

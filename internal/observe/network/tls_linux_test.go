@@ -193,7 +193,7 @@ func (w *watching) tlsRequests(of process, side string) map[string]uint64 {
 
 // Functions that are attached to in a program.
 const (
-	openSSLFunctions = 6 // of OpenSSL 3
+	openSSLFunctions = 7 // of OpenSSL 3
 	gnuTLSFunctions  = 4
 	goFunctions      = 4 // of a program that is client and server
 )
