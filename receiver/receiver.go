@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componentstatus"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
 )
@@ -27,6 +29,8 @@ type runner interface {
 	Stats() engine.Stats
 	// Windows are what policies have seen; nil where there are none. It is called after Shutdown.
 	Windows() *engine.Windows
+	// Ran tells what a policy has started for a process before this engine was.
+	Ran(policy string, id model.ProcessID, began time.Time)
 	// Charge adds the CPU time of work to what the engine has used.
 	Charge(work func())
 	task.Starter
@@ -37,6 +41,7 @@ type idle struct{ why error }
 
 func (idle) Shutdown() error                             { return nil }
 func (idle) Windows() *engine.Windows                    { return nil }
+func (idle) Ran(string, model.ProcessID, time.Time)      {}
 func (idle) Charge(work func())                          { work() }
 func (i idle) Start(task.Spec) (task.Observation, error) { return nil, i.why }
 func (i idle) Stats() engine.Stats {

@@ -25,10 +25,11 @@ import (
 // fakeEngine tells what a test says.
 type fakeEngine struct{ stats engine.Stats }
 
-func (*fakeEngine) Shutdown() error          { return nil }
-func (*fakeEngine) Windows() *engine.Windows { return nil }
-func (e *fakeEngine) Stats() engine.Stats    { return e.stats }
-func (*fakeEngine) Charge(work func())       { work() }
+func (*fakeEngine) Shutdown() error                        { return nil }
+func (*fakeEngine) Windows() *engine.Windows               { return nil }
+func (*fakeEngine) Ran(string, model.ProcessID, time.Time) {}
+func (e *fakeEngine) Stats() engine.Stats                  { return e.stats }
+func (*fakeEngine) Charge(work func())                     { work() }
 func (*fakeEngine) Start(task.Spec) (task.Observation, error) {
 	return nil, errors.New("it is none")
 }

@@ -41,19 +41,31 @@ func (t *tasks) ask(r task.Request) []task.Outcome {
 	return outcomes
 }
 
-// start makes the manager and asks it for what the configuration says.
-func (t *tasks) start(config task.Config, requests []task.Request) {
+// start makes the manager and asks it for what the configuration says. ran is told of what
+// policies have started before, as far as that is remembered.
+func (t *tasks) start(config task.Config, requests []task.Request, ran func(policy string, id model.ProcessID, began time.Time)) {
 	if t.store != nil {
 		config.Store = t.store
 	}
 	m := task.New(config)
-	t.manager.Store(m)
+	tellPast(m.Tasks(), ran)
+	t.manager.Store(m) // from now on policies can start something
 	// Loading takes a while, in which the Collector can go on starting.
 	t.asking.Go(func() {
 		for i := range requests {
 			tellOutcomes(&requests[i], m.Request(requests[i]), config.Logger)
 		}
 	})
+}
+
+// tellPast tells of tasks that policies have started.
+func tellPast(records []task.Record, ran func(policy string, id model.ProcessID, began time.Time)) {
+	for i := range records {
+		r := &records[i]
+		if began, p := r.Began(), r.Process; r.Policy() != "" && p != nil && !began.IsZero() {
+			ran(r.Policy(), model.ProcessID{PID: p.PID, StartTicks: p.StartTicks}, began)
+		}
+	}
 }
 
 // tellOutcomes says of the configuration's tasks what did not start at once, and why.
@@ -93,7 +105,7 @@ func (r *ebpfReceiver) startTasks(config engine.Config, hooks engine.Hooks, take
 	if tell == nil {
 		tell = func(logs []*model.Logs) { tellPlainly(logs, logger) }
 	}
-	r.tasks.start(task.Config{Starter: r.engine, Running: r.config.Limits.ConcurrentTasks, Different: engine.TaskObservations, Tell: tell, Logger: logger}, requests)
+	r.tasks.start(task.Config{Starter: r.engine, Running: r.config.Limits.ConcurrentTasks, Different: engine.TaskObservations, Tell: tell, Logger: logger}, requests, r.engine.Ran)
 }
 
 // tellPlainly writes events of tasks to the Collector's own log, where no pipeline takes

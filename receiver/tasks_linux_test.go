@@ -255,3 +255,23 @@ func TestStorageMissing(t *testing.T) {
 		require.NoError(t, r.Shutdown(t.Context()))
 	}
 }
+
+// TestPastIsTold holds that what policies have started, and of whom, is told from the history, and nothing else is.
+func TestPastIsTold(t *testing.T) {
+	at := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+	of := &task.Whom{PID: 7, StartTicks: 70}
+	ran := []task.RunRecord{{State: task.Ended, Begin: at.Add(time.Second)}, {State: task.Ended, Begin: at}, {State: task.Ended}}
+	type told struct {
+		policy string
+		id     model.ProcessID
+		at     time.Time
+	}
+	var list []told
+	tellPast([]task.Record{
+		{By: "policy:slow", Process: of, Runs: ran},
+		{By: "policy:slow", Process: of, Runs: []task.RunRecord{{State: task.Ended, Reason: task.Expired}}},
+		{By: "policy:slow", Runs: ran}, // of an earlier version
+		{By: "config", Process: of, Runs: ran},
+	}, func(policy string, id model.ProcessID, began time.Time) { list = append(list, told{policy, id, began}) })
+	require.Equal(t, []told{{"slow", model.ProcessID{PID: 7, StartTicks: 70}, at}}, list)
+}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -128,6 +129,15 @@ func (p *policies) entry(name string) (Policy, bool) {
 		return Policy{}, false
 	}
 	return p.entries[i].Policy, true
+}
+
+// Ran tells that something of a policy has begun to run for a process before this engine was
+// started: silence goes on over a restart of the Collector.
+func (e *Engine) Ran(policy string, id model.ProcessID, began time.Time) {
+	if p := e.policies; p != nil {
+		now := p.clock.now()
+		p.watch.Ran(policy, id, now.boot-max(0, now.wall.Sub(began)))
+	}
 }
 
 // runs are those of a policy for a process, those first that are loaded in no time. The

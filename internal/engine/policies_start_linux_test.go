@@ -146,3 +146,22 @@ func TestWhoWaitsIsLookedAtAgain(t *testing.T) {
 	p.watch.Remove(fired[0].Process.ID)
 	require.False(t, asked.Holds())
 }
+
+// TestSilenceOutlivesTheEngine holds that a policy is silent for what the history of tasks says that it has started.
+func TestSilenceOutlivesTheEngine(t *testing.T) {
+	p, next := triggering(t, nil)
+	now := clocks{boot: 10 * time.Hour, wall: time.Now().Round(0)}
+	p.clock.read = func() clocks { return now }
+	e := &Engine{policies: p}
+	id := model.ProcessID{PID: 1, StartTicks: 1}
+	e.Ran("loaded", id, now.wall.Add(-59*time.Minute)) // silence is an hour
+	require.Empty(t, next())
+	now.boot += time.Minute
+	require.Len(t, next(), 1)
+	p.watch.Failed("loaded", id, now.boot, false)
+	e.Ran("loaded", id, now.wall.Add(time.Hour)) // the wall clock was set back since
+	require.Empty(t, next())
+	now.boot += time.Hour
+	require.Len(t, next(), 1)
+	(&Engine{}).Ran("loaded", id, now.wall) // of an engine without policies
+}

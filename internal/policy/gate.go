@@ -35,5 +35,5 @@ func (g *gate) failed(now time.Duration, told bool) {
 	if g.failures == 0 {
 		wait = 0
 	}
-	*g = gate{until: now + wait, failures: g.failures + 1, told: g.told || told}
+	*g = gate{until: max(g.until, now+wait), failures: g.failures + 1, told: g.told || told}
 }

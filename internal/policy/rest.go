@@ -2,7 +2,12 @@
 
 package policy
 
-import "slices"
+import (
+	"slices"
+	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
 
 // rested is the gate of a policy that matches a process no more: it may again, as where a service
 // closes its port and opens it anew, and its silence goes on.
@@ -32,4 +37,43 @@ func (m *member) rested(policy string) *gate {
 		}
 	}
 	return nil
+}
+
+// Ran tells that something of a policy has begun to run for a process at a moment of
+// CLOCK_BOOTTIME, before this watch began: the policy is silent for it as if this watch had
+// started that. A process that is not watched yet may be added within [inheritFor] seconds.
+func (w *Watch) Ran(policy string, id model.ProcessID, at time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	of := w.named(policy)
+	if of == nil || at < beginning(id) { // replaced; or that was another boot's process
+		return
+	}
+	m := w.members[id]
+	if m == nil {
+		m = w.inherited[id]
+	}
+	if m == nil {
+		m = &member{}
+		if w.inherited == nil {
+			w.inherited = map[model.ProcessID]*member{}
+		}
+		w.inherited[id] = m
+	}
+	m.silence(policy, at+of.Silence)
+}
+
+// silence has a policy fire for a process no earlier than at a moment.
+func (m *member) silence(policy string, until time.Duration) {
+	gate := m.rested(policy)
+	for i := range m.subjects {
+		if m.subjects[i].of.Name == policy {
+			gate = &m.subjects[i].gate
+		}
+	}
+	if gate == nil {
+		m.resting = append(m.resting, rested{policy: policy})
+		gate = &m.resting[len(m.resting)-1].gate
+	}
+	gate.until = max(gate.until, until)
 }

@@ -87,6 +87,12 @@ func New(policies []Policy) *Watch {
 // to be told of when it is read first: it was not there to be read, or nobody knew of it.
 const young = 10 * time.Second
 
+// beginning is when a process began, by CLOCK_BOOTTIME.
+func beginning(id model.ProcessID) time.Duration {
+	const tick = time.Second / model.TicksPerSecond
+	return time.Duration(id.StartTicks) * tick
+}
+
 // Add watches a process by the policies that match it, and no more by others, whose silence goes
 // on nevertheless. Of one that is young, all is known that it has used.
 func (w *Watch) Add(p *model.Process, by []int) {
@@ -96,8 +102,7 @@ func (w *Watch) Add(p *model.Process, by []int) {
 	if m == nil {
 		if m = w.inherited[p.ID]; m == nil {
 			m = &member{}
-			const tick = time.Second / model.TicksPerSecond
-			if began := time.Duration(p.ID.StartTicks) * tick; w.read > 0 && began >= w.read-young {
+			if began := beginning(p.ID); w.read > 0 && began >= w.read-young {
 				m.read = max(began, 1)
 			}
 		}

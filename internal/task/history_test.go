@@ -33,6 +33,8 @@ func TestHistoryOutlivesARestart(t *testing.T) {
 		require.Equal(t, before.Causes, after.Causes)
 		require.Equal(t, before.Runs[0].Counts, after.Runs[0].Counts)
 		require.Equal(t, TimeUp, after.Runs[0].Reason)
+		require.Equal(t, &Whom{1, 101, "shop"}, after.Process, "whose policy is silent on")
+		require.True(t, before.Runs[0].Begin.Equal(after.Began()))
 
 		id := one(t, h.Request(asks(2, "on_cpu"))).TaskID
 		h.after(2 * time.Second)

@@ -44,6 +44,8 @@ type Record struct {
 	Name   string        `json:"name,omitempty"`
 	By     string        `json:"by"`
 	Causes []model.Cause `json:"causes,omitempty"`
+	// Process is the one that it was asked for, where that is one alone.
+	Process *Whom `json:"process,omitempty"`
 	// Asked is when it was asked for.
 	Asked time.Time   `json:"asked"`
 	Runs  []RunRecord `json:"runs"`
@@ -81,6 +83,16 @@ type Whom struct {
 func (r *Record) Origin() string {
 	origin, _, _ := strings.Cut(r.By, ":")
 	return origin
+}
+
+// Began is when its first run did; zero where none has.
+func (r *Record) Began() (at time.Time) {
+	for i := range r.Runs {
+		if begin := r.Runs[i].Begin; r.Runs[i].State != Scheduled && !begin.IsZero() && (at.IsZero() || begin.Before(at)) {
+			at = begin
+		}
+	}
+	return at
 }
 
 // Policy is the policy that asked for the task; empty where none did.

@@ -130,14 +130,22 @@ func (r *run) name() {
 	r.asked, r.whom = len(r.processes), only(r.processes)
 	r.told = make([]Whom, 0, min(r.asked, maxTold))
 	for _, p := range r.processes[:min(r.asked, maxTold)] {
-		r.told = append(r.told, Whom{PID: p.ID.PID, StartTicks: p.ID.StartTicks, Service: p.ServiceName})
+		r.told = append(r.told, whom(p))
 	}
+}
+
+func whom(p *model.Process) Whom {
+	return Whom{PID: p.ID.PID, StartTicks: p.ID.StartTicks, Service: p.ServiceName}
 }
 
 func (e *entry) record() Record {
 	r := Record{ID: e.id, Name: e.request.Name, By: e.request.By, Causes: e.request.Causes, Asked: e.asked}
 	if len(r.Causes) > maxTold {
 		r.Causes = r.Causes[:maxTold]
+	}
+	if p := only(e.request.Processes); p != nil {
+		of := whom(p)
+		r.Process = &of
 	}
 	for _, one := range e.runs {
 		r.Runs = append(r.Runs, one.record())
