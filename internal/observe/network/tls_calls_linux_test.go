@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 )
 
 // asking is how often each path is asked for.
@@ -148,4 +149,34 @@ func TestFilesSentThroughTLS(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestGoroutinesThatPause holds that nothing is taken for lost where goroutines pause as a method begins, which has it begin anew: of
+// HTTP/2 all that follows on the connection would be told without what refers to earlier fields.
+func TestGoroutinesThatPause(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	const times = 300
+	program := testbin.Go(t, "testdata/gotls")
+	runEachWay(t, func(t *testing.T, by *way) {
+		cert, key := certificate(t)
+		t.Setenv("COLLECTING", "1")
+		server := speak(t, program, "server2", cert, key)
+		client := speak(t, program, "client2", server.line(), strconv.Itoa(times))
+		require.Equal(t, "ready", client.line())
+		config, scope := tlsConfig(t)
+		config.BufferBytes = manyPieces
+		w := watch(t, config, by.change)
+		w.attachedTo(scope, 2*goFunctions, server, client)
+		require.Equal(t, times, client.ask("/here"))
+		w.settle()
+		want := map[string]uint64{"200": times}
+		w.alike(want, w.http2Requests(client, "client"), "client")
+		w.alike(want, w.http2Requests(server, "server"), "server")
+		if w.leavesOut() {
+			return // some of the calls were not seen
+		}
+		for _, reason := range []string{"request_interrupted", "request_fields_unknown", "tls_unknown"} {
+			require.Zero(t, w.loss(reason), reason)
+		}
+	})
 }
