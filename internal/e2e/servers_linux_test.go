@@ -144,7 +144,8 @@ func TestRealServers(t *testing.T) {
 	require.NoError(t, err)
 	c := start(t, binary, fmt.Sprintf(everyRequest, strings.Join(s.targets, ", "), file, host, port), nil)
 	untilTold(t, file, slices.Concat(warming(t, curl, serving), health.warming(t), names.warming(t)))
-	before := losses(t, scrape, "request_unpaired") // of requests that were on their way when a library was attached to
+	// What was on its way when a library was attached to.
+	before, interrupted := losses(t, scrape, "request_unpaired"), losses(t, scrape, "request_interrupted")
 	opaque := losses(t, scrape, "tls_opaque_java")
 	if slices.ContainsFunc(serving, func(of *realServer) bool {
 		return slices.ContainsFunc(of.listeners, func(l listener) bool { return l.opaque != "" })
@@ -159,6 +160,7 @@ func TestRealServers(t *testing.T) {
 	require.Eventually(t, func() bool { return losses(t, scrape, "tls_opaque_java") >= opaque }, 30*time.Second, 100*time.Millisecond,
 		"that nothing is seen of connections by Java's TLS is counted")
 	unpaired, undecided := losses(t, scrape, "request_unpaired")-before, losses(t, scrape, "undecided")
+	interrupted = losses(t, scrape, "request_interrupted") - interrupted
 	missed := losses(t, scrape, "program_busy") > 0
 	for line := range strings.Lines(get(t, "http://"+scrape+"/metrics")) {
 		if strings.HasPrefix(line, "otelcol_ebpf_events_lost") && !strings.HasSuffix(line, " 0\n") {
@@ -181,6 +183,7 @@ func TestRealServers(t *testing.T) {
 		})
 	}
 	require.True(t, missed || unpaired == 0, "%d responses without their requests", unpaired)
+	require.True(t, missed || interrupted == 0, "%d times bytes were missing", interrupted)
 	t.Run("behind proxies", func(t *testing.T) { requireProxied(t, told, s, serving, missed) })
 	t.Run("grpc-go", func(t *testing.T) { health.require(t, told, missed) })
 	t.Run("DNS", func(t *testing.T) { names.require(t, told, int(undecided), missed) })
