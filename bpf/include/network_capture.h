@@ -117,19 +117,16 @@ static __always_inline void capture_classify(struct network_socket *socket, stru
 		return;
 	}
 	if (protocol) {
-		if (socket->protocol)
-			return;
-		socket->protocol = protocol;
+		if (!socket->protocol)
+			socket->protocol = protocol;
 	} else if (stream && !transfer->tls && capture_begins_tls(scratch, slot, transfer, taken)) {
+		if (socket->protocol)
+			socket->stream = bpf_get_prandom_u32();
 		socket->protocol = NETWORK_TLS;
 		series = network_remembered(socket);
 		if (series)
 			series->tls = 1;
-	} else {
-		return;
 	}
-	if (!transfer->tls)
-		socket->stream = bpf_get_prandom_u32();
 }
 
 /* How many bytes of a connection were left out on purpose that is one of HTTP/2 now. */
@@ -155,8 +152,8 @@ static __always_inline u32 capture_way_of(struct capture_scratch *scratch, struc
 	return out;
 }
 
-/* The connection is over: nothing more comes. */
-static __noinline int capture_ends(struct sock *sk, struct network_socket *socket)
+/* Nothing more is told of what the connection carried until now. */
+static __noinline int capture_stops(struct sock *sk, struct network_socket *socket)
 {
 	struct network_piece piece = { .kind = NETWORK_PIECE_CLOSED };
 
@@ -171,6 +168,17 @@ static __noinline int capture_ends(struct sock *sk, struct network_socket *socke
 		capture_forget_frames(sk, socket);
 	socket->protocol = NETWORK_UNKNOWN;
 	return 0;
+}
+
+/*
+ * The connection is over: nothing more comes. The socket may begin another one, which has a
+ * name of its own from here on: were it chosen when the protocol is found out, two threads
+ * that find it out at a time would choose two.
+ */
+static __always_inline void capture_ends(struct sock *sk, struct network_socket *socket)
+{
+	capture_stops(sk, socket);
+	socket->stream = bpf_get_prandom_u32();
 }
 
 /* How much is taken of a transfer before it is known what it begins. */
@@ -222,7 +230,10 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 	bool begins = false, known = socket->protocol == NETWORK_HTTP1, asked = capture_answers && known && transfer->kind == NETWORK_PIECE_WRITE;
 
 	if (stream && (socket->protocol == NETWORK_HTTP1 || socket->protocol == NETWORK_DNS) && capture_is_refused(socket)) {
-		capture_ends(transfer->sk, socket);
+		if (transfer->tls)
+			capture_stops(transfer->sk, socket); /* it has the name of the connection that carries it */
+		else
+			capture_ends(transfer->sk, socket);
 		capture_count_refusal(socket);
 		return 0; /* the next one is looked at anew */
 	}
