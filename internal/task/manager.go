@@ -207,6 +207,7 @@ func (m *Manager) over(one *run, reason Reason, now time.Time) *model.Logs {
 	one.state, one.reason, one.end, one.stopping, one.starting = Ended, reason, now, false, false
 	m.watch.remove(one.processes)
 	one.processes, one.observation = nil, nil
+	m.advanceRests(one, now)
 	if m.room.leave(one) {
 		for _, e := range m.waiting {
 			e.lacksRoom = false

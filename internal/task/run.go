@@ -32,6 +32,8 @@ type entry struct {
 	queued bool
 	// waited says that whoever asked was told to wait: each run is answered later.
 	waited bool
+	// after is the run whose end it goes on from, where it is the rest of what that did, too.
+	after *run
 	// slot is its place in the history, -1 before it has one.
 	slot int
 }
