@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -103,6 +104,69 @@ func TestHistoryIsBounded(t *testing.T) {
 		require.Len(t, h.Tasks(), maxRecords)
 		require.Equal(t, long, h.Tasks()[0].ID)
 		require.Equal(t, last, h.Tasks()[maxRecords-1].ID)
+	})
+}
+
+// TestWhatNeverRanIsForgottenFirst holds that tasks that have waited in vain push none out that has run, that one that runs pushes them
+// out, and that they are remembered where there is room.
+func TestWhatNeverRanIsForgottenFirst(t *testing.T) {
+	in(t, 1, nil, func(h *house) {
+		begun := func() (n int) {
+			for _, r := range h.Tasks() {
+				if !r.Began().IsZero() {
+					n++
+				}
+			}
+			return n
+		}
+		short := asks(1, "on_cpu")
+		short.Duration = time.Second
+		const ran = 100
+		for range ran {
+			h.Request(short)
+			h.after(1001 * time.Millisecond)
+		}
+		for range 2 {
+			h.Request(asks(1, "on_cpu"))
+			for pid := range uint32(maxWaiting) {
+				r := asks(pid+2, "on_cpu")
+				r.Holds = func() bool { return false }
+				require.Equal(t, Queued, one(t, h.Request(r)).State)
+			}
+			h.after(time.Minute + time.Second)
+			require.Equal(t, Stats{}, h.Stats())
+		}
+		require.Len(t, h.Tasks(), maxRecords)
+		require.Equal(t, ran+2, begun())
+		for range maxRecords {
+			h.Request(short)
+			h.after(1001 * time.Millisecond)
+		}
+		require.Equal(t, maxRecords, begun())
+		h.Request(short)
+		r := asks(7, "on_cpu")
+		r.Holds = func() bool { return false }
+		h.Request(r)
+		h.after(2 * time.Second)
+		require.Len(t, h.Tasks(), maxRecords)
+		require.Equal(t, maxRecords, begun())
+	})
+}
+
+// TestRefusedLeavesNoRecord holds that a task that could not start is not remembered as one that runs, though another one had it last
+// longer meanwhile.
+func TestRefusedLeavesNoRecord(t *testing.T) {
+	in(t, 2, nil, func(h *house) {
+		h.starter.takes = time.Second
+		h.starter.answers(errors.New("no room"))
+		var asked sync.WaitGroup
+		asked.Go(func() { h.Request(asks(1, "on_cpu")) })
+		h.after(time.Millisecond)
+		longer := asks(1, "on_cpu")
+		longer.Duration, longer.Extend = time.Hour, true
+		require.True(t, one(t, h.Request(longer)).Already)
+		asked.Wait()
+		require.Empty(t, h.Tasks())
 	})
 }
 

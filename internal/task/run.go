@@ -34,7 +34,7 @@ type entry struct {
 	waited bool
 	// after is the run whose end it goes on from, where it is the rest of what that did, too.
 	after *run
-	// slot is its place in the history, -1 before it has one.
+	// slot is its place in the history, noSlot where it has none.
 	slot int
 }
 
@@ -68,7 +68,7 @@ type run struct {
 }
 
 func newEntry(r *Request, now time.Time) *entry {
-	e := &entry{id: newID(), request: *r, asked: now, start: r.Start, slot: -1}
+	e := &entry{id: newID(), request: *r, asked: now, start: r.Start, slot: noSlot}
 	if e.start.Before(now) {
 		e.start = now
 	}
