@@ -40,7 +40,7 @@ func (m *Manager) take(r *Request, now time.Time) (e *entry, begins bool, outcom
 			by := m.covered(one, m.alike(one, true), r.Extend, now)
 			if by != nil {
 				outcomes[one.index] = by.follow(r, one)
-				m.outlast(r, one, by, now)
+				m.instead(r, one, by, now)
 			}
 			return by != nil
 		})
@@ -247,7 +247,7 @@ func (m *Manager) letIn(e *entry, now time.Time) (logs []*model.Logs) {
 		}
 		before := one.processes
 		if by := m.covered(one, m.alike(one, false), e.request.Extend, now); by != nil {
-			m.outlast(&e.request, one, by, now)
+			m.instead(&e.request, one, by, now)
 			logs = append(logs, m.followersStarted(one, by, now)...)
 			logs = append(logs, m.over(one, Covered, now))
 			continue

@@ -14,11 +14,11 @@ import (
 const (
 	// keep is how long a task is remembered after its end.
 	keep = 48 * time.Hour
-	// maxRecords bounds the tasks that are remembered; some 600 bytes each, and 10 KiB of
-	// one with as many processes and causes as are told.
+	// maxRecords bounds the tasks that are remembered; some 600 bytes each, and 30 KiB of
+	// one with as many processes and causes as are told, that as many policies had for their own.
 	maxRecords = 1024
 	// maxRecordBytes bounds what is read of one from disk.
-	maxRecordBytes = 64 << 10
+	maxRecordBytes = 128 << 10
 )
 
 // Store keeps the history over a restart. Its methods are called from one goroutine at a

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -150,6 +151,65 @@ func TestWhatNeverRanIsForgottenFirst(t *testing.T) {
 		h.after(2 * time.Second)
 		require.Len(t, h.Tasks(), maxRecords)
 		require.Equal(t, maxRecords, begun())
+	})
+}
+
+// TestWhoHadItForItsOwn holds that the history says, over a restart, which policies had a run of another task for their own, whether
+// that ran when they asked, was starting then, or ran when their turn had come; and that it says so of a few alone.
+func TestWhoHadItForItsOwn(t *testing.T) {
+	store := &memory{values: map[string][]byte{}}
+	var want []Beneficiary
+	note := func(by string, pid uint32, at time.Time) {
+		want = append(want, Beneficiary{By: by, PID: pid, StartTicks: uint64(pid) + 100, At: at})
+	}
+	in(t, 2, store, func(h *house) {
+		h.starter.takes = time.Second
+		all := everybody(time.Hour)
+		for pid := range uint32(2 * maxFor) {
+			all.Processes = append(all.Processes, processOf(pid))
+		}
+		begin := time.Now()
+		waits := asks(3, "on_cpu")
+		waits.By, waits.Start = "policy:waits", begin.Add(10*time.Second)
+		h.Request(waits)
+		var asked sync.WaitGroup
+		asked.Go(func() { h.Request(all) })
+		h.after(time.Millisecond)
+		follows := asks(1, "on_cpu")
+		follows.By, follows.Causes = "policy:follows", []model.Cause{{Monitor: "process_cpu"}}
+		h.Request(follows)
+		note("policy:follows", 1, begin.Add(time.Second))
+		asked.Wait()
+		h.Request(asks(2, "on_cpu"))
+		h.after(time.Second)
+		h.Request(asks(2, "on_cpu")) // the last time counts
+		note("policy:slow", 2, time.Now())
+		others := asks(4, "on_cpu")
+		others.By = "api"
+		h.Request(others)
+		h.after(10 * time.Second)
+		note("policy:waits", 3, begin.Add(10*time.Second))
+	})
+	in(t, 2, store, func(h *house) {
+		list := h.Tasks()
+		got := list[slices.IndexFunc(list, func(r Record) bool { return r.By == "config" })]
+		require.Len(t, got.For, len(want))
+		for i := range want {
+			require.WithinDuration(t, want[i].At, got.For[i].At, 2*time.Millisecond)
+			want[i].At = got.For[i].At
+		}
+		require.Equal(t, want, got.For)
+		require.Equal(t, "waits", got.For[2].Policy())
+		id := one(t, h.Request(everybody(time.Hour))).TaskID
+		for pid := range uint32(2 * maxFor) {
+			h.Request(asks(pid, "on_cpu"))
+		}
+		record := h.record(id)
+		require.Len(t, record.For, maxFor)
+		require.Equal(t, uint32(2*maxFor-1), record.For[maxFor-1].PID)
+		raw, err := json.Marshal(record)
+		require.NoError(t, err)
+		require.Less(t, len(raw), maxRecordBytes/2)
 	})
 }
 

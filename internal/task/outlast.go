@@ -22,7 +22,7 @@ const (
 // the rest that waits already last longer. The caller holds the lock.
 func (m *Manager) outlast(request *Request, one, by *run, now time.Time) {
 	until := now.Add(one.duration)
-	if m.closed || !request.Extend || by.begin.IsZero() || until.Sub(by.end) < shortestRest {
+	if m.closed || !request.Extend || until.Sub(by.end) < shortestRest {
 		return
 	}
 	if one.processes != nil && !slices.ContainsFunc(one.processes, func(p *model.Process) bool { return by.observes(p.ID) }) {

@@ -34,6 +34,8 @@ type entry struct {
 	waited bool
 	// after is the run whose end it goes on from, where it is the rest of what that did, too.
 	after *run
+	// others had its runs for their own. The list is replaced, not changed.
+	others []Beneficiary
 	// slot is its place in the history, noSlot where it has none.
 	slot int
 }
@@ -141,7 +143,7 @@ func whom(p *model.Process) Whom {
 }
 
 func (e *entry) record() Record {
-	r := Record{ID: e.id, Name: e.request.Name, By: e.request.By, Causes: e.request.Causes, Asked: e.asked}
+	r := Record{ID: e.id, Name: e.request.Name, By: e.request.By, Causes: e.request.Causes, Asked: e.asked, For: e.others}
 	if len(r.Causes) > maxTold {
 		r.Causes = r.Causes[:maxTold]
 	}
