@@ -454,6 +454,43 @@ func TestResume(t *testing.T) {
 	require.Zero(t, h.watch.bytes)
 }
 
+// TestResumeTwice holds that who was not added yet when a watch ended goes on in the one after it as well, with its silence and its
+// windows, and that what these take is given back.
+func TestResumeTwice(t *testing.T) {
+	busy := Policy{Name: "p", Silence: time.Hour, When: []Rule{{Monitor: ProcessCPU, Threshold: 50, Period: 60, Count: 3}}}
+	failing := Policy{Name: "failing", Silence: time.Hour, When: []Rule{{Monitor: HTTPErrorRate, Threshold: 50, Period: 60, Count: 2}}}
+	h := newHost(t, busy, failing)
+	p, gone := process(7), process(8)
+	for _, one := range []*model.Process{p, gone} {
+		h.watch.Add(one, []int{0, 1})
+		h.watch.Request(one.ID, Request{Second: h.second, Path: []byte("/"), Status: 500})
+	}
+	h.tick(time.Second)
+	h.watch.Request(p.ID, Request{Second: h.second, Path: []byte("/"), Status: 500})
+	require.Len(t, h.tick(time.Second), 1)
+	h.watch.Started("failing", p.ID, h.at)
+	for range 2 {
+		require.Empty(t, h.next(p.ID, 2*time.Second, 1))
+	}
+	for range 3 {
+		h.watch = Resume(h.watch)
+		h.watch.Replace([]Policy{busy, failing}, func(*model.Process) []int { return nil })
+		require.Empty(t, h.tick(time.Second))
+	}
+	h.watch.Add(p, []int{0, 1})
+	h.watch.Request(p.ID, Request{Second: h.second + 1, Path: []byte("/"), Status: 500})
+	fired := h.next(p.ID, 8*time.Second, 1)
+	require.Len(t, fired, 1, "the other one is silent")
+	require.Equal(t, "p", fired[0].Policy.Name, "two seconds of before, and this one")
+	for range inheritFor + 1 {
+		h.tick(time.Second)
+	}
+	h.watch.Remove(p.ID)
+	require.Zero(t, h.watch.gaugeWindows)
+	require.Zero(t, h.watch.requestWindows)
+	require.Zero(t, h.watch.bytes)
+}
+
 // TestProcessesComeAndGo holds that who has ended leaves nothing.
 func TestProcessesComeAndGo(t *testing.T) {
 	list := Rule{Monitor: HTTPErrorRate, Threshold: 1, Period: 100, Count: 50, Paths: []string{"/a", "/b"}}
