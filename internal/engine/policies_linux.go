@@ -262,6 +262,7 @@ func (p *policies) take(change process.Change) {
 		return
 	}
 	if err := p.reader.Add(change.ID); err != nil {
+		p.watch.Unread(change.ID)
 		p.miss(change.ID, &p.crowded, err)
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -164,6 +165,32 @@ func TestRoomComesBack(t *testing.T) {
 	m.takeAll()
 	require.Equal(t, map[model.ProcessID]bool{second: true}, m.room.ids)
 	require.Empty(t, m.missed)
+}
+
+// TestWithoutRoomIsNoSecond holds that what a process has used while there was no room to read it is not taken for that of a second.
+func TestWithoutRoomIsNoSecond(t *testing.T) {
+	m := newMissing(t, 1)
+	require.NoError(t, m.replace([]Policy{when("busy", policy.Rule{Monitor: policy.ProcessCPU, Threshold: 10, Period: 5, Count: 1})}))
+	second := int64(0)
+	after := func(seconds int64, cpu time.Duration) []policy.Trigger {
+		second += seconds
+		return m.watch.Tick(policy.Reading{
+			Second: second, At: time.Duration(second) * time.Second, CPUs: 1, Usage: func(id model.ProcessID) (policy.Usage, bool) {
+				return policy.Usage{CPU: cpu}, m.room.ids[id]
+			},
+		})
+	}
+	require.Empty(t, after(1, 0))
+	first := m.begins(7, stat(7, 5))
+	waits := m.begins(8, stat(8, 5))
+	require.Empty(t, after(1, 0))
+	m.table.Exit(first)
+	m.takeAll()
+	m.scanned()
+	m.takeAll()
+	require.Equal(t, map[model.ProcessID]bool{waits: true}, m.room.ids)
+	require.Empty(t, after(100, 50*time.Second))
+	require.Len(t, after(1, 50*time.Second+500*time.Millisecond), 1)
 }
 
 // TestWhomMonitorsObserve holds that requests are read of those whom policies watch by them, and that who is warned of a policy's selector

@@ -41,6 +41,14 @@ type subject struct {
 	windows [][]window
 }
 
+// returns notes that policies may watch a process again: what it has used while none did is of no
+// second.
+func (m *member) returns() {
+	if len(m.subjects) == 0 {
+		m.read = 0
+	}
+}
+
 // use takes what the process has used until now, of cpus CPUs.
 func (m *member) use(now time.Duration, cpus int, u Usage) {
 	m.threads, m.hasThreads = float64(u.Threads), true

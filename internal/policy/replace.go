@@ -91,6 +91,7 @@ func (w *Watch) Replace(policies []Policy, matches func(*model.Process) []int) {
 	defer w.mu.Unlock()
 	w.policies = w.takeOver(policies)
 	for _, m := range slices.Clone(w.order) {
+		m.returns()
 		w.subject(m, matches(m.process))
 		w.leave(m)
 	}

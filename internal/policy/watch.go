@@ -100,7 +100,9 @@ func (w *Watch) Add(p *model.Process, by []int) {
 	defer w.mu.Unlock()
 	m := w.members[p.ID]
 	if m == nil {
-		if m = w.inherited[p.ID]; m == nil {
+		if m = w.inherited[p.ID]; m != nil {
+			m.returns()
+		} else {
 			m = &member{}
 			if began := beginning(p.ID); w.read > 0 && began >= w.read-young {
 				m.read = max(began, 1)
@@ -110,10 +112,22 @@ func (w *Watch) Add(p *model.Process, by []int) {
 		m.place = len(w.order)
 		w.members[p.ID] = m
 		w.order = append(w.order, m)
+	} else {
+		m.returns()
 	}
 	m.process = p
 	w.subject(m, by)
 	w.leave(m)
+}
+
+// Unread tells that what a process uses is not read before it is added again: what it uses until
+// then is of no second.
+func (w *Watch) Unread(id model.ProcessID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if m := w.members[id]; m != nil {
+		m.read = 0
+	}
 }
 
 // leave forgets a process that no policy matches, nor keeps silent about.

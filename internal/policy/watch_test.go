@@ -680,6 +680,49 @@ func TestSilenceOutlastsAMatch(t *testing.T) {
 	}
 }
 
+// TestUseWhileNobodyWatched holds that CPU time which a process used while no policy watched it, or nobody could read it, is no second's.
+func TestUseWhileNobodyWatched(t *testing.T) {
+	policies := []Policy{{Name: "p", Silence: 400 * time.Second, When: []Rule{{Monitor: ProcessCPU, Threshold: 15, Period: 5, Count: 1}}}}
+	for name, gap := range map[string]struct {
+		begin, end func(h *host, p *model.Process)
+	}{
+		"it matched none": {
+			func(h *host, p *model.Process) { h.watch.Add(p, nil) }, func(h *host, p *model.Process) { h.watch.Add(p, []int{0}) },
+		},
+		"over a reload": {
+			func(h *host, p *model.Process) { h.watch.Add(p, nil) },
+			func(h *host, p *model.Process) {
+				h.watch = Resume(h.watch)
+				h.watch.Replace(policies, nil)
+				h.watch.Add(p, []int{0})
+			},
+		},
+		"policies changed": {
+			func(h *host, _ *model.Process) { h.watch.Replace(policies, func(*model.Process) []int { return nil }) },
+			func(h *host, _ *model.Process) {
+				h.watch.Replace(policies, func(*model.Process) []int { return []int{0} })
+			},
+		},
+		"no room": {func(*host, *model.Process) {}, func(h *host, p *model.Process) { h.watch.Unread(p.ID); h.watch.Add(p, []int{0}) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, policies...)
+			p := process(7)
+			h.watch.Add(p, []int{0})
+			h.tick(time.Second)
+			h.watch.Started("p", p.ID, h.at)
+			gap.begin(h, p)
+			h.at, h.second = h.at+400*time.Second, h.second+400
+			h.used[p.ID] = Usage{CPU: 200 * time.Second}
+			gap.end(h, p)
+			for range 7 {
+				require.Empty(t, h.next(p.ID, 0, 1))
+			}
+			require.Len(t, h.next(p.ID, time.Second, 1), 1, "what it uses now counts")
+		})
+	}
+}
+
 // TestNothingRests holds that a policy which was never asked for, or is there no more, keeps nothing of a process that it does not match.
 func TestNothingRests(t *testing.T) {
 	h := newHost(t, cpuRule(100, 10, 10))
