@@ -166,19 +166,28 @@ func (p *policies) wants(id model.ProcessID, entries []policyEntry, by []int) {
 	if p.paths == nil {
 		return
 	}
-	rules := make([]policy.Policy, len(by))
-	for i, entry := range by {
-		rules[i] = entries[entry].Policy.Policy
-	}
-	wanted, err := policy.WantedBy(rules), error(nil)
-	if wanted.All {
-		err = p.paths.Remove(id.PID)
+	var err error
+	if wanted, narrowed := wantedBy(entries, by); narrowed {
+		err = p.paths.Set(id.PID, wanted)
 	} else {
-		err = p.paths.Set(id.PID, network.Wanted{Told: wanted.Told, Counted: wanted.Counted, Begun: wanted.Begun, Rest: wanted.Rest})
+		err = p.paths.Remove(id.PID)
 	}
 	if err != nil {
 		p.warnings.Warn(err)
 	}
+}
+
+// wantedBy are the requests of a process that policies look at which watch it; narrowed is false
+// where that is all of them, and where none looks at requests, so that programs look at none.
+func wantedBy(entries []policyEntry, by []int) (_ network.Wanted, narrowed bool) {
+	var rules []policy.Policy
+	for _, i := range by {
+		if entries[i].OfRequests() {
+			rules = append(rules, entries[i].Policy.Policy)
+		}
+	}
+	wanted := policy.WantedBy(rules)
+	return network.Wanted{Told: wanted.Told, Counted: wanted.Counted, Begun: wanted.Begun, Rest: wanted.Rest}, len(rules) > 0 && !wanted.All
 }
 
 // matching are the policies that watch a process, by their index.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
@@ -191,6 +193,28 @@ func TestWithoutRoomIsNoSecond(t *testing.T) {
 	require.Equal(t, map[model.ProcessID]bool{waits: true}, m.room.ids)
 	require.Empty(t, after(100, 50*time.Second))
 	require.Len(t, after(1, 50*time.Second+500*time.Millisecond), 1)
+}
+
+// TestWhoNeedsPaths holds that those processes alone take room for paths whose policies look at some requests, and not at all.
+func TestWhoNeedsPaths(t *testing.T) {
+	rule := policy.Rule{Monitor: policy.HTTPErrorRate, Threshold: 1, Period: 1, Count: 1}
+	paths, pattern, threads := rule, rule, policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1}
+	paths.Paths, pattern.Pattern = []string{"/pay"}, regexp.MustCompile("pay$")
+	var entries []policyEntry
+	for _, r := range []policy.Rule{threads, paths, pattern, rule} {
+		entries = append(entries, policyEntry{Policy: when("p", r)})
+	}
+	for by, want := range map[[2]int]*network.Wanted{
+		{0, 0}: nil, {0, 1}: {Counted: []string{"/pay"}}, {1, 2}: nil, {2, 2}: nil, {0, 3}: {Rest: true}, {1, 3}: {Counted: []string{"/pay"}, Rest: true},
+	} {
+		wanted, narrowed := wantedBy(entries, by[:])
+		require.Equal(t, want != nil, narrowed, by)
+		if narrowed {
+			require.Equal(t, want, &wanted)
+		}
+	}
+	_, narrowed := wantedBy(entries, nil)
+	require.False(t, narrowed)
 }
 
 // TestWhomMonitorsObserve holds that requests are read of those whom policies watch by them, and that who is warned of a policy's selector
