@@ -43,6 +43,7 @@ type policies struct {
 	proc     string // where the host's procfs is mounted
 	sys      string // where its sysfs is
 	clock    clock
+	named    bool // the configuration names the processes in scope
 	cpus     int
 	cpusDue  time.Duration
 	reported time.Duration
@@ -112,7 +113,7 @@ func newPolicies(e *Engine, loader *kernel.Loader) (*policies, error) {
 	p := &policies{
 		table: e.table, watch: policy.New(nil), reader: reader, work: e.work.run, tell: e.hooks.Metrics, logger: e.logger,
 		warnings: warn.NewRarely(e.logger, "Policies see less than is configured", nil),
-		proc:     e.procRoot(), sys: e.sysRoot(),
+		proc:     e.procRoot(), sys: e.sysRoot(), named: len(e.config.Include) > 0,
 		ask: e.hooks.Ask, waited: map[policy.Monitor]waited{}, changed: make(chan struct{}, 1), fired: make(chan struct{}, 1),
 		missed: map[model.ProcessID]*atomic.Uint64{},
 	}
@@ -153,7 +154,7 @@ func (p *policies) replace(list []Policy) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.entries = entries
-	p.watch.Replace(rulesOf(list), func(known *model.Process) []int {
+	p.watch.Replace(rulesOf(list, p.named), func(known *model.Process) []int {
 		by := p.matching(entries, known)
 		p.wants(known.ID, entries, by)
 		return by

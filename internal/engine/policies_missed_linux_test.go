@@ -217,6 +217,15 @@ func TestWhoNeedsPaths(t *testing.T) {
 	require.False(t, narrowed)
 }
 
+// TestKernelThreadsAreNamed holds that what is the host's triggers for kernel threads where the configuration names processes alone.
+func TestKernelThreadsAreNamed(t *testing.T) {
+	of := when("p", policy.Rule{Monitor: policy.SystemLoad, Threshold: 1, Period: 1, Count: 1})
+	require.False(t, rulesOf([]Policy{of}, false)[0].KernelThreads)
+	require.True(t, rulesOf([]Policy{of}, true)[0].KernelThreads)
+	of.Targets = []process.Selector{{Comm: "^kswapd"}}
+	require.True(t, rulesOf([]Policy{of}, false)[0].KernelThreads)
+}
+
 // TestWhomMonitorsObserve holds that requests are read of those whom policies watch by them, and that who is warned of a policy's selector
 // is warned of it once, by the key that is in the configuration.
 func TestWhomMonitorsObserve(t *testing.T) {

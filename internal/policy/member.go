@@ -81,11 +81,13 @@ func (m *member) value(monitor Monitor) (float64, bool) {
 
 // causes are the rules of a policy that hold, those of requests up to another second than
 // the rest.
-func (s *subject) causes(last, requests int64) []model.Cause {
+func (m *member) causes(s *subject, last, requests int64) []model.Cause {
 	var list []model.Cause
 	for i := range s.of.When {
 		rule, windows, now := &s.of.When[i], s.windows[i], last
 		switch {
+		case rule.Monitor.OfHost() && m.process.KernelThread && !s.of.KernelThreads:
+			continue
 		case rule.Monitor.OfHost():
 			windows = s.of.host[i]
 		case rule.Monitor.OfRequests():

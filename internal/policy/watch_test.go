@@ -108,6 +108,34 @@ func TestPressure(t *testing.T) {
 	require.Equal(t, []Value{{Policy: "p", Monitor: SystemIOPressure, Value: 31}}, told)
 }
 
+// TestHostTriggersTheBusiestFirst holds that what is the host's triggers for those first that use the CPUs most, and for kernel threads
+// only where somebody has named them; what these use themselves triggers always.
+func TestHostTriggersTheBusiestFirst(t *testing.T) {
+	load, busy := Rule{Monitor: SystemLoad, Threshold: 4, Period: 5, Count: 2}, Rule{Monitor: ProcessCPU, Threshold: 90, Period: 5, Count: 1}
+	named := Policy{Name: "named", When: []Rule{load}, KernelThreads: true}
+	h := newHost(t, Policy{When: []Rule{load, busy}}, named)
+	h.load = 5
+	const idle, guilty, less, thread, swaps = 1, 2, 3, 4, 5
+	use := map[uint32]time.Duration{guilty: 1500 * time.Millisecond, less: 500 * time.Millisecond, swaps: 2 * time.Second}
+	for pid := range uint32(swaps) {
+		p := process(pid + 1)
+		p.KernelThread = pid+1 == thread || pid+1 == swaps
+		h.watch.Add(p, map[bool][]int{true: {0}, false: {0, 1}}[pid+1 == swaps])
+	}
+	var fired []string
+	for range 2 {
+		for pid, cpu := range use {
+			h.used[process(pid).ID] = Usage{CPU: h.used[process(pid).ID].CPU + cpu, Threads: 1}
+		}
+		for _, f := range h.tick(time.Second) {
+			fired = append(fired, fmt.Sprint(f.Policy.Name, f.Process.ID.PID))
+		}
+	}
+	require.Equal(t, []string{"p5", "p2", "named2", "p3", "named3", "p1", "named1", "named4"}, fired)
+	require.True(t, h.watch.Holds("named", process(thread).ID))
+	require.False(t, h.watch.Holds("p", process(thread).ID))
+}
+
 // TestNeverTriggers are those cases in which Rover triggers, or nobody should.
 func TestNeverTriggers(t *testing.T) {
 	busy := func(seconds int) []time.Duration {
