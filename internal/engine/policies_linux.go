@@ -89,6 +89,9 @@ const (
 	// starters is how many tasks are asked for at once: as many as run at once by default, so
 	// that none waits for another one's programs to be loaded.
 	starters = 16
+	// gather is for how long changes of processes are gathered: those that live shorter, as many do
+	// on a host that builds or runs scripts, cost nothing. It is a small part of the first second.
+	gather = 100 * time.Millisecond
 	// valuesInterval is how often the values of monitors are told.
 	valuesInterval = 10 * time.Second
 	// cpusInterval is how often the host's CPUs are counted.
@@ -229,23 +232,48 @@ func (p *policies) scopeChanged(changes []process.Change) {
 
 // follow reads processes that come, and forgets those that go.
 func (p *policies) follow(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-p.changed:
 		}
-		p.mu.Lock()
-		changes := p.changes
-		p.changes = nil
-		p.mu.Unlock()
-		for _, change := range changes {
+		timer.Reset(gather)
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		for _, change := range p.gathered() {
 			if ctx.Err() != nil {
 				return
 			}
 			p.work(func() { p.take(change) })
 		}
 	}
+}
+
+// gathered are the changes since the last call, of each process the last one: whoever has come and
+// gone is not read.
+func (p *policies) gathered() []process.Change {
+	p.mu.Lock()
+	changes := p.changes
+	p.changes = nil
+	p.mu.Unlock()
+	last := make(map[model.ProcessID]int, len(changes))
+	for i, change := range changes {
+		last[change.ID] = i
+	}
+	n := 0
+	for i, change := range changes {
+		if last[change.ID] == i {
+			changes[n] = change
+			n++
+		}
+	}
+	return changes[:n]
 }
 
 func (p *policies) take(change process.Change) {

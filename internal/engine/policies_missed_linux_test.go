@@ -97,9 +97,7 @@ func (m *missing) begins(pid uint32, stat string) model.ProcessID {
 
 func (m *missing) takeAll() {
 	for len(m.changes) > 0 {
-		changes := m.changes
-		m.changes = nil
-		for _, change := range changes {
+		for _, change := range m.gathered() {
 			m.take(change)
 		}
 	}
@@ -146,6 +144,35 @@ func TestEndedProcessIsNotUnread(t *testing.T) {
 	m := newMissing(t, 8)
 	m.begins(7, stat(7, 6)) // another one has its pid
 	require.Zero(t, m.watch.Members())
+	require.Empty(t, m.missed)
+	require.Zero(t, m.lost("processes_unread"))
+}
+
+// TestShortLivedAreNotRead holds that a process which ends before its turn comes is not read, that one which stays is read once, and that
+// a pid that is used again is its new process's.
+func TestShortLivedAreNotRead(t *testing.T) {
+	m := newMissing(t, 8)
+	before := m.table.Stats().Reads
+	staying, next := model.ProcessID{PID: 7, StartTicks: 5}, model.ProcessID{PID: 8, StartTicks: 6}
+	for pid, start := range map[int]int{7: 5, 8: 6} {
+		m.write(fmt.Sprintf("%d/stat", pid), stat(pid, start))
+		for _, name := range []string{"cmdline", "environ", "cgroup"} {
+			m.write(fmt.Sprintf("%d/%s", pid, name), "")
+		}
+	}
+	m.table.Fork(1, staying)
+	m.table.Exec(staying, "web")
+	for range 100 {
+		short := model.ProcessID{PID: 8, StartTicks: 4}
+		m.table.Fork(1, short)
+		m.table.Exec(short, "true")
+		m.table.Exit(short)
+	}
+	m.table.Fork(1, next)
+	m.takeAll()
+	require.Equal(t, before+2, m.table.Stats().Reads)
+	require.Equal(t, map[model.ProcessID]bool{staying: true, next: true}, m.room.ids)
+	require.Equal(t, 2, m.watch.Members())
 	require.Empty(t, m.missed)
 	require.Zero(t, m.lost("processes_unread"))
 }
