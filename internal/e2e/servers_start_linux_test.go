@@ -379,15 +379,6 @@ func untilTold(t *testing.T, file string, all []warm) {
 	}
 }
 
-// warmUps is how often a connection is used before requests on it are timed, so that virtual machines have compiled what answers them:
-// where they have not, what is between two moments that are close to each other takes Java some 200 µs.
-func warmUps(l listener) int {
-	if !inLongForm() || l.delayed {
-		return 0
-	}
-	return 300
-}
-
 // ask asks each listener for everything.
 func (of *realServer) ask(t *testing.T, curl string) {
 	t.Helper()
@@ -400,9 +391,7 @@ func (of *realServer) ask(t *testing.T, curl string) {
 	of.asked = map[listenerVersion][]answered{}
 	for _, l := range of.listeners {
 		for _, version := range l.versions {
-			n := warmUps(l)
-			all := append(slices.Repeat([]string{"/warm"}, n), paths...)
-			of.asked[listenerVersion{l.port, version}] = curls(t, curl, l, version, all)[n:]
+			of.asked[listenerVersion{l.port, version}] = curls(t, curl, l, version, paths)
 		}
 	}
 }
