@@ -93,6 +93,14 @@ enum network_piece_loss {
 	NETWORK_PIECE_UNKNOWN = 2, /* perhaps some were, and nothing tells how many bytes */
 };
 
+/*
+ * By how much positions of plaintext go on where nobody knows how many bytes were lost, in
+ * that direction: more than are missing of any that is known. Twice as much is so, too.
+ */
+enum network_piece_gap {
+	NETWORK_PIECE_GAP = 0x30000000,
+};
+
 /* Head of a record of the ring buffer network_pieces: a transfer; its first bytes follow. */
 struct network_piece {
 	u64 sock;       /* address in the kernel */
@@ -106,7 +114,7 @@ struct network_piece {
 	u8 protocol;    /* enum network_protocol */
 	u8 role;        /* enum network_role */
 	u8 lost;        /* enum network_piece_loss */
-	u32 position;   /* of TCP: the sequence number behind the piece */
+	u32 position;   /* of TCP: the sequence number behind the piece; of plaintext in TLS: bytes of it up to there, and one more */
 	u32 packets;    /* of TCP: segments with data since the call before in this direction, and one more; 0: they were not counted */
 	u32 rtt;        /* of TCP: the round-trip time then, µs; 0: it is not known */
 };

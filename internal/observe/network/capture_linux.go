@@ -317,9 +317,10 @@ func (c *capture) idOf(p *piece) streamID {
 // feed has a connection parsed.
 func (c *capture) feed(id streamID, s *stream, p *piece, data []byte) {
 	c.current = s
+	lost, lostAt := s.lost(p)
 	s.conn.Feed(l7.Piece{
 		Direction: l7.Direction(p.Kind), Began: int64(p.Began), Ended: int64(p.Ended),
-		Length: int64(p.Length), Data: data, Lost: s.lost(p), Wire: wireOf(p),
+		Length: int64(p.Length), Data: data, Lost: lost, LostAt: lostAt, Wire: wireOf(p),
 	})
 	if s.datagrams && s.settled(data) {
 		c.forget(id, s)

@@ -76,23 +76,26 @@ func (s *stream) settled(data []byte) bool {
 	return s.unanswered <= 0
 }
 
-// lost says what is known of bytes that are missing before a piece: by the sequence
-// numbers of TCP, else by what the programs could not write.
-func (s *stream) lost(p *piece) int64 {
+// lost says how many bytes are missing before a piece, by the sequence numbers of TCP, else by what the programs could not write; and
+// when the last of them was transferred, 0 where nobody knows.
+func (s *stream) lost(p *piece) (bytes, at int64) {
 	unknown := p.Lost&uint8(bindings.NetworkNetworkPieceLossNETWORK_PIECE_UNKNOWN) != 0
 	if p.Position == 0 {
 		if p.Lost != 0 {
-			return l7.LostUnknown
+			return l7.LostUnknown, 0
 		}
-		return 0
+		return 0, 0
 	}
 	missing, known := int32(p.Position-p.Length-s.next[p.Kind]), s.known[p.Kind]
 	s.next[p.Kind], s.known[p.Kind] = p.Position, true
 	switch {
 	case !known || missing == 0 && !unknown:
-		return 0
-	case missing < 0, unknown: // two threads at once, or a call that was not seen
-		return l7.LostUnknown
+		return 0, 0
+	case missing >= int32(bindings.NetworkNetworkPieceGapNETWORK_PIECE_GAP), missing < 0, unknown:
+		if p.Protocol&uint8(bindings.NetworkNetworkProtocolNETWORK_TLS) != 0 {
+			return l7.LostUnknown, int64(p.Began) // calls of a library follow one another
+		}
+		return l7.LostUnknown, 0 // two threads at once, or a call that was not seen
 	}
-	return int64(missing)
+	return int64(missing), 0
 }
