@@ -176,7 +176,8 @@ const (
 	NetworkNetworkLossNETWORK_LOST_TLS       NetworkNetworkLoss = 7
 	NetworkNetworkLossNETWORK_LOST_ENDS      NetworkNetworkLoss = 8
 	NetworkNetworkLossNETWORK_LOST_VALUES    NetworkNetworkLoss = 9
-	NetworkNetworkLossNETWORK_LOSS_REASONS   NetworkNetworkLoss = 10
+	NetworkNetworkLossNETWORK_LOST_FRAMES    NetworkNetworkLoss = 10
+	NetworkNetworkLossNETWORK_LOSS_REASONS   NetworkNetworkLoss = 11
 )
 
 type NetworkNetworkOperation uint32

@@ -67,7 +67,8 @@ enum network_loss {
 	NETWORK_LOST_TLS = 7, /* calls of TLS libraries whose connection, or what they moved, is not known */
 	NETWORK_LOST_ENDS = 8, /* times that a connection's client was not found, and may have been forgotten */
 	NETWORK_LOST_VALUES = 9, /* requests that were to be counted in the kernel, and found no place */
-	NETWORK_LOSS_REASONS = 10,
+	NETWORK_LOST_FRAMES = 10, /* times that a direction of a connection of HTTP/2 was forgotten, and its frames are looked for again */
+	NETWORK_LOSS_REASONS = 11,
 };
 
 /* What a connection was found to carry. */
@@ -238,7 +239,7 @@ struct network_socket {
 	u8 round;      /* in which it was counted last, where sockets are found by their files; 0: in none */
 	u8 protocol;   /* enum network_protocol */
 	u8 lost;       /* enum network_piece_loss, since the last piece that was told */
-	u8 heads;      /* by direction what is known of the message under way, and how often it was refused: see network_head.h */
+	u8 heads;      /* by direction what is known of the message under way, or whether frames were followed, and how often it was refused: see network_head.h */
 	u8 closed;     /* 1: it is none of sockets_known any more */
 };
 
