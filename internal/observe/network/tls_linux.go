@@ -150,7 +150,7 @@ func startTLS(config Config, session bool, coll *ebpf.Collection) (*tlsAttacher,
 	}
 	a.Attacher = functions.Start(functions.Config[tls.Found]{
 		What: "the TLS library", Unseen: "Some requests through TLS are not seen", Targets: "observe::network::targets",
-		Find: a.find, Attach: a.attach, Left: a.left,
+		Find: a.find, Wants: func(found tls.Found) bool { return len(found.Functions) > 0 }, Found: a.found, Attach: a.attach, Left: a.left,
 		Decide: config.TLS.Decide, Open: config.TLS.Open, Charge: config.TLS.Charge, Logger: config.Logger,
 	})
 	return a, nil
@@ -203,14 +203,15 @@ func (a *tlsAttacher) libraryOf(pid uint32) tls.Library {
 	return a.known[pid]
 }
 
-func (a *tlsAttacher) attach(to *functions.Attachment, found tls.Found, path string, pid uint32) error {
+// found is told which library a process has.
+func (a *tlsAttacher) found(pid uint32, found tls.Found) {
 	if found.Library != "" {
 		a.note(pid, found)
 		a.tellUnavailable(found.Library)
 	}
-	if len(found.Functions) == 0 {
-		return nil
-	}
+}
+
+func (a *tlsAttacher) attach(to *functions.Attachment, found tls.Found, path string, pid uint32) error {
 	if found.Library == tls.Go {
 		if err := a.coll.Variables[bindings.NetworkVarNetworkTlsGo].Set(uint32(1)); err != nil {
 			return fmt.Errorf("telling the programs of Go: %w", err)
