@@ -248,7 +248,7 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 			want = transfer->length;
 		*(u64 *)scratch->data = 0;
 		scratch->data[8] = 0;
-		taken = capture_take(scratch, transfer->from, want);
+		taken = capture_take(scratch, slot, transfer->from, want);
 		protocol = capture_begins(scratch, slot, transfer, &taken, socket->protocol, stream);
 		begins = protocol && (!socket->protocol || socket->protocol == protocol);
 		capture_classify(socket, transfer, scratch, slot, taken, protocol, stream);
@@ -270,13 +270,13 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 		u32 out;
 
 		if (!known) /* it was found out just now, by less */
-			taken = capture_take(scratch, transfer->from, transfer->length < CAPTURE_NEXT ? transfer->length : CAPTURE_NEXT);
+			taken = capture_take(scratch, slot, transfer->from, transfer->length < CAPTURE_NEXT ? transfer->length : CAPTURE_NEXT);
 		out = capture_way_of(scratch, transfer, slot, taken);
 		if (out == CAPTURE_NOTHING)
 			return 0;
 		begins = out == CAPTURE_BEGINNING;
 		want = begins ? capture_bytes : CAPTURE_NEXT;
-		taken = capture_take(scratch, transfer->from, want < transfer->length ? want : transfer->length);
+		taken = capture_take(scratch, slot, transfer->from, want < transfer->length ? want : transfer->length);
 	}
 	/* Go's server reads the first byte of a request by itself, to see whether the client has gone. */
 	begins = begins || capture_head_state(socket, transfer->kind) == HEAD_TINY;
@@ -284,7 +284,7 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 	if (want > transfer->length)
 		want = transfer->length;
 	if (begins && taken < want)
-		taken = capture_take(scratch, transfer->from, want);
+		taken = capture_take(scratch, slot, transfer->from, want);
 	else if (!begins)
 		want = 0;
 	capture_note_head(socket, slot, transfer->kind, transfer->length, taken, begins);
