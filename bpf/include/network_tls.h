@@ -46,7 +46,7 @@ struct network_tls_thread {
 	struct network_socket socket; /* as it was then */
 	u32 use;    /* enum network_tls_use */
 	u32 missed; /* 1: of a call only the beginning or the end was seen */
-	u32 opened; /* struct network_socket.stream of the connection whose plaintext was told last; 0: none was */
+	u32 opened; /* struct network_socket.stream of the connection that was known of the last call; 0: none was */
 	u32 unused;
 };
 
@@ -142,7 +142,7 @@ static __noinline struct network_tls_thread *network_tls_goroutine(void)
 
 /*
  * The running thread has transferred on a socket that carries TLS. The connection is
- * opened where the library does that, or plaintext of it was told right before: threads
+ * opened where the library does that, or was called for it right before: threads
  * that call the library also transfer what they only pass on, or what another one
  * encrypts that is not attached to.
  */

@@ -194,6 +194,8 @@ static __always_inline int network_tls_ends(struct network_tls_thread *thread, s
 			call.buffer = connection->unsent;
 		connection->unsent = length > 0 ? 0 : call.buffer;
 	}
+	if (connection)
+		thread->opened = connection->socket.stream;
 	if (connection && operation != NETWORK_TLS_NEITHER && connection->moving[operation & 1] == NETWORK_TLS_MOVES)
 		connection->moving[operation & 1] = NETWORK_TLS_RESTS;
 	if (operation == NETWORK_TLS_NEITHER || length <= 0 || !call.buffer)
@@ -202,7 +204,6 @@ static __always_inline int network_tls_ends(struct network_tls_thread *thread, s
 		network_lost(NETWORK_LOST_TLS);
 		return 0;
 	}
-	thread->opened = connection->socket.stream;
 	return network_tls_tell(connection, &call, length, operation);
 }
 
