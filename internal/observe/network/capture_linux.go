@@ -37,8 +37,8 @@ const (
 	// quietFor is how long a connection may be quiet until it is forgotten, if nothing is lost with
 	// it.
 	quietFor = 5 * time.Minute
-	// waitsFor is the same of one that waits for a response, or whose messages refer to earlier ones:
-	// whoever waits may do so for long, and the end of a connection is told but for a few.
+	// waitsFor is the same of one that waits for a response: whoever waits may do so for long, and
+	// the end of a connection is told but for a few.
 	waitsFor = 12 * time.Hour
 	// datagramsQuietFor is the same of sockets for datagrams, whose end nobody tells; by
 	// then who asked has given up.

@@ -5,6 +5,7 @@
 package network
 
 import (
+	"math"
 	"time"
 	"unsafe"
 
@@ -53,13 +54,16 @@ func (s *stream) weight(now uint64) uint64 {
 	return s.held * ((now-min(s.last, now))/uint64(time.Millisecond) + shortest)
 }
 
-// mayBeQuiet is how long a connection may be quiet until it is forgotten. Where its series is another's by now it was closed.
+// mayBeQuiet is how long a connection may be quiet until it is forgotten. Where its series is another's by now it was closed. One
+// whose messages refer to what was said at any time before is kept as long as there is room.
 func (c *capture) mayBeQuiet(s *stream) time.Duration {
 	switch {
 	case s.datagrams:
 		return datagramsQuietFor
 	case s.conn.Idle(), c.place(&piece{Series: s.series, Generation: s.generation}) == nil:
 		return quietFor
+	case s.conn.Recalls():
+		return math.MaxInt64
 	}
 	return waitsFor
 }
