@@ -272,7 +272,11 @@ static __noinline struct network_tls_thread *network_tls_enter_goroutine(u64 gor
 	return bpf_map_lookup_elem(&network_tls_goroutines, &key);
 }
 
-/* A method of Go's tls.Conn begins; what lies on its goroutine's stack is remembered by how far it is from the stack's end. */
+/*
+ * A method of Go's tls.Conn begins, behind the check of its stack: at the first instruction
+ * it would begin again whenever the stack grows or the goroutine is to pause. What lies on
+ * its goroutine's stack is remembered by how far it is from the stack's end.
+ */
 static __always_inline int network_tls_method_begins(struct bpf_user_pt_regs *ctx, u64 buffer, u32 operation)
 {
 	struct go_stack stack = {};
