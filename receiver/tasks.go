@@ -58,12 +58,16 @@ func (t *tasks) start(config task.Config, requests []task.Request, ran func(poli
 	})
 }
 
-// tellPast tells of tasks that policies have started.
+// tellPast tells of what policies have started, or had for their own since it ran already.
 func tellPast(records []task.Record, ran func(policy string, id model.ProcessID, began time.Time)) {
 	for i := range records {
 		r := &records[i]
 		if began, p := r.Began(), r.Process; r.Policy() != "" && p != nil && !began.IsZero() {
 			ran(r.Policy(), model.ProcessID{PID: p.PID, StartTicks: p.StartTicks}, began)
+		}
+		for j := range r.For {
+			b := &r.For[j]
+			ran(b.Policy(), model.ProcessID{PID: b.PID, StartTicks: b.StartTicks}, b.At)
 		}
 	}
 }

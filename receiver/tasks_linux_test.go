@@ -271,7 +271,9 @@ func TestPastIsTold(t *testing.T) {
 		{By: "policy:slow", Process: of, Runs: ran},
 		{By: "policy:slow", Process: of, Runs: []task.RunRecord{{State: task.Ended, Reason: task.Expired}}},
 		{By: "policy:slow", Runs: ran}, // of an earlier version
-		{By: "config", Process: of, Runs: ran},
+		{By: "config", Process: of, Runs: ran, For: []task.Beneficiary{{By: "policy:busy", PID: 8, StartTicks: 80, At: at.Add(time.Minute)}}},
 	}, func(policy string, id model.ProcessID, began time.Time) { list = append(list, told{policy, id, began}) })
-	require.Equal(t, []told{{"slow", model.ProcessID{PID: 7, StartTicks: 70}, at}}, list)
+	require.Equal(t, []told{
+		{"slow", model.ProcessID{PID: 7, StartTicks: 70}, at}, {"busy", model.ProcessID{PID: 8, StartTicks: 80}, at.Add(time.Minute)},
+	}, list)
 }

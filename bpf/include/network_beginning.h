@@ -105,7 +105,7 @@ __noinline int capture_first_line(u32 slot)
 
 	if (!scratch)
 		return LINE_GOES_ON;
-	taken = capture_take(scratch, &scratch->kept.from, scratch->kept.length < LINE_MOST ? scratch->kept.length : LINE_MOST);
+	taken = capture_take(scratch, slot, &scratch->kept.from, scratch->kept.length < LINE_MOST ? scratch->kept.length : LINE_MOST);
 	for (at = 0; at < LINE_MOST; at += LINE_STEPS * 8) {
 		if (at >= taken || end != LINE_GOES_ON)
 			break;
@@ -227,7 +227,7 @@ __noinline int capture_pass_proxy_header(u32 slot)
 	kept->length -= size;
 	*(u64 *)scratch->data = 0;
 	scratch->data[8] = 0;
-	return capture_take(scratch, &kept->from, kept->length < CAPTURE_FIRST ? kept->length : CAPTURE_FIRST);
+	return capture_take(scratch, slot, &kept->from, kept->length < CAPTURE_FIRST ? kept->length : CAPTURE_FIRST);
 }
 
 #endif

@@ -47,7 +47,7 @@ __noinline int capture_body_window(u32 slot, u32 last)
 	want = scratch->kept.want - at;
 	if (want > CAPTURE_MOST - 1)
 		want = CAPTURE_MOST - 1;
-	taken = capture_window(scratch, &scratch->kept.from, at, want);
+	taken = capture_window(slot, at, want);
 	if (last || scratch->cursor.failed || at + taken >= scratch->kept.want) {
 		/* It stands for all that follows. */
 		rest = scratch->kept.length - at;

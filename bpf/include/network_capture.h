@@ -117,19 +117,16 @@ static __always_inline void capture_classify(struct network_socket *socket, stru
 		return;
 	}
 	if (protocol) {
-		if (socket->protocol)
-			return;
-		socket->protocol = protocol;
+		if (!socket->protocol)
+			socket->protocol = protocol;
 	} else if (stream && !transfer->tls && capture_begins_tls(scratch, slot, transfer, taken)) {
+		if (socket->protocol)
+			socket->stream = bpf_get_prandom_u32();
 		socket->protocol = NETWORK_TLS;
 		series = network_remembered(socket);
 		if (series)
 			series->tls = 1;
-	} else {
-		return;
 	}
-	if (!transfer->tls)
-		socket->stream = bpf_get_prandom_u32();
 }
 
 /* How many bytes of a connection were left out on purpose that is one of HTTP/2 now. */
@@ -155,8 +152,8 @@ static __always_inline u32 capture_way_of(struct capture_scratch *scratch, struc
 	return out;
 }
 
-/* The connection is over: nothing more comes. */
-static __noinline int capture_ends(struct sock *sk, struct network_socket *socket)
+/* Nothing more is told of what the connection carried until now. */
+static __noinline int capture_stops(struct sock *sk, struct network_socket *socket)
 {
 	struct network_piece piece = { .kind = NETWORK_PIECE_CLOSED };
 
@@ -171,6 +168,17 @@ static __noinline int capture_ends(struct sock *sk, struct network_socket *socke
 		capture_forget_frames(sk, socket);
 	socket->protocol = NETWORK_UNKNOWN;
 	return 0;
+}
+
+/*
+ * The connection is over: nothing more comes. The socket may begin another one, which has a
+ * name of its own from here on: were it chosen when the protocol is found out, two threads
+ * that find it out at a time would choose two.
+ */
+static __always_inline void capture_ends(struct sock *sk, struct network_socket *socket)
+{
+	capture_stops(sk, socket);
+	socket->stream = bpf_get_prandom_u32();
 }
 
 /* How much is taken of a transfer before it is known what it begins. */
@@ -222,7 +230,10 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 	bool begins = false, known = socket->protocol == NETWORK_HTTP1, asked = capture_answers && known && transfer->kind == NETWORK_PIECE_WRITE;
 
 	if (stream && (socket->protocol == NETWORK_HTTP1 || socket->protocol == NETWORK_DNS) && capture_is_refused(socket)) {
-		capture_ends(transfer->sk, socket);
+		if (transfer->tls)
+			capture_stops(transfer->sk, socket); /* it has the name of the connection that carries it */
+		else
+			capture_ends(transfer->sk, socket);
 		capture_count_refusal(socket);
 		return 0; /* the next one is looked at anew */
 	}
@@ -234,7 +245,7 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 			want = transfer->length;
 		*(u64 *)scratch->data = 0;
 		scratch->data[8] = 0;
-		taken = capture_take(scratch, transfer->from, want);
+		taken = capture_take(scratch, slot, transfer->from, want);
 		protocol = capture_begins(scratch, slot, transfer, &taken, socket->protocol, stream);
 		begins = protocol && (!socket->protocol || socket->protocol == protocol);
 		capture_classify(socket, transfer, scratch, slot, taken, protocol, stream);
@@ -255,13 +266,13 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 		u32 out;
 
 		if (!known) /* it was found out just now, by less */
-			taken = capture_take(scratch, transfer->from, transfer->length < CAPTURE_NEXT ? transfer->length : CAPTURE_NEXT);
+			taken = capture_take(scratch, slot, transfer->from, transfer->length < CAPTURE_NEXT ? transfer->length : CAPTURE_NEXT);
 		out = capture_way_of(scratch, transfer, slot, taken);
 		if (out == CAPTURE_NOTHING)
 			return 0;
 		begins = out == CAPTURE_BEGINNING;
 		want = begins ? capture_bytes : CAPTURE_NEXT;
-		taken = capture_take(scratch, transfer->from, want < transfer->length ? want : transfer->length);
+		taken = capture_take(scratch, slot, transfer->from, want < transfer->length ? want : transfer->length);
 	}
 	/* Go's server reads the first byte of a request by itself, to see whether the client has gone. */
 	begins = begins || capture_head_state(socket, transfer->kind) == HEAD_TINY;
@@ -269,7 +280,7 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 	if (want > transfer->length)
 		want = transfer->length;
 	if (begins && taken < want)
-		taken = capture_take(scratch, transfer->from, want);
+		taken = capture_take(scratch, slot, transfer->from, want);
 	else if (!begins)
 		want = 0;
 	capture_note_head(socket, slot, transfer->kind, transfer->length, taken, begins);

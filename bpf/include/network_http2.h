@@ -208,7 +208,7 @@ static __noinline u32 *capture_content_left(const struct capture_scratch *scratc
 }
 
 /* The content of DATA goes on at the beginning of the window: tells of it, with its next bytes if they are wanted. */
-static __noinline int capture_pass_data(struct capture_scratch *scratch, struct network_frames *frames)
+static __noinline int capture_pass_data(struct capture_scratch *scratch, u32 slot, struct network_frames *frames)
 {
 	u32 at = scratch->walk.at, rest = scratch->kept.length - at, length = frames->left < rest ? frames->left : rest;
 	u32 *left = capture_content_left(scratch, frames), want, taken = 0;
@@ -217,7 +217,7 @@ static __noinline int capture_pass_data(struct capture_scratch *scratch, struct 
 		want = *left < length ? *left : length;
 		if (want > CAPTURE_MOST - 1)
 			want = CAPTURE_MOST - 1;
-		taken = capture_window(scratch, &scratch->kept.from, at, want);
+		taken = capture_window(slot, at, want);
 		*left -= taken;
 		if (!scratch->cursor.failed)
 			length = taken;
@@ -228,13 +228,13 @@ static __noinline int capture_pass_data(struct capture_scratch *scratch, struct 
 }
 
 /* Takes the next window. It need not have much: most that is long is content of DATA. */
-static __always_inline void capture_frame_window(struct capture_scratch *scratch, const struct network_frames *frames)
+static __always_inline void capture_frame_window(struct capture_scratch *scratch, u32 slot, const struct network_frames *frames)
 {
 	struct capture_walk *walk = &scratch->walk;
 	u32 rest = scratch->kept.length - walk->at;
 	u32 want = frames->left > CAPTURE_NEXT || rest <= capture_bytes ? capture_bytes : CAPTURE_NEXT;
 
-	walk->have = capture_window(scratch, &scratch->kept.from, walk->at, want < rest ? want : rest);
+	walk->have = capture_window(slot, walk->at, want < rest ? want : rest);
 }
 
 /* A frame begins where the window has it, or before it. Returns 0 if it may be none. */
@@ -380,11 +380,11 @@ __noinline int capture_follow(u32 slot)
 	if (++walk->windows > FRAME_WINDOWS)
 		return capture_lose_frames(scratch, frames, 0);
 	if (frames->data && frames->left) {
-		capture_pass_data(scratch, frames);
+		capture_pass_data(scratch, slot, frames);
 		return walk->at == scratch->kept.length;
 	}
 	vector = scratch->cursor.vector;
-	capture_frame_window(scratch, frames);
+	capture_frame_window(scratch, slot, frames);
 	if (scratch->cursor.failed)
 		return capture_lose_frames(scratch, frames, walk->have);
 	if (walk->have < FRAME_HEAD && walk->have < scratch->kept.length - walk->at && scratch->cursor.vector != vector)

@@ -40,11 +40,11 @@ static __noinline int capture_datagram(const struct network_thread *thread, u64 
 	place = bpf_map_lookup_elem(&network_places, &series);
 	if (!scratch || !place)
 		return 0;
-	if (capture_take(scratch, &thread->source, CAPTURE_FIRST) < CAPTURE_FIRST || !capture_is_own_lookup(scratch->data, kind))
+	if (capture_take(scratch, slot, &thread->source, CAPTURE_FIRST) < CAPTURE_FIRST || !capture_is_own_lookup(scratch->data, kind))
 		return 0;
 	if (want > capture_bytes)
 		want = capture_bytes;
-	taken = capture_take(scratch, &thread->source, want) & (CAPTURE_MOST - 1);
+	taken = capture_take(scratch, slot, &thread->source, want) & (CAPTURE_MOST - 1);
 	piece = &scratch->piece;
 	piece->sock = sock;
 	piece->began = thread->since;

@@ -361,13 +361,13 @@ static __always_inline u32 capture_answer_head(struct capture_scratch *scratch, 
 	*(u64 *)(scratch->data + 8) = 0;
 	if (count > 1)
 		transfer->from.count = 1; /* mostly the head has a piece of memory of its own */
-	want = capture_take(scratch, &transfer->from, want);
+	want = capture_take(scratch, slot, &transfer->from, want);
 	transfer->from.count = count;
 	if (want)
 		end = capture_head(scratch, slot, want);
 	if (end || (transfer->length <= ANSWER_FIRST && count <= 1))
 		return end;
-	want = capture_take(scratch, &transfer->from, transfer->length < capture_bytes ? transfer->length : capture_bytes);
+	want = capture_take(scratch, slot, &transfer->from, transfer->length < capture_bytes ? transfer->length : capture_bytes);
 	return want ? capture_head(scratch, slot, want) : 0;
 }
 
@@ -706,7 +706,7 @@ static __noinline u32 capture_request_begins(struct capture_scratch *scratch, st
  * The rest of a request that was left out ends within the transfer, and the next one begins
  * there: tells of that alone. All of the connection leaves the kernel from there on.
  */
-static __always_inline int capture_follower(struct capture_scratch *scratch, struct capture_kept *transfer, struct network_requests *requests)
+static __always_inline int capture_follower(struct capture_scratch *scratch, u32 slot, struct capture_kept *transfer, struct network_requests *requests)
 {
 	u32 at = scratch->kept.at, want = transfer->length - at;
 
@@ -717,7 +717,7 @@ static __always_inline int capture_follower(struct capture_scratch *scratch, str
 	if (want > capture_bytes)
 		want = capture_bytes;
 	scratch->cursor = (struct capture_cursor){};
-	want = capture_window(scratch, &transfer->from, at, want);
+	want = capture_window(slot, at, want);
 	capture_tell_window(scratch, at, want, transfer->length - at);
 	return 0;
 }
@@ -802,7 +802,7 @@ static __always_inline u32 capture_wants_request(struct capture_scratch *scratch
 		if (want > capture_bytes)
 			want = capture_bytes;
 		if (taken < want)
-			taken = capture_take(scratch, &transfer->from, want);
+			taken = capture_take(scratch, slot, &transfer->from, want);
 		wanted = capture_request_begins(scratch, transfer, requests, capture_head(scratch, slot, taken), capture_moment(since));
 		capture_notes(scratch, transfer, requests);
 		if (!wanted)
@@ -832,7 +832,7 @@ __noinline int capture_read(u32 slot)
 		return CAPTURE_BEGINNING;
 	out = capture_wants_request(scratch, slot, transfer, requests, transfer->want);
 	if (out == CAPTURE_FOLLOWER) {
-		capture_follower(scratch, transfer, requests);
+		capture_follower(scratch, slot, transfer, requests);
 		return CAPTURE_NOTHING;
 	}
 	if (out != CAPTURE_NOTHING)

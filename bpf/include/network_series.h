@@ -262,13 +262,19 @@ static __always_inline struct network_socket *network_socket_of(struct sock *sk)
 /* Whether TCP keeps a round-trip time of a socket. */
 static __always_inline bool network_has_rtt(const struct sock *sk) { return BPF_CORE_READ(sk, sk_protocol) == IPPROTO_TCP; }
 
+/*
+ * Of two threads that meet a socket at a time, one on either CPU, the later one finds what
+ * the other has made: what was noted in it by then stays.
+ */
 static __always_inline struct network_socket *network_create_socket(struct sock *sk)
 {
-	struct network_socket fresh = { .has_rtt = network_has_rtt(sk), .time = network_clock(bpf_ktime_get_ns()) };
+	struct network_socket fresh = {
+		.has_rtt = network_has_rtt(sk), .time = network_clock(bpf_ktime_get_ns()), .stream = bpf_get_prandom_u32(),
+	};
 	u64 address = (u64)sk;
 
 	if (!socket_storage) {
-		bpf_map_update_elem(&network_socket_addresses, &address, &fresh, BPF_ANY);
+		bpf_map_update_elem(&network_socket_addresses, &address, &fresh, BPF_NOEXIST);
 		return bpf_map_lookup_elem(&network_socket_addresses, &address);
 	}
 	if (sockets_known >= (s32)max_sockets)

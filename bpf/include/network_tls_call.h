@@ -220,20 +220,24 @@ static __always_inline int network_tls_first_handshake(struct bpf_user_pt_regs *
 }
 
 /* The running goroutine; what is remembered of it begins if nothing was. */
-static __always_inline struct network_tls_thread *network_tls_go_caller(struct bpf_user_pt_regs *ctx, bool begins)
+static __always_inline struct network_tls_thread *network_tls_go_caller(struct bpf_user_pt_regs *ctx)
 {
 	struct network_tls_key key = {};
 	struct network_tls_thread *known, fresh = {};
 
 	network_tls_name(&key, GOROUTINE(ctx));
 	known = bpf_map_lookup_elem(&network_tls_goroutines, &key);
-	if (known || !begins)
+	if (known)
 		return known;
 	bpf_map_update_elem(&network_tls_goroutines, &key, &fresh, BPF_ANY);
 	return bpf_map_lookup_elem(&network_tls_goroutines, &key);
 }
 
-/* A method of Go's tls.Conn begins; what lies on its goroutine's stack is remembered by how far it is from the stack's end. */
+/*
+ * A method of Go's tls.Conn begins, behind the check of its stack: at the first instruction
+ * it would begin again whenever the stack grows or the goroutine is to pause. What lies on
+ * its goroutine's stack is remembered by how far it is from the stack's end.
+ */
 static __always_inline int network_tls_method_begins(struct bpf_user_pt_regs *ctx, u64 buffer)
 {
 	struct go_stack stack = {};
@@ -243,19 +247,21 @@ static __always_inline int network_tls_method_begins(struct bpf_user_pt_regs *ct
 		on_stack = 1;
 		buffer = stack.high - buffer;
 	}
-	return network_tls_begins(network_tls_go_caller(ctx, true), GO_ARGUMENT_1(ctx), buffer, on_stack, 0);
+	return network_tls_begins(network_tls_go_caller(ctx), GO_ARGUMENT_1(ctx), buffer, on_stack, 0);
 }
 
 /* It returns. A handshake may be a part of another call. */
 static __always_inline int network_tls_method_ends(struct bpf_user_pt_regs *ctx, u32 operation, bool handshake)
 {
-	struct network_tls_thread *thread = network_tls_go_caller(ctx, false);
+	struct network_tls_thread *thread = network_tls_go_caller(ctx);
 	struct go_stack stack = {};
 
 	if (!thread || (handshake && thread->call.buffer))
 		return 0;
-	if (!thread->call.object) {
+	if (!thread->call.object) { /* it began before it was attached to, or was forgotten among many that wait */
 		thread->missed = 1;
+		if (!handshake && (s64)GO_RESULT(ctx) > 0)
+			network_lost(NETWORK_LOST_TLS);
 		return 0;
 	}
 	if (thread->call.count_at && !bpf_probe_read_user(&stack, sizeof(stack), (void *)GOROUTINE(ctx)))

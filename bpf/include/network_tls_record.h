@@ -81,7 +81,7 @@ __noinline int capture_is_record(u32 slot)
 	if (end + 3 > length)
 		return 1;
 	scratch->cursor = (struct capture_cursor){};
-	return capture_window(scratch, &scratch->kept.from, end, 3) < 3 || capture_is_tls(data);
+	return capture_window(slot, end, 3) < 3 || capture_is_tls(data);
 }
 
 /* A transfer, the first bytes of which are in scratch, shows that a connection carries TLS, or that it does from now on. */

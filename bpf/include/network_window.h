@@ -272,26 +272,26 @@ static __always_inline void capture_source_of(struct network_source *from, struc
 	from->count = count;
 }
 
-/* Takes up to want bytes, less than CAPTURE_MOST; returns how many could be read. */
-static __noinline u32 capture_take(struct capture_scratch *scratch, const struct network_source *from, u32 want)
+/*
+ * Takes up to want bytes, less than CAPTURE_MOST, from the pieces of memory that are kept in
+ * the slot; returns how many could be read. Verified by itself: see capture_put().
+ */
+__noinline int capture_take_pieces(u32 slot, u32 want)
 {
+	struct capture_scratch *scratch = bpf_map_lookup_elem(&network_scratch, &slot);
 	struct capture_vector vector = {};
 	u32 have = 0, n, i;
 	long err;
 
-	if (!from->base)
+	if (!scratch)
 		return 0;
-	if (!from->count) {
-		want &= CAPTURE_MOST - 1;
-		return bpf_probe_read_user(scratch->data, want, (void *)from->base) ? 0 : want;
-	}
 	for (i = 0; i < CAPTURE_VECTORS; i++) {
-		if (i >= from->count || have >= want)
+		if (i >= scratch->kept.from.count || have >= want)
 			break;
-		if (from->kernel)
-			err = bpf_probe_read_kernel(&vector, sizeof(vector), (void *)(from->base + i * sizeof(vector)));
+		if (scratch->kept.from.kernel)
+			err = bpf_probe_read_kernel(&vector, sizeof(vector), (void *)(scratch->kept.from.base + i * sizeof(vector)));
 		else
-			err = bpf_probe_read_user(&vector, sizeof(vector), (void *)(from->base + i * sizeof(vector)));
+			err = bpf_probe_read_user(&vector, sizeof(vector), (void *)(scratch->kept.from.base + i * sizeof(vector)));
 		if (err)
 			break;
 		n = want - have;
@@ -306,19 +306,40 @@ static __noinline u32 capture_take(struct capture_scratch *scratch, const struct
 	return have;
 }
 
-/*
- * Takes a window of a transfer, up to want bytes, less than CAPTURE_MOST, from where it
- * is at; returns how many it got. That may be fewer, and none, also where more can be
- * read: the next one goes on. The cursor is zeroed before a transfer's first window, and
- * windows do not go back.
- */
-static __noinline u32 capture_window(struct capture_scratch *scratch, const struct network_source *from, u32 at, u32 want)
+/* Takes up to want bytes, less than CAPTURE_MOST, into the slot's scratch; returns how many could be read. */
+static __always_inline u32 capture_take(struct capture_scratch *scratch, u32 slot, const struct network_source *from, u32 want)
 {
-	struct capture_cursor *cursor = &scratch->cursor;
-	u32 vectors = cursor->vector, begins = cursor->at, have = 0, skip, n, i;
+	if (!from->base)
+		return 0;
+	if (from->count) {
+		scratch->kept.from = *from;
+		return capture_take_pieces(slot, want);
+	}
+	want &= CAPTURE_MOST - 1;
+	return bpf_probe_read_user(scratch->data, want, (void *)from->base) ? 0 : want;
+}
+
+/*
+ * Takes a window of the transfer that is kept, up to want bytes, less than CAPTURE_MOST,
+ * from where it is at; returns how many it got. That may be fewer, and none, also where more
+ * can be read: the next one goes on. The cursor is zeroed before a transfer's first window,
+ * and windows do not go back.
+ */
+__noinline int capture_window(u32 slot, u32 at, u32 want)
+{
+	struct capture_scratch *scratch = bpf_map_lookup_elem(&network_scratch, &slot);
+	u32 vectors, begins, have = 0, skip, n, i;
 	struct capture_vector vector = {};
+	struct network_source *from;
+	struct capture_cursor *cursor;
 	long err;
 
+	if (!scratch)
+		return 0;
+	cursor = &scratch->cursor;
+	from = &scratch->kept.from;
+	vectors = cursor->vector;
+	begins = cursor->at;
 	if (!from->base) {
 		cursor->failed = 1;
 		return 0;

@@ -20,9 +20,9 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
 
-// watched are the numbers of processes that are watched, policyTime for how long each is measured and policySettle how
-// long the processes have to be read before.
-var watched = []int{1000, 10000}
+// watched are the numbers of processes that are watched, and of those that come and go in a second beside them;
+// policyTime is for how long each is measured and policySettle how long the processes have to be read before.
+var watched = []struct{ processes, forks int }{{1000, 0}, {10000, 0}, {1000, 500}}
 
 const (
 	policyTime   = 12 * time.Second
@@ -32,26 +32,26 @@ const (
 // policies measures what it costs to watch processes.
 func (b *bench) policies(ctx context.Context) error {
 	for _, n := range watched {
-		progress("policy: %d processes that sleep, with policies and without them, %s each", n, policyTime)
-		err := b.watch(ctx, n)
+		progress("policy: %d processes that sleep and %d a second that come and go, with policies and without them, %s each", n.processes, n.forks, policyTime)
+		err := b.watch(ctx, n.processes, n.forks)
 		if errors.Is(err, workload.ErrAbsent) {
 			b.note("the part policy was left out: %v", err)
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("watching %d processes: %w", n, err)
+			return fmt.Errorf("watching %d processes: %w", n.processes, err)
 		}
 	}
 	return nil
 }
 
-func (b *bench) watch(ctx context.Context, processes int) (err error) {
-	load, err := workload.StartSleepers(ctx, b.dir, b.nice, processes)
+func (b *bench) watch(ctx context.Context, processes, forks int) (err error) {
+	load, err := workload.StartSleepers(ctx, b.dir, b.nice, processes, forks)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, load.Stop()) }()
-	found := report.Watched{Processes: processes, Rules: len(watchingRules())}
+	found := report.Watched{Processes: processes, Forks: forks, Rules: len(watchingRules())}
 	if found.Without, err = measureWatch(ctx, nil); err != nil {
 		return err
 	}

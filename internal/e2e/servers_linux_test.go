@@ -58,6 +58,7 @@ type listener struct {
 	opaque   string // the library of which nothing can be seen
 	delayed  bool   // leaves it to the kernel to wait with a response's end for the client's acknowledgement (Nagle), 40 ms
 	logs     func(t *testing.T) string
+	times    func(t *testing.T) string // the log of a server that says how long each request took it
 }
 
 func (l listener) url(path string) string {
@@ -143,7 +144,8 @@ func TestRealServers(t *testing.T) {
 	require.NoError(t, err)
 	c := start(t, binary, fmt.Sprintf(everyRequest, strings.Join(s.targets, ", "), file, host, port), nil)
 	untilTold(t, file, slices.Concat(warming(t, curl, serving), health.warming(t), names.warming(t)))
-	before := losses(t, scrape, "request_unpaired") // of requests that were on their way when a library was attached to
+	// What was on its way when a library was attached to.
+	before, interrupted := losses(t, scrape, "request_unpaired"), losses(t, scrape, "request_interrupted")
 	opaque := losses(t, scrape, "tls_opaque_java")
 	if slices.ContainsFunc(serving, func(of *realServer) bool {
 		return slices.ContainsFunc(of.listeners, func(l listener) bool { return l.opaque != "" })
@@ -158,6 +160,7 @@ func TestRealServers(t *testing.T) {
 	require.Eventually(t, func() bool { return losses(t, scrape, "tls_opaque_java") >= opaque }, 30*time.Second, 100*time.Millisecond,
 		"that nothing is seen of connections by Java's TLS is counted")
 	unpaired, undecided := losses(t, scrape, "request_unpaired")-before, losses(t, scrape, "undecided")
+	interrupted = losses(t, scrape, "request_interrupted") - interrupted
 	missed := losses(t, scrape, "program_busy") > 0
 	for line := range strings.Lines(get(t, "http://"+scrape+"/metrics")) {
 		if strings.HasPrefix(line, "otelcol_ebpf_events_lost") && !strings.HasSuffix(line, " 0\n") {
@@ -180,6 +183,7 @@ func TestRealServers(t *testing.T) {
 		})
 	}
 	require.True(t, missed || unpaired == 0, "%d responses without their requests", unpaired)
+	require.True(t, missed || interrupted == 0, "%d times bytes were missing", interrupted)
 	t.Run("behind proxies", func(t *testing.T) { requireProxied(t, told, s, serving, missed) })
 	t.Run("grpc-go", func(t *testing.T) { health.require(t, told, missed) })
 	t.Run("DNS", func(t *testing.T) { names.require(t, told, int(undecided), missed) })
@@ -268,6 +272,7 @@ func statuses(list []plog.LogRecord) map[string]int {
 // require holds that what was told is what curl saw.
 func (of *realServer) require(t *testing.T, told requests, missed bool) {
 	for _, l := range of.listeners {
+		timed := of.timed(t, l)
 		for _, version := range l.versions {
 			asked, list := of.asked[listenerVersion{l.port, version}], told.of(l, version)
 			name := fmt.Sprintf("%s, HTTP/%s", l.scheme(), version)
@@ -289,7 +294,7 @@ func (of *realServer) require(t *testing.T, told requests, missed bool) {
 			if missed {
 				continue // nobody knows which
 			}
-			requireDurations(t, name, l, asked, list)
+			requireDurations(t, name, l, asked, timed[version], list)
 		}
 		if l.logs != nil {
 			requireCounts(t, of.logged(t, l), statuses(told.ofPort(l)), missed, "what it has logged itself")
@@ -335,15 +340,50 @@ func (of *realServer) logged(t *testing.T, l listener) map[string]int {
 	return counted
 }
 
-// requireDurations holds that requests took as long as the client says, which asked for one after the other: of each path that quarter
-// which other work disturbed least within 5 % or 200 µs; in the short form only that slow ones were slow, for a busy machine makes clients wait.
-func requireDurations(t *testing.T, name string, l listener, asked []answered, list []plog.LogRecord) {
+// timed is what a server says itself of the requests of each version, which were asked one after the other.
+func (of *realServer) timed(t *testing.T, l listener) map[string][]answered {
 	t.Helper()
-	by := map[string][2][]time.Duration{} // by path: as curl says, as told
-	for _, a := range asked {
-		both := by[a.path]
-		both[0] = append(both[0], a.took)
-		by[a.path] = both
+	if l.times == nil || !inLongForm() {
+		return nil
+	}
+	var all []answered
+	for line := range strings.Lines(l.times(t)) {
+		var port int
+		var a answered
+		var us int64
+		if n, _ := fmt.Sscan(line, &port, &a.path, &a.status, &us); n == 4 && port == l.port && a.path != "/warm" {
+			a.took = time.Duration(us) * time.Microsecond
+			all = append(all, a)
+		}
+	}
+	timed := map[string][]answered{}
+	for _, version := range l.versions {
+		n := len(of.asked[listenerVersion{l.port, version}])
+		require.GreaterOrEqual(t, len(all), n, "what the server has logged of port %d", l.port)
+		timed[version], all = all[:n], all[n:]
+	}
+	require.Empty(t, all)
+	return timed
+}
+
+// byPath are the durations of requests by path, in their order.
+func byPath(list []answered) map[string][]time.Duration {
+	by := map[string][]time.Duration{}
+	for _, a := range list {
+		by[a.path] = append(by[a.path], a.took)
+	}
+	return by
+}
+
+// requireDurations holds that requests, which were asked for one after the other, took as long as the client says or the server itself: of
+// each path that quarter which other work disturbed least within 5 % or 200 µs. What the client says has the time in it that both sides take
+// to wake up, some 100 µs each where CPUs of a virtual machine sleep meanwhile; what the server says begins when it has understood what it has
+// read. In the short form only that slow ones were slow, for a busy machine makes clients wait.
+func requireDurations(t *testing.T, name string, l listener, asked, timed []answered, list []plog.LogRecord) {
+	t.Helper()
+	by, itself := map[string][2][]time.Duration{}, byPath(timed) // by: as the client says, as told
+	for path, said := range byPath(asked) {
+		by[path] = [2][]time.Duration{said}
 	}
 	for _, l := range list {
 		path := text(l.Attributes(), "url.path")
@@ -358,14 +398,7 @@ func requireDurations(t *testing.T, name string, l listener, asked []answered, l
 	for _, path := range slices.Sorted(maps.Keys(by)) {
 		said, told := by[path][0], by[path][1]
 		require.Len(t, told, len(said), name)
-		apart := make([]time.Duration, len(said))
-		for i := range said {
-			apart[i] = (said[i] - told[i]).Abs()
-		}
-		slices.Sort(apart)
-		slices.Sort(said)
-		median, off := said[len(said)/2], apart[len(apart)/4]
-		t.Logf("%s %s: %v by the client; told within %v, %v and %v", name, path, median, off, apart[len(apart)/2], apart[len(apart)-1])
+		median, off := within(t, name+" "+path+": by the client", said, told)
 		if path == "/slow" {
 			require.GreaterOrEqual(t, slices.Min(told), slowPause-2*time.Millisecond, "%s: timers of Node.js are up to 1 ms early", name)
 		}
@@ -378,9 +411,27 @@ func requireDurations(t *testing.T, name string, l listener, asked []answered, l
 			}
 			continue
 		}
+		if logged := itself[path]; logged != nil {
+			require.Len(t, logged, len(told), name)
+			_, less := within(t, name+" "+path+": by the server", logged, told)
+			off = min(off, less)
+		}
 		allowed := math.Max(0.05*median.Seconds(), 200e-6)
 		require.LessOrEqual(t, off.Seconds(), allowed, "%s %s", name, path)
 	}
+}
+
+// within is the median of what was said of requests, and by how much what was told of that quarter is apart which is nearest.
+func within(t *testing.T, name string, said, told []time.Duration) (median, off time.Duration) {
+	t.Helper()
+	apart := make([]time.Duration, len(said))
+	for i := range said {
+		apart[i] = (said[i] - told[i]).Abs()
+	}
+	slices.Sort(apart)
+	median, off = slices.Sorted(slices.Values(said))[len(said)/2], apart[len(apart)/4]
+	t.Logf("%s %v; told within %v, %v and %v", name, median, off, apart[len(apart)/2], apart[len(apart)-1])
+	return median, off
 }
 
 // requireProxied holds that proxies tell what they have asked for, and the server behind them what it was asked.

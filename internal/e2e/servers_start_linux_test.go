@@ -129,7 +129,7 @@ Listen 127.0.0.1:%[4]d
 Protocols h2 h2c http/1.1
 MaxKeepAliveRequests 0
 DocumentRoot %[2]s
-LogFormat "%%{local}p %%U %%>s" told
+LogFormat "%%{local}p %%U %%>s %%D" told
 CustomLog %[5]s told
 ProxyPass /slow http://127.0.0.1:%[6]d/slow
 <VirtualHost 127.0.0.1:%[4]d>
@@ -141,8 +141,8 @@ ProxyPass /slow http://127.0.0.1:%[6]d/slow
 `, modules, s.dir, plain, secure, log, s.backend, s.cert, s.key))
 	pid := s.run(t, exec.Command("apache2", "-X", "-f", config))
 	return []listener{
-		{pid: pid, port: plain, versions: []string{"1.1", "2"}, logs: logOf(log)},
-		{pid: pid, port: secure, tls: true, versions: []string{"1.1", "2"}, logs: logOf(log)},
+		{pid: pid, port: plain, versions: []string{"1.1", "2"}, logs: logOf(log), times: logOf(log)},
+		{pid: pid, port: secure, tls: true, versions: []string{"1.1", "2"}, logs: logOf(log), times: logOf(log)},
 	}
 }
 
@@ -183,11 +183,12 @@ backend slow
 func (s *site) pause() string { return fmt.Sprint(slowPause.Milliseconds()) }
 
 func serveNode(t *testing.T, s *site) []listener {
-	pid, ports := s.ports(t, exec.Command("node", "testdata/servers/node.js", s.cert, s.key, s.pause()))
+	log := s.dir + "/node.log"
+	pid, ports := s.ports(t, exec.Command("node", "testdata/servers/node.js", s.cert, s.key, s.pause(), log))
 	return []listener{
-		{pid: pid, port: ports[0], versions: []string{"1.1"}},
-		{pid: pid, port: ports[1], versions: []string{"2"}},
-		{pid: pid, port: ports[2], tls: true, versions: []string{"1.1", "2"}},
+		{pid: pid, port: ports[0], versions: []string{"1.1"}, times: logOf(log)},
+		{pid: pid, port: ports[1], versions: []string{"2"}, times: logOf(log)},
+		{pid: pid, port: ports[2], tls: true, versions: []string{"1.1", "2"}, times: logOf(log)},
 	}
 }
 
@@ -196,11 +197,13 @@ func servePython(t *testing.T, s *site) []listener {
 	return []listener{{pid: pid, port: ports[0], versions: []string{"1.1"}}, {pid: pid, port: ports[1], tls: true, versions: []string{"1.1"}}}
 }
 
+func (s *site) asgiLog() string { return s.dir + "/asgi.log" }
+
 // serveASGI starts a server for the application of the test.
 func (s *site) serveASGI(t *testing.T, args ...string) (pid int) {
 	t.Helper()
 	cmd := exec.Command(systemPython, args...)
-	cmd.Dir, cmd.Env = "testdata/servers", append(os.Environ(), "PAUSE="+s.pause(), "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Dir, cmd.Env = "testdata/servers", append(os.Environ(), "PAUSE="+s.pause(), "LOG="+s.asgiLog(), "PYTHONDONTWRITEBYTECODE=1")
 	return s.run(t, cmd)
 }
 
@@ -211,7 +214,10 @@ func serveUvicorn(t *testing.T, s *site) []listener {
 	}
 	plain, plainPort := run()
 	secure, securePort := run("--ssl-certfile", s.cert, "--ssl-keyfile", s.key)
-	return []listener{{pid: plain, port: plainPort, versions: []string{"1.1"}}, {pid: secure, port: securePort, tls: true, versions: []string{"1.1"}}}
+	return []listener{
+		{pid: plain, port: plainPort, versions: []string{"1.1"}, times: logOf(s.asgiLog())},
+		{pid: secure, port: securePort, tls: true, versions: []string{"1.1"}, times: logOf(s.asgiLog())},
+	}
 }
 
 func serveHypercorn(t *testing.T, s *site) []listener {
@@ -225,12 +231,12 @@ func serveHypercorn(t *testing.T, s *site) []listener {
 
 func serveJava(t *testing.T, s *site) []listener {
 	const password = "no secret"
-	store := s.dir + "/store.p12"
+	store, log := s.dir+"/store.p12", s.dir+"/java.log"
 	said, err := exec.Command("keytool", "-genkeypair", "-alias", "test", "-keyalg", "EC", "-storetype", "PKCS12", "-keystore", store,
 		"-storepass", password, "-dname", "CN=127.0.0.1").CombinedOutput()
 	require.NoError(t, err, "%s", said)
-	pid, ports := s.ports(t, exec.Command("java", "-Dsun.net.httpserver.nodelay=true", "testdata/servers/Server.java", store, password, s.pause()))
-	return []listener{{pid: pid, port: ports[0], versions: []string{"1.1"}}, {pid: pid, port: ports[1], tls: true, versions: []string{"1.1"}, opaque: "java"}}
+	pid, ports := s.ports(t, exec.Command("java", "-Dsun.net.httpserver.nodelay=true", "testdata/servers/Server.java", store, password, s.pause(), log))
+	return []listener{{pid: pid, port: ports[0], versions: []string{"1.1"}, times: logOf(log)}, {pid: pid, port: ports[1], tls: true, versions: []string{"1.1"}, opaque: "java"}}
 }
 
 // serveNetty starts netty with Debian's library for OpenSSL, which looks for itself under the name that it was built with, and not under that which
@@ -246,8 +252,12 @@ func serveNetty(t *testing.T, s *site) []listener {
 	library, err := os.ReadFile(found[0])
 	require.NoError(t, err)
 	s.file(t, "libnetty_tcnative.so", string(library))
-	pid, ports := s.ports(t, exec.Command("java", "-Djava.library.path="+s.dir, "-cp", strings.Join(classes, ":"), "testdata/servers/Netty.java", s.cert, s.key, s.pause()))
-	return []listener{{pid: pid, port: ports[0], versions: []string{"1.1"}}, {pid: pid, port: ports[1], tls: true, versions: []string{"1.1"}}}
+	log := s.dir + "/netty.log"
+	pid, ports := s.ports(t, exec.Command("java", "-Djava.library.path="+s.dir, "-cp", strings.Join(classes, ":"), "testdata/servers/Netty.java", s.cert, s.key, s.pause(), log))
+	return []listener{
+		{pid: pid, port: ports[0], versions: []string{"1.1"}, times: logOf(log)},
+		{pid: pid, port: ports[1], tls: true, versions: []string{"1.1"}, times: logOf(log)},
+	}
 }
 
 // serveHere serves in this process until the test ends, by HTTP/1.1 and HTTP/2, with TLS if there is a certificate.

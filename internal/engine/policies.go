@@ -28,11 +28,12 @@ type Windows struct {
 	line  policy.Timeline
 }
 
-// rulesOf are the policies as the watch knows them.
-func rulesOf(policies []Policy) []policy.Policy {
+// rulesOf are the policies as the watch knows them, where somebody has named the processes in scope or not.
+func rulesOf(policies []Policy, named bool) []policy.Policy {
 	list := make([]policy.Policy, len(policies))
 	for i := range policies {
 		list[i] = policies[i].Policy
+		list[i].KernelThreads = named || len(policies[i].Targets) > 0
 	}
 	return list
 }

@@ -43,6 +43,7 @@ type policies struct {
 	proc     string // where the host's procfs is mounted
 	sys      string // where its sysfs is
 	clock    clock
+	named    bool // the configuration names the processes in scope
 	cpus     int
 	cpusDue  time.Duration
 	reported time.Duration
@@ -88,6 +89,9 @@ const (
 	// starters is how many tasks are asked for at once: as many as run at once by default, so
 	// that none waits for another one's programs to be loaded.
 	starters = 16
+	// gather is for how long changes of processes are gathered: those that live shorter, as many do
+	// on a host that builds or runs scripts, cost nothing. It is a small part of the first second.
+	gather = 100 * time.Millisecond
 	// valuesInterval is how often the values of monitors are told.
 	valuesInterval = 10 * time.Second
 	// cpusInterval is how often the host's CPUs are counted.
@@ -112,7 +116,7 @@ func newPolicies(e *Engine, loader *kernel.Loader) (*policies, error) {
 	p := &policies{
 		table: e.table, watch: policy.New(nil), reader: reader, work: e.work.run, tell: e.hooks.Metrics, logger: e.logger,
 		warnings: warn.NewRarely(e.logger, "Policies see less than is configured", nil),
-		proc:     e.procRoot(), sys: e.sysRoot(),
+		proc:     e.procRoot(), sys: e.sysRoot(), named: len(e.config.Include) > 0,
 		ask: e.hooks.Ask, waited: map[policy.Monitor]waited{}, changed: make(chan struct{}, 1), fired: make(chan struct{}, 1),
 		missed: map[model.ProcessID]*atomic.Uint64{},
 	}
@@ -153,7 +157,7 @@ func (p *policies) replace(list []Policy) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.entries = entries
-	p.watch.Replace(rulesOf(list), func(known *model.Process) []int {
+	p.watch.Replace(rulesOf(list, p.named), func(known *model.Process) []int {
 		by := p.matching(entries, known)
 		p.wants(known.ID, entries, by)
 		return by
@@ -166,19 +170,28 @@ func (p *policies) wants(id model.ProcessID, entries []policyEntry, by []int) {
 	if p.paths == nil {
 		return
 	}
-	rules := make([]policy.Policy, len(by))
-	for i, entry := range by {
-		rules[i] = entries[entry].Policy.Policy
-	}
-	wanted, err := policy.WantedBy(rules), error(nil)
-	if wanted.All {
-		err = p.paths.Remove(id.PID)
+	var err error
+	if wanted, narrowed := wantedBy(entries, by); narrowed {
+		err = p.paths.Set(id.PID, wanted)
 	} else {
-		err = p.paths.Set(id.PID, network.Wanted{Told: wanted.Told, Counted: wanted.Counted, Begun: wanted.Begun, Rest: wanted.Rest})
+		err = p.paths.Remove(id.PID)
 	}
 	if err != nil {
 		p.warnings.Warn(err)
 	}
+}
+
+// wantedBy are the requests of a process that policies look at which watch it; narrowed is false
+// where that is all of them, and where none looks at requests, so that programs look at none.
+func wantedBy(entries []policyEntry, by []int) (_ network.Wanted, narrowed bool) {
+	var rules []policy.Policy
+	for _, i := range by {
+		if entries[i].OfRequests() {
+			rules = append(rules, entries[i].Policy.Policy)
+		}
+	}
+	wanted := policy.WantedBy(rules)
+	return network.Wanted{Told: wanted.Told, Counted: wanted.Counted, Begun: wanted.Begun, Rest: wanted.Rest}, len(rules) > 0 && !wanted.All
 }
 
 // matching are the policies that watch a process, by their index.
@@ -219,23 +232,48 @@ func (p *policies) scopeChanged(changes []process.Change) {
 
 // follow reads processes that come, and forgets those that go.
 func (p *policies) follow(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-p.changed:
 		}
-		p.mu.Lock()
-		changes := p.changes
-		p.changes = nil
-		p.mu.Unlock()
-		for _, change := range changes {
+		timer.Reset(gather)
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		for _, change := range p.gathered() {
 			if ctx.Err() != nil {
 				return
 			}
 			p.work(func() { p.take(change) })
 		}
 	}
+}
+
+// gathered are the changes since the last call, of each process the last one: whoever has come and
+// gone is not read.
+func (p *policies) gathered() []process.Change {
+	p.mu.Lock()
+	changes := p.changes
+	p.changes = nil
+	p.mu.Unlock()
+	last := make(map[model.ProcessID]int, len(changes))
+	for i, change := range changes {
+		last[change.ID] = i
+	}
+	n := 0
+	for i, change := range changes {
+		if last[change.ID] == i {
+			changes[n] = change
+			n++
+		}
+	}
+	return changes[:n]
 }
 
 func (p *policies) take(change process.Change) {
@@ -262,6 +300,7 @@ func (p *policies) take(change process.Change) {
 		return
 	}
 	if err := p.reader.Add(change.ID); err != nil {
+		p.watch.Unread(change.ID)
 		p.miss(change.ID, &p.crowded, err)
 		return
 	}

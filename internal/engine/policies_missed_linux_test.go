@@ -8,13 +8,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
@@ -94,9 +97,7 @@ func (m *missing) begins(pid uint32, stat string) model.ProcessID {
 
 func (m *missing) takeAll() {
 	for len(m.changes) > 0 {
-		changes := m.changes
-		m.changes = nil
-		for _, change := range changes {
+		for _, change := range m.gathered() {
 			m.take(change)
 		}
 	}
@@ -147,6 +148,35 @@ func TestEndedProcessIsNotUnread(t *testing.T) {
 	require.Zero(t, m.lost("processes_unread"))
 }
 
+// TestShortLivedAreNotRead holds that a process which ends before its turn comes is not read, that one which stays is read once, and that
+// a pid that is used again is its new process's.
+func TestShortLivedAreNotRead(t *testing.T) {
+	m := newMissing(t, 8)
+	before := m.table.Stats().Reads
+	staying, next := model.ProcessID{PID: 7, StartTicks: 5}, model.ProcessID{PID: 8, StartTicks: 6}
+	for pid, start := range map[int]int{7: 5, 8: 6} {
+		m.write(fmt.Sprintf("%d/stat", pid), stat(pid, start))
+		for _, name := range []string{"cmdline", "environ", "cgroup"} {
+			m.write(fmt.Sprintf("%d/%s", pid, name), "")
+		}
+	}
+	m.table.Fork(1, staying)
+	m.table.Exec(staying, "web")
+	for range 100 {
+		short := model.ProcessID{PID: 8, StartTicks: 4}
+		m.table.Fork(1, short)
+		m.table.Exec(short, "true")
+		m.table.Exit(short)
+	}
+	m.table.Fork(1, next)
+	m.takeAll()
+	require.Equal(t, before+2, m.table.Stats().Reads)
+	require.Equal(t, map[model.ProcessID]bool{staying: true, next: true}, m.room.ids)
+	require.Equal(t, 2, m.watch.Members())
+	require.Empty(t, m.missed)
+	require.Zero(t, m.lost("processes_unread"))
+}
+
 // TestRoomComesBack holds that a process for which there was no room is read when there is.
 func TestRoomComesBack(t *testing.T) {
 	m := newMissing(t, 1)
@@ -164,6 +194,63 @@ func TestRoomComesBack(t *testing.T) {
 	m.takeAll()
 	require.Equal(t, map[model.ProcessID]bool{second: true}, m.room.ids)
 	require.Empty(t, m.missed)
+}
+
+// TestWithoutRoomIsNoSecond holds that what a process has used while there was no room to read it is not taken for that of a second.
+func TestWithoutRoomIsNoSecond(t *testing.T) {
+	m := newMissing(t, 1)
+	require.NoError(t, m.replace([]Policy{when("busy", policy.Rule{Monitor: policy.ProcessCPU, Threshold: 10, Period: 5, Count: 1})}))
+	second := int64(0)
+	after := func(seconds int64, cpu time.Duration) []policy.Trigger {
+		second += seconds
+		return m.watch.Tick(policy.Reading{
+			Second: second, At: time.Duration(second) * time.Second, CPUs: 1, Usage: func(id model.ProcessID) (policy.Usage, bool) {
+				return policy.Usage{CPU: cpu}, m.room.ids[id]
+			},
+		})
+	}
+	require.Empty(t, after(1, 0))
+	first := m.begins(7, stat(7, 5))
+	waits := m.begins(8, stat(8, 5))
+	require.Empty(t, after(1, 0))
+	m.table.Exit(first)
+	m.takeAll()
+	m.scanned()
+	m.takeAll()
+	require.Equal(t, map[model.ProcessID]bool{waits: true}, m.room.ids)
+	require.Empty(t, after(100, 50*time.Second))
+	require.Len(t, after(1, 50*time.Second+500*time.Millisecond), 1)
+}
+
+// TestWhoNeedsPaths holds that those processes alone take room for paths whose policies look at some requests, and not at all.
+func TestWhoNeedsPaths(t *testing.T) {
+	rule := policy.Rule{Monitor: policy.HTTPErrorRate, Threshold: 1, Period: 1, Count: 1}
+	paths, pattern, threads := rule, rule, policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1}
+	paths.Paths, pattern.Pattern = []string{"/pay"}, regexp.MustCompile("pay$")
+	var entries []policyEntry
+	for _, r := range []policy.Rule{threads, paths, pattern, rule} {
+		entries = append(entries, policyEntry{Policy: when("p", r)})
+	}
+	for by, want := range map[[2]int]*network.Wanted{
+		{0, 0}: nil, {0, 1}: {Counted: []string{"/pay"}}, {1, 2}: nil, {2, 2}: nil, {0, 3}: {Rest: true}, {1, 3}: {Counted: []string{"/pay"}, Rest: true},
+	} {
+		wanted, narrowed := wantedBy(entries, by[:])
+		require.Equal(t, want != nil, narrowed, by)
+		if narrowed {
+			require.Equal(t, want, &wanted)
+		}
+	}
+	_, narrowed := wantedBy(entries, nil)
+	require.False(t, narrowed)
+}
+
+// TestKernelThreadsAreNamed holds that what is the host's triggers for kernel threads where the configuration names processes alone.
+func TestKernelThreadsAreNamed(t *testing.T) {
+	of := when("p", policy.Rule{Monitor: policy.SystemLoad, Threshold: 1, Period: 1, Count: 1})
+	require.False(t, rulesOf([]Policy{of}, false)[0].KernelThreads)
+	require.True(t, rulesOf([]Policy{of}, true)[0].KernelThreads)
+	of.Targets = []process.Selector{{Comm: "^kswapd"}}
+	require.True(t, rulesOf([]Policy{of}, false)[0].KernelThreads)
 }
 
 // TestWhomMonitorsObserve holds that requests are read of those whom policies watch by them, and that who is warned of a policy's selector

@@ -22,16 +22,23 @@ type Loader struct {
 	cache *btf.Cache
 	// scopeBit is what objects look at in a process's scope; 0: the bit of their kind.
 	scopeBit uint32
+	// memlock says why RLIMIT_MEMLOCK could not be raised.
+	memlock error
 }
 
-// NewLoader returns a Loader that has read nothing yet.
+// NewLoader returns a Loader that has read nothing yet. Kernels before 5.11 charge
+// programs and maps to RLIMIT_MEMLOCK, those too that only ask what the kernel can do:
+// the limit is raised here, before any of them. Where it may not be raised it may still
+// be high enough, so only a load itself can tell.
 func NewLoader() *Loader {
-	return &Loader{cache: btf.NewCache()}
+	return &Loader{cache: btf.NewCache(), memlock: rlimit.RemoveMemlock()}
 }
 
 // Observing returns a Loader with the same types whose objects look at a bit of a
 // process's scope of their own: where a kind is loaded a second time.
-func (l *Loader) Observing(bit uint32) *Loader { return &Loader{cache: l.cache, scopeBit: bit} }
+func (l *Loader) Observing(bit uint32) *Loader {
+	return &Loader{cache: l.cache, scopeBit: bit, memlock: l.memlock}
+}
 
 // Load verifies the programs of spec and creates its maps, but for those that
 // shared has too, by name: of these it uses shared's, whatever their size. what
@@ -52,9 +59,6 @@ func (l *Loader) Load(what string, spec *ebpf.CollectionSpec, shared map[string]
 			return nil, fmt.Errorf("loading %s: setting the bit of its scope: %w", what, err)
 		}
 	}
-	// Kernels before 5.11 charge maps to RLIMIT_MEMLOCK. Where the limit may not
-	// be raised it may still be high enough, so only the load itself can tell.
-	memlock := rlimit.RemoveMemlock()
 	options := ebpf.CollectionOptions{MapReplacements: replacements, Cache: l.cache}
 	if spec.Types != nil {
 		types, err := l.cache.Kernel()
@@ -67,9 +71,9 @@ func (l *Loader) Load(what string, spec *ebpf.CollectionSpec, shared map[string]
 	switch {
 	case err == nil:
 		return coll, nil
-	case memlock != nil && errors.Is(err, unix.EPERM):
+	case l.memlock != nil && errors.Is(err, unix.EPERM):
 		return nil, fmt.Errorf("loading %s: %w (this kernel charges BPF maps to RLIMIT_MEMLOCK, which could not be raised: %w; "+
-			"grant CAP_SYS_RESOURCE or raise the limit, with systemd by LimitMEMLOCK=infinity)", what, err, memlock)
+			"grant CAP_SYS_RESOURCE or raise the limit, with systemd by LimitMEMLOCK=infinity)", what, err, l.memlock)
 	default:
 		return nil, fmt.Errorf("loading %s: %w", what, err)
 	}

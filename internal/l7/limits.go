@@ -25,7 +25,8 @@ func DefaultLimits() Limits {
 type Stats struct {
 	Exchanges uint64 // told to the caller
 	Invalid   uint64 // messages that are none by their protocol's rules
-	Losses    uint64 // pieces before which bytes were missing
+	Losses    uint64 // times that the next message, or frame, had to be looked for anew, as bytes were missing
+	Unseen    uint64 // heads and trailers with fields that refer to what was not seen, or were too long
 	Cut       uint64 // messages whose head or framing was cut
 	Unkept    uint64 // requests over Limits.Pipelined or Limits.Streams
 	Unpaired  uint64 // responses without a known request

@@ -41,6 +41,14 @@ type subject struct {
 	windows [][]window
 }
 
+// returns notes that policies may watch a process again: what it has used while none did is of no
+// second.
+func (m *member) returns() {
+	if len(m.subjects) == 0 {
+		m.read = 0
+	}
+}
+
 // use takes what the process has used until now, of cpus CPUs.
 func (m *member) use(now time.Duration, cpus int, u Usage) {
 	m.threads, m.hasThreads = float64(u.Threads), true
@@ -73,11 +81,13 @@ func (m *member) value(monitor Monitor) (float64, bool) {
 
 // causes are the rules of a policy that hold, those of requests up to another second than
 // the rest.
-func (s *subject) causes(last, requests int64) []model.Cause {
+func (m *member) causes(s *subject, last, requests int64) []model.Cause {
 	var list []model.Cause
 	for i := range s.of.When {
 		rule, windows, now := &s.of.When[i], s.windows[i], last
 		switch {
+		case rule.Monitor.OfHost() && m.process.KernelThread && !s.of.KernelThreads:
+			continue
 		case rule.Monitor.OfHost():
 			windows = s.of.host[i]
 		case rule.Monitor.OfRequests():

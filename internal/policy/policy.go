@@ -19,6 +19,9 @@ type Policy struct {
 	// Silence is for how long after the start of a run there is no second one for the
 	// same process.
 	Silence time.Duration
+	// KernelThreads says that somebody has named its processes. Else rules about the host hold for no
+	// kernel threads, which are many, and of which hardly any is why.
+	KernelThreads bool
 }
 
 // OfRequests tells whether any rule looks at requests.

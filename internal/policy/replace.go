@@ -27,8 +27,12 @@ func Resume(before *Watch) *Watch {
 			m.resting[i].gate.asked = false
 		}
 	}
+	inherited := before.members
+	for id, m := range before.inherited { // it has ended before it had read them all
+		inherited[id] = m
+	}
 	return &Watch{
-		policies: before.policies, members: map[model.ProcessID]*member{}, inherited: before.members,
+		policies: before.policies, members: map[model.ProcessID]*member{}, inherited: inherited,
 		read: before.read, requestWindows: before.requestWindows, gaugeWindows: before.gaugeWindows, bytes: before.bytes,
 	}
 }
@@ -87,6 +91,7 @@ func (w *Watch) Replace(policies []Policy, matches func(*model.Process) []int) {
 	defer w.mu.Unlock()
 	w.policies = w.takeOver(policies)
 	for _, m := range slices.Clone(w.order) {
+		m.returns()
 		w.subject(m, matches(m.process))
 		w.leave(m)
 	}

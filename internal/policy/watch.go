@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -74,6 +75,8 @@ type Trigger struct {
 	Causes []model.Cause
 	// Told says that somebody was told that it holds, though nothing has started since.
 	Told bool
+
+	percent float64 // of the CPUs, that the process used
 }
 
 // New watches by policies.
@@ -100,7 +103,9 @@ func (w *Watch) Add(p *model.Process, by []int) {
 	defer w.mu.Unlock()
 	m := w.members[p.ID]
 	if m == nil {
-		if m = w.inherited[p.ID]; m == nil {
+		if m = w.inherited[p.ID]; m != nil {
+			m.returns()
+		} else {
 			m = &member{}
 			if began := beginning(p.ID); w.read > 0 && began >= w.read-young {
 				m.read = max(began, 1)
@@ -110,10 +115,22 @@ func (w *Watch) Add(p *model.Process, by []int) {
 		m.place = len(w.order)
 		w.members[p.ID] = m
 		w.order = append(w.order, m)
+	} else {
+		m.returns()
 	}
 	m.process = p
 	w.subject(m, by)
 	w.leave(m)
+}
+
+// Unread tells that what a process uses is not read before it is added again: what it uses until
+// then is of no second.
+func (w *Watch) Unread(id model.ProcessID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if m := w.members[id]; m != nil {
+		m.read = 0
+	}
 }
 
 // leave forgets a process that no policy matches, nor keeps silent about.
@@ -232,8 +249,9 @@ type Reading struct {
 	Usage func(model.ProcessID) (Usage, bool)
 }
 
-// Tick takes what was read at the end of a second, and returns which policies hold. A
-// second that was told of is not told of again.
+// Tick takes what was read at the end of a second, and returns which policies hold, for those first that
+// use the CPUs most: of what is the host's they are the likeliest cause, and there may be no room for
+// all. A second that was told of is not told of again.
 func (w *Watch) Tick(r Reading) []Trigger {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -268,6 +286,11 @@ func (w *Watch) Tick(r Reading) []Trigger {
 		}
 		fired = w.look(m, r.At, r.Second-1, fired)
 	}
+	return busiestFirst(fired)
+}
+
+func busiestFirst(fired []Trigger) []Trigger {
+	slices.SortStableFunc(fired, func(a, b Trigger) int { return cmp.Compare(b.percent, a.percent) })
 	return fired
 }
 
@@ -281,7 +304,7 @@ func (w *Watch) Late(at time.Duration) []Trigger {
 		fired = w.look(m, at, w.second, fired)
 	}
 	w.clean()
-	return fired
+	return busiestFirst(fired)
 }
 
 func (w *Watch) clean() {
@@ -300,10 +323,14 @@ func (w *Watch) look(m *member, at time.Duration, requests int64, fired []Trigge
 		if !s.gate.open(at) {
 			continue
 		}
-		if causes := s.causes(w.second, requests); len(causes) > 0 {
+		if causes := m.causes(s, w.second, requests); len(causes) > 0 {
 			s.gate.asked = true
 			w.stats.Triggers++
-			fired = append(fired, Trigger{Policy: s.of.Policy, Process: m.process, Causes: causes, Told: s.gate.told})
+			t := Trigger{Policy: s.of.Policy, Process: m.process, Causes: causes, Told: s.gate.told}
+			if m.hasPercent {
+				t.percent = m.percent
+			}
+			fired = append(fired, t)
 		}
 	}
 	return fired
@@ -319,7 +346,7 @@ func (w *Watch) Holds(policy string, id model.ProcessID) bool {
 		return false
 	}
 	i := slices.IndexFunc(m.subjects, func(s subject) bool { return s.of == of })
-	return i >= 0 && len(m.subjects[i].causes(w.second, w.second-1)) > 0
+	return i >= 0 && len(m.causes(&m.subjects[i], w.second, w.second-1)) > 0
 }
 
 // Request is one that a process has answered.

@@ -108,6 +108,34 @@ func TestPressure(t *testing.T) {
 	require.Equal(t, []Value{{Policy: "p", Monitor: SystemIOPressure, Value: 31}}, told)
 }
 
+// TestHostTriggersTheBusiestFirst holds that what is the host's triggers for those first that use the CPUs most, and for kernel threads
+// only where somebody has named them; what these use themselves triggers always.
+func TestHostTriggersTheBusiestFirst(t *testing.T) {
+	load, busy := Rule{Monitor: SystemLoad, Threshold: 4, Period: 5, Count: 2}, Rule{Monitor: ProcessCPU, Threshold: 90, Period: 5, Count: 1}
+	named := Policy{Name: "named", When: []Rule{load}, KernelThreads: true}
+	h := newHost(t, Policy{When: []Rule{load, busy}}, named)
+	h.load = 5
+	const idle, guilty, less, thread, swaps = 1, 2, 3, 4, 5
+	use := map[uint32]time.Duration{guilty: 1500 * time.Millisecond, less: 500 * time.Millisecond, swaps: 2 * time.Second}
+	for pid := range uint32(swaps) {
+		p := process(pid + 1)
+		p.KernelThread = pid+1 == thread || pid+1 == swaps
+		h.watch.Add(p, map[bool][]int{true: {0}, false: {0, 1}}[pid+1 == swaps])
+	}
+	var fired []string
+	for range 2 {
+		for pid, cpu := range use {
+			h.used[process(pid).ID] = Usage{CPU: h.used[process(pid).ID].CPU + cpu, Threads: 1}
+		}
+		for _, f := range h.tick(time.Second) {
+			fired = append(fired, fmt.Sprint(f.Policy.Name, f.Process.ID.PID))
+		}
+	}
+	require.Equal(t, []string{"p5", "p2", "named2", "p3", "named3", "p1", "named1", "named4"}, fired)
+	require.True(t, h.watch.Holds("named", process(thread).ID))
+	require.False(t, h.watch.Holds("p", process(thread).ID))
+}
+
 // TestNeverTriggers are those cases in which Rover triggers, or nobody should.
 func TestNeverTriggers(t *testing.T) {
 	busy := func(seconds int) []time.Duration {
@@ -454,6 +482,43 @@ func TestResume(t *testing.T) {
 	require.Zero(t, h.watch.bytes)
 }
 
+// TestResumeTwice holds that who was not added yet when a watch ended goes on in the one after it as well, with its silence and its
+// windows, and that what these take is given back.
+func TestResumeTwice(t *testing.T) {
+	busy := Policy{Name: "p", Silence: time.Hour, When: []Rule{{Monitor: ProcessCPU, Threshold: 50, Period: 60, Count: 3}}}
+	failing := Policy{Name: "failing", Silence: time.Hour, When: []Rule{{Monitor: HTTPErrorRate, Threshold: 50, Period: 60, Count: 2}}}
+	h := newHost(t, busy, failing)
+	p, gone := process(7), process(8)
+	for _, one := range []*model.Process{p, gone} {
+		h.watch.Add(one, []int{0, 1})
+		h.watch.Request(one.ID, Request{Second: h.second, Path: []byte("/"), Status: 500})
+	}
+	h.tick(time.Second)
+	h.watch.Request(p.ID, Request{Second: h.second, Path: []byte("/"), Status: 500})
+	require.Len(t, h.tick(time.Second), 1)
+	h.watch.Started("failing", p.ID, h.at)
+	for range 2 {
+		require.Empty(t, h.next(p.ID, 2*time.Second, 1))
+	}
+	for range 3 {
+		h.watch = Resume(h.watch)
+		h.watch.Replace([]Policy{busy, failing}, func(*model.Process) []int { return nil })
+		require.Empty(t, h.tick(time.Second))
+	}
+	h.watch.Add(p, []int{0, 1})
+	h.watch.Request(p.ID, Request{Second: h.second + 1, Path: []byte("/"), Status: 500})
+	fired := h.next(p.ID, 8*time.Second, 1)
+	require.Len(t, fired, 1, "the other one is silent")
+	require.Equal(t, "p", fired[0].Policy.Name, "two seconds of before, and this one")
+	for range inheritFor + 1 {
+		h.tick(time.Second)
+	}
+	h.watch.Remove(p.ID)
+	require.Zero(t, h.watch.gaugeWindows)
+	require.Zero(t, h.watch.requestWindows)
+	require.Zero(t, h.watch.bytes)
+}
+
 // TestProcessesComeAndGo holds that who has ended leaves nothing.
 func TestProcessesComeAndGo(t *testing.T) {
 	list := Rule{Monitor: HTTPErrorRate, Threshold: 1, Period: 100, Count: 50, Paths: []string{"/a", "/b"}}
@@ -639,6 +704,49 @@ func TestSilenceOutlastsAMatch(t *testing.T) {
 			h.watch.Remove(p.ID)
 			require.Equal(t, New(nil).Bytes(), h.watch.Bytes())
 			require.Empty(t, h.watch.members)
+		})
+	}
+}
+
+// TestUseWhileNobodyWatched holds that CPU time which a process used while no policy watched it, or nobody could read it, is no second's.
+func TestUseWhileNobodyWatched(t *testing.T) {
+	policies := []Policy{{Name: "p", Silence: 400 * time.Second, When: []Rule{{Monitor: ProcessCPU, Threshold: 15, Period: 5, Count: 1}}}}
+	for name, gap := range map[string]struct {
+		begin, end func(h *host, p *model.Process)
+	}{
+		"it matched none": {
+			func(h *host, p *model.Process) { h.watch.Add(p, nil) }, func(h *host, p *model.Process) { h.watch.Add(p, []int{0}) },
+		},
+		"over a reload": {
+			func(h *host, p *model.Process) { h.watch.Add(p, nil) },
+			func(h *host, p *model.Process) {
+				h.watch = Resume(h.watch)
+				h.watch.Replace(policies, nil)
+				h.watch.Add(p, []int{0})
+			},
+		},
+		"policies changed": {
+			func(h *host, _ *model.Process) { h.watch.Replace(policies, func(*model.Process) []int { return nil }) },
+			func(h *host, _ *model.Process) {
+				h.watch.Replace(policies, func(*model.Process) []int { return []int{0} })
+			},
+		},
+		"no room": {func(*host, *model.Process) {}, func(h *host, p *model.Process) { h.watch.Unread(p.ID); h.watch.Add(p, []int{0}) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, policies...)
+			p := process(7)
+			h.watch.Add(p, []int{0})
+			h.tick(time.Second)
+			h.watch.Started("p", p.ID, h.at)
+			gap.begin(h, p)
+			h.at, h.second = h.at+400*time.Second, h.second+400
+			h.used[p.ID] = Usage{CPU: 200 * time.Second}
+			gap.end(h, p)
+			for range 7 {
+				require.Empty(t, h.next(p.ID, 0, 1))
+			}
+			require.Len(t, h.next(p.ID, time.Second, 1), 1, "what it uses now counts")
 		})
 	}
 }

@@ -40,7 +40,7 @@ func (m *Manager) take(r *Request, now time.Time) (e *entry, begins bool, outcom
 			by := m.covered(one, m.alike(one, true), r.Extend, now)
 			if by != nil {
 				outcomes[one.index] = by.follow(r, one)
-				m.outlast(r, one, by, now)
+				m.instead(r, one, by, now)
 			}
 			return by != nil
 		})
@@ -147,34 +147,6 @@ func (m *Manager) covered(one *run, others []*run, extend bool, now time.Time) (
 	return by
 }
 
-// shortestRest is the shortest rest of a run that is worth the start of another one.
-const shortestRest = time.Second
-
-// outlast has what a request asked for go on where a run does it that ends before: one that is
-// of others, too, and does not last longer for the sake of this one. The caller holds the lock.
-func (m *Manager) outlast(request *Request, one, by *run, now time.Time) {
-	rest := now.Add(one.duration).Sub(by.end)
-	if !request.Extend || by.begin.IsZero() || rest < shortestRest {
-		return
-	}
-	if one.processes != nil && !slices.ContainsFunc(one.processes, func(p *model.Process) bool { return by.observes(p.ID) }) {
-		return // they have ended while it started
-	}
-	if len(m.waiting) >= maxWaiting {
-		m.refused++
-		m.warnings.Warn(fmt.Errorf("%s of what %s asks for ends with task %s: %d tasks wait, more may not", one.kind, request.By, by.of.id, len(m.waiting)))
-		return
-	}
-	e := newEntry(&Request{
-		Name: request.Name, By: request.By, Causes: request.Causes, Targets: request.Targets, Processes: one.processes,
-		Runs: []Run{{Kind: one.kind, Options: one.options, Instance: one.instance}}, Duration: rest, Start: by.end, Extend: true,
-	}, now)
-	e.set(Scheduled)
-	m.tasks[e.id] = e
-	m.waiting = append(m.waiting, e)
-	m.watch.add(e.runs[0].processes)
-}
-
 // alike are the runs of other tasks of the same kind that run, or, if that is asked for,
 // wait for a place.
 func (m *Manager) alike(one *run, waiting bool) []*run {
@@ -212,7 +184,8 @@ func (m *Manager) admit(now time.Time) (logs []*model.Logs) {
 	for running := m.runningBy(); len(due) > 0; {
 		e := takeTurn(due, running)
 		if !m.fits(e) || m.beingStarted(e) {
-			e.queued = true
+			// Who waits for nobody but the run that it follows, which is being stopped, goes on at once.
+			e.queued = e.queued || e.after == nil || e.after.state == Ended
 			continue
 		}
 		m.waiting = slices.DeleteFunc(m.waiting, func(other *entry) bool { return other == e })
@@ -274,7 +247,7 @@ func (m *Manager) letIn(e *entry, now time.Time) (logs []*model.Logs) {
 		}
 		before := one.processes
 		if by := m.covered(one, m.alike(one, false), e.request.Extend, now); by != nil {
-			m.outlast(&e.request, one, by, now)
+			m.instead(&e.request, one, by, now)
 			logs = append(logs, m.followersStarted(one, by, now)...)
 			logs = append(logs, m.over(one, Covered, now))
 			continue

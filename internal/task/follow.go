@@ -4,6 +4,7 @@ package task
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -32,12 +33,29 @@ func (r *run) follow(request *Request, own *run) Outcome {
 // and returns what is told of that. The caller holds the lock.
 func (m *Manager) followersStarted(r, by *run, now time.Time) (logs []*model.Logs) {
 	for _, f := range r.followers {
-		m.outlast(f.request, f.own, by, now)
+		m.instead(f.request, f.own, by, now)
 		f.request.answer(f.own.kind, Covered, nil)
 		logs = append(logs, f.request.triggered(Outcome{TaskID: by.of.id, State: Started}, now)...)
 	}
 	r.followers = nil
 	return logs
+}
+
+// instead has a run that has begun do what a request asked for. The history says so, since a policy is
+// as silent then as if it had started that. The caller holds the lock.
+func (m *Manager) instead(request *Request, one, by *run, now time.Time) {
+	if by.begin.IsZero() {
+		return // its followers are told when it has
+	}
+	if p, of := only(request.Processes), by.of; p != nil && (&Record{By: request.By}).Policy() != "" {
+		others := slices.DeleteFunc(slices.Clone(of.others), func(b Beneficiary) bool {
+			return b.By == request.By && b.PID == p.ID.PID && b.StartTicks == p.ID.StartTicks
+		})
+		others = append(others, Beneficiary{By: request.By, PID: p.ID.PID, StartTicks: p.ID.StartTicks, At: now})
+		of.others = others[max(0, len(others)-maxFor):]
+		m.remember(of)
+	}
+	m.outlast(request, one, by, now)
 }
 
 // answer tells whoever waits for the run what has become of it, which has ended before it began.

@@ -35,6 +35,7 @@ type fakeObservation struct {
 	counts Counts
 	covers func(model.ProcessID) bool
 	living []*model.Process
+	asked  func() // who is living
 }
 
 func (s *fakeStarter) Start(spec Spec) (Observation, error) {
@@ -72,7 +73,12 @@ func (s *fakeStarter) runs() int {
 
 func (o *fakeObservation) Covers(id model.ProcessID) bool { return o.covers == nil || o.covers(id) }
 
-func (o *fakeObservation) Living() []*model.Process { return slices.Clone(o.living) }
+func (o *fakeObservation) Living() []*model.Process {
+	if o.asked != nil {
+		o.asked()
+	}
+	return slices.Clone(o.living)
+}
 
 func (o *fakeObservation) Stop() (Counts, error) {
 	o.of.mu.Lock()

@@ -14,11 +14,11 @@ import (
 const (
 	// keep is how long a task is remembered after its end.
 	keep = 48 * time.Hour
-	// maxRecords bounds the tasks that are remembered; some 600 bytes each, and 10 KiB of
-	// one with as many processes and causes as are told.
+	// maxRecords bounds the tasks that are remembered; some 600 bytes each, and 30 KiB of
+	// one with as many processes and causes as are told, that as many policies had for their own.
 	maxRecords = 1024
 	// maxRecordBytes bounds what is read of one from disk.
-	maxRecordBytes = 64 << 10
+	maxRecordBytes = 128 << 10
 )
 
 // Store keeps the history over a restart. Its methods are called from one goroutine at a
@@ -30,29 +30,65 @@ type Store interface {
 	Save(ctx context.Context, values map[string][]byte) error
 }
 
-// history is the tasks that have started, oldest overwritten first: a ring of slots, each
-// of which is a key of the store.
+// noSlot is the slot of a task that is not remembered.
+const noSlot = -1
+
+// history is the tasks that have started or waited in vain: slots, each of which is a key of the
+// store.
 type history struct {
 	slots []*Record
-	next  int
 	dirty map[int]bool
 }
 
 func newHistory() history { return history{slots: make([]*Record, maxRecords), dirty: map[int]bool{}} }
 
-// add gives a task a slot. That of one that runs is passed over: there are fewer of those than slots.
-func (h *history) add(r Record, runs func(slot int) bool) int {
-	for runs(h.next) {
-		h.next = (h.next + 1) % len(h.slots)
+// add gives a task a slot: a free one, else that of the oldest that never ran, else that of the
+// oldest that has ended, which none takes that never ran itself. There are fewer that run than slots.
+func (h *history) add(r Record) int {
+	slot, most := noSlot, min(r.worth(), hasRun)
+	for i, other := range h.slots {
+		if other == nil {
+			slot = i
+			break
+		}
+		switch worth := other.worth(); {
+		case worth > most:
+		case slot == noSlot, worth < most, other.Asked.Before(h.slots[slot].Asked):
+			slot, most = i, worth
+		}
 	}
-	slot := h.next
-	h.next = (h.next + 1) % len(h.slots)
-	h.set(slot, r)
+	if slot != noSlot {
+		h.set(slot, r)
+	}
 	return slot
+}
+
+// worth says what is forgotten first.
+type worth int
+
+const (
+	neverRan worth = iota
+	hasRun
+	runs
+)
+
+func (r *Record) worth() worth {
+	switch _, ended := r.Ended(); {
+	case !ended:
+		return runs
+	case r.Began().IsZero():
+		return neverRan
+	}
+	return hasRun
 }
 
 func (h *history) set(slot int, r Record) {
 	h.slots[slot] = &r
+	h.dirty[slot] = true
+}
+
+func (h *history) drop(slot int) {
+	h.slots[slot] = nil
 	h.dirty[slot] = true
 }
 
@@ -63,8 +99,7 @@ func (h *history) forget(now time.Time) {
 			continue
 		}
 		if at, ended := r.Ended(); ended && now.Sub(at) > keep {
-			h.slots[slot] = nil
-			h.dirty[slot] = true
+			h.drop(slot)
 		}
 	}
 }
@@ -122,7 +157,6 @@ func (h *history) load(ctx context.Context, store Store, now time.Time) error {
 		return fmt.Errorf("reading the history of tasks: %w", err)
 	}
 	var errs []error
-	var newest time.Time
 	for slot, value := range values[:min(len(values), len(h.slots))] {
 		if value == nil {
 			continue
@@ -136,9 +170,6 @@ func (h *history) load(ctx context.Context, store Store, now time.Time) error {
 			h.dirty[slot] = true
 		}
 		h.slots[slot] = &r
-		if !r.Asked.Before(newest) {
-			newest, h.next = r.Asked, (slot+1)%len(h.slots)
-		}
 	}
 	h.forget(now)
 	return errors.Join(errs...)

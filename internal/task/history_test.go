@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -103,6 +105,128 @@ func TestHistoryIsBounded(t *testing.T) {
 		require.Len(t, h.Tasks(), maxRecords)
 		require.Equal(t, long, h.Tasks()[0].ID)
 		require.Equal(t, last, h.Tasks()[maxRecords-1].ID)
+	})
+}
+
+// TestWhatNeverRanIsForgottenFirst holds that tasks that have waited in vain push none out that has run, that one that runs pushes them
+// out, and that they are remembered where there is room.
+func TestWhatNeverRanIsForgottenFirst(t *testing.T) {
+	in(t, 1, nil, func(h *house) {
+		begun := func() (n int) {
+			for _, r := range h.Tasks() {
+				if !r.Began().IsZero() {
+					n++
+				}
+			}
+			return n
+		}
+		short := asks(1, "on_cpu")
+		short.Duration = time.Second
+		const ran = 100
+		for range ran {
+			h.Request(short)
+			h.after(1001 * time.Millisecond)
+		}
+		for range 2 {
+			h.Request(asks(1, "on_cpu"))
+			for pid := range uint32(maxWaiting) {
+				r := asks(pid+2, "on_cpu")
+				r.Holds = func() bool { return false }
+				require.Equal(t, Queued, one(t, h.Request(r)).State)
+			}
+			h.after(time.Minute + time.Second)
+			require.Equal(t, Stats{}, h.Stats())
+		}
+		require.Len(t, h.Tasks(), maxRecords)
+		require.Equal(t, ran+2, begun())
+		for range maxRecords {
+			h.Request(short)
+			h.after(1001 * time.Millisecond)
+		}
+		require.Equal(t, maxRecords, begun())
+		h.Request(short)
+		r := asks(7, "on_cpu")
+		r.Holds = func() bool { return false }
+		h.Request(r)
+		h.after(2 * time.Second)
+		require.Len(t, h.Tasks(), maxRecords)
+		require.Equal(t, maxRecords, begun())
+	})
+}
+
+// TestWhoHadItForItsOwn holds that the history says, over a restart, which policies had a run of another task for their own, whether
+// that ran when they asked, was starting then, or ran when their turn had come; and that it says so of a few alone.
+func TestWhoHadItForItsOwn(t *testing.T) {
+	store := &memory{values: map[string][]byte{}}
+	var want []Beneficiary
+	note := func(by string, pid uint32, at time.Time) {
+		want = append(want, Beneficiary{By: by, PID: pid, StartTicks: uint64(pid) + 100, At: at})
+	}
+	in(t, 2, store, func(h *house) {
+		h.starter.takes = time.Second
+		all := everybody(time.Hour)
+		for pid := range uint32(2 * maxFor) {
+			all.Processes = append(all.Processes, processOf(pid))
+		}
+		begin := time.Now()
+		waits := asks(3, "on_cpu")
+		waits.By, waits.Start = "policy:waits", begin.Add(10*time.Second)
+		h.Request(waits)
+		var asked sync.WaitGroup
+		asked.Go(func() { h.Request(all) })
+		h.after(time.Millisecond)
+		follows := asks(1, "on_cpu")
+		follows.By, follows.Causes = "policy:follows", []model.Cause{{Monitor: "process_cpu"}}
+		h.Request(follows)
+		note("policy:follows", 1, begin.Add(time.Second))
+		asked.Wait()
+		h.Request(asks(2, "on_cpu"))
+		h.after(time.Second)
+		h.Request(asks(2, "on_cpu")) // the last time counts
+		note("policy:slow", 2, time.Now())
+		others := asks(4, "on_cpu")
+		others.By = "api"
+		h.Request(others)
+		h.after(10 * time.Second)
+		note("policy:waits", 3, begin.Add(10*time.Second))
+	})
+	in(t, 2, store, func(h *house) {
+		list := h.Tasks()
+		got := list[slices.IndexFunc(list, func(r Record) bool { return r.By == "config" })]
+		require.Len(t, got.For, len(want))
+		for i := range want {
+			require.WithinDuration(t, want[i].At, got.For[i].At, 2*time.Millisecond)
+			want[i].At = got.For[i].At
+		}
+		require.Equal(t, want, got.For)
+		require.Equal(t, "waits", got.For[2].Policy())
+		id := one(t, h.Request(everybody(time.Hour))).TaskID
+		for pid := range uint32(2 * maxFor) {
+			h.Request(asks(pid, "on_cpu"))
+		}
+		record := h.record(id)
+		require.Len(t, record.For, maxFor)
+		require.Equal(t, uint32(2*maxFor-1), record.For[maxFor-1].PID)
+		raw, err := json.Marshal(record)
+		require.NoError(t, err)
+		require.Less(t, len(raw), maxRecordBytes/2)
+	})
+}
+
+// TestRefusedLeavesNoRecord holds that a task that could not start is not remembered as one that runs, though another one had it last
+// longer meanwhile.
+func TestRefusedLeavesNoRecord(t *testing.T) {
+	in(t, 2, nil, func(h *house) {
+		h.starter.takes = time.Second
+		h.starter.answers(errors.New("no room"))
+		var asked sync.WaitGroup
+		asked.Go(func() { h.Request(asks(1, "on_cpu")) })
+		h.after(time.Millisecond)
+		longer := asks(1, "on_cpu")
+		longer.Duration, longer.Extend = time.Hour, true
+		require.True(t, one(t, h.Request(longer)).Already)
+		asked.Wait()
+		require.Empty(t, h.Tasks())
 	})
 }
 

@@ -38,11 +38,8 @@ func (m *Manager) run(ctx context.Context) {
 
 // advance ends what is over, begins what is due, and returns how long nothing will be.
 func (m *Manager) advance(now time.Time) time.Duration {
-	m.mu.Lock()
 	var logs []*model.Logs
-	if gone := m.watch.take(); len(gone) > 0 {
-		m.leave(gone)
-	}
+	m.lockAndLeave(m.watch.take())
 	for _, e := range m.tasks {
 		logs = append(logs, m.endRuns(e, now)...)
 	}
@@ -53,19 +50,49 @@ func (m *Manager) advance(now time.Time) time.Duration {
 	return sleep
 }
 
-// leave takes processes that are gone out of all runs, and ends those that have none left.
-func (m *Manager) leave(gone map[model.ProcessID]bool) {
+// lockAndLeave takes processes that are gone out of all runs, and ends those that have none left. It
+// returns with the lock held.
+func (m *Manager) lockAndLeave(gone map[model.ProcessID]bool) {
+	m.mu.Lock()
+	if len(gone) == 0 {
+		return
+	}
+	living := map[*run][]*model.Process{}
+	for asked := m.unasked(gone, living); len(asked) > 0; asked = m.unasked(gone, living) {
+		m.mu.Unlock() // processes may be read for it
+		for one, observation := range asked {
+			living[one] = observation.Living()
+		}
+		m.mu.Lock()
+	}
+	m.leave(gone, living)
+}
+
+// unasked are the runs of instances of a service of which a process is gone: others may have joined
+// these, and nobody has asked yet who is living. The caller holds the lock.
+func (m *Manager) unasked(gone map[model.ProcessID]bool, living map[*run][]*model.Process) map[*run]Observation {
+	asked := map[*run]Observation{}
 	for _, e := range m.tasks {
 		for _, one := range e.runs {
-			if len(one.processes) == 0 {
-				continue
+			if _, known := living[one]; !known && one.instance && one.observation != nil && slices.ContainsFunc(one.processes, func(p *model.Process) bool { return gone[p.ID] }) {
+				asked[one] = one.observation
 			}
+		}
+	}
+	return asked
+}
+
+// leave takes processes that are gone out of all runs; living are who is left of those of instances.
+// The caller holds the lock.
+func (m *Manager) leave(gone map[model.ProcessID]bool, living map[*run][]*model.Process) {
+	for _, e := range m.tasks {
+		for _, one := range e.runs {
 			left := slices.DeleteFunc(slices.Clone(one.processes), func(p *model.Process) bool { return gone[p.ID] })
 			if len(left) == len(one.processes) {
 				continue
 			}
-			if one.instance && one.observation != nil { // others may have joined it
-				left = slices.DeleteFunc(one.observation.Living(), func(p *model.Process) bool { return gone[p.ID] })
+			if all, of := living[one]; of && one.observation != nil {
+				left = slices.DeleteFunc(all, func(p *model.Process) bool { return gone[p.ID] })
 			}
 			if len(left) == 0 {
 				one.finish(ProcessExited)

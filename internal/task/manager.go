@@ -207,6 +207,7 @@ func (m *Manager) over(one *run, reason Reason, now time.Time) *model.Logs {
 	one.state, one.reason, one.end, one.stopping, one.starting = Ended, reason, now, false, false
 	m.watch.remove(one.processes)
 	one.processes, one.observation = nil, nil
+	m.advanceRests(one, now)
 	if m.room.leave(one) {
 		for _, e := range m.waiting {
 			e.lacksRoom = false
@@ -236,24 +237,18 @@ func (m *Manager) settle(e *entry) {
 // remember writes a task into the history: one that has begun to run, or has waited in
 // vain. The caller holds the lock.
 func (m *Manager) remember(e *entry) {
-	if !e.holds && !e.ended() || e.refused() {
+	switch {
+	case !e.holds && !e.ended(), e.refused() && e.slot == noSlot:
 		return
-	}
-	if e.slot < 0 {
-		e.slot = m.history.add(e.record(), m.slotTaken)
-	} else {
+	case e.refused(): // it was extended while it started
+		m.history.drop(e.slot)
+		e.slot = noSlot
+	case e.slot == noSlot:
+		e.slot = m.history.add(e.record())
+	default:
 		m.history.set(e.slot, e.record())
 	}
 	rouse(m.unsaved)
-}
-
-func (m *Manager) slotTaken(slot int) bool {
-	for _, e := range m.tasks {
-		if e.slot == slot {
-			return true
-		}
-	}
-	return false
 }
 
 // Exited tells that a process has ended, or cannot be observed any more. It returns at once.
@@ -300,7 +295,7 @@ func (m *Manager) Tasks() []Record {
 	defer m.mu.Unlock()
 	list := m.history.records(time.Now())
 	for _, e := range m.tasks {
-		if e.slot < 0 {
+		if e.slot == noSlot {
 			list = append(list, e.record())
 		}
 	}

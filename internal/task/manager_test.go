@@ -476,9 +476,15 @@ func TestInstances(t *testing.T) {
 		require.Equal(t, id, one(t, h.Request(asks(2, "network"))).TaskID, "it is observed already")
 		require.NotEqual(t, id, one(t, h.Request(asks(4, "network"))).TaskID)
 		h.events()
+		asked := 0
+		o.asked = func() { // while processes are read others may ask for tasks
+			asked++
+			require.Equal(t, Stats{Running: 2}, h.Stats())
+		}
 		h.Exited(processOf(1).ID)
 		h.after(time.Millisecond)
 		require.Empty(t, h.events(), "others have joined")
+		require.Equal(t, 1, asked)
 		o.living = []*model.Process{processOf(3)}
 		h.Exited(processOf(2).ID)
 		h.after(time.Millisecond)

@@ -35,8 +35,13 @@ const (
 	Covered Reason = "covered"
 )
 
-// maxTold bounds the processes and causes that a record names; the rest is counted.
-const maxTold = 64
+const (
+	// maxTold bounds the processes and causes that a record names; the rest is counted.
+	maxTold = 64
+	// maxFor bounds those who had its runs for their own: as many workers of a server, or processes
+	// that a task of the host observes, as trigger while it runs.
+	maxFor = 256
+)
 
 // Record is what is known of a task. Its slices are not changed any more.
 type Record struct {
@@ -49,7 +54,21 @@ type Record struct {
 	// Asked is when it was asked for.
 	Asked time.Time   `json:"asked"`
 	Runs  []RunRecord `json:"runs"`
+	// For are the last of those policies that have asked for what it ran already.
+	For []Beneficiary `json:"for,omitempty"`
 }
+
+// Beneficiary is a policy that had a run of another task for its own.
+type Beneficiary struct {
+	By string `json:"by"`
+	// PID and StartTicks name the process that it was for, At is since when.
+	PID        uint32    `json:"pid"`
+	StartTicks uint64    `json:"start_ticks"`
+	At         time.Time `json:"at"`
+}
+
+// Policy is its policy.
+func (b *Beneficiary) Policy() string { return (&Record{By: b.By}).Policy() }
 
 // RunRecord is what is known of a run of a task.
 type RunRecord struct {

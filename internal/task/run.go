@@ -32,7 +32,11 @@ type entry struct {
 	queued bool
 	// waited says that whoever asked was told to wait: each run is answered later.
 	waited bool
-	// slot is its place in the history, -1 before it has one.
+	// after is the run whose end it goes on from, where it is the rest of what that did, too.
+	after *run
+	// others had its runs for their own. The list is replaced, not changed.
+	others []Beneficiary
+	// slot is its place in the history, noSlot where it has none.
 	slot int
 }
 
@@ -66,7 +70,7 @@ type run struct {
 }
 
 func newEntry(r *Request, now time.Time) *entry {
-	e := &entry{id: newID(), request: *r, asked: now, start: r.Start, slot: -1}
+	e := &entry{id: newID(), request: *r, asked: now, start: r.Start, slot: noSlot}
 	if e.start.Before(now) {
 		e.start = now
 	}
@@ -139,7 +143,7 @@ func whom(p *model.Process) Whom {
 }
 
 func (e *entry) record() Record {
-	r := Record{ID: e.id, Name: e.request.Name, By: e.request.By, Causes: e.request.Causes, Asked: e.asked}
+	r := Record{ID: e.id, Name: e.request.Name, By: e.request.By, Causes: e.request.Causes, Asked: e.asked, For: e.others}
 	if len(r.Causes) > maxTold {
 		r.Causes = r.Causes[:maxTold]
 	}

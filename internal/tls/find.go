@@ -109,9 +109,9 @@ func findGo(file *elfimage.File, sections []elfimage.Section, buf []byte) (Found
 		if !inFile {
 			return
 		}
-		f := Function{Name: name, Call: call, Offset: offset}
-		if f.Returns, failed = returns(file, offset, end-entry); failed != nil {
-			failed = fmt.Errorf("looking for where %s returns: %w", name, failed)
+		f := Function{Name: name, Call: call}
+		if f.Offset, f.Returns, failed = once(file, offset, end-entry); failed != nil {
+			failed = fmt.Errorf("looking for where %s begins and returns: %w", name, failed)
 			return
 		}
 		if len(f.Returns) == 0 {
@@ -128,19 +128,23 @@ func findGo(file *elfimage.File, sections []elfimage.Section, buf []byte) (Found
 	return Found{Go, sorted(functions)}, nil
 }
 
-// returns gives the offsets in the file of the instructions by which a function of size
-// bytes returns.
-func returns(file *elfimage.File, offset, size uint64) ([]uint64, error) {
+// once gives the offsets in the file of instructions of a function of Go, of size bytes, that are run once in each call: the first one
+// behind the check of the stack, and those by which it returns.
+func once(file *elfimage.File, offset, size uint64) (begins uint64, returns []uint64, err error) {
 	if size > maxGoCode {
-		return nil, fmt.Errorf("%d bytes of code: %w", size, elfimage.ErrTooLarge)
+		return 0, nil, fmt.Errorf("%d bytes of code: %w", size, elfimage.ErrTooLarge)
 	}
 	code := make([]byte, size)
 	if err := file.Read(code, offset); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
-	at, err := symbol.Returns(file.Machine, code)
-	for i := range at {
-		at[i] += offset
+	begins, err = symbol.BehindStackCheck(file.Machine, code)
+	if err != nil {
+		return 0, nil, err
 	}
-	return at, err
+	returns, err = symbol.Returns(file.Machine, code)
+	for i := range returns {
+		returns[i] += offset
+	}
+	return begins + offset, returns, err
 }

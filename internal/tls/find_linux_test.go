@@ -74,8 +74,9 @@ func TestFindInGoLinkedByAnother(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// TestReturnsAgreeWithObjdump holds that a breakpoint would be put where an instruction begins, and on each one by which a method
-// returns, with another disassembler as the truth: of a program that is built here, and of the Go command as it was installed.
+// TestReturnsAgreeWithObjdump holds that a breakpoint would be put behind the branch with which a method checks its stack, and on each
+// instruction by which it returns, with another disassembler as the truth: of a program that is built here, and of the Go command as it was
+// installed.
 func TestReturnsAgreeWithObjdump(t *testing.T) {
 	objdump, err := exec.LookPath("objdump")
 	if err != nil {
@@ -91,20 +92,25 @@ func TestReturnsAgreeWithObjdump(t *testing.T) {
 		require.Equal(t, Go, found.Library, path)
 		file, err := elf.Open(path)
 		require.NoError(t, err)
+		entries := goEntries(t, path)
 		for _, f := range found.Functions {
 			base := addressOf(t, file, f.Offset) - f.Offset
 			last := base + f.Returns[len(f.Returns)-1]
 			out, err := exec.Command(objdump, "-d", "--no-show-raw-insn",
-				fmt.Sprintf("--start-address=%#x", base+f.Offset), fmt.Sprintf("--stop-address=%#x", last+1), path).Output()
+				fmt.Sprintf("--start-address=%#x", entries[f.Name]), fmt.Sprintf("--stop-address=%#x", last+1), path).Output()
 			require.NoError(t, err)
-			begins, returns := false, []uint64{}
+			begins, before, returns := false, "", []uint64{}
 			for line := range strings.Lines(string(out)) {
 				at, text, ok := strings.Cut(strings.TrimSpace(line), ":	")
 				address, err := strconv.ParseUint(at, 16, 64)
 				if !ok || err != nil {
 					continue
 				}
-				begins = begins || address == base+f.Offset
+				if address == base+f.Offset {
+					begins = true
+					require.Equal(t, stackBranch, strings.Fields(before)[0], "%s of %s", f.Name, path)
+				}
+				before = text
 				if strings.HasPrefix(text, "ret") {
 					returns = append(returns, address-base)
 				}
@@ -114,6 +120,30 @@ func TestReturnsAgreeWithObjdump(t *testing.T) {
 		}
 		require.NoError(t, file.Close())
 	}
+}
+
+// stackBranch is by which a function of Go leaves the check of its stack, as objdump writes it.
+var stackBranch = map[elf.Machine]string{elf.EM_X86_64: "jbe", elf.EM_AARCH64: "b.ls"}[machine]
+
+// goEntries are the addresses of the methods of tls.Conn.
+func goEntries(t *testing.T, path string) map[string]uint64 {
+	t.Helper()
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	defer file.Close() //nolint:errcheck // only read
+	stat, err := file.Stat()
+	require.NoError(t, err)
+	parsed, err := elfimage.Parse(elfimage.Image{Src: file, Size: uint64(stat.Size())})
+	require.NoError(t, err)
+	sections, err := parsed.Sections()
+	require.NoError(t, err)
+	entries := map[string]uint64{}
+	require.NoError(t, parsed.EachGoFunction(sections, make([]byte, readBytes), maxGoTable, func(name string, entry, _ uint64) {
+		if _, ok := goTLS[name]; ok {
+			entries[name] = entry
+		}
+	}))
+	return entries
 }
 
 // addressOf is where an offset in the file is mapped.

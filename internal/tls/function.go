@@ -73,7 +73,8 @@ func (c Call) OfGo() bool { return c == GoRead || c == GoWrite || c == GoHandsha
 type Function struct {
 	Name string
 	Call Call
-	// Offset is where it begins in the file, in bytes.
+	// Offset is where it begins in the file, in bytes; of Go behind the check of the stack, where that has the function begin anew (see
+	// [symbol.BehindStackCheck]).
 	Offset uint64
 	// Returns are, of Go alone, where it returns, in the same way; there is one at least.
 	Returns []uint64

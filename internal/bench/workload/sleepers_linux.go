@@ -16,10 +16,10 @@ type Sleepers struct{ *talker }
 // SleepersComm is what the kernel calls them.
 const SleepersComm = "sleepers"
 
-// StartSleepers compiles the program into dir and has it start so many processes. Without a C compiler the error is
-// [ErrAbsent].
-func StartSleepers(ctx context.Context, dir string, nice, processes int) (*Sleepers, error) {
-	t, err := startTalker(ctx, dir, SleepersComm, nice, strconv.Itoa(processes))
+// StartSleepers compiles the program into dir and has it start so many processes, and a second so many others that
+// live for a millisecond, at most. Without a C compiler the error is [ErrAbsent].
+func StartSleepers(ctx context.Context, dir string, nice, processes, forks int) (*Sleepers, error) {
+	t, err := startTalker(ctx, dir, SleepersComm, nice, strconv.Itoa(processes), strconv.Itoa(forks))
 	if err != nil {
 		return nil, err
 	}

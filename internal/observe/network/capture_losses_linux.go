@@ -23,6 +23,8 @@ var captureReasons = append([]captureReason{
 	{"connections_full", false, func(c *capture) uint64 { return c.crowded }},
 	{"request_invalid", false, func(c *capture) uint64 { return c.stats.Invalid }},
 	{"request_pipelined", false, func(c *capture) uint64 { return c.stats.Unkept }},
+	{"request_interrupted", true, func(c *capture) uint64 { return c.stats.Losses }},
+	{"request_fields_unknown", true, func(c *capture) uint64 { return c.stats.Unseen }},
 	{"request_unpaired", true, func(c *capture) uint64 { return c.stats.Unpaired }},
 	{"request_cut", true, func(c *capture) uint64 { return c.stats.Cut }},
 	{"request_series_full", true, func(c *capture) uint64 {

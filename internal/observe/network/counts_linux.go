@@ -54,6 +54,7 @@ type tallies struct {
 	second  int64
 	keys    []valueKey
 	amounts []valueSums
+	counted []Count
 }
 
 func newTallies() tallies {
@@ -69,17 +70,31 @@ func (p *Paths) SetClock(ahead time.Duration) error {
 	return nil
 }
 
-// Take hands over what was counted since the last call; now is the running second.
+// Take hands over what was counted since the last call, with no lock held; now is the running second.
 func (p *Paths) Take(now int64, give func(Count)) error {
+	counted, err := p.take(now)
+	for i := range counted {
+		give(counted[i])
+	}
+	p.mu.Lock()
+	p.counted = counted[:0] // room for the next time
+	p.mu.Unlock()
+	return err
+}
+
+func (p *Paths) take(now int64) (counted []Count, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.second = now
+	counted, p.counted = p.counted, nil
 	var old []valueKey
-	err := p.read(func(key *valueKey, amount *valueSums) {
+	err = p.read(func(key *valueKey, amount *valueSums) {
 		if int64(key.Second) < now-keptSeconds {
 			old = append(old, *key)
 		}
-		p.tell(key, amount, give)
+		if count, grown := p.growth(key, amount); grown {
+			counted = append(counted, count)
+		}
 	})
 	for i := range old {
 		delete(p.told, old[i])
@@ -92,7 +107,7 @@ func (p *Paths) Take(now int64, give func(Count)) error {
 			delete(p.numbers, number)
 		}
 	}
-	return err
+	return counted, err
 }
 
 // read reads the whole table.
@@ -112,19 +127,19 @@ func (p *Paths) read(each func(*valueKey, *valueSums)) error {
 	}
 }
 
-// tell hands over by how much something has grown.
-func (p *Paths) tell(key *valueKey, amount *valueSums, give func(Count)) {
+// growth is by how much something has grown since it was told last.
+func (p *Paths) growth(key *valueKey, amount *valueSums) (count Count, grown bool) {
 	before := p.told[*key]
 	if amount.Requests == before.Requests {
-		return
+		return Count{}, false
 	}
 	p.told[*key] = *amount
 	path, begins := p.numbers[key.Set].path(key.Path)
-	give(Count{
+	return Count{
 		Subject: observe.SubjectKey{PID: key.Pid, StartBoottime: key.StartBoottime, ExecID: key.ExecId},
 		Second:  int64(key.Second), Path: path, Begins: begins,
 		Requests: amount.Requests - before.Requests, Errors: amount.Errors - before.Errors, Took: time.Duration(amount.Took - before.Took),
-	})
+	}, true
 }
 
 // standInDigits is how many digits the target of a stand-in has, see STAND_IN_GET of

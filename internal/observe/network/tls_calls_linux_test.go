@@ -6,6 +6,7 @@ package network
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -19,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 )
 
 // asking is how often each path is asked for.
@@ -148,4 +150,69 @@ func TestFilesSentThroughTLS(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestGoroutinesThatPause holds that nothing is taken for lost where goroutines pause as a method begins, which has it begin anew: of
+// HTTP/2 all that follows on the connection would be told without what refers to earlier fields.
+func TestGoroutinesThatPause(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	const times = 300
+	program := testbin.Go(t, "testdata/gotls")
+	runEachWay(t, func(t *testing.T, by *way) {
+		cert, key := certificate(t)
+		t.Setenv("COLLECTING", "1")
+		server := speak(t, program, "server2", cert, key)
+		client := speak(t, program, "client2", server.line(), strconv.Itoa(times))
+		require.Equal(t, "ready", client.line())
+		config, scope := tlsConfig(t)
+		config.BufferBytes = manyPieces
+		w := watch(t, config, by.change)
+		w.attachedTo(scope, 2*goFunctions, server, client)
+		require.Equal(t, times, client.ask("/here"))
+		w.settle()
+		want := map[string]uint64{"200": times}
+		w.alike(want, w.http2Requests(client, "client"), "client")
+		w.alike(want, w.http2Requests(server, "server"), "server")
+		if w.leavesOut() {
+			return // some of the calls were not seen
+		}
+		for _, reason := range []string{"request_interrupted", "request_fields_unknown", "tls_unknown"} {
+			require.Zero(t, w.loss(reason), reason)
+		}
+	})
+}
+
+// TestCallOfGoThatBeganBefore holds that what a goroutine was reading already when its program was attached to is counted as not seen, and
+// that what it reads then is told.
+func TestCallOfGoThatBeganBefore(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	program := testbin.Go(t, "testdata/gotls")
+	runEachWay(t, func(t *testing.T, by *way) {
+		cert, key := certificate(t)
+		server := speak(t, program, "server", cert, key)
+		address := "127.0.0.1:" + server.line()
+		transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxConnsPerHost: 1}
+		defer transport.CloseIdleConnections()
+		ask := func() {
+			response, err := (&http.Client{Transport: transport}).Get("https://" + address + "/here")
+			require.NoError(t, err)
+			n, err := io.Copy(io.Discard, response.Body)
+			require.NoError(t, err)
+			require.EqualValues(t, bodyBytes, n)
+			require.NoError(t, response.Body.Close())
+		}
+		ask()
+		config, scope := tlsConfig(t)
+		w := watch(t, config, by.change)
+		w.attachedTo(scope, goFunctions, server)
+		ask() // on the same connection, whose next bytes are waited for
+		const more = 5
+		for range more {
+			ask()
+		}
+		w.settle()
+		require.EqualValues(t, 1, w.loss("tls_unknown"))
+		told := w.tlsRequests(server, "server")["200"]
+		require.GreaterOrEqual(t, told, uint64(more), "%v", w.Losses())
+	})
 }

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What uvicorn and hypercorn serve. The pause of /slow is in the environment, in ms. As a program it has hypercorn serve in this process and
+"""What uvicorn and hypercorn serve. The pause of /slow, in ms, and the file of their log are in the environment. As a program it has hypercorn serve in this process and
 not in a child: at an address in the clear, and at one through TLS with the files of its certificate and key."""
 import asyncio
 import os
 import sys
+import time
 
 PAUSE = int(os.environ["PAUSE"]) / 1000
+LOG = open(os.environ["LOG"], "a", buffering=1)
 
 
 async def app(scope, receive, send):
@@ -15,11 +17,13 @@ async def app(scope, receive, send):
             await send({"type": message["type"] + ".complete"})
             if message["type"] == "lifespan.shutdown":
                 return
+    began = time.monotonic()
     if scope["path"] == "/slow":
         await asyncio.sleep(PAUSE)
     status = 200 if scope["path"] in ("/here", "/slow") else 404
     await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"4")]})
     await send({"type": "http.response.body", "body": b"asgi"})
+    print(scope["server"][1], scope["path"], status, int((time.monotonic() - began) * 1e6), file=LOG)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Node.js's own servers: HTTP/1.1 in the clear, HTTP/2 in the clear, and both through TLS. It is given the files of its certificate and
-// key and the pause of /slow in ms, and prints the three ports.
+// key, the pause of /slow in ms and the file of its log, and prints the three ports.
 const fs = require('fs'), http = require('http'), http2 = require('http2');
-const [cert, key, pause] = process.argv.slice(2);
+const [cert, key, pause, log] = process.argv.slice(2);
+const logged = fs.openSync(log, 'a');
 
 function answer(request, response) {
-  const status = {'/here': 200, '/slow': 200}[request.url] || 404;
+  const status = {'/here': 200, '/slow': 200}[request.url] || 404, port = request.socket.localPort, began = process.hrtime.bigint();
+  response.on('finish', () => fs.writeSync(logged, `${port} ${request.url} ${status} ${(process.hrtime.bigint() - began) / 1000n}\n`));
   setTimeout(() => {
     response.writeHead(status, {'Content-Type': 'text/plain'});
     response.end('node');

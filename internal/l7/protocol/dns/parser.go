@@ -42,17 +42,15 @@ type reader struct {
 
 // Feed takes the next piece.
 func (p *parser) Feed(piece *l7.Piece) bool {
-	if piece.Lost != 0 {
-		p.sink.Stats.Losses++
-	}
 	if p.transport == l7.UDP {
 		data := piece.Data[:min(int64(len(piece.Data)), piece.Length)]
 		p.take(piece, data, l7.Side{First: piece.First(), Whole: piece.Length}, piece.Length)
 		return false
 	}
 	r := &p.readers[piece.Direction]
-	if piece.Lost != 0 {
-		r.lose(piece.Lost)
+	if piece.Lost != 0 && !r.within(piece.Lost) {
+		p.sink.Stats.Losses++
+		r.search()
 	}
 	r.stream.Begin(piece)
 	for p.step(r, piece) {
@@ -60,14 +58,14 @@ func (p *parser) Feed(piece *l7.Piece) bool {
 	return false
 }
 
-// lose goes on after bytes that are missing, in the message being read if they are all its own.
-func (r *reader) lose(n int64) {
-	if r.left > n && n > 0 {
-		r.left -= n
-		r.stream.Pass(n)
-		return
+// within goes on after n bytes that are missing, if they are all of the message being read.
+func (r *reader) within(n int64) bool {
+	if n <= 0 || r.left <= n {
+		return false
 	}
-	r.search()
+	r.left -= n
+	r.stream.Pass(n)
+	return true
 }
 
 func (r *reader) search() {

@@ -280,7 +280,6 @@ func (p *parser) flush(of func(*request) (outcome l7.Outcome, ok bool)) {
 
 // lose goes on after bytes that are missing before the piece.
 func (p *parser) lose(r *reader, piece *l7.Piece) {
-	p.sink.Stats.Losses++
 	if r.cur != nil {
 		r.cur.content.CutBody()
 	}
@@ -293,6 +292,7 @@ func (p *parser) lose(r *reader, piece *l7.Piece) {
 		}
 		return
 	}
+	p.sink.Stats.Losses++
 	at := piece.LostAt
 	if at == 0 {
 		at = math.MaxInt64 // anything may have been lost

@@ -86,6 +86,7 @@ type fields struct {
 	// or bytes that are missing, were there before, so that nobody knows which pseudo-fields there are.
 	regular, hidden bool
 	cut             bool // values are missing or short
+	unseen          bool // of these because they refer to what was not seen, or are too long
 }
 
 func (f *fields) reset(tags int) {
@@ -95,7 +96,7 @@ func (f *fields) reset(tags int) {
 	f.values = f.values[:tags]
 	clear(f.values)
 	f.bytes = f.bytes[:0]
-	f.shape, f.regular, f.hidden, f.cut = shapeUnknown, false, false, false
+	f.shape, f.regular, f.hidden, f.cut, f.unseen = shapeUnknown, false, false, false, false
 }
 
 // miss says that the rest of the block is missing.
@@ -108,6 +109,7 @@ func (f *fields) miss() {
 func (f *fields) add(field *hpack.Field, limit int) {
 	tag := field.Tag
 	if tag == hpack.UnknownName {
+		f.unseen = true
 		f.miss()
 		return
 	}
@@ -118,7 +120,7 @@ func (f *fields) add(field *hpack.Field, limit int) {
 	to := &f.values[tag]
 	switch {
 	case !field.Known:
-		to.there, to.unknown, f.cut = true, true, true
+		to.there, to.unknown, f.cut, f.unseen = true, true, true, true
 	case !to.there:
 		to.start = len(f.bytes)
 		to.there = true

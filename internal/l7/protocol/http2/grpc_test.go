@@ -236,3 +236,29 @@ func TestAnswersOfWhatIsNoServerOfGRPC(t *testing.T) {
 		require.Equal(t, want, p.told[0].RPCStatus)
 	}
 }
+
+// TestStatusesAfterALoss holds that statuses which refer to fields from before a loss are unknown, and counted, and that those are known
+// which do not.
+func TestStatusesAfterALoss(t *testing.T) {
+	p := greet(t)
+	id, statuses := uint32(1), []string(nil)
+	answer := func(status string, before int64) {
+		p.client.headers(id, true, ":method", "POST", ":scheme", "http", ":path", "/s/M", "content-type", "application/grpc")
+		p.pass()
+		p.server.headers(id, false, ":status", "200", "content-type", "application/grpc").headers(id, true, "grpc-status", status)
+		p.feedLost(l7.Write, before, p.server.take())
+		id += 2
+		statuses = append(statuses, p.told[len(p.told)-1].RPCStatus)
+	}
+	answer("0", 0)
+	answer("0", 0)
+	require.Zero(t, p.stats.Losses+p.stats.Unseen)
+	answer("0", l7.LostUnknown)
+	answer("5", 0)                             // of which the name refers to what was before
+	p.server.encoder.SetMaxDynamicTableSize(0) // what was before is forgotten
+	answer("0", 0)
+	answer("5", 0)
+	require.Equal(t, []string{"OK", "OK", "", "", "OK", "NOT_FOUND"}, statuses)
+	require.EqualValues(t, 1, p.stats.Losses)
+	require.EqualValues(t, 4, p.stats.Unseen, "heads and trailers of two")
+}

@@ -60,6 +60,9 @@ func (p *parser) takeBlock(r *reader, at int64) {
 		}
 		r.trust = trusted
 	}
+	if b.fields.unseen {
+		p.sink.Stats.Unseen++
+	}
 	p.learnRole(r)
 	p.decide(r)
 	if b.pushes {

@@ -79,12 +79,12 @@ func (p *parser) isResponse(r *reader) bool {
 
 // lose goes on after bytes that are missing before the piece.
 func (p *parser) lose(r *reader, piece *l7.Piece) {
-	p.sink.Stats.Losses++
 	within := r.state != stateSearch && r.state != stateHead && r.state != statePreface
 	if left := r.left(); within && piece.Lost > 0 && (piece.Lost < left || piece.Lost == left && piece.LostAt != 0) {
 		p.loseWithin(r, piece.Lost, piece.LostAt)
 		return
 	}
+	p.sink.Stats.Losses++
 	at := piece.LostAt
 	if at == 0 {
 		at = math.MaxInt64 // anything may have been lost

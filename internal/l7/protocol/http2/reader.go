@@ -138,6 +138,7 @@ func (p *parser) readHead(r *reader, piece *l7.Piece) bool {
 	case l7.More:
 		return false
 	case l7.Hole, l7.Short:
+		p.sink.Stats.Losses++
 		p.miss(r, piece.Ended)
 		return true
 	case l7.Whole:

@@ -3,7 +3,8 @@
 // Speaks HTTPS by Go's own library. As a server it is given the files of its certificate and
 // key and prints its port; as a client, a port and how often to ask for each path of a line.
 // As server2 and client2 it speaks HTTP/2. As passing it passes on what it is sent to a port,
-// TLS that it does not look into, and prints its own port.
+// TLS that it does not look into, and prints its own port. Where COLLECTING is set it collects
+// garbage all the time.
 package main
 
 import (
@@ -14,9 +15,11 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 const bodyBytes = 20000
@@ -24,6 +27,9 @@ const bodyBytes = 20000
 func main() {
 	if len(os.Args) != 4 {
 		fail(fmt.Errorf("got %q, want server or server2 CERTIFICATE KEY, or client, client2, bare or passing PORT TIMES", os.Args[1:]))
+	}
+	if os.Getenv("COLLECTING") != "" {
+		go collect()
 	}
 	switch os.Args[1] {
 	case "server", "server2":
@@ -36,6 +42,14 @@ func main() {
 			err = ask(os.Args[1], os.Args[2], times)
 		}
 		fail(err)
+	}
+}
+
+// collect collects garbage all the time: goroutines pause for it, mostly where a function begins.
+func collect() {
+	for {
+		runtime.GC()
+		time.Sleep(100 * time.Microsecond)
 	}
 }
 
