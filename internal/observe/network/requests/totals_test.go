@@ -241,6 +241,7 @@ func TestEndedSeriesCountsAnew(t *testing.T) {
 	ask := func(status int) { totals.Add(Whom{Subject: subject}, exchange(l7.RoleServer, "/", status, 1)) }
 	ask(200)
 	ask(404)
+	ask(404)
 	named(totals, who)
 	for range idleReports + 1 {
 		totals.subjects[subject].idle = 0 // the process is busy with what has no series
