@@ -56,6 +56,7 @@ type Observer struct {
 
 	capture *capture     // nil where requests are not looked at
 	tls     *tlsAttacher // nil where nothing is attached to
+	pages   requests.Pages
 	losses  [bindings.NetworkNetworkLossNETWORK_LOSS_REASONS]atomic.Uint64
 	hooks   atomic.Int64
 	sockets atomic.Uint64
