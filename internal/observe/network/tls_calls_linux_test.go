@@ -107,6 +107,31 @@ func compile(t *testing.T, source string, flags ...string) (path string) {
 	return path
 }
 
+// TestHandshakesWithoutARequest holds that connections which end after their handshake are not taken for ones whose plaintext nobody can
+// see, where the library works on memory: no bytes are sent within its calls.
+func TestHandshakesWithoutARequest(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	const connections = 10
+	runEachWay(t, func(t *testing.T, by *way) {
+		cert, key := certificate(t)
+		server := speak(t, "python3", "testdata/https.py", "server-memory", cert, key)
+		address := net.JoinHostPort("127.0.0.1", server.line())
+		config, scope := tlsConfig(t)
+		w := watch(t, config, by.change)
+		w.attachedTo(scope, openSSLFunctions, server)
+		for range connections {
+			conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // on the loopback device
+			require.NoError(t, err)
+			require.NoError(t, conn.Close())
+		}
+		require.Eventually(t, func() bool { return w.loss("tls_opaque") >= connections }, 30*time.Second, 10*time.Millisecond, "those of the client, which is not attached to")
+		w.settle()
+		if !w.leavesOut() {
+			require.Zero(t, w.loss("tls_opaque_openssl"))
+		}
+	})
+}
+
 // TestFilesSentThroughTLS holds that responses are told whole whose bodies a library has the kernel encrypt, unseen by anybody.
 func TestFilesSentThroughTLS(t *testing.T) {
 	guest.SameOnEveryKernel(t)
