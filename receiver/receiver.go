@@ -31,6 +31,9 @@ type runner interface {
 	Windows() *engine.Windows
 	// Ran tells what a policy has started for a process before this engine was.
 	Ran(policy string, id model.ProcessID, began time.Time)
+	// GoOn asks again for what policies had started before and did not end, and returns what is left of
+	// it where the receiver stops meanwhile.
+	GoOn(unfinished []task.Request) (left []task.Request)
 	// Charge adds the CPU time of work to what the engine has used.
 	Charge(work func())
 	task.Starter
@@ -42,6 +45,7 @@ type idle struct{ why error }
 func (idle) Shutdown() error                             { return nil }
 func (idle) Windows() *engine.Windows                    { return nil }
 func (idle) Ran(string, model.ProcessID, time.Time)      {}
+func (idle) GoOn([]task.Request) []task.Request          { return nil }
 func (idle) Charge(work func())                          { work() }
 func (i idle) Start(task.Spec) (task.Observation, error) { return nil, i.why }
 func (i idle) Stats() engine.Stats {
@@ -105,7 +109,8 @@ func (r *ebpfReceiver) start(ctx context.Context, host component.Host) error {
 	if r.tasks.store, err = openTaskStore(ctx, host, r.config.Storage, r.settings.ID); err != nil {
 		return err
 	}
-	config.Before = successions.take(r.settings.ID)
+	var unfinished []task.Request
+	config.Before, unfinished = successions.take(r.settings.ID)
 	hooks := r.makeSinks(config.MemoryBytes)
 	if r.engine, err = startEngine(config, hooks, r.settings.Logger); err != nil {
 		r.settings.Logger.Error("The receiver observes nothing", zap.Error(err))
@@ -116,7 +121,7 @@ func (r *ebpfReceiver) start(ctx context.Context, host component.Host) error {
 	for _, s := range r.sinks {
 		s.start(r.engine.Charge)
 	}
-	r.startTasks(config, hooks, taken)
+	r.startTasks(config, hooks, taken, unfinished)
 	r.reportMissing(r.engine.Stats())
 	return r.observeSelf()
 }
@@ -206,10 +211,10 @@ func (r *ebpfReceiver) Shutdown(ctx context.Context) error {
 func (r *ebpfReceiver) stop(ctx context.Context) error {
 	r.forget()
 	var err error
-	r.tasks.stop()
+	unfinished := r.tasks.stop()
 	if r.engine != nil {
 		err = r.engine.Shutdown()
-		successions.leave(r.settings.ID, r.engine.Windows())
+		successions.leave(r.settings.ID, r.engine.Windows(), unfinished)
 		r.stopSinks(ctx)
 	}
 	if r.telemetry != nil {

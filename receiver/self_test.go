@@ -28,6 +28,7 @@ type fakeEngine struct{ stats engine.Stats }
 func (*fakeEngine) Shutdown() error                        { return nil }
 func (*fakeEngine) Windows() *engine.Windows               { return nil }
 func (*fakeEngine) Ran(string, model.ProcessID, time.Time) {}
+func (*fakeEngine) GoOn([]task.Request) []task.Request     { return nil }
 func (e *fakeEngine) Stats() engine.Stats                  { return e.stats }
 func (*fakeEngine) Charge(work func())                     { work() }
 func (*fakeEngine) Start(task.Spec) (task.Observation, error) {

@@ -20,6 +20,7 @@ type tasks struct {
 	manager atomic.Pointer[task.Manager]
 	store   *taskStore // nil where the configuration names no storage
 	asking  sync.WaitGroup
+	left    []task.Request // of what policies had started before, when asking is over
 }
 
 // exited is told of processes by the engine, which is there first.
@@ -42,8 +43,9 @@ func (t *tasks) ask(r task.Request) []task.Outcome {
 }
 
 // start makes the manager and asks it for what the configuration says. ran is told of what
-// policies have started before, as far as that is remembered.
-func (t *tasks) start(config task.Config, requests []task.Request, ran func(policy string, id model.ProcessID, began time.Time)) {
+// policies have started before, as far as that is remembered; goOn is called when the configuration's
+// tasks have started, which may do what was left to do.
+func (t *tasks) start(config task.Config, requests []task.Request, ran func(policy string, id model.ProcessID, began time.Time), goOn func() (left []task.Request)) {
 	if t.store != nil {
 		config.Store = t.store
 	}
@@ -55,6 +57,7 @@ func (t *tasks) start(config task.Config, requests []task.Request, ran func(poli
 		for i := range requests {
 			tellOutcomes(&requests[i], m.Request(requests[i]), config.Logger)
 		}
+		t.left = goOn()
 	})
 }
 
@@ -62,7 +65,7 @@ func (t *tasks) start(config task.Config, requests []task.Request, ran func(poli
 func tellPast(records []task.Record, ran func(policy string, id model.ProcessID, began time.Time)) {
 	for i := range records {
 		r := &records[i]
-		if began, p := r.Began(), r.Process; r.Policy() != "" && p != nil && !began.IsZero() {
+		if began, p := r.Began(), r.Process; r.Policy() != "" && p != nil && !began.IsZero() && !r.GoesOn {
 			ran(r.Policy(), model.ProcessID{PID: p.PID, StartTicks: p.StartTicks}, began)
 		}
 		for j := range r.For {
@@ -87,16 +90,19 @@ func tellOutcomes(r *task.Request, outcomes []task.Outcome, logger *zap.Logger) 
 	}
 }
 
-// stop ends all tasks; what they have seen is handed over by the engine.
-func (t *tasks) stop() {
+// stop ends all tasks and returns what policies had started and is not over; what they have seen is
+// handed over by the engine.
+func (t *tasks) stop() (unfinished []task.Request) {
 	if m := t.manager.Load(); m != nil {
 		m.Close()
+		unfinished = m.Unfinished()
 	}
 	t.asking.Wait()
+	return append(unfinished, t.left...)
 }
 
 // startTasks begins with tasks where the configuration may ask for any.
-func (r *ebpfReceiver) startTasks(config engine.Config, hooks engine.Hooks, taken signals) {
+func (r *ebpfReceiver) startTasks(config engine.Config, hooks engine.Hooks, taken signals, unfinished []task.Request) {
 	if !config.OnDemand {
 		return
 	}
@@ -109,7 +115,8 @@ func (r *ebpfReceiver) startTasks(config engine.Config, hooks engine.Hooks, take
 	if tell == nil {
 		tell = func(logs []*model.Logs) { tellPlainly(logs, logger) }
 	}
-	r.tasks.start(task.Config{Starter: r.engine, Running: r.config.Limits.ConcurrentTasks, Different: engine.TaskObservations, Tell: tell, Logger: logger}, requests, r.engine.Ran)
+	r.tasks.start(task.Config{Starter: r.engine, Running: r.config.Limits.ConcurrentTasks, Different: engine.TaskObservations, Tell: tell, Logger: logger}, requests, r.engine.Ran,
+		func() []task.Request { return r.engine.GoOn(unfinished) })
 }
 
 // tellPlainly writes events of tasks to the Collector's own log, where no pipeline takes

@@ -270,6 +270,7 @@ func TestPastIsTold(t *testing.T) {
 	tellPast([]task.Record{
 		{By: "policy:slow", Process: of, Runs: ran},
 		{By: "policy:slow", Process: of, Runs: []task.RunRecord{{State: task.Ended, Reason: task.Expired}}},
+		{By: "policy:slow", Process: of, Runs: []task.RunRecord{{State: task.Ended, Begin: at.Add(time.Hour)}}, GoesOn: true}, // silence began before
 		{By: "policy:slow", Runs: ran}, // of an earlier version
 		{By: "config", Process: of, Runs: ran, For: []task.Beneficiary{{By: "policy:busy", PID: 8, StartTicks: 80, At: at.Add(time.Minute)}}},
 	}, func(policy string, id model.ProcessID, began time.Time) { list = append(list, told{policy, id, began}) })

@@ -8,6 +8,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -72,11 +77,39 @@ func (b *bench) triggered(ctx context.Context) (err error) {
 	}
 	progress("trigger: %d policies of process_cpu, one after the other", triggerRounds)
 	for range triggerRounds {
-		took, err := fire(ctx, uint32(busy.PID()), onCPU)
+		took, err := fire(ctx, uint32(busy.PID()), policy.Rule{Monitor: policy.ProcessCPU, Threshold: fireThreshold}, onCPU)
 		if err != nil {
 			return fmt.Errorf("a policy: %w", err)
 		}
 		b.report.Fired = append(b.report.Fired, took)
+	}
+	return b.fireByRequests(ctx, onCPU)
+}
+
+// fireByRequests measures the same with a rule about requests, which a server in this process answers.
+func (b *bench) fireByRequests(ctx context.Context, options engine.Options) error {
+	progress("trigger: %d policies of http_avg_response_time, one after the other", triggerRounds)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("done")) }))
+	defer server.Close()
+	asking, stop := context.WithCancel(ctx)
+	var done sync.WaitGroup
+	defer done.Wait()
+	defer stop()
+	done.Go(func() {
+		client := server.Client()
+		for asking.Err() == nil {
+			if response, err := client.Get(server.URL); err == nil {
+				_, _ = io.Copy(io.Discard, response.Body)
+				_ = response.Body.Close()
+			}
+		}
+	})
+	for range triggerRounds {
+		took, err := fire(ctx, uint32(os.Getpid()), policy.Rule{Monitor: policy.HTTPAvgResponseTime}, options)
+		if err != nil {
+			return fmt.Errorf("a policy about requests: %w", err)
+		}
+		b.report.FiredByRequests = append(b.report.FiredByRequests, took)
 	}
 	return nil
 }
@@ -90,19 +123,18 @@ const (
 	firePatience = 20 * time.Second
 )
 
-// fire returns how long it takes from the end of the second that fulfils a rule of process_cpu to the first sample of the
-// profile that its policy starts, of a process that nobody has observed before.
-func fire(ctx context.Context, pid uint32, options engine.Options) (took time.Duration, err error) {
+// fire returns how long it takes from the end of the second that fulfils a rule to the first sample of the profile that its
+// policy starts, of a process that nobody has observed before.
+func fire(ctx context.Context, pid uint32, rule policy.Rule, options engine.Options) (took time.Duration, err error) {
+	rule.Period, rule.Count = firePeriod, fireCount
 	var manager *task.Manager
 	made, asked := make(chan struct{}), make(chan moments, 1)
 	e, err := engine.Start(engine.Config{
 		RootPath: "/", Include: []process.Selector{{PID: pid}}, ScanInterval: 10 * time.Second, OnDemand: true,
 		MemoryBytes: 256 << 20, CPUPercent: 100,
 		Policies: []engine.Policy{{
-			Policy: policy.Policy{Name: "bench", Silence: time.Hour, When: []policy.Rule{
-				{Monitor: policy.ProcessCPU, Threshold: fireThreshold, Period: firePeriod, Count: fireCount},
-			}},
-			Runs: []task.Run{{Kind: "on_cpu", Options: options}}, Duration: time.Minute,
+			Policy: policy.Policy{Name: "bench", Silence: time.Hour, When: []policy.Rule{rule}},
+			Runs:   []task.Run{{Kind: "on_cpu", Options: options}}, Duration: time.Minute,
 		}},
 	}, engine.Hooks{Level: func(int, string) {}, Ask: func(r task.Request) []task.Outcome {
 		<-made

@@ -34,8 +34,8 @@ service:
   pipelines: {logs: {receivers: [ebpf], exporters: [file]}, profiles: {receivers: [ebpf], exporters: [debug]}}
 `
 
-// TestConfigurationIsReadAgain has a Collector read its configuration again while a policy is silent: it stays so, and a policy that is
-// new fires. What has run is on disk, and read back from there.
+// TestConfigurationIsReadAgain has a Collector read its configuration again while a policy is silent: it stays so, what it has started
+// goes on, and a policy that is new fires. What has run is on disk, and read back from there.
 func TestConfigurationIsReadAgain(t *testing.T) {
 	needRoot(t)
 	binary, dir := distribution(t), t.TempDir()
@@ -43,7 +43,9 @@ func TestConfigurationIsReadAgain(t *testing.T) {
 	busy := &service{Cmd: exec.Command(seventy(t), "300000"), t: t} // milliseconds: it is killed before
 	busy.run()
 	rule := fmt.Sprintf("monitor: process_cpu, threshold: %g", 10/float64(runtime.NumCPU()))
-	policy := func(name string) string { return policyText(name, processText(busy.works), rule, computing) }
+	policy := func(name string) string {
+		return strings.Replace(policyText(name, processText(busy.works), rule, computing), "duration: 6s", "duration: 1h", 1)
+	}
 	config := func(policies ...string) string {
 		return fmt.Sprintf(remembered, dir, strings.Join(policies, ""), file)
 	}
@@ -60,6 +62,7 @@ func TestConfigurationIsReadAgain(t *testing.T) {
 	c.stop()
 	require.Len(t, triggered(t, file, "first"), 1)
 	require.Len(t, triggered(t, file, "second"), 1)
+	require.Len(t, toldOf(t, file, "ebpf.task.started", "first"), 2)
 
 	kept, err := filepath.Glob(filepath.Join(dir, "receiver_ebpf*"))
 	require.NoError(t, err)

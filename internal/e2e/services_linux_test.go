@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -120,15 +121,11 @@ http {
 }`, dir, address, threads), 0o600))
 	}
 	configure(2)
-	report, hard := make([]byte, 1<<20), make([]byte, 384<<10) // the latter takes a third of a second
+	report := make([]byte, 1<<20)
 	for i, x := range []byte(strings.Repeat("to be counted, ", len(report)/15)) {
 		report[i] = x + byte(i*i>>7&1)
 	}
-	draw := rand.New(rand.NewPCG(1, 2))
-	for i := range hard {
-		hard[i] = 'a' + byte(draw.UintN(4))
-	}
-	for name, content := range map[string][]byte{"pay": make([]byte, 25<<10), "other": make([]byte, 25<<10), "report": report, "large": hard} {
+	for name, content := range map[string][]byte{"pay": make([]byte, 25<<10), "other": make([]byte, 25<<10), "report": report, "large": hard()} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	s := &service{Cmd: exec.Command(program, "-p", dir, "-c", config), t: t, url: "http://" + address}
@@ -144,15 +141,91 @@ http {
 		}
 	}
 	s.run()
-	require.Eventually(t, func() bool {
-		response, err := http.Get(s.url + "/pay")
+	s.awaitWorkers("/pay", 1)
+	return s
+}
+
+// awaitWorkers waits until an nginx answers that is to have so many workers. The first of them is the one that works.
+func (s *service) awaitWorkers(path string, workers int) {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool {
+		response, err := http.Get(s.url + path)
 		return err == nil && response.Body.Close() == nil
 	}, 20*time.Second, 20*time.Millisecond)
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", s.Process.Pid))
+	var children []string
+	require.Eventually(s.t, func() bool {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", s.Process.Pid))
+		children = strings.Fields(string(text))
+		return err == nil && len(children) == workers
+	}, 20*time.Second, 20*time.Millisecond)
+	var err error
+	s.works, err = strconv.Atoi(children[0])
+	require.NoError(s.t, err)
+}
+
+// hard is what is hard to compress: it takes a third of a second.
+func hard() []byte {
+	text, draw := make([]byte, 384<<10), rand.New(rand.NewPCG(1, 2))
+	for i := range text {
+		text[i] = 'a' + byte(draw.UintN(4))
+	}
+	return text
+}
+
+// startCrowd starts an nginx whose workers all compress when it is in trouble, as many as raise the host's load soon, of the lowest priority.
+// above is a load that the host has then, and not before.
+func startCrowd(t *testing.T) (s *service, above float64) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/loadavg")
 	require.NoError(t, err)
-	s.works, err = strconv.Atoi(strings.TrimSpace(string(children)))
-	require.NoError(t, err, "it has one worker")
-	return s
+	var load float64
+	_, err = fmt.Sscan(string(text), &load)
+	require.NoError(t, err)
+	workers := int(load) + 16 // of which two are added within ten seconds
+	dir, address := t.TempDir(), endpoint(t)
+	config := filepath.Join(dir, "nginx.conf")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "large"), hard(), 0o600))
+	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `
+daemon off; worker_processes %[3]d; worker_priority 19; user root; pid %[1]s/pid; error_log stderr crit;
+events { worker_connections 64; }
+http { access_log off; gzip on; gzip_types *; gzip_comp_level 9; server { listen %[2]s; root %[1]s; } }`, dir, address, workers), 0o600))
+	s = &service{Cmd: exec.Command(installed(t, "nginx"), "-p", dir, "-c", config), t: t, url: "http://" + address}
+	stop := func() {}
+	s.into = func(trouble string) {
+		if stop(); trouble == "well" {
+			return
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		var done sync.WaitGroup
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // whoever is idle takes the next
+		for range 2 * workers {
+			done.Go(func() {
+				for ctx.Err() == nil {
+					_ = askFor(ctx, client, s.url+"/large") // again
+				}
+			})
+		}
+		stop = func() { cancel(); done.Wait() }
+	}
+	s.run()
+	t.Cleanup(func() { stop() })
+	s.awaitWorkers("/large", workers)
+	return s, load + 2
+}
+
+// askFor asks for something compressed.
+func askFor(ctx context.Context, client *http.Client, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Accept-Encoding", "gzip")
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, response.Body)
+	return errors.Join(err, response.Body.Close())
 }
 
 // startJava starts a server of the JDK, which is told its troubles.
@@ -182,17 +255,7 @@ func customers(t *testing.T, reports, hasty *atomic.Bool, urls ...string) {
 	var done sync.WaitGroup
 	t.Cleanup(func() { stop(); done.Wait() })
 	client := &http.Client{}
-	ask := func(url string) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			return
-		}
-		request.Header.Set("Accept-Encoding", "gzip")
-		if response, err := client.Do(request); err == nil {
-			_, _ = io.Copy(io.Discard, response.Body)
-			_ = response.Body.Close()
-		}
-	}
+	ask := func(url string) { _ = askFor(ctx, client, url) } // in vain while it starts its worker anew
 	for i, url := range urls {
 		done.Go(func() {
 			for ctx.Err() == nil {
@@ -268,16 +331,17 @@ func shareOf(t *testing.T, file, task, function string) (share float64, leaves m
 }
 
 // TestPoliciesOfServices holds that nginx and a Java server, under load, trigger what watches them when they become slow, erroneous,
-// busy and thread-rich on command, not before and once each, with the cause; and that the profiles show the function that it is.
+// busy and thread-rich on command, and one with many workers when the host is loaded by them, not before and once each, with the cause; and
+// that the profiles show the function that it is.
 func TestPoliciesOfServices(t *testing.T) {
 	needRoot(t)
 	binary, dir := distribution(t), t.TempDir()
 	profiles, logs := filepath.Join(dir, "profiles.json"), filepath.Join(dir, "logs.json")
 	jcmd := installed(t, "jcmd")
+	crowd, above := startCrowd(t)
 	nginx, java := startNginx(t), startJava(t)
 	t.Cleanup(func() { _ = os.Remove(fmt.Sprintf("/tmp/perf-%d.map", java.works)) })
 	var reports, hasty atomic.Bool
-	customers(t, &reports, &hasty, nginx.url, java.url)
 
 	type expected struct {
 		policy  string
@@ -296,6 +360,7 @@ func TestPoliciesOfServices(t *testing.T) {
 	workers := "port: " + nginx.url[strings.LastIndexByte(nginx.url, ':')+1:]
 	busy := 50 / float64(runtime.NumCPU()) // half a CPU
 	list := []expected{                    // in turns, so that one's run ends before its next trouble
+		{"crowd-load", crowd, processText(crowd.works), "system_load", "", above, closely, "deflate", 0.5},
 		{"nginx-busy", nginx, worker, "process_cpu", "", busy, computing, "deflate", 0.5},
 		{"java-slow", java, jvm, "http_avg_response_time", "/pay", 100, waiting, "JVM_Sleep", 0.05},
 		{"nginx-slow", nginx, worker, "http_avg_response_time", "/pay", 100, computing, "deflate", 0.5},
@@ -314,9 +379,12 @@ func TestPoliciesOfServices(t *testing.T) {
 		policies.WriteString(policyText(e.policy, e.whom, rule, e.run))
 	}
 	c := start(t, binary, fmt.Sprintf(watchedServices, policies.String(), profiles, logs), nil)
-	time.Sleep(3 * time.Second) // all is well: nothing may trigger
 	ran := map[*service]string{}
-	for _, e := range list {
+	for i, e := range list {
+		if i == 1 { // before, nobody asks for what would be slow on a host that is loaded
+			customers(t, &reports, &hasty, nginx.url, java.url)
+			time.Sleep(3 * time.Second) // all is well: nothing may trigger
+		}
 		require.Empty(t, triggered(t, logs, e.policy), e.policy)
 		if e.policy == "java-busy" { // its methods are compiled by now, and named from now on
 			out, err := exec.Command(jcmd, strconv.Itoa(java.works), "Compiler.perfmap").CombinedOutput()
@@ -355,7 +423,7 @@ func TestPoliciesOfServices(t *testing.T) {
 		t.Logf("%s: %v; %s %.0f %%", e.policy, cause, e.function, 100*share)
 		reports.Store(false)
 		hasty.Store(false)
-		if trouble == "slow" || e.policy == "java-busy" {
+		if trouble == "load" || trouble == "slow" || e.policy == "java-busy" {
 			e.service.into("well")
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/usage"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
 )
 
@@ -251,6 +252,57 @@ func TestKernelThreadsAreNamed(t *testing.T) {
 	require.True(t, rulesOf([]Policy{of}, true)[0].KernelThreads)
 	of.Targets = []process.Selector{{Comm: "^kswapd"}}
 	require.True(t, rulesOf([]Policy{of}, false)[0].KernelThreads)
+}
+
+// TestGoesOn holds that what policies had started before goes on as the configuration has it now, of those processes that are there, and
+// nothing else, and that it is left for the next one where the receiver stops meanwhile.
+func TestGoesOn(t *testing.T) {
+	m := newMissing(t, 8)
+	var asked []task.Request
+	why := error(nil)
+	m.ask = func(r task.Request) []task.Outcome {
+		asked = append(asked, r)
+		return []task.Outcome{{Kind: "on_cpu", TaskID: "1", State: task.Started, Err: why}}
+	}
+	rule := policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1}
+	one, narrow := when("one", rule), when("narrow", rule)
+	one.Runs = []task.Run{{Kind: "network"}, {Kind: "on_cpu", Options: "new"}, {Kind: "memory"}}
+	narrow.Targets = []process.Selector{{PID: 8}}
+	require.NoError(t, m.replace([]Policy{narrow, one}))
+	id := m.begins(7, stat(7, 5))
+	before := func(name string, pid uint32, runs ...task.Run) task.Request {
+		p := &model.Process{ID: model.ProcessID{PID: pid, StartTicks: id.StartTicks}, ServiceName: "as it was"}
+		return task.Request{Name: name, By: "policy:" + name, GoesOn: true, Extend: true, Processes: []*model.Process{p}, Runs: runs}
+	}
+	short := task.Run{Kind: "on_cpu", Options: "old", Duration: 10 * time.Second}
+	unfinished := []task.Request{
+		before("one", 7, short, task.Run{Kind: "network", Duration: time.Hour}, task.Run{Kind: "off_cpu", Duration: time.Hour}),
+		before("one", 7, task.Run{Kind: "off_cpu", Duration: time.Hour}), // which it does not run any more
+		before("one", 9, short),    // that has ended
+		before("narrow", 7, short), // it does not match
+		before("gone", 7, short),
+	}
+	e := &Engine{policies: m.policies}
+	require.Empty(t, e.GoOn(unfinished))
+	require.Len(t, asked, 1)
+	known, _, err := m.table.Lookup(id)
+	require.NoError(t, err)
+	r := asked[0]
+	require.Same(t, known, r.Processes[0])
+	require.Equal(t, []task.Run{
+		{Kind: "on_cpu", Options: "new", Duration: 10 * time.Second}, // at most as long as it runs now
+		{Kind: "network", Duration: time.Minute, Processes: []*model.Process{known}, Instance: true},
+	}, r.Runs)
+	require.True(t, r.GoesOn)
+	require.False(t, r.Holds())
+	m.watch.Tick(policy.Reading{Second: 1, Usage: func(model.ProcessID) (policy.Usage, bool) { return policy.Usage{Threads: 1}, true }})
+	require.True(t, r.Holds())
+
+	why = task.ErrClosed
+	require.Equal(t, unfinished[:1], e.GoOn(unfinished))
+	why = task.ErrFull
+	require.Empty(t, e.GoOn(unfinished))
+	require.Empty(t, (&Engine{}).GoOn(unfinished))
 }
 
 // TestWhomMonitorsObserve holds that requests are read of those whom policies watch by them, and that who is warned of a policy's selector

@@ -6,6 +6,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -62,7 +63,7 @@ func (p *policies) trigger(t policy.Trigger) {
 		p.watch.Failed(t.Policy.Name, id, p.clock.boot(), told.Load())
 		p.warnings.Warn(fmt.Errorf("policy %s holds for process %d (%s), and nothing could be started: %w", t.Policy.Name, id.PID, t.Process.ServiceName, why))
 	}
-	runs := p.runs(entry.Runs, t)
+	runs := p.runs(entry.Runs, t.Process)
 	waiting := &waitingRuns{runs: len(runs), answered: map[string]bool{}, started: started, failed: failed}
 	outcomes := p.ask(task.Request{
 		Name: t.Policy.Name, By: "policy:" + t.Policy.Name, Causes: t.Causes, Told: t.Told, Runs: runs, Processes: []*model.Process{t.Process}, Duration: entry.Duration,
@@ -121,14 +122,14 @@ func (w *waitingRuns) note(kind string, started bool) bool {
 	return w.told
 }
 
-func (p *policies) entry(name string) (Policy, bool) {
+func (p *policies) entry(name string) (policyEntry, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := slices.IndexFunc(p.entries, func(e policyEntry) bool { return e.Name == name })
 	if i < 0 {
-		return Policy{}, false
+		return policyEntry{}, false
 	}
-	return p.entries[i].Policy, true
+	return p.entries[i], true
 }
 
 // Ran tells that something of a policy has begun to run for a process before this engine was
@@ -140,13 +141,65 @@ func (e *Engine) Ran(policy string, id model.ProcessID, began time.Time) {
 	}
 }
 
+// GoOn asks again for what policies had started before this engine was, and did not end: for the rest of
+// its time, of those processes that are there, as far as the policies are and still match them. Their
+// silence goes on, too, so that they do not fire for it. What is left of it where the receiver stops
+// meanwhile is returned.
+func (e *Engine) GoOn(unfinished []task.Request) (left []task.Request) {
+	if e.policies == nil {
+		return nil
+	}
+	for i := range unfinished {
+		if !e.policies.goOn(unfinished[i]) {
+			left = append(left, unfinished[i])
+		}
+	}
+	return left
+}
+
+// goOn is false where the receiver stops.
+func (p *policies) goOn(r task.Request) bool {
+	entry, ok := p.entry(r.Name)
+	known, inScope, err := p.table.Lookup(r.Processes[0].ID)
+	if !ok || err != nil || !inScope || !p.table.Matches(entry.targets, known) {
+		return true
+	}
+	var runs []task.Run
+	for _, run := range entry.Runs {
+		i := slices.IndexFunc(r.Runs, func(before task.Run) bool { return before.Kind == run.Kind })
+		if i < 0 {
+			continue
+		}
+		longest := entry.Duration
+		if run.Duration > 0 {
+			longest = run.Duration
+		}
+		run.Duration = min(r.Runs[i].Duration, longest)
+		runs = append(runs, run)
+	}
+	if len(runs) == 0 {
+		return true
+	}
+	r.Runs, r.Processes, r.Duration = p.runs(runs, known), []*model.Process{known}, entry.Duration
+	r.Holds = func() bool { return p.watch.Holds(r.Name, known.ID) }
+	for _, o := range p.ask(r) {
+		switch {
+		case errors.Is(o.Err, task.ErrClosed):
+			return false
+		case o.Err != nil:
+			p.warnings.Warn(fmt.Errorf("%s, which policy %s had started for process %d (%s), does not go on: %w", o.Kind, r.Name, known.ID.PID, known.ServiceName, o.Err))
+		}
+	}
+	return true
+}
+
 // runs are those of a policy for a process, those first that are loaded in no time. The
 // network is that of the whole instance of the service.
-func (p *policies) runs(runs []task.Run, t policy.Trigger) []task.Run {
+func (p *policies) runs(runs []task.Run, of *model.Process) []task.Run {
 	runs = slices.Clone(runs)
 	for i := range runs {
 		if runs[i].Kind == string(observe.Network) {
-			runs[i].Processes, runs[i].Instance = p.table.Instance(t.Process), true
+			runs[i].Processes, runs[i].Instance = p.table.Instance(of), true
 		}
 	}
 	slow := func(r task.Run) bool { return r.Kind == string(observe.Network) }

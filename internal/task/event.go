@@ -21,7 +21,7 @@ const IDKey = "ebpf.task.id"
 // triggered is told, once, when a policy's rules hold: the task that runs because of it, which
 // may be one that ran before, or waits for its turn, or why there is none.
 func (r *Request) triggered(of Outcome, now time.Time) []*model.Logs {
-	if r.told || len(r.Causes) == 0 {
+	if r.told || r.GoesOn || len(r.Causes) == 0 {
 		return nil
 	}
 	r.told = true

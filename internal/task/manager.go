@@ -77,6 +77,8 @@ type Manager struct {
 	room    room              // what they observe
 	refused uint64
 	history history
+	// unfinished is what Close has ended of policies' tasks.
+	unfinished []unfinished
 }
 
 // New starts a manager.
@@ -204,6 +206,7 @@ func (m *Manager) over(one *run, reason Reason, now time.Time) *model.Logs {
 	if one.begin.IsZero() {
 		one.answer(reason)
 	}
+	m.noteUnfinished(one, reason, now)
 	one.state, one.reason, one.end, one.stopping, one.starting = Ended, reason, now, false, false
 	m.watch.remove(one.processes)
 	one.processes, one.observation = nil, nil

@@ -46,7 +46,7 @@ func (m *Manager) outlast(request *Request, one, by *run, now time.Time) {
 	e := newEntry(&Request{
 		Name: request.Name, By: request.By, Causes: request.Causes, Targets: request.Targets, Processes: one.processes,
 		Runs:     []Run{{Kind: one.kind, Options: one.options, Instance: one.instance}},
-		Duration: until.Sub(by.end), Start: by.end, Holds: request.Holds, Extend: true,
+		Duration: until.Sub(by.end), Start: by.end, Holds: request.Holds, Extend: true, GoesOn: true,
 	}, now)
 	e.after, e.waited = by, true // nobody asks for it, and so its failure is told as that of who waited
 	e.set(Scheduled)

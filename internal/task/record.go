@@ -49,6 +49,8 @@ type Record struct {
 	Name   string        `json:"name,omitempty"`
 	By     string        `json:"by"`
 	Causes []model.Cause `json:"causes,omitempty"`
+	// GoesOn as of [Request].
+	GoesOn bool `json:"goes_on,omitempty"`
 	// Process is the one that it was asked for, where that is one alone.
 	Process *Whom `json:"process,omitempty"`
 	// Asked is when it was asked for.

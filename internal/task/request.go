@@ -55,6 +55,9 @@ type Request struct {
 	// Extend has a run that observes the same already last as long as this would, or, where it
 	// observes others, too, the rest of this run after it.
 	Extend bool
+	// GoesOn says that it goes on with what another task has begun for the same causes: these were
+	// told, and silence counts from then.
+	GoesOn bool
 	// Failed, if not nil, is told of a run that was queued or scheduled and will not start:
 	// it could not, or has waited in vain. It must return soon, and may be called before the
 	// request is answered. The same holds for Started.

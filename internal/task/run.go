@@ -143,7 +143,7 @@ func whom(p *model.Process) Whom {
 }
 
 func (e *entry) record() Record {
-	r := Record{ID: e.id, Name: e.request.Name, By: e.request.By, Causes: e.request.Causes, Asked: e.asked, For: e.others}
+	r := Record{ID: e.id, Name: e.request.Name, By: e.request.By, Causes: e.request.Causes, GoesOn: e.request.GoesOn, Asked: e.asked, For: e.others}
 	if len(r.Causes) > maxTold {
 		r.Causes = r.Causes[:maxTold]
 	}

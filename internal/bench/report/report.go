@@ -36,6 +36,8 @@ type Report struct {
 	// Fired is how long it takes from the end of the second that fulfils a policy's rule to the
 	// first sample of the profile that it starts.
 	Fired []time.Duration `json:",omitempty"`
+	// FiredByRequests is the same of a rule about requests, all of which are known a little later.
+	FiredByRequests []time.Duration `json:",omitempty"`
 	// Notes say what was left out or disturbed, and why.
 	Notes   []string `json:",omitempty"`
 	Targets []Target

@@ -41,7 +41,7 @@ func whole() *Report {
 			{Kind: "on_cpu", Before: TriggerUnknown, Started: []time.Duration{200e6, 180e6, 900e6}, FirstSample: []time.Duration{299e6, 250e6, 950e6}},
 			{Kind: "network", Before: TriggerUnknown, Started: []time.Duration{900e6}},
 		},
-		Fired: []time.Duration{299e6, 250e6, 950e6},
+		Fired: []time.Duration{299e6, 250e6, 950e6}, FiredByRequests: []time.Duration{280e6},
 		Switches: []Switch{
 			{State: SwitchBare, Turns: []time.Duration{3000, 3900, 3100}},
 			{State: SwitchEmpty, Turns: []time.Duration{3175, 4075, 3270}},
@@ -145,7 +145,7 @@ func TestTargetsKept(t *testing.T) {
 		require.Equal(t, "PASS", target.Verdict(), target.Name)
 	}
 	require.True(t, r.Passed())
-	require.Len(t, r.Targets, 37)
+	require.Len(t, r.Targets, 38)
 }
 
 func TestTargetsMissed(t *testing.T) {
@@ -187,6 +187,7 @@ func TestTargetsMissed(t *testing.T) {
 		"wrong p99":         {func(r *Report) { r.Saturation[1].Told.P99++ }, durationTarget},
 		"no durations":      {func(r *Report) { r.Saturation[0].Timed = 0 }, durationTarget},
 		"first sample":      {func(r *Report) { r.Busy.FirstSamples[0] = time.Second }, "process start to first sample, median"},
+		"fired late":        {func(r *Report) { r.FiredByRequests[0] = time.Second }, firedByRequestsTarget},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := whole()

@@ -29,14 +29,16 @@ const (
 // firedTarget is what [Report.Fired] is judged as.
 const firedTarget = "from the end of the second that fulfils the rule to the first sample of the profile (probes' loading included), median"
 
+// firedByRequestsTarget is what [Report.FiredByRequests] is judged as.
+const firedByRequestsTarget = "a rule about requests: " + firedTarget
+
 // maxTrigger is what may pass from the end of the second that fulfils a rule to the first
 // sample of the profile.
 const maxTrigger = 300 * time.Millisecond
 
 func (r *Report) printTriggers(w io.Writer) {
-	if len(r.Fired) > 0 {
-		fmt.Fprintf(w, "\nA policy of process_cpu starts on_cpu: %s; median and longest of %d: %s\n", strings.TrimSuffix(firedTarget, ", median"), len(r.Fired), spread(r.Fired))
-	}
+	printFired(w, "process_cpu", r.Fired)
+	printFired(w, "http_avg_response_time", r.FiredByRequests)
 	if len(r.Triggers) == 0 {
 		return
 	}
@@ -51,6 +53,12 @@ func (r *Report) printTriggers(w io.Writer) {
 	}
 }
 
+func printFired(w io.Writer, monitor string, list []time.Duration) {
+	if len(list) > 0 {
+		fmt.Fprintf(w, "\nA policy of %s starts on_cpu: %s; median and longest of %d: %s\n", monitor, strings.TrimSuffix(firedTarget, ", median"), len(list), spread(list))
+	}
+}
+
 // spread is the median and the longest.
 func spread(list []time.Duration) string {
 	var longest time.Duration
@@ -62,6 +70,7 @@ func spread(list []time.Duration) string {
 
 func (r *Report) judgeTriggers(add addTarget) {
 	duration(add, firedTarget, maxTrigger, median(r.Fired), len(r.Fired) > 0)
+	duration(add, firedByRequestsTarget, maxTrigger, median(r.FiredByRequests), len(r.FiredByRequests) > 0)
 	found := false
 	for _, t := range r.Triggers {
 		if len(t.FirstSample) > 0 {

@@ -40,8 +40,8 @@ const (
 	// quietFor is how long a connection may be quiet until it is forgotten, if nothing is lost with
 	// it.
 	quietFor = 5 * time.Minute
-	// waitsFor is the same of one that waits for a response, or whose messages refer to earlier ones:
-	// whoever waits may do so for long, and the end of a connection is told but for a few.
+	// waitsFor is the same of one that waits for a response: whoever waits may do so for long, and
+	// the end of a connection is told but for a few.
 	waitsFor = 12 * time.Hour
 	// datagramsQuietFor is the same of sockets for datagrams, whose end nobody tells; by
 	// then who asked has given up.
@@ -324,9 +324,10 @@ func (c *capture) idOf(p *piece) streamID {
 // feed has a connection parsed.
 func (c *capture) feed(id streamID, s *stream, p *piece, data []byte) {
 	c.current = s
+	lost, lostAt := s.lost(p)
 	s.conn.Feed(l7.Piece{
 		Direction: l7.Direction(p.Kind), Began: int64(p.Began), Ended: int64(p.Ended),
-		Length: int64(p.Length), Data: data, Lost: s.lost(p), Wire: wireOf(p),
+		Length: int64(p.Length), Data: data, Lost: lost, LostAt: lostAt, Wire: wireOf(p),
 	})
 	if s.datagrams && s.settled(data) {
 		c.forget(id, s)
