@@ -38,6 +38,7 @@ const enum network_loss *unused_network_loss __attribute__((unused));
 const struct network_piece *unused_network_piece __attribute__((unused));
 const enum network_protocol *unused_network_protocol __attribute__((unused));
 const enum network_piece_loss *unused_network_piece_loss __attribute__((unused));
+const enum network_piece_gap *unused_network_piece_gap __attribute__((unused));
 const enum network_tls_function *unused_network_tls_function __attribute__((unused));
 const struct network_path *unused_network_path __attribute__((unused));
 const enum network_piece_kind *unused_network_piece_kind __attribute__((unused));
@@ -505,16 +506,22 @@ int adopt_socket(struct bpf_iter__task_file *ctx)
  * moved, and those that shake hands.
  */
 SEC("uprobe")
-int tls_begins(struct bpf_user_pt_regs *ctx) { return network_tls_function_begins(ctx, ARGUMENT_2(ctx), 0); }
+int tls_read_begins(struct bpf_user_pt_regs *ctx) { return network_tls_function_begins(ctx, ARGUMENT_2(ctx), 0, NETWORK_READ); }
 
 SEC("uprobe")
-int tls_counted_begins(struct bpf_user_pt_regs *ctx) { return network_tls_function_begins(ctx, ARGUMENT_2(ctx), ARGUMENT_4(ctx)); }
+int tls_write_begins(struct bpf_user_pt_regs *ctx) { return network_tls_function_begins(ctx, ARGUMENT_2(ctx), 0, NETWORK_WRITE); }
 
 SEC("uprobe")
-int tls_send_file_begins(struct bpf_user_pt_regs *ctx) { return network_tls_function_begins(ctx, NETWORK_TLS_UNSEEN, 0); }
+int tls_counted_read_begins(struct bpf_user_pt_regs *ctx) { return network_tls_function_begins(ctx, ARGUMENT_2(ctx), ARGUMENT_4(ctx), NETWORK_READ); }
 
 SEC("uprobe")
-int tls_handshake_begins(struct bpf_user_pt_regs *ctx) { return network_tls_function_begins(ctx, 0, 0); }
+int tls_counted_write_begins(struct bpf_user_pt_regs *ctx) { return network_tls_function_begins(ctx, ARGUMENT_2(ctx), ARGUMENT_4(ctx), NETWORK_WRITE); }
+
+SEC("uprobe")
+int tls_send_file_begins(struct bpf_user_pt_regs *ctx) { return network_tls_function_begins(ctx, NETWORK_TLS_UNSEEN, 0, NETWORK_WRITE); }
+
+SEC("uprobe")
+int tls_handshake_begins(struct bpf_user_pt_regs *ctx) { return network_tls_function_begins(ctx, 0, 0, NETWORK_TLS_NEITHER); }
 
 SEC("uprobe")
 int tls_first_handshake_begins(struct bpf_user_pt_regs *ctx) { return network_tls_first_handshake(ctx); }
@@ -525,24 +532,30 @@ int tls_read_ends(struct bpf_user_pt_regs *ctx) { return network_tls_function_en
 SEC("uretprobe")
 int tls_write_ends(struct bpf_user_pt_regs *ctx) { return network_tls_function_ends(ctx, NETWORK_WRITE); }
 
+SEC("uretprobe")
+int tls_handshake_ends(struct bpf_user_pt_regs *ctx) { return network_tls_function_ends(ctx, NETWORK_TLS_NEITHER); }
+
 SEC("uprobe")
 int tls_freed(struct bpf_user_pt_regs *ctx) { return network_tls_freed(ARGUMENT_1(ctx)); }
 
 /* Methods of tls.Conn of Go; they end where an instruction returns. */
 SEC("uprobe")
-int tls_go_begins(struct bpf_user_pt_regs *ctx) { return network_tls_method_begins(ctx, GO_ARGUMENT_2(ctx)); }
+int tls_go_read_begins(struct bpf_user_pt_regs *ctx) { return network_tls_method_begins(ctx, GO_ARGUMENT_2(ctx), NETWORK_READ); }
 
 SEC("uprobe")
-int tls_go_handshake_begins(struct bpf_user_pt_regs *ctx) { return network_tls_method_begins(ctx, 0); }
+int tls_go_write_begins(struct bpf_user_pt_regs *ctx) { return network_tls_method_begins(ctx, GO_ARGUMENT_2(ctx), NETWORK_WRITE); }
 
 SEC("uprobe")
-int tls_go_read_ends(struct bpf_user_pt_regs *ctx) { return network_tls_method_ends(ctx, NETWORK_READ, false); }
+int tls_go_handshake_begins(struct bpf_user_pt_regs *ctx) { return network_tls_method_begins(ctx, 0, NETWORK_TLS_NEITHER); }
 
 SEC("uprobe")
-int tls_go_write_ends(struct bpf_user_pt_regs *ctx) { return network_tls_method_ends(ctx, NETWORK_WRITE, false); }
+int tls_go_read_ends(struct bpf_user_pt_regs *ctx) { return network_tls_method_ends(ctx, NETWORK_READ); }
 
 SEC("uprobe")
-int tls_go_handshake_ends(struct bpf_user_pt_regs *ctx) { return network_tls_method_ends(ctx, NETWORK_READ, true); }
+int tls_go_write_ends(struct bpf_user_pt_regs *ctx) { return network_tls_method_ends(ctx, NETWORK_WRITE); }
+
+SEC("uprobe")
+int tls_go_handshake_ends(struct bpf_user_pt_regs *ctx) { return network_tls_method_ends(ctx, NETWORK_TLS_NEITHER); }
 
 /* The same with one program for all of C and one for all of Go, where the kernel has sessions (Linux 6.13). */
 SEC("uprobe")

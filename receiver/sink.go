@@ -174,6 +174,9 @@ func (s *sink) send(ctx context.Context, d *delivery) (left int, err error) {
 		}
 		d.done++
 	}
+	if d.over != nil {
+		d.over()
+	}
 	return 0, nil
 }
 

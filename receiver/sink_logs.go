@@ -39,15 +39,28 @@ func newLogSink(next consumer.Logs, off map[string]bool, logger *zap.Logger, ver
 func (s *logSink) put(logs []*model.Logs) {
 	left := false
 	for _, of := range logs {
-		of.Logs = slices.DeleteFunc(of.Logs, func(l model.Log) bool { return s.off[l.Event] })
+		if len(s.off) > 0 {
+			of.Logs = slices.DeleteFunc(of.Logs, func(l model.Log) bool { return s.off[l.Event] })
+		}
 		left = left || len(of.Logs) > 0
 	}
 	if !left {
+		release(logs)
 		return
 	}
 	s.sink.put(&delivery{bytes: logBytes(logs), build: func() []message {
 		return messages(s.builder.Batches(logs), s.next.ConsumeLogs)
-	}})
+	}, over: func() { release(logs) }})
+}
+
+// release gives back the memory of logs that nobody looks at any more: messages have copies.
+func release(logs []*model.Logs) {
+	for _, of := range logs {
+		if of.Release != nil {
+			of.Release()
+			of.Logs, of.Release = nil, nil
+		}
+	}
 }
 
 // logBytes estimates the memory of logs.
@@ -55,6 +68,9 @@ func logBytes(logs []*model.Logs) uint64 {
 	const log = uint64(unsafe.Sizeof(model.Log{}))
 	var bytes uint64
 	for _, of := range logs {
+		if bytes += of.Bytes; of.Bytes > 0 {
+			continue
+		}
 		for i := range of.Logs {
 			bytes += log + attributeBytes(of.Logs[i].Attributes)
 		}

@@ -4,6 +4,7 @@ package receiver
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -57,6 +58,33 @@ func TestLogsComeAgain(t *testing.T) {
 	require.Zero(t, s.queue.dropped.Load()+s.refused.Load()+s.queue.held.Load())
 }
 
+// TestLogsAreReleased holds that the memory of logs is given back once, when they were taken or nobody wants them, not while they
+// may be built anew, and that what was taken does not lie there.
+func TestLogsAreReleased(t *testing.T) {
+	var released atomic.Int64
+	held := func(name string, n int64) []*model.Logs {
+		logs := logsOf(event(name, n))
+		list := logs[0].Logs
+		logs[0].Release = func() {
+			released.Add(1)
+			list[0] = event("another", -1)
+		}
+		return logs
+	}
+	next := &taker{answer: refuse}
+	s := newTestLogSink(next, map[string]bool{"off": true})
+	s.put(held("a", 1))
+	eventually(t, "an attempt", func() bool { return next.attempts() == 1 })
+	require.Zero(t, released.Load())
+	s.put(held("off", 2))
+	require.EqualValues(t, 1, released.Load())
+	next.answers(nil)
+	s.put(held("a", 3))
+	s.stop(t.Context())
+	require.EqualValues(t, 3, released.Load())
+	require.Equal(t, []int64{1, 3}, next.taken())
+}
+
 // TestTheOldestLogsGoFirst holds that what is kept is bounded, and what goes is counted.
 func TestTheOldestLogsGoFirst(t *testing.T) {
 	next := &taker{answer: refuse}
@@ -92,5 +120,8 @@ func TestEventsAreTurnedOff(t *testing.T) {
 func TestLogBytes(t *testing.T) {
 	log := event("a", 1)
 	log.Attributes = append(log.Attributes, model.Text("path", "/four"))[:2:2]
-	require.Equal(t, uint64(120+2*48+5), logBytes(logsOf(log)))
+	logs := logsOf(log)
+	require.Equal(t, uint64(120+2*48+5), logBytes(logs))
+	logs[0].Bytes = 1000
+	require.Equal(t, uint64(1000), logBytes(logs), "counted already")
 }

@@ -25,6 +25,7 @@ func messages[B any](batches []B, consume func(context.Context, B) error) []mess
 // may have changed a message that it then refused.
 type delivery struct {
 	build func() []message
+	over  func() // nil, or called when nothing is built any more; not of one that was dropped
 	bytes uint64 // of what build holds
 	done  int
 }

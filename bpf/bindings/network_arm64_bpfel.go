@@ -176,7 +176,8 @@ const (
 	NetworkNetworkLossNETWORK_LOST_TLS       NetworkNetworkLoss = 7
 	NetworkNetworkLossNETWORK_LOST_ENDS      NetworkNetworkLoss = 8
 	NetworkNetworkLossNETWORK_LOST_VALUES    NetworkNetworkLoss = 9
-	NetworkNetworkLossNETWORK_LOSS_REASONS   NetworkNetworkLoss = 10
+	NetworkNetworkLossNETWORK_LOST_FRAMES    NetworkNetworkLoss = 10
+	NetworkNetworkLossNETWORK_LOSS_REASONS   NetworkNetworkLoss = 11
 )
 
 type NetworkNetworkOperation uint32
@@ -214,6 +215,12 @@ type NetworkNetworkPiece struct {
 	Packets    uint32
 	Rtt        uint32
 }
+
+type NetworkNetworkPieceGap uint32
+
+const (
+	NetworkNetworkPieceGapNETWORK_PIECE_GAP NetworkNetworkPieceGap = 805306368
+)
 
 type NetworkNetworkPieceKind uint32
 
@@ -351,6 +358,7 @@ type NetworkNetworkTlsConnection struct {
 	Socket    NetworkNetworkSocket
 	Positions [2]uint32
 	Unsent    uint64
+	Moving    [2]uint32
 }
 
 type NetworkNetworkTlsFunction uint32
@@ -362,13 +370,14 @@ const (
 	NetworkNetworkTlsFunctionNETWORK_TLS_WRITE_COUNTED     NetworkNetworkTlsFunction = 3
 	NetworkNetworkTlsFunctionNETWORK_TLS_HANDSHAKE         NetworkNetworkTlsFunction = 4
 	NetworkNetworkTlsFunctionNETWORK_TLS_FREED             NetworkNetworkTlsFunction = 5
-	NetworkNetworkTlsFunctionNETWORK_TLS_GO_TRANSFER       NetworkNetworkTlsFunction = 6
-	NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE      NetworkNetworkTlsFunction = 7
-	NetworkNetworkTlsFunctionNETWORK_TLS_GO_READ_ENDS      NetworkNetworkTlsFunction = 8
-	NetworkNetworkTlsFunctionNETWORK_TLS_GO_WRITE_ENDS     NetworkNetworkTlsFunction = 9
-	NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE_ENDS NetworkNetworkTlsFunction = 10
-	NetworkNetworkTlsFunctionNETWORK_TLS_FIRST_HANDSHAKE   NetworkNetworkTlsFunction = 11
-	NetworkNetworkTlsFunctionNETWORK_TLS_SEND_FILE         NetworkNetworkTlsFunction = 12
+	NetworkNetworkTlsFunctionNETWORK_TLS_GO_READ           NetworkNetworkTlsFunction = 6
+	NetworkNetworkTlsFunctionNETWORK_TLS_GO_WRITE          NetworkNetworkTlsFunction = 7
+	NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE      NetworkNetworkTlsFunction = 8
+	NetworkNetworkTlsFunctionNETWORK_TLS_GO_READ_ENDS      NetworkNetworkTlsFunction = 9
+	NetworkNetworkTlsFunctionNETWORK_TLS_GO_WRITE_ENDS     NetworkNetworkTlsFunction = 10
+	NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE_ENDS NetworkNetworkTlsFunction = 11
+	NetworkNetworkTlsFunctionNETWORK_TLS_FIRST_HANDSHAKE   NetworkNetworkTlsFunction = 12
+	NetworkNetworkTlsFunctionNETWORK_TLS_SEND_FILE         NetworkNetworkTlsFunction = 13
 )
 
 type NetworkNetworkTlsKey struct {
@@ -531,20 +540,24 @@ const (
 	NetworkProgSent                    = "sent"
 	NetworkProgSpliceEnds              = "splice_ends"
 	NetworkProgStateChanges            = "state_changes"
-	NetworkProgTlsBegins               = "tls_begins"
-	NetworkProgTlsCountedBegins        = "tls_counted_begins"
+	NetworkProgTlsCountedReadBegins    = "tls_counted_read_begins"
+	NetworkProgTlsCountedWriteBegins   = "tls_counted_write_begins"
 	NetworkProgTlsFirstHandshakeBegins = "tls_first_handshake_begins"
 	NetworkProgTlsFreed                = "tls_freed"
-	NetworkProgTlsGoBegins             = "tls_go_begins"
 	NetworkProgTlsGoHandshakeBegins    = "tls_go_handshake_begins"
 	NetworkProgTlsGoHandshakeEnds      = "tls_go_handshake_ends"
+	NetworkProgTlsGoReadBegins         = "tls_go_read_begins"
 	NetworkProgTlsGoReadEnds           = "tls_go_read_ends"
+	NetworkProgTlsGoWriteBegins        = "tls_go_write_begins"
 	NetworkProgTlsGoWriteEnds          = "tls_go_write_ends"
 	NetworkProgTlsHandshakeBegins      = "tls_handshake_begins"
+	NetworkProgTlsHandshakeEnds        = "tls_handshake_ends"
 	NetworkProgTlsMethods              = "tls_methods"
+	NetworkProgTlsReadBegins           = "tls_read_begins"
 	NetworkProgTlsReadEnds             = "tls_read_ends"
 	NetworkProgTlsSendFileBegins       = "tls_send_file_begins"
 	NetworkProgTlsSession              = "tls_session"
+	NetworkProgTlsWriteBegins          = "tls_write_begins"
 	NetworkProgTlsWriteEnds            = "tls_write_ends"
 	NetworkProgUnixEnds                = "unix_ends"
 	NetworkVarCaptureAnswers           = "capture_answers"
@@ -582,6 +595,7 @@ const (
 	NetworkVarUnusedNetworkOperation   = "unused_network_operation"
 	NetworkVarUnusedNetworkPath        = "unused_network_path"
 	NetworkVarUnusedNetworkPiece       = "unused_network_piece"
+	NetworkVarUnusedNetworkPieceGap    = "unused_network_piece_gap"
 	NetworkVarUnusedNetworkPieceKind   = "unused_network_piece_kind"
 	NetworkVarUnusedNetworkPieceLoss   = "unused_network_piece_loss"
 	NetworkVarUnusedNetworkProtocol    = "unused_network_protocol"
@@ -675,20 +689,24 @@ type NetworkProgramSpecs struct {
 	Sent                    *ebpf.ProgramSpec `ebpf:"sent"`
 	SpliceEnds              *ebpf.ProgramSpec `ebpf:"splice_ends"`
 	StateChanges            *ebpf.ProgramSpec `ebpf:"state_changes"`
-	TlsBegins               *ebpf.ProgramSpec `ebpf:"tls_begins"`
-	TlsCountedBegins        *ebpf.ProgramSpec `ebpf:"tls_counted_begins"`
+	TlsCountedReadBegins    *ebpf.ProgramSpec `ebpf:"tls_counted_read_begins"`
+	TlsCountedWriteBegins   *ebpf.ProgramSpec `ebpf:"tls_counted_write_begins"`
 	TlsFirstHandshakeBegins *ebpf.ProgramSpec `ebpf:"tls_first_handshake_begins"`
 	TlsFreed                *ebpf.ProgramSpec `ebpf:"tls_freed"`
-	TlsGoBegins             *ebpf.ProgramSpec `ebpf:"tls_go_begins"`
 	TlsGoHandshakeBegins    *ebpf.ProgramSpec `ebpf:"tls_go_handshake_begins"`
 	TlsGoHandshakeEnds      *ebpf.ProgramSpec `ebpf:"tls_go_handshake_ends"`
+	TlsGoReadBegins         *ebpf.ProgramSpec `ebpf:"tls_go_read_begins"`
 	TlsGoReadEnds           *ebpf.ProgramSpec `ebpf:"tls_go_read_ends"`
+	TlsGoWriteBegins        *ebpf.ProgramSpec `ebpf:"tls_go_write_begins"`
 	TlsGoWriteEnds          *ebpf.ProgramSpec `ebpf:"tls_go_write_ends"`
 	TlsHandshakeBegins      *ebpf.ProgramSpec `ebpf:"tls_handshake_begins"`
+	TlsHandshakeEnds        *ebpf.ProgramSpec `ebpf:"tls_handshake_ends"`
 	TlsMethods              *ebpf.ProgramSpec `ebpf:"tls_methods"`
+	TlsReadBegins           *ebpf.ProgramSpec `ebpf:"tls_read_begins"`
 	TlsReadEnds             *ebpf.ProgramSpec `ebpf:"tls_read_ends"`
 	TlsSendFileBegins       *ebpf.ProgramSpec `ebpf:"tls_send_file_begins"`
 	TlsSession              *ebpf.ProgramSpec `ebpf:"tls_session"`
+	TlsWriteBegins          *ebpf.ProgramSpec `ebpf:"tls_write_begins"`
 	TlsWriteEnds            *ebpf.ProgramSpec `ebpf:"tls_write_ends"`
 	UnixEnds                *ebpf.ProgramSpec `ebpf:"unix_ends"`
 }
@@ -770,6 +788,7 @@ type NetworkVariableSpecs struct {
 	UnusedNetworkOperation   *ebpf.VariableSpec `ebpf:"unused_network_operation"`
 	UnusedNetworkPath        *ebpf.VariableSpec `ebpf:"unused_network_path"`
 	UnusedNetworkPiece       *ebpf.VariableSpec `ebpf:"unused_network_piece"`
+	UnusedNetworkPieceGap    *ebpf.VariableSpec `ebpf:"unused_network_piece_gap"`
 	UnusedNetworkPieceKind   *ebpf.VariableSpec `ebpf:"unused_network_piece_kind"`
 	UnusedNetworkPieceLoss   *ebpf.VariableSpec `ebpf:"unused_network_piece_loss"`
 	UnusedNetworkProtocol    *ebpf.VariableSpec `ebpf:"unused_network_protocol"`
@@ -916,6 +935,7 @@ type NetworkVariables struct {
 	UnusedNetworkOperation   *ebpf.Variable `ebpf:"unused_network_operation"`
 	UnusedNetworkPath        *ebpf.Variable `ebpf:"unused_network_path"`
 	UnusedNetworkPiece       *ebpf.Variable `ebpf:"unused_network_piece"`
+	UnusedNetworkPieceGap    *ebpf.Variable `ebpf:"unused_network_piece_gap"`
 	UnusedNetworkPieceKind   *ebpf.Variable `ebpf:"unused_network_piece_kind"`
 	UnusedNetworkPieceLoss   *ebpf.Variable `ebpf:"unused_network_piece_loss"`
 	UnusedNetworkProtocol    *ebpf.Variable `ebpf:"unused_network_protocol"`
@@ -971,20 +991,24 @@ type NetworkPrograms struct {
 	Sent                    *ebpf.Program `ebpf:"sent"`
 	SpliceEnds              *ebpf.Program `ebpf:"splice_ends"`
 	StateChanges            *ebpf.Program `ebpf:"state_changes"`
-	TlsBegins               *ebpf.Program `ebpf:"tls_begins"`
-	TlsCountedBegins        *ebpf.Program `ebpf:"tls_counted_begins"`
+	TlsCountedReadBegins    *ebpf.Program `ebpf:"tls_counted_read_begins"`
+	TlsCountedWriteBegins   *ebpf.Program `ebpf:"tls_counted_write_begins"`
 	TlsFirstHandshakeBegins *ebpf.Program `ebpf:"tls_first_handshake_begins"`
 	TlsFreed                *ebpf.Program `ebpf:"tls_freed"`
-	TlsGoBegins             *ebpf.Program `ebpf:"tls_go_begins"`
 	TlsGoHandshakeBegins    *ebpf.Program `ebpf:"tls_go_handshake_begins"`
 	TlsGoHandshakeEnds      *ebpf.Program `ebpf:"tls_go_handshake_ends"`
+	TlsGoReadBegins         *ebpf.Program `ebpf:"tls_go_read_begins"`
 	TlsGoReadEnds           *ebpf.Program `ebpf:"tls_go_read_ends"`
+	TlsGoWriteBegins        *ebpf.Program `ebpf:"tls_go_write_begins"`
 	TlsGoWriteEnds          *ebpf.Program `ebpf:"tls_go_write_ends"`
 	TlsHandshakeBegins      *ebpf.Program `ebpf:"tls_handshake_begins"`
+	TlsHandshakeEnds        *ebpf.Program `ebpf:"tls_handshake_ends"`
 	TlsMethods              *ebpf.Program `ebpf:"tls_methods"`
+	TlsReadBegins           *ebpf.Program `ebpf:"tls_read_begins"`
 	TlsReadEnds             *ebpf.Program `ebpf:"tls_read_ends"`
 	TlsSendFileBegins       *ebpf.Program `ebpf:"tls_send_file_begins"`
 	TlsSession              *ebpf.Program `ebpf:"tls_session"`
+	TlsWriteBegins          *ebpf.Program `ebpf:"tls_write_begins"`
 	TlsWriteEnds            *ebpf.Program `ebpf:"tls_write_ends"`
 	UnixEnds                *ebpf.Program `ebpf:"unix_ends"`
 }
@@ -1026,20 +1050,24 @@ func (p *NetworkPrograms) Close() error {
 		p.Sent,
 		p.SpliceEnds,
 		p.StateChanges,
-		p.TlsBegins,
-		p.TlsCountedBegins,
+		p.TlsCountedReadBegins,
+		p.TlsCountedWriteBegins,
 		p.TlsFirstHandshakeBegins,
 		p.TlsFreed,
-		p.TlsGoBegins,
 		p.TlsGoHandshakeBegins,
 		p.TlsGoHandshakeEnds,
+		p.TlsGoReadBegins,
 		p.TlsGoReadEnds,
+		p.TlsGoWriteBegins,
 		p.TlsGoWriteEnds,
 		p.TlsHandshakeBegins,
+		p.TlsHandshakeEnds,
 		p.TlsMethods,
+		p.TlsReadBegins,
 		p.TlsReadEnds,
 		p.TlsSendFileBegins,
 		p.TlsSession,
+		p.TlsWriteBegins,
 		p.TlsWriteEnds,
 		p.UnixEnds,
 	)

@@ -67,7 +67,8 @@ enum network_loss {
 	NETWORK_LOST_TLS = 7, /* calls of TLS libraries whose connection, or what they moved, is not known */
 	NETWORK_LOST_ENDS = 8, /* times that a connection's client was not found, and may have been forgotten */
 	NETWORK_LOST_VALUES = 9, /* requests that were to be counted in the kernel, and found no place */
-	NETWORK_LOSS_REASONS = 10,
+	NETWORK_LOST_FRAMES = 10, /* times that a direction of a connection of HTTP/2 was forgotten, and its frames are looked for again */
+	NETWORK_LOSS_REASONS = 11,
 };
 
 /* What a connection was found to carry. */
@@ -93,6 +94,14 @@ enum network_piece_loss {
 	NETWORK_PIECE_UNKNOWN = 2, /* perhaps some were, and nothing tells how many bytes */
 };
 
+/*
+ * By how much positions of plaintext go on where nobody knows how many bytes were lost, in
+ * that direction: more than are missing of any that is known. Twice as much is so, too.
+ */
+enum network_piece_gap {
+	NETWORK_PIECE_GAP = 0x30000000,
+};
+
 /* Head of a record of the ring buffer network_pieces: a transfer; its first bytes follow. */
 struct network_piece {
 	u64 sock;       /* address in the kernel */
@@ -106,7 +115,7 @@ struct network_piece {
 	u8 protocol;    /* enum network_protocol */
 	u8 role;        /* enum network_role */
 	u8 lost;        /* enum network_piece_loss */
-	u32 position;   /* of TCP: the sequence number behind the piece */
+	u32 position;   /* of TCP: the sequence number behind the piece; of plaintext in TLS: bytes of it up to there, and one more */
 	u32 packets;    /* of TCP: segments with data since the call before in this direction, and one more; 0: they were not counted */
 	u32 rtt;        /* of TCP: the round-trip time then, µs; 0: it is not known */
 };
@@ -230,7 +239,7 @@ struct network_socket {
 	u8 round;      /* in which it was counted last, where sockets are found by their files; 0: in none */
 	u8 protocol;   /* enum network_protocol */
 	u8 lost;       /* enum network_piece_loss, since the last piece that was told */
-	u8 heads;      /* by direction what is known of the message under way, and how often it was refused: see network_head.h */
+	u8 heads;      /* by direction what is known of the message under way, or whether frames were followed, and how often it was refused: see network_head.h */
 	u8 closed;     /* 1: it is none of sockets_known any more */
 };
 

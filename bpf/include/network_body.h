@@ -52,7 +52,10 @@ __noinline int capture_body_window(u32 slot, u32 last)
 		/* It stands for all that follows. */
 		rest = scratch->kept.length - at;
 		end = chunks_end_behind(slot, taken, rest);
-		capture_tell_window(scratch, at, taken, rest - end);
+		if (taken > rest - end)
+			taken = rest - end;
+		if (rest > end)
+			capture_tell_window(scratch, at, taken, rest - end);
 		if (end) {
 			chunks_put_end(scratch, end);
 			capture_tell_window(scratch, scratch->kept.length - end, end, end);

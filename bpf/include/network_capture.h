@@ -114,11 +114,14 @@ static __always_inline void capture_classify(struct network_socket *socket, stru
 
 	if (protocol == NETWORK_HTTP2 && socket->protocol == NETWORK_HTTP1 && capture_is_preface(data)) {
 		socket->protocol = protocol; /* as was agreed on by an upgrade: the connection goes on */
+		socket->heads &= ~HEADS_MASK;
 		return;
 	}
 	if (protocol) {
-		if (!socket->protocol)
+		if (!socket->protocol) {
 			socket->protocol = protocol;
+			socket->heads &= ~HEADS_MASK;
+		}
 	} else if (stream && !transfer->tls && capture_begins_tls(scratch, slot, transfer, taken)) {
 		if (socket->protocol)
 			socket->stream = bpf_get_prandom_u32();
@@ -164,7 +167,7 @@ static __noinline int capture_stops(struct sock *sk, struct network_socket *sock
 	}
 	if (capture_answers && socket->protocol & NETWORK_TLS)
 		capture_forget_requests(sk, socket); /* of what is within */
-	if (socket->protocol == NETWORK_HTTP2 || capture_limit)
+	if (socket->protocol == NETWORK_HTTP2 || socket->protocol & NETWORK_TLS || capture_limit)
 		capture_forget_frames(sk, socket);
 	socket->protocol = NETWORK_UNKNOWN;
 	return 0;
@@ -260,6 +263,7 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 		capture_put(scratch, transfer);
 		capture_frames(slot);
 		capture_put_back(scratch, socket);
+		socket->heads |= HEAD_FRAMES(transfer->kind);
 		return 0;
 	}
 	if (capture_answers && !asked) {

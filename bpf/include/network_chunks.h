@@ -68,12 +68,15 @@ __noinline int chunks_end(u32 slot)
 }
 
 /*
- * Looks for the end of chunks behind what is told of a transfer, known bytes of length of it.
- * The kept transfer's memory and length are those of the transfer.
+ * Looks for the end of chunks in what is told of a transfer, of length bytes of which known
+ * are; returns how many bytes at its end that are. The kept transfer's memory and length are
+ * those of the transfer.
  */
 static __always_inline u32 chunks_end_behind(u32 slot, u32 known, u32 length)
 {
-	return length >= known + CHUNKS_LINE_END_BYTES ? chunks_end(slot) : 0;
+	u32 end = known < length ? chunks_end(slot) : 0;
+
+	return end <= length ? end : 0;
 }
 
 /* Puts the end of chunks in place of what was told. */
@@ -93,6 +96,8 @@ static __noinline int chunks_tell(struct capture_scratch *scratch, struct captur
 	transfer->length -= end;
 	if (transfer->position)
 		transfer->position -= end;
+	if (size > transfer->length)
+		size = transfer->length; /* the end of what is known is told with the rest of the end */
 	capture_tell_whole(scratch, transfer, size);
 	if (!end)
 		return 0;

@@ -19,6 +19,10 @@ enum capture_head_state {
 
 #define HEAD_BITS 2
 #define HEAD_MASK 3
+#define HEADS_MASK (HEAD_MASK << HEAD_BITS | HEAD_MASK)
+
+/* The same bits of a connection of HTTP/2: frames of the direction were followed. */
+#define HEAD_FRAMES(kind) (1 << HEAD_BITS * ((kind) & 1))
 
 /* The upper bits of struct network_socket.heads: how often user space has refused the connection. */
 #define REFUSALS_SHIFT (2 * HEAD_BITS)

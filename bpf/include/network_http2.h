@@ -10,6 +10,7 @@
 #define EBPFRECEIVER_NETWORK_HTTP2_H
 
 #include "network_body.h"
+#include "network_head.h"
 
 #include <bpf/bpf_endian.h>
 
@@ -418,6 +419,8 @@ __noinline int capture_frames(u32 slot)
 	frames = &scratch->walk.frames;
 	if (known)
 		*frames = *known;
+	if (transfer->socket.heads & HEAD_FRAMES(transfer->kind) && (!known || (!known->position && transfer->position)))
+		network_lost(NETWORK_LOST_FRAMES); /* others took its place */
 	if (capture_missed_frames(frames, transfer)) {
 		frames->followed = 0;
 		frames->left = 0;

@@ -46,8 +46,15 @@ struct network_tls_thread {
 	struct network_socket socket; /* as it was then */
 	u32 use;    /* enum network_tls_use */
 	u32 missed; /* 1: of a call only the beginning or the end was seen */
-	u32 opened; /* struct network_socket.stream of the connection whose plaintext was told last; 0: none was */
+	u32 opened; /* struct network_socket.stream of the connection that was known of the last call; 0: none was */
 	u32 unused;
+};
+
+/* What is known of the call of a direction: they follow one another. */
+enum network_tls_moving {
+	NETWORK_TLS_RESTS = 0,
+	NETWORK_TLS_MOVES = 1,  /* one is under way */
+	NETWORK_TLS_MISSED = 2, /* the end of one was not seen: nobody knows what it has moved */
 };
 
 /* A connection whose plaintext is seen. Its socket says what the plaintext is found to be. */
@@ -56,6 +63,7 @@ struct network_tls_connection {
 	struct network_socket socket;
 	u32 positions[2]; /* bytes of plaintext by direction, and one more; in place of TCP's sequence numbers */
 	u64 unsent;       /* what the last call was given that could send nothing; 0: it could */
+	u32 moving[2];    /* by direction: enum network_tls_moving */
 };
 
 struct {
@@ -73,7 +81,10 @@ struct {
 	__type(value, struct network_tls_thread);
 } network_tls_thread_ids SEC(".maps");
 
-/* A goroutine may go on in another thread. */
+/*
+ * Goroutines that are within a call: one may go on in another thread. Of more than there is
+ * room for those are forgotten that wait longest; see network_tls_misses() and network_tls_moves().
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1);
@@ -108,23 +119,30 @@ static __always_inline struct network_tls_thread *network_tls_thread_of(struct t
 	return bpf_map_lookup_elem(&network_tls_thread_ids, &tid);
 }
 
-/* The goroutine that the running thread has made its system call for, if it calls the library. */
+/* What is remembered of a goroutine that is within a call of the library, by its address. */
+static __noinline struct network_tls_thread *network_tls_goroutine_at(u64 goroutine)
+{
+	struct network_tls_key key = {};
+
+	network_tls_name(&key, goroutine);
+	return bpf_map_lookup_elem(&network_tls_goroutines, &key);
+}
+
+/* The same of the one that the running thread has made its system call for. */
 static __noinline struct network_tls_thread *network_tls_goroutine(void)
 {
 	struct pt_regs *saved = entry_registers(network_task());
-	struct network_tls_key key = {};
 
 #if defined(__TARGET_ARCH_x86)
-	network_tls_name(&key, BPF_CORE_READ(saved, r14));
+	return network_tls_goroutine_at(BPF_CORE_READ(saved, r14));
 #elif defined(__TARGET_ARCH_arm64)
-	network_tls_name(&key, BPF_CORE_READ(saved, regs[28]));
+	return network_tls_goroutine_at(BPF_CORE_READ(saved, regs[28]));
 #endif
-	return bpf_map_lookup_elem(&network_tls_goroutines, &key);
 }
 
 /*
  * The running thread has transferred on a socket that carries TLS. The connection is
- * opened where the library does that, or plaintext of it was told right before: threads
+ * opened where the library does that, or was called for it right before: threads
  * that call the library also transfer what they only pass on, or what another one
  * encrypts that is not attached to.
  */

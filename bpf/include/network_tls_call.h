@@ -17,14 +17,18 @@ enum network_tls_function {
 	NETWORK_TLS_WRITE_COUNTED = 3,
 	NETWORK_TLS_HANDSHAKE = 4,
 	NETWORK_TLS_FREED = 5,
-	NETWORK_TLS_GO_TRANSFER = 6,
-	NETWORK_TLS_GO_HANDSHAKE = 7,
-	NETWORK_TLS_GO_READ_ENDS = 8,
-	NETWORK_TLS_GO_WRITE_ENDS = 9,
-	NETWORK_TLS_GO_HANDSHAKE_ENDS = 10,
-	NETWORK_TLS_FIRST_HANDSHAKE = 11, /* of a library of which it is not seen when objects are freed */
-	NETWORK_TLS_SEND_FILE = 12,
+	NETWORK_TLS_GO_READ = 6,
+	NETWORK_TLS_GO_WRITE = 7,
+	NETWORK_TLS_GO_HANDSHAKE = 8,
+	NETWORK_TLS_GO_READ_ENDS = 9,
+	NETWORK_TLS_GO_WRITE_ENDS = 10,
+	NETWORK_TLS_GO_HANDSHAKE_ENDS = 11,
+	NETWORK_TLS_FIRST_HANDSHAKE = 12, /* of a library of which it is not seen when objects are freed */
+	NETWORK_TLS_SEND_FILE = 13,
 };
+
+/* In place of which way a call transfers: it shakes hands, and moves nothing of the program's. */
+#define NETWORK_TLS_NEITHER 2
 
 /* In place of a call's buffer: what it moves nobody sees, as the kernel encrypts it. */
 #define NETWORK_TLS_UNSEEN (~0ULL)
@@ -52,10 +56,35 @@ static __always_inline struct network_tls_thread *network_tls_caller(void)
 }
 
 /*
+ * Notes of a connection that is known that a call begins. Where one of this direction has
+ * begun before, and its end was not seen, it may have moved bytes: whoever called may have
+ * been forgotten meanwhile, among many that wait.
+ */
+static __noinline int network_tls_moves(u64 object, u32 operation)
+{
+	struct network_tls_connection *known;
+	struct network_tls_key key = {};
+
+	network_tls_name(&key, object);
+	known = bpf_map_lookup_elem(&network_tls_connections, &key);
+	if (known)
+		known->moving[operation & 1] = known->moving[operation & 1] ? NETWORK_TLS_MISSED : NETWORK_TLS_MOVES;
+	return 0;
+}
+
+/* A call ends whose beginning was not seen, or was forgotten: nobody knows of which connection the bytes are that it has moved. */
+static __always_inline int network_tls_misses(s64 length, u32 operation)
+{
+	if (operation != NETWORK_TLS_NEITHER && length > 0)
+		network_lost(NETWORK_LOST_TLS);
+	return 0;
+}
+
+/*
  * A call begins. One that another of the same object makes is a part of it: one that shakes
  * hands, or of LibreSSL the form without a count that the one with a count calls.
  */
-static __always_inline int network_tls_begins(struct network_tls_thread *thread, u64 object, u64 buffer, u64 count_at, u64 sp)
+static __always_inline int network_tls_begins(struct network_tls_thread *thread, u64 object, u64 buffer, u64 count_at, u64 sp, u32 operation)
 {
 	if (!thread) {
 		network_lost(NETWORK_LOST_THREADS);
@@ -74,13 +103,15 @@ static __always_inline int network_tls_begins(struct network_tls_thread *thread,
 	thread->call.count_at = count_at;
 	thread->call.sp = sp;
 	thread->call.began = bpf_ktime_get_ns();
+	if (operation != NETWORK_TLS_NEITHER)
+		network_tls_moves(object, operation);
 	return 0;
 }
 
 /* A function of C begins. */
-static __always_inline int network_tls_function_begins(struct bpf_user_pt_regs *ctx, u64 buffer, u64 count_at)
+static __always_inline int network_tls_function_begins(struct bpf_user_pt_regs *ctx, u64 buffer, u64 count_at, u32 operation)
 {
-	return network_tls_begins(network_tls_caller(), ARGUMENT_1(ctx), buffer, count_at, ctx->sp);
+	return network_tls_begins(network_tls_caller(), ARGUMENT_1(ctx), buffer, count_at, ctx->sp, operation);
 }
 
 /* Whether plaintext of a connection was seen. */
@@ -132,8 +163,11 @@ static __noinline int network_tls_tell(struct network_tls_connection *connection
 		.sk = (struct sock *)connection->sock, .socket = &connection->socket, .from = &from,
 		.began = call->began, .ended = bpf_ktime_get_ns(), .length = length, .kind = operation, .tls = 1,
 	};
-	u32 *position = &connection->positions[operation & 1];
+	u32 *position = &connection->positions[operation & 1], *moving = &connection->moving[operation & 1];
 
+	if (*moving == NETWORK_TLS_MISSED)
+		*position += NETWORK_PIECE_GAP;
+	*moving = NETWORK_TLS_RESTS;
 	*position += length;
 	transfer.position = *position;
 	return capture_plain(&transfer);
@@ -160,13 +194,16 @@ static __always_inline int network_tls_ends(struct network_tls_thread *thread, s
 			call.buffer = connection->unsent;
 		connection->unsent = length > 0 ? 0 : call.buffer;
 	}
-	if (length <= 0 || !call.buffer)
+	if (connection)
+		thread->opened = connection->socket.stream;
+	if (connection && operation != NETWORK_TLS_NEITHER && connection->moving[operation & 1] == NETWORK_TLS_MOVES)
+		connection->moving[operation & 1] = NETWORK_TLS_RESTS;
+	if (operation == NETWORK_TLS_NEITHER || length <= 0 || !call.buffer)
 		return 0;
 	if (!connection) {
 		network_lost(NETWORK_LOST_TLS);
 		return 0;
 	}
-	thread->opened = connection->socket.stream;
 	return network_tls_tell(connection, &call, length, operation);
 }
 
@@ -179,7 +216,9 @@ static __always_inline int network_tls_function_ends(struct bpf_user_pt_regs *ct
 
 	if (thread && !thread->call.object)
 		thread->missed = 1;
-	if (!thread || !thread->call.object || thread->call.sp != SP_AT_ENTRY(ctx))
+	if (!thread || !thread->call.object)
+		return network_tls_misses(length, operation);
+	if (thread->call.sp != SP_AT_ENTRY(ctx))
 		return 0;
 	if (thread->call.count_at) {
 		if (length > 0 && bpf_probe_read_user(&count, sizeof(count), (void *)thread->call.count_at))
@@ -216,16 +255,16 @@ static __always_inline int network_tls_first_handshake(struct bpf_user_pt_regs *
 		if (known && network_tls_has_moved(known))
 			bpf_map_delete_elem(&network_tls_connections, &key);
 	}
-	return network_tls_begins(thread, ARGUMENT_1(ctx), 0, 0, ctx->sp);
+	return network_tls_begins(thread, ARGUMENT_1(ctx), 0, 0, ctx->sp, NETWORK_TLS_NEITHER);
 }
 
-/* The running goroutine; what is remembered of it begins if nothing was. */
-static __always_inline struct network_tls_thread *network_tls_go_caller(struct bpf_user_pt_regs *ctx)
+/* A goroutine begins a call; what is remembered of it begins if nothing was. */
+static __noinline struct network_tls_thread *network_tls_enter_goroutine(u64 goroutine)
 {
 	struct network_tls_key key = {};
 	struct network_tls_thread *known, fresh = {};
 
-	network_tls_name(&key, GOROUTINE(ctx));
+	network_tls_name(&key, goroutine);
 	known = bpf_map_lookup_elem(&network_tls_goroutines, &key);
 	if (known)
 		return known;
@@ -238,7 +277,7 @@ static __always_inline struct network_tls_thread *network_tls_go_caller(struct b
  * it would begin again whenever the stack grows or the goroutine is to pause. What lies on
  * its goroutine's stack is remembered by how far it is from the stack's end.
  */
-static __always_inline int network_tls_method_begins(struct bpf_user_pt_regs *ctx, u64 buffer)
+static __always_inline int network_tls_method_begins(struct bpf_user_pt_regs *ctx, u64 buffer, u32 operation)
 {
 	struct go_stack stack = {};
 	u64 on_stack = 0;
@@ -247,36 +286,56 @@ static __always_inline int network_tls_method_begins(struct bpf_user_pt_regs *ct
 		on_stack = 1;
 		buffer = stack.high - buffer;
 	}
-	return network_tls_begins(network_tls_go_caller(ctx), GO_ARGUMENT_1(ctx), buffer, on_stack, 0);
+	return network_tls_begins(network_tls_enter_goroutine(GOROUTINE(ctx)), GO_ARGUMENT_1(ctx), buffer, on_stack, 0, operation);
 }
 
-/* It returns. A handshake may be a part of another call. */
-static __always_inline int network_tls_method_ends(struct bpf_user_pt_regs *ctx, u32 operation, bool handshake)
+/* A goroutine's call is over. */
+static __noinline int network_tls_leave_goroutine(u64 goroutine)
 {
-	struct network_tls_thread *thread = network_tls_go_caller(ctx);
+	struct network_tls_key key = {};
+
+	network_tls_name(&key, goroutine);
+	bpf_map_delete_elem(&network_tls_goroutines, &key);
+	return 0;
+}
+
+/* It returns. A handshake may be a part of another call. Nothing is needed of a goroutine between calls, and nobody tells when one ends. */
+static __always_inline int network_tls_method_ends(struct bpf_user_pt_regs *ctx, u32 operation)
+{
+	struct network_tls_thread *thread = network_tls_goroutine_at(GOROUTINE(ctx));
 	struct go_stack stack = {};
 
-	if (!thread || (handshake && thread->call.buffer))
+	if (!thread)
+		return network_tls_misses((s64)GO_RESULT(ctx), operation);
+	if (operation == NETWORK_TLS_NEITHER && thread->call.buffer)
 		return 0;
-	if (!thread->call.object) { /* it began before it was attached to, or was forgotten among many that wait */
-		thread->missed = 1;
-		if (!handshake && (s64)GO_RESULT(ctx) > 0)
-			network_lost(NETWORK_LOST_TLS);
-		return 0;
-	}
 	if (thread->call.count_at && !bpf_probe_read_user(&stack, sizeof(stack), (void *)GOROUTINE(ctx)))
 		thread->call.buffer = stack.high - thread->call.buffer;
-	return network_tls_ends(thread, (s64)GO_RESULT(ctx), operation);
+	network_tls_ends(thread, (s64)GO_RESULT(ctx), operation);
+	return network_tls_leave_goroutine(GOROUTINE(ctx));
 }
 
 /* What a program of a session returns where the function begins: whether to run it again where it returns. */
 #define LOOK_AT_RETURN 0
 #define NO_RETURN 1
 
-/* Which way a function of C transfers; those that shake hands receive. */
+/* Which way a function transfers, of C or where one of Go begins or ends. */
 static __always_inline u32 network_tls_operation(u32 function)
 {
-	return function == NETWORK_TLS_WRITE || function == NETWORK_TLS_WRITE_COUNTED || function == NETWORK_TLS_SEND_FILE ? NETWORK_WRITE : NETWORK_READ;
+	switch (function) {
+	case NETWORK_TLS_WRITE:
+	case NETWORK_TLS_WRITE_COUNTED:
+	case NETWORK_TLS_SEND_FILE:
+	case NETWORK_TLS_GO_WRITE:
+	case NETWORK_TLS_GO_WRITE_ENDS:
+		return NETWORK_WRITE;
+	case NETWORK_TLS_HANDSHAKE:
+	case NETWORK_TLS_FIRST_HANDSHAKE:
+	case NETWORK_TLS_GO_HANDSHAKE:
+	case NETWORK_TLS_GO_HANDSHAKE_ENDS:
+		return NETWORK_TLS_NEITHER;
+	}
+	return NETWORK_READ;
 }
 
 /* Where a function of C has the program's bytes; 0: nothing of them goes through it. */
@@ -307,7 +366,7 @@ static __always_inline int network_tls_in_session(struct bpf_user_pt_regs *ctx)
 		network_tls_first_handshake(ctx);
 		return LOOK_AT_RETURN;
 	}
-	network_tls_function_begins(ctx, network_tls_buffer(ctx, function), counted ? ARGUMENT_4(ctx) : 0);
+	network_tls_function_begins(ctx, network_tls_buffer(ctx, function), counted ? ARGUMENT_4(ctx) : 0, network_tls_operation(function));
 	return LOOK_AT_RETURN;
 }
 
@@ -320,9 +379,14 @@ static __always_inline int network_tls_at_method(struct bpf_user_pt_regs *ctx)
 {
 	u32 function = bpf_get_attach_cookie(ctx);
 
-	if (function == NETWORK_TLS_GO_TRANSFER || function == NETWORK_TLS_GO_HANDSHAKE)
-		return network_tls_method_begins(ctx, function == NETWORK_TLS_GO_TRANSFER ? GO_ARGUMENT_2(ctx) : 0);
-	return network_tls_method_ends(ctx, function == NETWORK_TLS_GO_WRITE_ENDS, function == NETWORK_TLS_GO_HANDSHAKE_ENDS);
+	switch (function) {
+	case NETWORK_TLS_GO_READ:
+	case NETWORK_TLS_GO_WRITE:
+		return network_tls_method_begins(ctx, GO_ARGUMENT_2(ctx), network_tls_operation(function));
+	case NETWORK_TLS_GO_HANDSHAKE:
+		return network_tls_method_begins(ctx, 0, NETWORK_TLS_NEITHER);
+	}
+	return network_tls_method_ends(ctx, network_tls_operation(function));
 }
 
 #endif

@@ -84,7 +84,7 @@ type policyEntry struct {
 
 const (
 	// lateLook is how long after a second's end those requests are looked at again that
-	// are told by then: pieces are read each 50 ms, and wait 20 ms to be in order.
+	// are told by then: pieces are read each 50 ms where policies wait for answers, and wait 20 ms to be in order.
 	lateLook = 90 * time.Millisecond
 	// starters is how many tasks are asked for at once: as many as run at once by default, so
 	// that none waits for another one's programs to be loaded.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
@@ -152,7 +153,10 @@ func (s *shared) label(found model.Findings) model.Findings {
 func (s *shared) logs(logs []*model.Logs) []*model.Logs {
 	return labelled(s, logs, func(l *model.Logs) *model.Process { return l.Process }, func(l *model.Logs, id string) uint64 {
 		for i := range l.Logs {
-			l.Logs[i].Attributes = append(slices.Clip(l.Logs[i].Attributes), model.Text(task.IDKey, id))
+			moved := append(slices.Clip(l.Logs[i].Attributes), model.Text(task.IDKey, id))
+			if l.Logs[i].Attributes = moved; l.Bytes > 0 {
+				l.Bytes += uint64(cap(moved)) * uint64(unsafe.Sizeof(model.Attribute{}))
+			}
 		}
 		return uint64(len(l.Logs))
 	})

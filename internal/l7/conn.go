@@ -92,6 +92,9 @@ func (c *Conn) Idle() bool {
 	return len(c.waiting[Read].data)+len(c.waiting[Write].data) == 0 && (c.parser == nil || c.parser.Idle())
 }
 
+// Recalls tells whether what is said later refers to what was said at any time before.
+func (c *Conn) Recalls() bool { return c.parser != nil && c.parser.Recalls() }
+
 // Close tells what is left, as the connection ended. The Conn is not used after it.
 func (c *Conn) Close() {
 	if c.parser != nil {

@@ -43,10 +43,11 @@ func (p greetingParser) Feed(piece *Piece) bool {
 	return left
 }
 
-func (greetingParser) Expire(int64) {}
-func (greetingParser) Idle() bool   { return true }
-func (greetingParser) Close()       {}
-func (greetingParser) Held() int    { return 0 }
+func (greetingParser) Expire(int64)  {}
+func (greetingParser) Idle() bool    { return true }
+func (greetingParser) Recalls() bool { return false }
+func (greetingParser) Close()        {}
+func (greetingParser) Held() int     { return 0 }
 
 func TestConnFindsTheProtocol(t *testing.T) {
 	for name, c := range map[string]struct {

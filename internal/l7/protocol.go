@@ -65,6 +65,8 @@ type Parser interface {
 	// Idle tells whether nothing is lost with the parser: no message is under way or waits for another one, and a new parser would tell
 	// what follows as this one does.
 	Idle() bool
+	// Recalls tells whether what is said later refers to what was said at any time before, so that a new parser would not know it.
+	Recalls() bool
 	// Close tells what is left, as the connection ended.
 	Close()
 	// Held is the number of bytes of memory held, the parser itself included.

@@ -9,6 +9,12 @@ type Logs struct {
 	// Process is nil for what is the host's.
 	Process *Process
 	Logs    []Log
+	// Release takes back the memory of Logs and of the lists of their attributes, not of their
+	// texts; nil where that is not asked for. It is called once at most, by who was given the
+	// logs, when nobody looks at them any more.
+	Release func()
+	// Bytes is the memory of all of this, 0 where nobody has counted it.
+	Bytes uint64
 }
 
 // Log is one event.

@@ -18,6 +18,11 @@ type LogsBuilder struct {
 	size int
 	// scopes has the one scope of each process's resource.
 	scopes map[*model.Process]plog.ScopeLogs
+	// last is the process of the log before, records where that went; not yet in an empty message.
+	last    *model.Process
+	records plog.LogRecordSlice
+	begun   bool
+	forms   forms
 }
 
 var _ eventBuilder[model.Log, plog.Logs] = (*LogsBuilder)(nil)
@@ -46,6 +51,8 @@ func (b *LogsBuilder) end() plog.Logs {
 	out := b.out
 	b.out = plog.Logs{}
 	clear(b.scopes)
+	b.last, b.records, b.begun = nil, plog.LogRecordSlice{}, false
+	b.forms = forms{} // what is fixed in the next message may be something else
 	return out
 }
 
@@ -65,7 +72,10 @@ var severities = [...]struct {
 const sizeLog = sizeHeader + 3*sizeFixed + sizeNumber + (2 + 16) + (2 + 8)
 
 func (b *LogsBuilder) add(process *model.Process, l *model.Log) {
-	record := b.scope(process).LogRecords().AppendEmpty()
+	if !b.begun || b.last != process {
+		b.last, b.records, b.begun = process, b.scope(process).LogRecords(), true
+	}
+	record := b.records.AppendEmpty()
 	record.SetEventName(l.Event)
 	record.SetTimestamp(timestamp(l.Time))
 	record.SetObservedTimestamp(timestamp(l.Observed))
@@ -75,7 +85,7 @@ func (b *LogsBuilder) add(process *model.Process, l *model.Log) {
 	record.SetTraceID(l.TraceID)
 	record.SetSpanID(l.SpanID)
 	record.SetFlags(plog.DefaultLogRecordFlags.WithIsSampled(l.Sampled))
-	b.size += sizeLog + sizeString(len(l.Event)) + sizeString(len(severity.text)) + putAttributes(record.Attributes(), l.Attributes)
+	b.size += sizeLog + sizeString(len(l.Event)) + sizeString(len(severity.text)) + b.forms.put(record.Attributes(), l.Attributes)
 }
 
 // scope returns where the logs of a process go, in a resource of its own.

@@ -92,29 +92,35 @@ func putAttributes(out pcommon.Map, attributes []model.Attribute) int {
 	size := 0
 	for i := range attributes {
 		a := &attributes[i]
-		size += sizeAttribute + sizeString(len(a.Key))
-		switch a.Value.Type {
-		case model.TextAttribute:
-			text := validText(a.Value.Text)
-			out.PutStr(a.Key, text)
-			size += sizeString(len(text))
-		case model.IntAttribute:
-			out.PutInt(a.Key, a.Value.Int)
-		case model.BoolAttribute:
-			out.PutBool(a.Key, a.Value.Int != 0)
-		case model.FloatAttribute:
-			out.PutDouble(a.Key, a.Value.Float())
-		case model.LinesAttribute:
-			text := validLines(a.Value.Text)
-			out.PutStr(a.Key, text)
-			size += sizeString(len(text))
-		case model.ListAttribute:
-			size += putList(out.PutEmptySlice(a.Key), a.Value.List())
-		case model.CauseAttribute:
-			size += putCauses(out.PutEmptySlice(a.Key), a.Value.Causes())
-		}
+		size += sizeAttribute + sizeString(len(a.Key)) + putValue(out.PutEmpty(a.Key), &a.Value)
 	}
 	return size
+}
+
+// putValue writes an attribute's value and returns an upper bound of the bytes of its texts.
+func putValue(out pcommon.Value, v *model.AttributeValue) int {
+	switch v.Type {
+	case model.TextAttribute:
+		return putString(out, validText(v.Text))
+	case model.IntAttribute:
+		out.SetInt(v.Int)
+	case model.BoolAttribute:
+		out.SetBool(v.Int != 0)
+	case model.FloatAttribute:
+		out.SetDouble(v.Float())
+	case model.LinesAttribute:
+		return putString(out, validLines(v.Text))
+	case model.ListAttribute:
+		return putList(out.SetEmptySlice(), v.List())
+	case model.CauseAttribute:
+		return putCauses(out.SetEmptySlice(), v.Causes())
+	}
+	return 0
+}
+
+func putString(out pcommon.Value, text string) int {
+	out.SetStr(text)
+	return sizeString(len(text))
 }
 
 // putList writes the elements of a list and returns an upper bound of their size.

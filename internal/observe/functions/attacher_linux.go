@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,8 +28,6 @@ const (
 	lookPause = 5 * time.Millisecond
 	// detachers is how many probes are detached at once.
 	detachers = 8
-	// maxAttached bounds the processes that are attached to at once.
-	maxAttached = 1024
 )
 
 // Config says whose functions are attached to, and which. F is what is found of a binary.
@@ -41,14 +40,18 @@ type Config[F any] struct {
 	// Find looks for the functions of a binary. What it finds is remembered, also with an
 	// error, which is told once.
 	Find func(elfimage.Image) (F, error)
+	// Wants tells whether Attach would attach to anything of what was found.
+	Wants func(found F) bool
+	// Found, unless it is nil, is told what was found of a file that a process has mapped.
+	Found func(pid uint32, found F)
 	// Attach attaches to what was found of a file in a process. Path leads to the file
 	// until it returns.
 	Attach func(to *Attachment, found F, path string, pid uint32) error
 	// Decide says who has a pid now, and whether it is in scope.
 	Decide func(pid uint32) (id model.ProcessID, inScope bool)
-	// Met, unless it is nil, is told of a process before it is attached to.
+	// Met, unless it is nil, is told of a process before it is looked into.
 	Met func(id model.ProcessID) error
-	// Left, unless it is nil, is told of one that is not attached to any more.
+	// Left, unless it is nil, is told of one that is not looked into any more.
 	Left func(id model.ProcessID)
 	// Open reads the mappings of a process.
 	Open func(id model.ProcessID) (*symbol.AddressSpace, error)
@@ -73,12 +76,17 @@ type Attacher[F any] struct {
 	leaving   chan attached
 	detachers sync.WaitGroup
 
-	// attached belongs to the goroutine.
-	attached map[uint32]*target
+	limits limits
+	// known are the processes that are looked into, held how many of them are attached to. They
+	// belong to the goroutine, as do the processes that are looked at again when there is room:
+	// refused to be attached to, crowded to be looked into.
+	known            map[uint32]*target
+	held             int
+	refused, crowded map[uint32]struct{}
 
 	mu     sync.Mutex // all below
 	due    map[uint32]struct{}
-	all    bool // of those that are attached to, each is due
+	all    bool // of those that are looked into, each is due
 	paused bool
 
 	// functions counts what is attached, failed the processes and functions that
@@ -87,11 +95,13 @@ type Attacher[F any] struct {
 	failed    atomic.Uint64
 }
 
-// target is a process that is attached to.
+// target is a process that is looked into.
 type target struct {
 	id    model.ProcessID
 	space *symbol.AddressSpace
 	files map[symbol.FileKey]*Attachment
+	// holds says that it is attached to, refused that it would be if there were room.
+	holds, refused bool
 }
 
 // Attachment is one file in one process.
@@ -109,12 +119,15 @@ func (a *Attachment) Add(probe *kernel.Uprobe, functions int) {
 }
 
 // Start attaches to processes as [Attacher.Look] tells of them, until Close.
-func Start[F any](config Config[F]) *Attacher[F] {
+func Start[F any](config Config[F]) *Attacher[F] { return start(config, most) }
+
+func start[F any](config Config[F], limits limits) *Attacher[F] {
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &Attacher[F]{
 		config: config, warnings: warn.NewRarely(config.Logger, config.Unseen, nil),
 		wake: make(chan struct{}, 1), cancel: cancel,
-		attached: map[uint32]*target{}, due: map[uint32]struct{}{}, leaving: make(chan attached, maxAttached),
+		limits: limits, known: map[uint32]*target{}, refused: map[uint32]struct{}{}, crowded: map[uint32]struct{}{},
+		due: map[uint32]struct{}{}, leaving: make(chan attached, limits.attached),
 	}
 	for range detachers {
 		a.detachers.Go(a.detachLeaving)
@@ -137,7 +150,7 @@ func (a *Attacher[F]) Look(pid uint32) {
 	a.rouse()
 }
 
-// LookAll makes all processes due that are attached to.
+// LookAll makes all processes due that are looked into.
 func (a *Attacher[F]) LookAll() {
 	a.mu.Lock()
 	a.all = true
@@ -166,7 +179,7 @@ func (a *Attacher[F]) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			for pid := range a.attached {
+			for pid := range a.known {
 				a.leave(pid)
 			}
 			return
@@ -184,10 +197,13 @@ func (a *Attacher[F]) run(ctx context.Context) {
 // visitDue looks at what is due and says when to do so again, 0 for when it is told to: of a process whose mappings change all the time
 // they are read less often.
 func (a *Attacher[F]) visitDue(ctx context.Context) (soonest time.Duration) {
-	pids, paused := a.take()
-	for _, pid := range pids {
+	named, others, paused := a.take()
+	for i, pid := range slices.Concat(named, others) {
 		if ctx.Err() != nil {
 			break
+		}
+		if i >= len(named) && a.known[pid] == nil {
+			continue // it gave way to one that is named
 		}
 		var wait time.Duration
 		a.config.Charge(func() { wait = a.visit(pid, paused) })
@@ -201,6 +217,9 @@ func (a *Attacher[F]) visitDue(ctx context.Context) (soonest time.Duration) {
 			soonest = wait
 		}
 	}
+	if a.offer() && (soonest == 0 || lookPause < soonest) {
+		soonest = lookPause
+	}
 	return soonest
 }
 
@@ -213,47 +232,41 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// take returns who is due.
-func (a *Attacher[F]) take() (pids []uint32, paused bool) {
+// take returns who is due: named, and those that are looked into because all are.
+func (a *Attacher[F]) take() (named, others []uint32, paused bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.all {
-		for pid := range a.attached {
-			a.due[pid] = struct{}{}
-		}
-	}
-	pids = make([]uint32, 0, len(a.due))
+	named = make([]uint32, 0, len(a.due))
 	for pid := range a.due {
-		pids = append(pids, pid)
+		named = append(named, pid)
+	}
+	if a.all {
+		for pid := range a.known {
+			if _, is := a.due[pid]; !is {
+				others = append(others, pid)
+			}
+		}
 	}
 	clear(a.due)
 	a.all = false
-	return pids, a.paused
+	return named, others, a.paused
 }
 
 // visit makes true what should be of a process; wait is how long that has to be put off, or 0.
 func (a *Attacher[F]) visit(pid uint32, paused bool) (wait time.Duration) {
 	id, inScope := a.config.Decide(pid)
-	t := a.attached[pid]
+	t := a.known[pid]
 	if t != nil && (!inScope || t.id != id) {
 		a.leave(pid)
 		t = nil
 	}
 	if !inScope {
+		delete(a.refused, pid)
+		delete(a.crowded, pid)
 		return 0
 	}
 	if t == nil {
-		if len(a.attached) >= maxAttached {
-			a.lose(fmt.Errorf("process %d: %d are attached to, which is the most: narrow %s", pid, maxAttached, a.config.Targets))
-			return 0
-		}
-		if a.config.Met != nil {
-			if err := a.config.Met(id); err != nil {
-				a.lose(fmt.Errorf("process %d comes into scope: %w", pid, err))
-			}
-		}
-		t = &target{id: id, files: map[symbol.FileKey]*Attachment{}}
-		a.attached[pid] = t
+		t = a.meet(id)
 	}
 	if t.space != nil && !paused {
 		if wait := t.space.RefreshIn(); wait > 0 {
@@ -289,8 +302,12 @@ func (a *Attacher[F]) update(t *target, paused bool) error {
 				continue // a file with two pieces of code
 			}
 			mapped[key] = true
-			if t.files[key] == nil {
-				t.files[key] = a.attach(t, regions[i])
+			if t.files[key] != nil {
+				continue
+			}
+			if made := a.attach(t, regions[i]); made != nil {
+				t.files[key] = made
+				a.hold(t)
 			}
 		}
 	}
@@ -300,22 +317,25 @@ func (a *Attacher[F]) update(t *target, paused bool) error {
 			delete(t.files, key)
 		}
 	}
+	a.hold(t)
 	return nil
 }
 
-// leave detaches from a process.
+// leave detaches from a process and looks into it no more.
 func (a *Attacher[F]) leave(pid uint32) {
-	t := a.attached[pid]
+	t := a.known[pid]
 	for _, old := range t.files {
 		a.detach(old)
 	}
+	clear(t.files)
+	a.hold(t)
 	if t.space != nil {
 		t.space.Close()
 	}
 	if a.config.Left != nil {
 		a.config.Left(t.id)
 	}
-	delete(a.attached, pid)
+	delete(a.known, pid)
 }
 
 func (a *Attacher[F]) detach(old *Attachment) {

@@ -39,7 +39,7 @@ func (b *binaries[F]) of(r symbol.Region, file *symbol.RegionFile, find func(elf
 	return found, err
 }
 
-// attach attaches to the functions of a file in a process. What fails is counted.
+// attach attaches to the functions of a file in a process. What fails is counted. It returns nil where there is no room for the process.
 func (a *Attacher[F]) attach(t *target, r symbol.Region) *Attachment {
 	made := &Attachment{}
 	file, err := t.space.HoldRegion(r)
@@ -53,6 +53,15 @@ func (a *Attacher[F]) attach(t *target, r symbol.Region) *Attachment {
 	found, err := a.binaries.of(r, file, a.config.Find)
 	if err != nil {
 		a.fail(t, r, fmt.Errorf("looking for it: %w", err))
+	}
+	if a.config.Found != nil {
+		a.config.Found(t.id.PID, found)
+	}
+	if !a.config.Wants(found) {
+		return made
+	}
+	if !a.mayHold(t) {
+		return nil
 	}
 	if err := a.config.Attach(made, found, file.Path(), t.id.PID); err != nil {
 		a.fail(t, r, err)

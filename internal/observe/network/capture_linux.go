@@ -30,15 +30,18 @@ import (
 )
 
 const (
-	// lookInterval is how often the ring buffer is read, unless it is full before.
-	lookInterval = 50 * time.Millisecond
+	// lookInterval is how often the ring buffer is read, unless it is full before. Each time that a thread leaves the kernel, Go's
+	// runtime looks fifty times, 20 µs apart, what all threads do: to read half as often is to be looked at half as often.
+	lookInterval = 100 * time.Millisecond
+	// answersInterval is the same where policies wait for answers.
+	answersInterval = 50 * time.Millisecond
 	// sweepInterval is how often connections are looked for that are quiet.
 	sweepInterval = 10 * time.Second
 	// quietFor is how long a connection may be quiet until it is forgotten, if nothing is lost with
 	// it.
 	quietFor = 5 * time.Minute
-	// waitsFor is the same of one that waits for a response, or whose messages refer to earlier ones:
-	// whoever waits may do so for long, and the end of a connection is told but for a few.
+	// waitsFor is the same of one that waits for a response: whoever waits may do so for long, and
+	// the end of a connection is told but for a few.
 	waitsFor = 12 * time.Hour
 	// datagramsQuietFor is the same of sockets for datagrams, whose end nobody tells; by
 	// then who asked has given up.
@@ -99,6 +102,7 @@ type capture struct {
 	current                  *stream // whose piece is being parsed
 	relieving                bool    // connections are given up for want of room
 	swept                    time.Time
+	interval                 time.Duration // how often the ring is read
 
 	crowded uint64 // connections that were given up for want of room
 	// opaque are connections with TLS that have ended, and of which no plaintext was seen, by
@@ -138,8 +142,11 @@ func newCapture(config Config, ring *ring, t *table) *capture {
 		ring: ring, places: &t.places, carried: t.carried, mostWaiting: max(waitingBuffers*int(config.BufferBytes), minWaiting),
 		mostConnected: max(config.ConnectionBytes, minConnected),
 		totals:        requests.NewTotals(config.Journal.Redact), streams: map[streamID]*stream{}, unix: map[uint64]uint32{}, opaque: map[tls.Library]uint64{}, swept: time.Now(),
-		told: make([]atomic.Uint64, len(captureReasons)), closing: make(chan struct{}), charge: config.Charge,
+		interval: lookInterval, told: make([]atomic.Uint64, len(captureReasons)), closing: make(chan struct{}), charge: config.Charge,
 		answered: config.Answered, onlyAnswered: config.OnlyAnswered, paths: config.Paths, left: config.left, exchanged: config.exchanged,
+	}
+	if c.answered != nil {
+		c.interval = answersInterval
 	}
 	if c.charge == nil {
 		c.charge = func(work func()) { work() }
@@ -204,7 +211,7 @@ func (c *capture) run() {
 			case <-c.closing:
 				c.finish()
 				return
-			case <-time.After(lookInterval):
+			case <-time.After(c.interval):
 			}
 		}
 		c.tellLosses()
@@ -234,7 +241,7 @@ func (c *capture) tellLosses() {
 // look takes what is written within an interval and hands over what is in order.
 func (c *capture) look() error {
 	var failed error
-	err := c.ring.look(time.Now().Add(lookInterval), func(raw []byte) {
+	err := c.ring.look(time.Now().Add(c.interval), func(raw []byte) {
 		c.waiting.add(raw)
 		if c.waiting.size() > c.mostWaiting {
 			// Better out of order than without a bound: what comes late is known as such by TCP.
@@ -317,9 +324,10 @@ func (c *capture) idOf(p *piece) streamID {
 // feed has a connection parsed.
 func (c *capture) feed(id streamID, s *stream, p *piece, data []byte) {
 	c.current = s
+	lost, lostAt := s.lost(p)
 	s.conn.Feed(l7.Piece{
 		Direction: l7.Direction(p.Kind), Began: int64(p.Began), Ended: int64(p.Ended),
-		Length: int64(p.Length), Data: data, Lost: s.lost(p), Wire: wireOf(p),
+		Length: int64(p.Length), Data: data, Lost: lost, LostAt: lostAt, Wire: wireOf(p),
 	})
 	if s.datagrams && s.settled(data) {
 		c.forget(id, s)

@@ -249,8 +249,16 @@ func TestQuietConnectionsAreKept(t *testing.T) {
 	f.tell(2, l7.Write, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 	call()
 	require.Equal(t, []string{"shop.Cart/Add", "shop.Cart/Add", "GET /soon 200", "shop.Cart/Add", "GET /slow 200", "shop.Cart/Add"}, told)
+	f.tell(2, l7.Read, "GET /never HTTP/1.1\r\nHost: h\r\n\r\n")
+	told = nil
 	f.pass(13 * time.Hour)
-	require.Len(t, f.streams, 1, "the ends of the others are lost")
+	require.NotContains(t, f.streams, streamID{sock: 2}, "its end is lost")
+	f.pass(30 * time.Hour)
+	call()
+	require.Equal(t, []string{"GET /never 0 no_response", "shop.Cart/Add"}, told)
+	f.places.items[0].Generation++
+	f.pass(6 * time.Minute)
+	require.NotContains(t, f.streams, streamID{sock: 1}, "no socket of its series is open any more")
 }
 
 // TestIdleConnectionsMakeRoomFirst holds that those between two requests of HTTP/1 are given up, of which nothing is lost, before those

@@ -72,6 +72,24 @@ func TestChunkedResponsesAreToldWhenTheyEnd(t *testing.T) {
 	})
 }
 
+// TestChunksThatEndBehindAWindow holds the same of responses in one call of which a window leaves all but a few of the last bytes.
+func TestChunksThatEndBehindAWindow(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
+		want := map[string]int{}
+		for whole := captureBytes - 1; whole < captureBytes+9; whole++ {
+			size := whole
+			for size > 0 && gathered(size) > whole {
+				size--
+			}
+			path := fmt.Sprintf("/gathered/%d", size)
+			newTalk(t).gathers(path, size)
+			want["client GET "+path+" 200"], want["server GET "+path+" 200"] = 1, 1
+		}
+		o.wait(t, w, want)
+	})
+}
+
 // TestChunksOfWhichBodiesAreWanted holds the same where bodies leave the kernel up to a limit.
 func TestChunksOfWhichBodiesAreWanted(t *testing.T) {
 	guest.SameOnEveryKernel(t)
@@ -96,20 +114,30 @@ func (c *talk) gathers(path string, size int) {
 	c.t.Cleanup(c.end)
 	c.asks("GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n")
 	content := bytes.Repeat([]byte("x"), size)
-	parts := net.Buffers{
-		[]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), fmt.Appendf(nil, "%x\r\n", size),
-		content[:size/3], {}, content[size/3:], []byte("\r\n"), []byte("0\r\n\r\n"),
-	}
-	whole := 0
-	for _, part := range parts {
-		whole += len(part)
-	}
+	parts := gather(content)
 	written := make(chan error, 1)
 	go func() {
 		_, err := parts.WriteTo(c.server)
 		written <- err
 	}()
-	_, err := io.ReadFull(c.client, make([]byte, whole))
+	_, err := io.ReadFull(c.client, make([]byte, gathered(size)))
 	require.NoError(c.t, err)
 	require.NoError(c.t, <-written)
+}
+
+// gather is a response with a chunk of this content, in parts, and the last chunk.
+func gather(content []byte) net.Buffers {
+	third := len(content) / 3
+	return net.Buffers{
+		[]byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), fmt.Appendf(nil, "%x\r\n", len(content)),
+		content[:third], {}, content[third:], []byte("\r\n"), []byte("0\r\n\r\n"),
+	}
+}
+
+// gathered is how long that is.
+func gathered(size int) (whole int) {
+	for _, part := range gather(make([]byte, size)) {
+		whole += len(part)
+	}
+	return whole
 }

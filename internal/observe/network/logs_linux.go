@@ -8,12 +8,9 @@ import (
 	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 )
-
-// logsTogether is how many logs of a process lie in one piece of memory at most: where
-// there are many, they are not moved to a larger one again and again.
-const logsTogether = 512
 
 // topEvent is the name of logs of top requests.
 const topEvent = "ebpf.request.top"
@@ -21,21 +18,22 @@ const topEvent = "ebpf.request.top"
 // Logs returns the requests that are told one by one and have ended since.
 func (o *Observer) Logs() []*model.Logs {
 	tell := o.newTeller(time.Now())
-	o.tellEach(requests.AsLog, func(r *requests.Request) { tell.log(r, "") })
-	o.tellEach(requests.AsSample, tell.sample)
+	tell.each(requests.AsLog, func(r *requests.Request) { tell.log(r, "") })
+	tell.each(requests.AsSample, tell.sample)
 	return tell.logs
 }
 
 // Spans returns the requests that are told as spans and have ended since.
 func (o *Observer) Spans() []*model.Spans {
 	tell := o.newTeller(time.Now())
-	o.tellEach(requests.AsSpan, tell.span)
+	tell.each(requests.AsSpan, tell.span)
 	return tell.spans
 }
 
-// tellEach has the requests told that wait to be in a form, unless it is not known yet who
+// each has the requests told that wait to be in a form, unless it is not known yet who
 // the peer is: that is found out with the next report.
-func (o *Observer) tellEach(as requests.Form, tell func(*requests.Request)) {
+func (t *teller) each(as requests.Form, tell func(*requests.Request)) {
+	o := t.o
 	if o.capture == nil || o.capture.journal == nil {
 		return
 	}
@@ -44,14 +42,14 @@ func (o *Observer) tellEach(as requests.Form, tell func(*requests.Request)) {
 	var early []*requests.Request
 	told := taken[:0]
 	for _, r := range taken {
-		if s := o.series(r); s != nil && s.process != nil && s.flow == nil {
+		if s := t.connection(r).series; s != nil && s.process != nil && s.flow == nil {
 			early = append(early, r)
 			continue
 		}
 		tell(r)
 		told = append(told, r)
 	}
-	o.capture.journal.Told(told)
+	o.capture.journal.Told(told, as)
 	o.capture.journal.PutBack(early, as)
 }
 
@@ -74,16 +72,28 @@ type teller struct {
 	at      time.Time
 	logs    []*model.Logs
 	spans   []*model.Spans
-	logsOf  map[*model.Process]*model.Logs
+	logsOf  map[*model.Process]*requests.Together
 	spansOf map[*model.Process]*model.Spans
 	peers   map[uint32][]model.Attribute // by series
-	room    requests.Room
+	few     requests.Room                // of processes with few logs
+	// Those of the request before, which most others have, too.
+	subject   observe.SubjectKey
+	whose     *model.Process
+	connected far
+}
+
+// far is the other end of a request's connection.
+type far struct {
+	id, generation uint32
+	series         *series // nil where it is another's by now
+	peer           []model.Attribute
+	known          bool // what is said of it here
 }
 
 func (o *Observer) newTeller(at time.Time) *teller {
 	return &teller{
 		o: o, at: at,
-		logsOf: map[*model.Process]*model.Logs{}, spansOf: map[*model.Process]*model.Spans{}, peers: map[uint32][]model.Attribute{},
+		logsOf: map[*model.Process]*requests.Together{}, spansOf: map[*model.Process]*model.Spans{}, peers: map[uint32][]model.Attribute{},
 	}
 }
 
@@ -92,7 +102,10 @@ func (t *teller) process(r *requests.Request) *model.Process {
 	if only := requestRoles[t.o.config.Only]; !r.IsOf(only) {
 		return nil
 	}
-	return t.o.capture.totals.Process(r.Subject)
+	if t.subject != r.Subject {
+		t.subject, t.whose = r.Subject, t.o.capture.totals.Process(r.Subject)
+	}
+	return t.whose
 }
 
 // log adds a log of a request, under another name than its own if one is given.
@@ -101,31 +114,32 @@ func (t *teller) log(r *requests.Request, event string, more ...model.Attribute)
 	if process == nil {
 		return
 	}
-	l := r.Log(&t.room, t.peer(r), t.at)
-	if event != "" {
-		l.Event = event
-	}
-	l.Attributes = append(l.Attributes, more...)
-	t.addLogs(process, l)
+	t.logsFor(process).Tell(r, event, t.peer(r), t.at, more)
 }
 
-func (t *teller) addLogs(process *model.Process, more ...model.Log) {
+// logsFor is where the next log of a process goes. The first ones take as much memory as they need, those of a process with
+// many whole pages.
+func (t *teller) logsFor(process *model.Process) *requests.Together {
 	of := t.logsOf[process]
-	if full := of != nil && len(of.Logs) >= logsTogether; of == nil || full {
-		of = &model.Logs{Process: process}
-		if full {
-			of.Logs = make([]model.Log, 0, logsTogether)
-		}
+	switch {
+	case of == nil:
+		few := requests.Few(process, &t.few)
+		of = &few
 		t.logsOf[process] = of
-		t.logs = append(t.logs, of)
+	case !of.Full():
+		return of
+	default:
+		*of = t.o.pages.Begin(process)
 	}
-	of.Logs = append(of.Logs, more...)
+	t.logs = append(t.logs, of.Logs)
+	return of
 }
 
 // sample adds the logs of a request that was taken as a sample.
 func (t *teller) sample(r *requests.Request) {
 	if process := t.process(r); process != nil {
-		t.addLogs(process, r.Samples(t.peer(r), t.at)...)
+		of := t.logsFor(process)
+		of.Logs.Logs = append(of.Logs.Logs, r.Samples(t.peer(r), t.at)...)
 	}
 }
 
@@ -146,17 +160,27 @@ func (t *teller) span(r *requests.Request) {
 
 // peer says who is at the other end of a request's connection.
 func (t *teller) peer(r *requests.Request) []model.Attribute {
-	s := t.o.series(r)
-	if s == nil || s.flow == nil || s.flow.overflow {
+	c := t.connection(r)
+	if s := c.series; s == nil || s.flow == nil || s.flow.overflow {
 		other := peer{address: r.Peer.Addr(), port: r.Peer.Port()}
 		return other.appendOther(nil)
 	}
-	list, ok := t.peers[s.id]
-	if !ok {
-		list = s.flow.appendOther(nil)
-		t.peers[s.id] = list
+	if c.peer == nil {
+		c.peer = t.peers[c.id]
 	}
-	return list
+	if c.peer == nil {
+		c.peer = c.series.flow.appendOther(nil)
+		t.peers[c.id] = c.peer
+	}
+	return c.peer
+}
+
+// connection is that of a request.
+func (t *teller) connection(r *requests.Request) *far {
+	if c := &t.connected; !c.known || c.id != r.Series || c.generation != r.Generation {
+		*c = far{id: r.Series, generation: r.Generation, series: t.o.series(r), known: true}
+	}
+	return &t.connected
 }
 
 // series is that of a request's connection, nil where it is another's by now.

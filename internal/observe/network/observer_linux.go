@@ -56,6 +56,7 @@ type Observer struct {
 
 	capture *capture     // nil where requests are not looked at
 	tls     *tlsAttacher // nil where nothing is attached to
+	pages   requests.Pages
 	losses  [bindings.NetworkNetworkLossNETWORK_LOSS_REASONS]atomic.Uint64
 	hooks   atomic.Int64
 	sockets atomic.Uint64
@@ -275,6 +276,7 @@ var lossReasons = [...]struct {
 	bindings.NetworkNetworkLossNETWORK_LOST_TLS:       {"tls_unknown", false},
 	bindings.NetworkNetworkLossNETWORK_LOST_ENDS:      {"ends_full", true},
 	bindings.NetworkNetworkLossNETWORK_LOST_VALUES:    {"values_full", false},
+	bindings.NetworkNetworkLossNETWORK_LOST_FRAMES:    {"frames_full", true},
 }
 
 // Losses counts what could not be counted, or not as what it was, since the start.

@@ -61,10 +61,10 @@ const (
 	// forgotten first, and known again when its library is next called.
 	socketsPerTLS = 16
 	minTLS        = 4096
-	// tlsBytes is what such a connection takes, and the goroutine that uses it;
+	// tlsBytes is what such a connection takes, and a goroutine that is within a call;
 	// tlsThreadShare the part of them that have a thread of their own, where there is no
 	// task storage.
-	tlsBytes       = 176 + 216
+	tlsBytes       = 184 + 216
 	tlsThreadShare = 4
 	// socketsPerFrames is how many sockets are remembered for each connection whose frames
 	// of HTTP/2, or whose bodies of HTTP/1, are followed; of these there are minFrames at

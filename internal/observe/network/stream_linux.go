@@ -5,6 +5,7 @@
 package network
 
 import (
+	"math"
 	"time"
 	"unsafe"
 
@@ -53,13 +54,16 @@ func (s *stream) weight(now uint64) uint64 {
 	return s.held * ((now-min(s.last, now))/uint64(time.Millisecond) + shortest)
 }
 
-// mayBeQuiet is how long a connection may be quiet until it is forgotten. Where its series is another's by now it was closed.
+// mayBeQuiet is how long a connection may be quiet until it is forgotten. Where its series is another's by now it was closed. One
+// whose messages refer to what was said at any time before is kept as long as there is room.
 func (c *capture) mayBeQuiet(s *stream) time.Duration {
 	switch {
 	case s.datagrams:
 		return datagramsQuietFor
 	case s.conn.Idle(), c.place(&piece{Series: s.series, Generation: s.generation}) == nil:
 		return quietFor
+	case s.conn.Recalls():
+		return math.MaxInt64
 	}
 	return waitsFor
 }
@@ -76,23 +80,26 @@ func (s *stream) settled(data []byte) bool {
 	return s.unanswered <= 0
 }
 
-// lost says what is known of bytes that are missing before a piece: by the sequence
-// numbers of TCP, else by what the programs could not write.
-func (s *stream) lost(p *piece) int64 {
+// lost says how many bytes are missing before a piece, by the sequence numbers of TCP, else by what the programs could not write; and
+// when the last of them was transferred, 0 where nobody knows.
+func (s *stream) lost(p *piece) (bytes, at int64) {
 	unknown := p.Lost&uint8(bindings.NetworkNetworkPieceLossNETWORK_PIECE_UNKNOWN) != 0
 	if p.Position == 0 {
 		if p.Lost != 0 {
-			return l7.LostUnknown
+			return l7.LostUnknown, 0
 		}
-		return 0
+		return 0, 0
 	}
 	missing, known := int32(p.Position-p.Length-s.next[p.Kind]), s.known[p.Kind]
 	s.next[p.Kind], s.known[p.Kind] = p.Position, true
 	switch {
 	case !known || missing == 0 && !unknown:
-		return 0
-	case missing < 0, unknown: // two threads at once, or a call that was not seen
-		return l7.LostUnknown
+		return 0, 0
+	case missing >= int32(bindings.NetworkNetworkPieceGapNETWORK_PIECE_GAP), missing < 0, unknown:
+		if p.Protocol&uint8(bindings.NetworkNetworkProtocolNETWORK_TLS) != 0 {
+			return l7.LostUnknown, int64(p.Began) // calls of a library follow one another
+		}
+		return l7.LostUnknown, 0 // two threads at once, or a call that was not seen
 	}
-	return int64(missing)
+	return int64(missing), 0
 }

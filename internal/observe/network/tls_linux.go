@@ -31,19 +31,19 @@ type tlsPlan struct {
 // tlsCalls has the plan for each way to call a TLS library.
 var tlsCalls = [tls.Calls]tlsPlan{
 	tls.Read: {
-		begins: bindings.NetworkProgTlsBegins, ends: bindings.NetworkProgTlsReadEnds,
+		begins: bindings.NetworkProgTlsReadBegins, ends: bindings.NetworkProgTlsReadEnds,
 		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_READ,
 	},
 	tls.Write: {
-		begins: bindings.NetworkProgTlsBegins, ends: bindings.NetworkProgTlsWriteEnds,
+		begins: bindings.NetworkProgTlsWriteBegins, ends: bindings.NetworkProgTlsWriteEnds,
 		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_WRITE,
 	},
 	tls.ReadCounted: {
-		begins: bindings.NetworkProgTlsCountedBegins, ends: bindings.NetworkProgTlsReadEnds,
+		begins: bindings.NetworkProgTlsCountedReadBegins, ends: bindings.NetworkProgTlsReadEnds,
 		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_READ_COUNTED,
 	},
 	tls.WriteCounted: {
-		begins: bindings.NetworkProgTlsCountedBegins, ends: bindings.NetworkProgTlsWriteEnds,
+		begins: bindings.NetworkProgTlsCountedWriteBegins, ends: bindings.NetworkProgTlsWriteEnds,
 		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_WRITE_COUNTED,
 	},
 	tls.SendFile: {
@@ -51,22 +51,22 @@ var tlsCalls = [tls.Calls]tlsPlan{
 		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_SEND_FILE,
 	},
 	tls.Handshake: {
-		begins: bindings.NetworkProgTlsHandshakeBegins, ends: bindings.NetworkProgTlsReadEnds,
+		begins: bindings.NetworkProgTlsHandshakeBegins, ends: bindings.NetworkProgTlsHandshakeEnds,
 		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_HANDSHAKE,
 	},
 	tls.FirstHandshake: {
-		begins: bindings.NetworkProgTlsFirstHandshakeBegins, ends: bindings.NetworkProgTlsReadEnds,
+		begins: bindings.NetworkProgTlsFirstHandshakeBegins, ends: bindings.NetworkProgTlsHandshakeEnds,
 		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_FIRST_HANDSHAKE,
 	},
 	tls.Free: {begins: bindings.NetworkProgTlsFreed, cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_FREED},
 	tls.GoRead: {
-		begins: bindings.NetworkProgTlsGoBegins, ends: bindings.NetworkProgTlsGoReadEnds,
-		cookie:     bindings.NetworkNetworkTlsFunctionNETWORK_TLS_GO_TRANSFER,
+		begins: bindings.NetworkProgTlsGoReadBegins, ends: bindings.NetworkProgTlsGoReadEnds,
+		cookie:     bindings.NetworkNetworkTlsFunctionNETWORK_TLS_GO_READ,
 		endsCookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_GO_READ_ENDS,
 	},
 	tls.GoWrite: {
-		begins: bindings.NetworkProgTlsGoBegins, ends: bindings.NetworkProgTlsGoWriteEnds,
-		cookie:     bindings.NetworkNetworkTlsFunctionNETWORK_TLS_GO_TRANSFER,
+		begins: bindings.NetworkProgTlsGoWriteBegins, ends: bindings.NetworkProgTlsGoWriteEnds,
+		cookie:     bindings.NetworkNetworkTlsFunctionNETWORK_TLS_GO_WRITE,
 		endsCookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_GO_WRITE_ENDS,
 	},
 	tls.GoHandshake: {
@@ -150,7 +150,7 @@ func startTLS(config Config, session bool, coll *ebpf.Collection) (*tlsAttacher,
 	}
 	a.Attacher = functions.Start(functions.Config[tls.Found]{
 		What: "the TLS library", Unseen: "Some requests through TLS are not seen", Targets: "observe::network::targets",
-		Find: a.find, Attach: a.attach, Left: a.left,
+		Find: a.find, Wants: func(found tls.Found) bool { return len(found.Functions) > 0 }, Found: a.found, Attach: a.attach, Left: a.left,
 		Decide: config.TLS.Decide, Open: config.TLS.Open, Charge: config.TLS.Charge, Logger: config.Logger,
 	})
 	return a, nil
@@ -203,14 +203,15 @@ func (a *tlsAttacher) libraryOf(pid uint32) tls.Library {
 	return a.known[pid]
 }
 
-func (a *tlsAttacher) attach(to *functions.Attachment, found tls.Found, path string, pid uint32) error {
+// found is told which library a process has.
+func (a *tlsAttacher) found(pid uint32, found tls.Found) {
 	if found.Library != "" {
 		a.note(pid, found)
 		a.tellUnavailable(found.Library)
 	}
-	if len(found.Functions) == 0 {
-		return nil
-	}
+}
+
+func (a *tlsAttacher) attach(to *functions.Attachment, found tls.Found, path string, pid uint32) error {
 	if found.Library == tls.Go {
 		if err := a.coll.Variables[bindings.NetworkVarNetworkTlsGo].Set(uint32(1)); err != nil {
 			return fmt.Errorf("telling the programs of Go: %w", err)

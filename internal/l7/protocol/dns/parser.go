@@ -216,6 +216,9 @@ func (p *parser) Idle() bool {
 	return len(p.waiting) == 0 && p.readers[l7.Read].idles() && p.readers[l7.Write].idles()
 }
 
+// Recalls is never so.
+func (p *parser) Recalls() bool { return false }
+
 // idles tells whether nothing of a message was read.
 func (r *reader) idles() bool { return r.length == 0 && r.left == 0 && !r.stream.Carrying() }
 

@@ -77,6 +77,35 @@ func TestMessagesEndWhereTheRulesSay(t *testing.T) {
 	}
 }
 
+// TestEndsOfUnseenChunks holds that a message whose chunks were not seen is told when it ends, whatever comes later on the connection.
+func TestEndsOfUnseenChunks(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  script
+		ends bool
+	}{
+		"in one piece":              {script{writes("ab\r\n0\r\n\r\n")}, true},
+		"by itself":                 {script{writes("0\r\n\r\n")}, true},
+		"in two pieces":             {script{writes("ab\r\n0\r\n"), writes("\r\n")}, true},
+		"begun before":              {script{writes("ab\r"), writes("\n0\r\n\r\n")}, true},
+		"byte by byte":              {script{writes("b"), writes("\r"), writes("\n"), writes("0"), writes("\r"), writes("\n"), writes("\r"), writes("\n")}, true},
+		"after what looks like it":  {script{writes("\r\n0"), writes("\r\n\r"), writes("\r\n0\r\n\r\n")}, true},
+		"with trailers":             {script{writes("ab\r\n0\r\nServer-Timing: db;dur=53\r\nX-B: c\r\n\r\n")}, true},
+		"with trailers, by itself":  {script{writes("ab\r\n"), writes("0\r\nServer-Timing: db;dur=53\r\n\r\n")}, true},
+		"content before its end":    {script{writes("ab"), writes("0\r\n\r\n")}, false},
+		"content with empty lines":  {script{writes("a\r\n0\r\nno field\r\n\r\n")}, false},
+		"a chunk that is not empty": {script{writes("a\r\n10\r\n\r\n")}, false},
+		"bytes between":             {script{writes("ab\r\n0\r\n"), writesMore(3), writes("\r\n")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := listen()
+			l.play(t, append(script{reads(get), cutWrite{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhe", 90}, writesMore(700)}, c.end...), false)
+			require.Equal(t, c.ends, len(l.told) == 1)
+			l.Close()
+			require.Len(t, l.told, 1)
+		})
+	}
+}
+
 func each(text string) (s script) {
 	for i := range text {
 		if strings.HasPrefix(text, "HTTP") {

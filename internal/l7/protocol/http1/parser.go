@@ -79,6 +79,9 @@ func (p *parser) Idle() bool {
 	return p.pending.Len() == 0 && p.reading == nil && !p.response.active && p.requests.idles() && p.responses.idles()
 }
 
+// Recalls is never so.
+func (p *parser) Recalls() bool { return false }
+
 // Close tells what is left.
 func (p *parser) Close() {
 	if s := p.responses.state; s == stateClose || s == stateTail {

@@ -31,6 +31,7 @@ type reader struct {
 	kind   l7.Guess // of its messages
 	state  state
 	unsure bool     // it is not certain that a message begins where it is looked for
+	tail   tail     // in stateTail
 	left   int64    // bytes left of the body or chunk, or that trailers may have
 	first  int64    // time of the first byte of the start line
 	begin  int64    // and its offset
@@ -328,14 +329,11 @@ func (r *reader) endless(limits l7.Limits) bool {
 	return r.stream.Carried() > int64(limits.Line)
 }
 
-// lastChunk is how most chunked messages end.
-var lastChunk = []byte("0\r\n\r\n")
-
 // readTail passes over a message without a known end. One in chunks ends where the piece ends as the last chunk does.
 func (p *parser) readTail(r *reader, piece *l7.Piece) {
 	m, data := r.cur, r.stream.Peek()
 	whole := int64(len(data)) == r.stream.Left()
-	ends := m != nil && r.state == stateTail && m.chunked && whole && endsChunks(data)
+	ends := r.tail.ends(data, whole) && m != nil && r.state == stateTail && m.chunked
 	n := r.stream.Drop()
 	if m != nil && m.body >= 0 {
 		m.body += n
@@ -347,12 +345,6 @@ func (p *parser) readTail(r *reader, piece *l7.Piece) {
 		p.finish(r, piece.Ended)
 		r.unsure = true
 	}
-}
-
-// endsChunks tells whether the data ends with a last chunk and no trailers.
-func endsChunks(data []byte) bool {
-	before, found := bytes.CutSuffix(data, lastChunk)
-	return found && (len(before) == 0 || bytes.HasSuffix(before, []byte("\r\n")))
 }
 
 // cutHead goes on after a head whose end is missing.
@@ -370,7 +362,7 @@ func (p *parser) cutHead(r *reader) {
 func (p *parser) loseFraming(r *reader) {
 	p.sink.Stats.Cut++
 	r.stream.Forget()
-	r.state = stateTail
+	r.state, r.tail = stateTail, 0
 	if r.cur != nil {
 		r.cur.side.Cut, r.cur.body = true, l7.Unknown
 		r.cur.content.CutBody()

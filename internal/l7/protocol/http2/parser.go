@@ -166,6 +166,9 @@ func (p *parser) Expire(before int64) {
 // Idle is never so: what follows refers to fields that were sent before.
 func (p *parser) Idle() bool { return false }
 
+// Recalls is always so, for the same reason.
+func (p *parser) Recalls() bool { return true }
+
 // Close tells what is left.
 func (p *parser) Close() {
 	for len(p.streams.active) > 0 {

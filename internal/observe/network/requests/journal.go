@@ -75,7 +75,8 @@ type Journal struct {
 
 	mu      sync.Mutex
 	waiting [forms][]*Request
-	free    []*Request // have been told, and take others
+	spare   [forms][]*Request // empty; takes those that wait next
+	free    []*Request        // have been told, and take others
 	tops    map[topKey]*top
 	bytes   uint64
 	lost    [forms]uint64
@@ -178,8 +179,9 @@ func (j *Journal) place() *Request {
 	return r
 }
 
-// Told gives back requests that were taken, and of which nothing is wanted any more.
-func (j *Journal) Told(requests []*Request) {
+// Told gives back requests that were taken in a form, and of which nothing is wanted any more, and their list, which is not
+// looked at again.
+func (j *Journal) Told(requests []*Request, as Form) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, r := range requests {
@@ -188,6 +190,8 @@ func (j *Journal) Told(requests []*Request) {
 			j.free = append(j.free, r)
 		}
 	}
+	clear(requests[:cap(requests)])
+	j.spare[as] = requests[:0]
 }
 
 // reserve counts a request's memory in place of so much that is given back, once for each
@@ -260,7 +264,7 @@ func (j *Journal) Take(as Form) []*Request {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	taken := j.waiting[as]
-	j.waiting[as] = nil
+	j.waiting[as], j.spare[as] = j.spare[as], nil
 	for _, r := range taken {
 		j.bytes -= r.bytes()
 	}
@@ -304,7 +308,11 @@ func (j *Journal) Lost(as Form) uint64 {
 func (j *Journal) Bytes() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.bytes + j.freeBytes()
+	bytes := j.bytes + j.freeBytes()
+	for _, list := range j.spare {
+		bytes += uint64(cap(list)) * uint64(unsafe.Sizeof((*Request)(nil)))
+	}
+	return bytes
 }
 
 func (j *Journal) freeBytes() uint64 { return uint64(len(j.free)) * placeBytes }

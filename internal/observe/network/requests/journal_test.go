@@ -132,14 +132,14 @@ func TestPlacesAreUsedAgain(t *testing.T) {
 		j.PutBack(taken, AsLog)
 		taken = j.Take(AsLog)
 		require.Same(t, before, taken[0])
-		j.Told(taken)
+		j.Told(taken, AsLog)
 		require.Equal(t, Request{}, *before)
-		require.Equal(t, placeBytes, j.Bytes())
+		require.Equal(t, placeBytes+8*uint64(cap(j.spare[AsLog])), j.Bytes())
 	}
 	config.Top = 1
 	j = NewJournal(config)
 	j.Add(Whom{}, exchange(l7.RoleServer, "/slowest", 200, 9), "", wall)
-	j.Told(j.Take(AsLog))
+	j.Told(j.Take(AsLog), AsLog)
 	j.Add(Whom{}, exchange(l7.RoleServer, "/other", 200, 1), "", wall)
 	require.Equal(t, []string{"/slowest"}, paths(j.TakeTop()[Slow]))
 
@@ -148,8 +148,18 @@ func TestPlacesAreUsedAgain(t *testing.T) {
 	for range 15 {
 		j.Add(Whom{}, exchange(l7.RoleServer, "/", 200, 1), "", wall)
 	}
-	j.Told(j.Take(AsLog))
-	require.Equal(t, 5*placeBytes, j.Bytes(), "a quarter of its memory")
+	j.Told(j.Take(AsLog), AsLog)
+	require.Equal(t, 5*placeBytes+8*uint64(cap(j.spare[AsLog])), j.Bytes(), "a quarter of its memory")
+}
+
+// TestRequestsAllocateTheirTextsAlone holds that a request is kept and told without any memory of its own but that of its texts.
+func TestRequestsAllocateTheirTextsAlone(t *testing.T) {
+	j := NewJournal(JournalConfig{Which: AllRequests, Slow: time.Hour, Bytes: plenty, Redact: Redaction{Query: true}})
+	e := exchange(l7.RoleServer, "/users/18", 200, 1)
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() {
+		j.Add(Whom{}, e, "/users/{id}", wall)
+		j.Told(j.Take(AsLog), AsLog)
+	}), 1.0)
 }
 
 // TestTopRequestsStayWhereAnotherFindsNoRoom holds that one of the top ones makes room for one that took longer, and stays where that
@@ -299,6 +309,6 @@ func BenchmarkJournal(b *testing.B) {
 		for _, r := range taken {
 			r.Log(&room, nil, time.Time{})
 		}
-		j.Told(taken)
+		j.Told(taken, AsLog)
 	}
 }

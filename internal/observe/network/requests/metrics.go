@@ -12,8 +12,13 @@ import (
 // protocolName is that of all requests that are told in this version.
 const protocolName = "http"
 
-// schemes are those of requests in the clear and through TLS.
-var schemes = map[bool]string{false: "http", true: "https"}
+// schemeOf is that of requests in the clear or through TLS.
+func schemeOf(tls bool) string {
+	if tls {
+		return "https"
+	}
+	return "http"
+}
 
 // throughTLS marks what was carried within TLS.
 var throughTLS = model.Bool("ebpf.tls", true)
@@ -80,7 +85,7 @@ func (k *key) attributes() []model.Attribute {
 	case call:
 		return k.callAttributes()
 	}
-	list := []model.Attribute{model.Text("http.request.method", k.method), model.Text("url.scheme", schemes[k.tls])}
+	list := []model.Attribute{model.Text("http.request.method", k.method), model.Text("url.scheme", schemeOf(k.tls))}
 	if k.tls {
 		list = append(list, throughTLS)
 	}

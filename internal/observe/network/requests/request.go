@@ -52,12 +52,10 @@ func newRequest(whom Whom, e *l7.Exchange, route string, redact *Redaction, wall
 	return new(Request).take(whom, e, route, redact, wall)
 }
 
-// take is the same in the place of a request that has been told.
+// take is the same in a place where there is nothing.
 func (r *Request) take(whom Whom, e *l7.Exchange, route string, redact *Redaction, wall func(ns int64) time.Time) *Request {
-	*r = Request{
-		Whom: whom, role: e.Role, ended: wall(endOf(e)), route: route,
-		errorType: e.ErrorType, failed: failed(e), status: statusOf(e),
-	}
+	r.Whom, r.role, r.ended, r.route = whom, e.Role, wall(endOf(e)), route
+	r.errorType, r.failed, r.status = e.ErrorType, failed(e), statusOf(e)
 	r.began = wall(cmp.Or(e.Request.First, e.Response.First, e.Request.Last, e.Response.Last))
 	ns, timed := Duration(e)
 	r.took, r.timed = time.Duration(ns), timed
@@ -107,7 +105,8 @@ func statusOf(e *l7.Exchange) int {
 
 // keep copies all texts at once.
 func (r *Request) keep(h *l7.HTTP, host, agent []byte, redact *Redaction) {
-	all := make([]byte, 0, len(h.OriginalMethod)+len(h.Path)+2*len(h.Query)+len(host)+len(agent))
+	var room [512]byte // more than that lies elsewhere
+	all := room[:0]
 	var ends [4]int
 	for i, text := range [...][]byte{h.OriginalMethod, host, agent} {
 		all = append(all, text...)
@@ -182,32 +181,27 @@ func (r *Request) appendTo(list []model.Attribute, route string) []model.Attribu
 	if r.name != "" {
 		return r.appendLookup(list)
 	}
-	text := func(key, value string) {
-		if value != "" {
-			list = append(list, model.Text(key, value))
-		}
-	}
-	text("http.request.method", r.method)
-	text("http.request.method_original", r.original)
-	text(route, r.route)
+	list = appendText(list, "http.request.method", r.method)
+	list = appendText(list, "http.request.method_original", r.original)
+	list = appendText(list, route, r.route)
 	if r.status != 0 {
 		list = append(list, model.Int("http.response.status_code", int64(r.status)))
 	}
-	text("error.type", r.errorType)
+	list = appendText(list, "error.type", r.errorType)
 	if r.call != "" {
 		list = append(list, rpcSystem)
 	}
-	text("rpc.method", r.call)
-	text("rpc.response.status_code", r.code)
-	text("network.protocol.name", protocolName)
-	text("network.protocol.version", r.version)
-	text("url.scheme", schemes[r.TLS])
+	list = appendText(list, "rpc.method", r.call)
+	list = appendText(list, "rpc.response.status_code", r.code)
+	list = appendText(list, "network.protocol.name", protocolName)
+	list = appendText(list, "network.protocol.version", r.version)
+	list = appendText(list, "url.scheme", schemeOf(r.TLS))
 	if r.TLS {
 		list = append(list, throughTLS)
 	}
-	text("url.path", r.path)
-	text("url.query", r.query)
-	text("user_agent.original", r.agent)
+	list = appendText(list, "url.path", r.path)
+	list = appendText(list, "url.query", r.query)
+	list = appendText(list, "user_agent.original", r.agent)
 	list = r.appendServer(list)
 	for i, size := range r.sizes {
 		if size != l7.Unknown {
@@ -215,6 +209,14 @@ func (r *Request) appendTo(list []model.Attribute, route string) []model.Attribu
 		}
 	}
 	return list
+}
+
+// appendText appends a text that is known.
+func appendText(list []model.Attribute, key, value string) []model.Attribute {
+	if value == "" {
+		return list
+	}
+	return append(list, model.Text(key, value))
 }
 
 // appendServer appends who was asked: the host that the request names, else of a client

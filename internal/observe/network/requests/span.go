@@ -77,7 +77,7 @@ func (r *Request) url() string {
 	} else if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
-	url := schemes[r.TLS] + "://" + host + r.path
+	url := schemeOf(r.TLS) + "://" + host + r.path
 	if r.query != "" {
 		url += "?" + r.query
 	}

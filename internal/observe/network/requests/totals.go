@@ -81,13 +81,16 @@ type subject struct {
 // process is what a process did, whichever of the programs that it has run one after
 // the other, unless they differ in what is told of them.
 type process struct {
-	known    *model.Process // nil until it was asked for
-	series   map[key]*series
-	routes   *route.Table
-	names    texts
-	methods  texts
-	hosts    map[string]endpoint // by what requests say in Host
-	subjects int
+	known  *model.Process // nil until it was asked for
+	series map[key]*series
+	// newest is the series that has counted last, with newestKey, nil where that has left: most requests are as the one before.
+	newest    *series
+	newestKey key
+	routes    *route.Table
+	names     texts
+	methods   texts
+	hosts     map[string]endpoint // by what requests say in Host
+	subjects  int
 	// unkept says that there may be routes, names, methods and hosts which no series has.
 	unkept bool
 }
@@ -298,7 +301,11 @@ func (t *Totals) process(of observe.SubjectKey) *process {
 
 // find returns the series of a process with a key. The caller holds the lock.
 func (t *Totals) find(p *process, k key) *series {
+	if p.newest != nil && p.newestKey == k {
+		return p.newest
+	}
 	if s := p.series[k]; s != nil {
+		p.newest, p.newestKey = s, k
 		return s
 	}
 	if t.series >= maxSeries || len(p.series) >= maxOfProcess {
@@ -410,6 +417,9 @@ func (p *process) age() (dropped int) {
 			delete(p.series, k)
 			dropped++
 		}
+	}
+	if dropped > 0 {
+		p.newest = nil
 	}
 	if dropped == 0 && !p.unkept {
 		return 0

@@ -232,6 +232,27 @@ func TestTotalsAreBounded(t *testing.T) {
 	require.Empty(t, totals.told)
 }
 
+// TestEndedSeriesCountsAnew holds that what counted last and has ended is not what counts the next request of its kind.
+func TestEndedSeriesCountsAnew(t *testing.T) {
+	totals := NewTotals(Redaction{})
+	subject := observe.SubjectKey{PID: 1}
+	who := map[observe.SubjectKey]*model.Process{subject: {ID: model.ProcessID{PID: 1}}}
+	stay := func(observe.SubjectKey) (bool, bool, error) { return true, true, nil }
+	ask := func(status int) { totals.Add(Whom{Subject: subject}, exchange(l7.RoleServer, "/", status, 1)) }
+	ask(200)
+	ask(404)
+	ask(404)
+	named(totals, who)
+	for range idleReports + 1 {
+		totals.subjects[subject].idle = 0 // the process is busy with what has no series
+		require.NoError(t, totals.LeaveOut(stay))
+	}
+	require.Zero(t, totals.series)
+	ask(404)
+	require.Equal(t, 1, totals.series)
+	require.NotEmpty(t, totals.Metrics(time.Now(), l7.RoleUnknown), "it is told")
+}
+
 // TestSeriesEnd holds that a client which meets more servers in its life than there are places for series has one for each of them at its
 // time, since those of servers that it has not asked for long end; that one process leaves room for others; and that what counts again begins
 // anew.

@@ -2,7 +2,8 @@
 
 // Speaks HTTPS by Go's own library. As a server it is given the files of its certificate and
 // key and prints its port; as a client, a port and how often to ask for each path of a line.
-// As server2 and client2 it speaks HTTP/2. As passing it passes on what it is sent to a port,
+// As server2 and client2 it speaks HTTP/2. As keeping and keeping2 it is a client that asks for one
+// path after the other on a connection that it keeps. As passing it passes on what it is sent to a port,
 // TLS that it does not look into, and prints its own port. Where COLLECTING is set it collects
 // garbage all the time.
 package main
@@ -26,7 +27,7 @@ const bodyBytes = 20000
 
 func main() {
 	if len(os.Args) != 4 {
-		fail(fmt.Errorf("got %q, want server or server2 CERTIFICATE KEY, or client, client2, bare or passing PORT TIMES", os.Args[1:]))
+		fail(fmt.Errorf("got %q, want server or server2 CERTIFICATE KEY, or client, client2, keeping, keeping2, bare or passing PORT TIMES", os.Args[1:]))
 	}
 	if os.Getenv("COLLECTING") != "" {
 		go collect()
@@ -87,6 +88,17 @@ func serve(http2 bool, cert, key string) error {
 func ask(what, port string, times int) error {
 	fmt.Println("ready")
 	lines := bufio.NewScanner(os.Stdin)
+	if strings.HasPrefix(what, "keeping") {
+		client := newClient(what == "keeping2")
+		for lines.Scan() {
+			sum := 0
+			for _, path := range strings.Fields(lines.Text()) {
+				sum += askOf(client, port, path, times)
+			}
+			fmt.Println(sum)
+		}
+		return lines.Err()
+	}
 	for lines.Scan() {
 		var counted [64]int
 		var all sync.WaitGroup
@@ -111,9 +123,17 @@ func ask(what, port string, times int) error {
 	return lines.Err()
 }
 
-func askHTTP(http2 bool, port, path string, times int) (counted int) {
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: http2}}
+func newClient(http2 bool) *http.Client {
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: http2}}
+}
+
+func askHTTP(http2 bool, port, path string, times int) int {
+	client := newClient(http2)
 	defer client.CloseIdleConnections()
+	return askOf(client, port, path, times)
+}
+
+func askOf(client *http.Client, port, path string, times int) (counted int) {
 	for range times {
 		response, err := client.Get("https://127.0.0.1:" + port + path)
 		if err != nil {

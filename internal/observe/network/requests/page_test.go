@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package requests
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
+
+// fill has logs told of a request until there are so many or no more belong together.
+func fill(t *Together, r *Request, most int) (told int) {
+	for ; told < most && !t.Full(); told++ {
+		t.Tell(r, "", nil, time.Time{}, nil)
+	}
+	return told
+}
+
+// TestPages holds that logs lie on one page as long as there is room for one and its attributes, that each has its own, and that
+// what the page had before it was given back is gone.
+func TestPages(t *testing.T) {
+	asked := func(status int) *Request {
+		return newRequest(Whom{}, exchange(l7.RoleServer, "/", status, 100), "", &Redaction{}, wall)
+	}
+	lookup := newRequest(Whom{}, askedFor("db.example.", 28, ""), "", &Redaction{}, wall)
+	process := &model.Process{ID: model.ProcessID{PID: 7}}
+	var pages Pages
+	for n := range 3 {
+		together := pages.Begin(process)
+		require.Same(t, process, together.Process)
+		require.Empty(t, together.Logs.Logs)
+		require.Equal(t, pageBytes, together.Bytes)
+		first, all := &together.Logs.Logs[:1][0], together.Room.free
+		told := 0
+		for fill(&together, asked(200+told), 1) == 1 {
+			told++
+		}
+		require.Greater(t, told, 100)
+		require.Less(t, told, pageLogs)
+		require.Same(t, first, &together.Logs.Logs[0], "the list was not moved")
+		require.Same(t, &all[:1][0], &together.Logs.Logs[0].Attributes[0])
+		require.Less(t, cap(together.Room.free), cap(all), "no other room was taken")
+		for i, l := range together.Logs.Logs {
+			require.EqualValues(t, 200+i, values(l.Attributes)["http.response.status_code"], n)
+		}
+		require.Equal(t, pageBytes+uint64(told*len("/")), together.Bytes)
+		together.Release()
+	}
+	together := pages.Begin(process)
+	require.Equal(t, pageLogs, fill(&together, lookup, 2*pageLogs), "lookups have few attributes")
+
+	few := Few(process, &Room{})
+	require.Equal(t, worthwhile, fill(&few, lookup, 2*pageLogs))
+	require.Nil(t, few.Release)
+}
+
+// TestPagesAreUsedAgain holds that a hundred logs on a page that was used before allocate what names the list, and at times the
+// page, which collectors of garbage take.
+func TestPagesAreUsedAgain(t *testing.T) {
+	r := newRequest(Whom{}, exchange(l7.RoleServer, "/", 200, 100), "", &Redaction{}, wall)
+	var pages Pages
+	require.Less(t, testing.AllocsPerRun(100, func() {
+		together := pages.Begin(nil)
+		require.Equal(t, 100, fill(&together, r, 100))
+		together.Release()
+	}), 10.0)
+}
