@@ -13,14 +13,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 )
 
 // TestRequestsOverMPTCPEnd holds that what a connection of MPTCP carries ends with it: a response without a length, and a request that
 // nobody answers.
 func TestRequestsOverMPTCPEnd(t *testing.T) {
-	guest.SameOnEveryKernel(t)
 	if _, err := os.Stat("/proc/sys/net/mptcp"); errors.Is(err, fs.ErrNotExist) {
 		t.Skip("the kernel has no MPTCP")
 	}
