@@ -8,11 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -39,6 +34,10 @@ const (
 // triggered measures how long it takes from the request of a task to its first sample. The
 // engine is in this process, as it is in the Collector.
 func (b *bench) triggered(ctx context.Context) (err error) {
+	onCPU := &engine.OnCPU{Period: 9 * time.Millisecond, ReportInterval: time.Second, KernelStacks: true, UserStacks: true, MaxDepth: 127}
+	if err := b.fireByRequests(ctx, onCPU); err != nil {
+		return err
+	}
 	progress("trigger: %d tasks of each kind, one after the other", triggerRounds)
 	load, err := workload.NewBusy(ctx, b.dir, b.module, b.nice)
 	if err != nil {
@@ -54,7 +53,6 @@ func (b *bench) triggered(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, busy.Stop()) }()
-	onCPU := &engine.OnCPU{Period: 9 * time.Millisecond, ReportInterval: time.Second, KernelStacks: true, UserStacks: true, MaxDepth: 127}
 	slowly := *onCPU
 	slowly.Period = 50 * time.Millisecond
 	network := &engine.Network{ReportInterval: time.Second}
@@ -83,29 +81,28 @@ func (b *bench) triggered(ctx context.Context) (err error) {
 		}
 		b.report.Fired = append(b.report.Fired, took)
 	}
-	return b.fireByRequests(ctx, onCPU)
+	return nil
 }
 
-// fireByRequests measures the same with a rule about requests, which a server in this process answers.
-func (b *bench) fireByRequests(ctx context.Context, options engine.Options) error {
+// fireByRequests measures how soon a policy about requests shows something: of nginx, which is asked at full speed.
+func (b *bench) fireByRequests(ctx context.Context, options engine.Options) (err error) {
 	progress("trigger: %d policies of http_avg_response_time, one after the other", triggerRounds)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("done")) }))
-	defer server.Close()
-	asking, stop := context.WithCancel(ctx)
-	var done sync.WaitGroup
-	defer done.Wait()
-	defer stop()
-	done.Go(func() {
-		client := server.Client()
-		for asking.Err() == nil {
-			if response, err := client.Get(server.URL); err == nil {
-				_, _ = io.Copy(io.Discard, response.Body)
-				_ = response.Body.Close()
-			}
-		}
-	})
+	server, err := workload.StartWeb(ctx, b.dir, b.nice)
+	if errors.Is(err, workload.ErrAbsent) {
+		b.note("of the part trigger the policy about requests was left out: %v", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Stop()) }()
+	client, err := server.Load(ctx, triggerLoad)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, client.Stop()) }()
 	for range triggerRounds {
-		took, err := fire(ctx, uint32(os.Getpid()), policy.Rule{Monitor: policy.HTTPAvgResponseTime}, options)
+		took, err := fire(ctx, uint32(server.PID()), policy.Rule{Monitor: policy.HTTPAvgResponseTime}, options)
 		if err != nil {
 			return fmt.Errorf("a policy about requests: %w", err)
 		}
