@@ -21,7 +21,7 @@ type limits struct{ attached, known int }
 var most = limits{attached: 1024, known: 4096}
 
 // offer makes as many due as there is room for of those that were put off, and tells whether there are any.
-func (a *Attacher[F]) offer() (any bool) {
+func (a *Attacher[F]) offer() (offered bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, of := range []struct {
@@ -34,10 +34,10 @@ func (a *Attacher[F]) offer() (any bool) {
 			}
 			delete(of.list, pid)
 			a.due[pid] = struct{}{}
-			any = true
+			offered = true
 		}
 	}
-	return any
+	return offered
 }
 
 // putOff remembers a process to be looked at again, unless there are too many.

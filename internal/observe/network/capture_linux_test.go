@@ -284,6 +284,43 @@ func TestIdleConnectionsMakeRoomFirst(t *testing.T) {
 	require.Equal(t, []string{"shop.Cart/Add", "shop.Cart/Add"}, told)
 }
 
+// TestLossWithinTLS holds that where nobody knows how many bytes a library has read unseen, the request that was asked before the next call
+// is not told with a response, and the one that was asked within it is: calls of one direction follow one another.
+func TestLossWithinTLS(t *testing.T) {
+	const gap = uint32(bindings.NetworkNetworkPieceGapNETWORK_PIECE_GAP)
+	var told []string
+	f := followTCP(Config{exchanged: exchangedInShort(&told)})
+	at := [2]uint32{1, 1}
+	tell := func(kind l7.Direction, began time.Duration, text string) {
+		at[kind] += uint32(len(text))
+		f.at += time.Millisecond
+		p := &piece{
+			Sock: 1, Kind: uint8(kind), Began: uint64(began), Ended: uint64(f.at), Length: uint32(len(text)), Position: at[kind],
+			Protocol: uint8(bindings.NetworkNetworkProtocolNETWORK_TLS | bindings.NetworkNetworkProtocolNETWORK_HTTP1),
+		}
+		f.record(p, []byte(text))
+	}
+	request := func(path string) { tell(l7.Write, f.at, "GET "+path+" HTTP/1.1\r\nHost: h\r\n\r\n") }
+	response := func(began time.Duration, status string) {
+		tell(l7.Read, began, "HTTP/1.1 "+status+" X\r\nContent-Length: 0\r\n\r\n")
+	}
+	for range 5 { // also several times as much is known for what it is
+		told = nil
+		request("/first")
+		response(f.at, "200")
+		request("/unseen")
+		f.at += time.Second
+		began := f.at
+		f.at += time.Millisecond
+		at[l7.Read] += gap
+		request("/after")
+		response(began, "404")
+		request("/last")
+		response(f.at, "200")
+		require.Equal(t, []string{"GET /first 200", "GET /unseen 0", "GET /after 404 404", "GET /last 200"}, told)
+	}
+}
+
 // TestRefusalsAreRepeated holds that a connection of which nothing is made is refused again when another one has taken its place among those
 // that are.
 func TestRefusalsAreRepeated(t *testing.T) {
