@@ -328,8 +328,14 @@ int BPF_PROG(state_changes, struct sock *sk, int before, int after)
 	struct network_socket *socket;
 	u64 address = (u64)sk;
 
-	if (network_transport_of(sk) != NETWORK_TCP || network_has_subflows(sk))
+	if (network_transport_of(sk) != NETWORK_TCP)
 		return 0;
+	if (network_has_subflows(sk)) { /* it carries what processes say, and that alone */
+		socket = after == TCP_CLOSE ? network_socket_of(sk) : 0;
+		if (socket && socket->protocol)
+			capture_ends(sk, socket);
+		return 0;
+	}
 	if (after == TCP_SYN_SENT) {
 		connecting(sk);
 		return 0;

@@ -256,7 +256,7 @@ func serveNetty(t *testing.T, s *site) []listener {
 	pid, ports := s.ports(t, exec.Command("java", "-Djava.library.path="+s.dir, "-cp", strings.Join(classes, ":"), "testdata/servers/Netty.java", s.cert, s.key, s.pause(), log))
 	return []listener{
 		{pid: pid, port: ports[0], versions: []string{"1.1"}, times: logOf(log)},
-		{pid: pid, port: ports[1], tls: true, versions: []string{"1.1"}, times: logOf(log)},
+		{pid: pid, port: ports[1], tls: true, versions: []string{"1.1"}, times: logOf(log), early: 200 * time.Microsecond},
 	}
 }
 

@@ -42,8 +42,9 @@ type Config[F any] struct {
 	Find func(elfimage.Image) (F, error)
 	// Wants tells whether Attach would attach to anything of what was found.
 	Wants func(found F) bool
-	// Found, unless it is nil, is told what was found of a file that a process has mapped.
-	Found func(pid uint32, found F)
+	// Found, unless it is nil, is told what was found of the files that a process has mapped, by address, each time that it is looked into.
+	// It keeps nothing of the list.
+	Found func(pid uint32, found []F)
 	// Attach attaches to what was found of a file in a process. Path leads to the file
 	// until it returns.
 	Attach func(to *Attachment, found F, path string, pid uint32) error
@@ -80,9 +81,10 @@ type Attacher[F any] struct {
 	// known are the processes that are looked into, held how many of them are attached to. They
 	// belong to the goroutine, as do the processes that are looked at again when there is room:
 	// refused to be attached to, crowded to be looked into.
-	known            map[uint32]*target
+	known            map[uint32]*target[F]
 	held             int
 	refused, crowded map[uint32]struct{}
+	found            []F // of the process that is looked into: here it is not allocated each time
 
 	mu     sync.Mutex // all below
 	due    map[uint32]struct{}
@@ -96,12 +98,18 @@ type Attacher[F any] struct {
 }
 
 // target is a process that is looked into.
-type target struct {
+type target[F any] struct {
 	id    model.ProcessID
 	space *symbol.AddressSpace
-	files map[symbol.FileKey]*Attachment
+	files map[symbol.FileKey]file[F]
 	// holds says that it is attached to, refused that it would be if there were room.
 	holds, refused bool
+}
+
+// file is one that a process has mapped; to is nil where there was no room to attach.
+type file[F any] struct {
+	found F
+	to    *Attachment
 }
 
 // Attachment is one file in one process.
@@ -126,7 +134,7 @@ func start[F any](config Config[F], limits limits) *Attacher[F] {
 	a := &Attacher[F]{
 		config: config, warnings: warn.NewRarely(config.Logger, config.Unseen, nil),
 		wake: make(chan struct{}, 1), cancel: cancel,
-		limits: limits, known: map[uint32]*target{}, refused: map[uint32]struct{}{}, crowded: map[uint32]struct{}{},
+		limits: limits, known: map[uint32]*target[F]{}, refused: map[uint32]struct{}{}, crowded: map[uint32]struct{}{},
 		due: map[uint32]struct{}{}, leaving: make(chan attached, limits.attached),
 	}
 	for range detachers {
@@ -283,7 +291,7 @@ func (a *Attacher[F]) visit(pid uint32, paused bool) (wait time.Duration) {
 }
 
 // update reads the mappings of a process and attaches to the functions in them; what the process has mapped no longer is detached from.
-func (a *Attacher[F]) update(t *target, paused bool) error {
+func (a *Attacher[F]) update(t *target[F], paused bool) error {
 	var err error
 	if t.space == nil {
 		t.space, err = a.config.Open(t.id)
@@ -294,6 +302,7 @@ func (a *Attacher[F]) update(t *target, paused bool) error {
 		return err
 	}
 	mapped := map[symbol.FileKey]bool{}
+	a.found = a.found[:0]
 	if !paused {
 		regions := t.space.Regions()
 		for i := range regions {
@@ -302,18 +311,19 @@ func (a *Attacher[F]) update(t *target, paused bool) error {
 				continue // a file with two pieces of code
 			}
 			mapped[key] = true
-			if t.files[key] != nil {
-				continue
-			}
-			if made := a.attach(t, regions[i]); made != nil {
-				t.files[key] = made
+			if t.files[key].to == nil {
+				t.files[key] = a.attach(t, regions[i])
 				a.hold(t)
 			}
+			a.found = append(a.found, t.files[key].found)
 		}
+	}
+	if a.config.Found != nil && !paused {
+		a.config.Found(t.id.PID, a.found)
 	}
 	for key, old := range t.files {
 		if !mapped[key] {
-			a.detach(old)
+			a.detach(old.to)
 			delete(t.files, key)
 		}
 	}
@@ -325,7 +335,7 @@ func (a *Attacher[F]) update(t *target, paused bool) error {
 func (a *Attacher[F]) leave(pid uint32) {
 	t := a.known[pid]
 	for _, old := range t.files {
-		a.detach(old)
+		a.detach(old.to)
 	}
 	clear(t.files)
 	a.hold(t)
@@ -339,6 +349,9 @@ func (a *Attacher[F]) leave(pid uint32) {
 }
 
 func (a *Attacher[F]) detach(old *Attachment) {
+	if old == nil {
+		return
+	}
 	for _, probe := range old.probes {
 		a.leaving <- probe
 	}

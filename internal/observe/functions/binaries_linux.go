@@ -39,34 +39,32 @@ func (b *binaries[F]) of(r symbol.Region, file *symbol.RegionFile, find func(elf
 	return found, err
 }
 
-// attach attaches to the functions of a file in a process. What fails is counted. It returns nil where there is no room for the process.
-func (a *Attacher[F]) attach(t *target, r symbol.Region) *Attachment {
-	made := &Attachment{}
-	file, err := t.space.HoldRegion(r)
+// attach attaches to the functions of a file in a process. What fails is counted.
+func (a *Attacher[F]) attach(t *target[F], r symbol.Region) file[F] {
+	made := file[F]{to: &Attachment{}}
+	held, err := t.space.HoldRegion(r)
 	if err != nil {
 		if !errors.Is(err, symbol.ErrProcessExited) && !errors.Is(err, symbol.ErrNoFile) {
 			a.fail(t, r, err)
 		}
 		return made
 	}
-	defer file.Close() //nolint:errcheck // an O_PATH descriptor: nothing is lost
-	found, err := a.binaries.of(r, file, a.config.Find)
+	defer held.Close() //nolint:errcheck // an O_PATH descriptor: nothing is lost
+	made.found, err = a.binaries.of(r, held, a.config.Find)
 	if err != nil {
 		a.fail(t, r, fmt.Errorf("looking for it: %w", err))
 	}
-	if a.config.Found != nil {
-		a.config.Found(t.id.PID, found)
-	}
-	if !a.config.Wants(found) {
+	if !a.config.Wants(made.found) {
 		return made
 	}
 	if !a.mayHold(t) {
-		return nil
+		made.to = nil
+		return made
 	}
-	if err := a.config.Attach(made, found, file.Path(), t.id.PID); err != nil {
+	if err := a.config.Attach(made.to, made.found, held.Path(), t.id.PID); err != nil {
 		a.fail(t, r, err)
 	}
-	for _, one := range made.probes {
+	for _, one := range made.to.probes {
 		a.functions.Add(int64(one.functions))
 	}
 	return made
@@ -74,7 +72,7 @@ func (a *Attacher[F]) attach(t *target, r symbol.Region) *Attachment {
 
 // fail counts what could not be attached to, and tells of it now and then. A
 // process that has ended meanwhile is no failure.
-func (a *Attacher[F]) fail(t *target, r symbol.Region, err error) {
+func (a *Attacher[F]) fail(t *target[F], r symbol.Region, err error) {
 	if errors.Is(err, unix.ESRCH) {
 		return
 	}

@@ -48,7 +48,7 @@ func putOff(list map[uint32]struct{}, pid uint32) {
 }
 
 // meet begins to look into a process. Where as many are as may be, one gives way that is not attached to.
-func (a *Attacher[F]) meet(id model.ProcessID) *target {
+func (a *Attacher[F]) meet(id model.ProcessID) *target[F] {
 	delete(a.crowded, id.PID)
 	if len(a.known) >= a.limits.known {
 		for pid, t := range a.known {
@@ -65,13 +65,13 @@ func (a *Attacher[F]) meet(id model.ProcessID) *target {
 			a.lose(fmt.Errorf("process %d comes into scope: %w", id.PID, err))
 		}
 	}
-	t := &target{id: id, files: map[symbol.FileKey]*Attachment{}}
+	t := &target[F]{id: id, files: map[symbol.FileKey]file[F]{}}
 	a.known[id.PID] = t
 	return t
 }
 
 // mayHold tells whether a process may be attached to, and remembers it if there is no room.
-func (a *Attacher[F]) mayHold(t *target) bool {
+func (a *Attacher[F]) mayHold(t *target[F]) bool {
 	if t.holds || a.held < a.limits.attached {
 		t.refused = false
 		return true
@@ -85,11 +85,11 @@ func (a *Attacher[F]) mayHold(t *target) bool {
 }
 
 // hold notes whether a process is attached to.
-func (a *Attacher[F]) hold(t *target) {
+func (a *Attacher[F]) hold(t *target[F]) {
 	before := t.holds
 	t.holds = false
 	for _, file := range t.files {
-		t.holds = t.holds || len(file.probes) > 0
+		t.holds = t.holds || file.to != nil && len(file.to.probes) > 0
 	}
 	switch {
 	case t.holds && !before:

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -20,6 +21,9 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/functions"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/tls"
 )
+
+// knownFor is how long a process's library is known after it has left: the ring buffer is read more often.
+const knownFor = 2 * time.Second
 
 // tlsPlan is what is attached to a function: the programs for where it begins and where
 // it ends, if that counts; and the cookies of both in a session.
@@ -114,7 +118,7 @@ type tlsAttacher struct {
 
 	mu sync.Mutex
 	// known are the libraries of processes in scope, also of those that are not attached to.
-	known map[uint32]tls.Library
+	known map[uint32]known
 	// told are those that unavailable was told of.
 	told map[tls.Library]bool
 }
@@ -146,7 +150,7 @@ func startTLS(config Config, session bool, coll *ebpf.Collection) (*tlsAttacher,
 	}
 	a := &tlsAttacher{
 		libraries: config.TLS.Libraries, session: session, probes: probes, coll: coll, unavailable: config.TLS.Unavailable,
-		known: map[uint32]tls.Library{}, told: map[tls.Library]bool{},
+		known: map[uint32]known{}, told: map[tls.Library]bool{},
 	}
 	a.Attacher = functions.Start(functions.Config[tls.Found]{
 		What: "the TLS library", Unseen: "Some requests through TLS are not seen", Targets: "observe::network::targets",
@@ -165,19 +169,46 @@ func (a *tlsAttacher) find(image elfimage.Image) (tls.Found, error) {
 	return found, err
 }
 
-// left forgets a process.
-func (a *tlsAttacher) left(id model.ProcessID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.known, id.PID)
+// known is the library of a process, until the given time, which is not set while the process is looked into.
+type known struct {
+	library tls.Library
+	until   time.Time
 }
 
-// note remembers which library a process has; of several the one that is attached to.
-func (a *tlsAttacher) note(pid uint32, found tls.Found) {
+// left forgets a process soon: that its connections have ended is read later.
+func (a *tlsAttacher) left(id model.ProcessID) {
+	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.known[pid] == "" || len(found.Functions) > 0 {
-		a.known[pid] = found.Library
+	for pid, k := range a.known {
+		if !k.until.IsZero() && now.After(k.until) {
+			delete(a.known, pid)
+		}
+	}
+	if k, ok := a.known[id.PID]; ok {
+		a.known[id.PID] = known{k.library, now.Add(knownFor)}
+	}
+}
+
+// found is told which libraries a process has now; of several the one that is attached to counts.
+func (a *tlsAttacher) found(pid uint32, all []tls.Found) {
+	var library tls.Library
+	attached := false
+	for _, found := range all {
+		if found.Library == "" {
+			continue
+		}
+		a.tellUnavailable(found.Library)
+		if is := len(found.Functions) > 0; library == "" || is && !attached {
+			library, attached = found.Library, is
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if library == "" {
+		delete(a.known, pid)
+	} else {
+		a.known[pid] = known{library: library}
 	}
 }
 
@@ -200,15 +231,7 @@ func (a *tlsAttacher) tellUnavailable(library tls.Library) {
 func (a *tlsAttacher) libraryOf(pid uint32) tls.Library {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.known[pid]
-}
-
-// found is told which library a process has.
-func (a *tlsAttacher) found(pid uint32, found tls.Found) {
-	if found.Library != "" {
-		a.note(pid, found)
-		a.tellUnavailable(found.Library)
-	}
+	return a.known[pid].library
 }
 
 func (a *tlsAttacher) attach(to *functions.Attachment, found tls.Found, path string, pid uint32) error {

@@ -6,9 +6,11 @@ package network
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/tls"
 )
 
@@ -18,7 +20,7 @@ func TestJavaIsUnavailable(t *testing.T) {
 	for _, wanted := range [][]tls.Library{tls.Libraries, {tls.OpenSSL}} {
 		var said []tls.Library
 		a := &tlsAttacher{
-			libraries: wanted, known: map[uint32]tls.Library{}, told: map[tls.Library]bool{},
+			libraries: wanted, known: map[uint32]known{}, told: map[tls.Library]bool{},
 			unavailable: func(library tls.Library, why error) {
 				require.ErrorContains(t, why, "unavailable")
 				require.ErrorContains(t, why, "tls_opaque_java")
@@ -26,11 +28,11 @@ func TestJavaIsUnavailable(t *testing.T) {
 			},
 		}
 		for pid := range uint32(3) {
-			require.NoError(t, a.attach(nil, tls.Found{Library: tls.OpenSSL}, "/lib/libssl.so.3", pid))
+			a.found(pid, []tls.Found{{}, {Library: tls.OpenSSL}})
 			require.Empty(t, said)
 		}
 		for pid := range uint32(3) {
-			require.NoError(t, a.attach(nil, tls.Found{Library: tls.Java}, "/usr/lib/jvm/libjvm.so", 10+pid))
+			a.found(10+pid, []tls.Found{{Library: tls.Java}, {}})
 			require.Equal(t, tls.Java, a.libraryOf(10+pid))
 		}
 		if len(wanted) > 1 {
@@ -39,4 +41,27 @@ func TestJavaIsUnavailable(t *testing.T) {
 			require.Empty(t, said)
 		}
 	}
+}
+
+// TestLibrariesAreKnownForLong holds which library the connections of a process are counted with: the one that is attached to, else the
+// first; after an exec the new program's; and for a while after it has left, since that its connections have ended is read later.
+func TestLibrariesAreKnownForLong(t *testing.T) {
+	const pid, other = 7, 8
+	a := &tlsAttacher{libraries: tls.Libraries, known: map[uint32]known{}, told: map[tls.Library]bool{}}
+	functions := []tls.Function{{}}
+	a.found(pid, []tls.Found{{}, {Library: tls.Java}, {Library: tls.GnuTLS, Functions: functions}, {Library: tls.OpenSSL, Functions: functions}})
+	require.Equal(t, tls.GnuTLS, a.libraryOf(pid))
+	a.found(pid, []tls.Found{{Library: tls.Java}, {Library: tls.OpenSSL}})
+	require.Equal(t, tls.Java, a.libraryOf(pid), "it has loaded another program")
+	a.left(model.ProcessID{PID: pid})
+	require.Equal(t, tls.Java, a.libraryOf(pid))
+	k := a.known[pid]
+	require.True(t, k.until.After(time.Now()))
+	k.until = time.Now().Add(-time.Minute)
+	a.known[pid] = k
+	a.left(model.ProcessID{PID: other})
+	require.Empty(t, a.known, "long after it has left")
+	a.found(pid, []tls.Found{{Library: tls.Go}})
+	a.found(pid, []tls.Found{{}})
+	require.Empty(t, a.known, "a program without any")
 }

@@ -78,7 +78,8 @@ type Journal struct {
 	spare   [forms][]*Request // empty; takes those that wait next
 	free    []*Request        // have been told, and take others
 	tops    map[topKey]*top
-	bytes   uint64
+	bytes   uint64 // of all that wait
+	top     uint64 // of the top ones
 	lost    [forms]uint64
 }
 
@@ -206,6 +207,24 @@ func (j *Journal) reserve(r *Request, as Form, given uint64) bool {
 	return false
 }
 
+// topShare is the share of the journal's memory that top requests may take: with each of many clients of a server, nearly every request is
+// one, and those that are slow or failed need room, too.
+const topShare = 2
+
+// reserveTop is the same for one of the top ones.
+func (j *Journal) reserveTop(r *Request, given uint64) bool {
+	top := j.top - given + r.bytes()
+	if top > j.config.Bytes/topShare {
+		j.lost[AsLog]++
+		return false
+	}
+	if !j.reserve(r, AsLog, given) {
+		return false
+	}
+	j.top = top
+	return true
+}
+
 // ranks tells whether a request that took so long is among the top ones now. The caller
 // holds the lock.
 func (j *Journal) ranks(key topKey, took time.Duration) bool {
@@ -223,7 +242,7 @@ func (j *Journal) rank(key topKey, r *Request) {
 	if full {
 		given = t.requests[0].bytes()
 	}
-	if !j.reserve(r, AsLog, given) {
+	if !j.reserveTop(r, given) {
 		return
 	}
 	if full {
@@ -294,6 +313,7 @@ func (j *Journal) TakeTop() map[Reason][]*Request {
 		}
 	}
 	clear(j.tops)
+	j.top = 0
 	return taken
 }
 

@@ -166,7 +166,7 @@ func TestRequestsAllocateTheirTextsAlone(t *testing.T) {
 // is not enough.
 func TestTopRequestsStayWhereAnotherFindsNoRoom(t *testing.T) {
 	short := exchange(l7.RoleServer, "/short", 200, 100)
-	j := NewJournal(JournalConfig{Slow: time.Hour, Top: 1, Bytes: newRequest(Whom{}, short, "", &Redaction{}, wall).bytes()})
+	j := NewJournal(JournalConfig{Slow: time.Hour, Top: 1, Bytes: topShare * newRequest(Whom{}, short, "", &Redaction{}, wall).bytes()})
 	j.Add(Whom{}, short, "", wall)
 	j.Add(Whom{}, exchange(l7.RoleServer, "/as-long", 200, 300), "", wall)
 	j.Add(Whom{}, exchange(l7.RoleServer, "/again", 200, 200), "", wall)
@@ -178,6 +178,28 @@ func TestTopRequestsStayWhereAnotherFindsNoRoom(t *testing.T) {
 	j.Add(Whom{}, exchange(l7.RoleServer, "/as-long", 200, 300), "", wall)
 	require.Equal(t, []string{"/short"}, paths(j.TakeTop()[Slow]))
 	require.Zero(t, j.Bytes())
+}
+
+// TestTopRequestsLeaveRoom holds that top requests of many peers, which rank each, leave room for those that are told since they failed, and
+// that those which find none are counted.
+func TestTopRequestsLeaveRoom(t *testing.T) {
+	const peers = 1000
+	fine, failed := exchange(l7.RoleServer, "/fine", 200, 1), exchange(l7.RoleServer, "/failed", 500, 1)
+	size := newRequest(Whom{}, failed, "", &Redaction{}, wall).bytes()
+	j := NewJournal(JournalConfig{Which: SlowOrError, Slow: time.Hour, Top: 1, Bytes: 20 * size})
+	for i := range peers {
+		j.Add(Whom{Peer: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)}), 0)}, fine, "", wall)
+	}
+	lost := j.Lost(AsLog)
+	require.GreaterOrEqual(t, lost, uint64(peers-20))
+	for range 9 {
+		j.Add(Whom{}, failed, "", wall)
+	}
+	require.Len(t, j.Take(AsLog), 9)
+	top := j.TakeTop()
+	require.EqualValues(t, peers-lost, len(top[Slow]))
+	require.Zero(t, j.Bytes())
+	require.Zero(t, j.top)
 }
 
 // TestRequestLog holds all that is told of a request, on both sides.
