@@ -4,6 +4,7 @@ package task
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -40,18 +41,18 @@ func (h *house) startedOf() (pids []uint32) {
 func TestRestsAreLookedAtAgain(t *testing.T) {
 	in(t, 1, nil, func(h *house) {
 		h.Request(everybody(time.Minute))
-		looked := map[uint32]int{}
+		looked := &told{}
 		for pid := range uint32(3) {
-			h.Request(holding(pid+1, func() bool { looked[pid+1]++; return pid+1 == 3 }))
+			h.Request(holding(pid+1, func() bool { looked.note(fmt.Sprint(pid + 1)); return pid+1 == 3 }))
 		}
 		require.Equal(t, Stats{Running: 1, Scheduled: 3}, h.Stats())
 		h.after(time.Minute + time.Second)
 		require.Equal(t, []uint32{1}, h.startedOf())
-		require.Empty(t, looked)
+		require.Empty(t, looked.all())
 		h.events()
 		h.after(10 * time.Minute)
 		require.Equal(t, []uint32{1, 3}, h.startedOf())
-		require.Equal(t, map[uint32]int{2: 1, 3: 1}, looked)
+		require.ElementsMatch(t, []string{"2", "3"}, looked.all())
 		require.ElementsMatch(t, []string{FinishedEvent + " duration", FinishedEvent + " recovered", StartedEvent}, h.events())
 	})
 }
