@@ -36,14 +36,10 @@ var captureReasons = append([]captureReason{
 	{"call_methods_full", true, func(c *capture) uint64 { return c.totals.Unnamed().Methods }},
 	{"lookup_names_full", true, func(c *capture) uint64 { return c.totals.Unnamed().Names }},
 	{"request_logs_full", false, lostAs(requests.AsLog)},
+	{"request_top_full", false, ofJournal((*requests.Journal).TopLost)},
 	{"request_spans_full", false, lostAs(requests.AsSpan)},
 	{"request_samples_full", false, lostAs(requests.AsSample)},
-	{"request_samples_limited", false, func(c *capture) uint64 {
-		if c.journal == nil {
-			return 0
-		}
-		return c.journal.Limited()
-	}},
+	{"request_samples_limited", false, ofJournal((*requests.Journal).Limited)},
 	{"request_content_full", true, func(c *capture) uint64 {
 		if c.sink.Contents == nil {
 			return 0
@@ -61,13 +57,18 @@ func opaqueReasons() []captureReason {
 	return reasons
 }
 
-// lostAs counts what could not be told in a form.
+// lostAs is how many requests could not be told in a form.
 func lostAs(form requests.Form) func(*capture) uint64 {
+	return ofJournal(func(j *requests.Journal) uint64 { return j.Lost(form) })
+}
+
+// ofJournal is a number of those who are told one by one, 0 where nobody is.
+func ofJournal(number func(*requests.Journal) uint64) func(*capture) uint64 {
 	return func(c *capture) uint64 {
 		if c.journal == nil {
 			return 0
 		}
-		return c.journal.Lost(form)
+		return number(c.journal)
 	}
 }
 

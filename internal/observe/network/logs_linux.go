@@ -68,14 +68,15 @@ func (o *Observer) tellTop(top map[requests.Reason][]*requests.Request, at time.
 // teller makes logs and spans of requests whose processes are known. Of the role that is
 // left out it tells nothing.
 type teller struct {
-	o       *Observer
-	at      time.Time
-	logs    []*model.Logs
-	spans   []*model.Spans
-	logsOf  map[*model.Process]*requests.Together
-	spansOf map[*model.Process]*model.Spans
-	peers   map[uint32][]model.Attribute // by series
-	few     requests.Room                // of processes with few logs
+	o         *Observer
+	at        time.Time
+	logs      []*model.Logs
+	spans     []*model.Spans
+	logsOf    map[*model.Process]*requests.Together
+	samplesOf map[*model.Process]*model.Logs
+	spansOf   map[*model.Process]*model.Spans
+	peers     map[uint32][]model.Attribute // by series
+	few       requests.Room                // of processes with few logs
 	// Those of the request before, which most others have, too.
 	subject   observe.SubjectKey
 	whose     *model.Process
@@ -93,7 +94,8 @@ type far struct {
 func (o *Observer) newTeller(at time.Time) *teller {
 	return &teller{
 		o: o, at: at,
-		logsOf: map[*model.Process]*requests.Together{}, spansOf: map[*model.Process]*model.Spans{}, peers: map[uint32][]model.Attribute{},
+		logsOf: map[*model.Process]*requests.Together{}, samplesOf: map[*model.Process]*model.Logs{},
+		spansOf: map[*model.Process]*model.Spans{}, peers: map[uint32][]model.Attribute{},
 	}
 }
 
@@ -135,12 +137,20 @@ func (t *teller) logsFor(process *model.Process) *requests.Together {
 	return of
 }
 
-// sample adds the logs of a request that was taken as a sample.
+// sample adds the logs of a request that was taken as a sample, apart from others: those may lie on a page, whose memory is
+// known, and these have content.
 func (t *teller) sample(r *requests.Request) {
-	if process := t.process(r); process != nil {
-		of := t.logsFor(process)
-		of.Logs.Logs = append(of.Logs.Logs, r.Samples(t.peer(r), t.at)...)
+	process := t.process(r)
+	if process == nil {
+		return
 	}
+	of := t.samplesOf[process]
+	if of == nil {
+		of = &model.Logs{Process: process}
+		t.samplesOf[process] = of
+		t.logs = append(t.logs, of)
+	}
+	of.Logs = append(of.Logs, r.Samples(t.peer(r), t.at)...)
 }
 
 // span adds a request's span.

@@ -25,8 +25,16 @@ import (
 )
 
 // logsOfSelf are the logs of this process with their attributes.
-func logsOfSelf(all []*model.Logs) (logs []model.Log, attributes []map[string]any) {
+func logsOfSelf(t testing.TB, all []*model.Logs) (logs []model.Log, attributes []map[string]any) {
+	t.Helper()
 	for _, of := range all {
+		texts := 0
+		for _, l := range of.Logs {
+			for _, a := range l.Attributes {
+				texts += len(a.Value.Text)
+			}
+		}
+		require.True(t, of.Bytes == 0 || of.Bytes >= uint64(texts), "a page has %d bytes, of which texts are %d", of.Bytes, texts)
 		if of.Process == nil || of.Process.ID.PID != uint32(os.Getpid()) {
 			continue
 		}
@@ -95,16 +103,16 @@ func TestRequestsAreLogged(t *testing.T) {
 		client.CloseIdleConnections()
 		w.handed()
 		require.NoError(t, w.Drain())
-		require.Empty(t, logsOnly(w.Logs()), "who the peers are is known with the report")
+		require.Empty(t, logsOnly(t, w.Logs()), "who the peers are is known with the report")
 		w.last = w.Report(time.Now())
-		_, top := logsOfSelf(w.last.Logs)
+		_, top := logsOfSelf(t, w.last.Logs)
 		all := w.Logs()
 		require.Empty(t, w.Logs(), "they are told once")
 		if w.missed() > 0 {
 			return // some of the pieces were not seen
 		}
 
-		logs, values := logsOfSelf(all)
+		logs, values := logsOfSelf(t, all)
 		require.Len(t, logs, 2*len(asked))
 		address := server.Listener.Addr().(*net.TCPAddr)
 		seen := map[string]int{}
@@ -158,7 +166,8 @@ func TestRequestsAreLogged(t *testing.T) {
 }
 
 // logsOnly leaves out who the logs are of.
-func logsOnly(all []*model.Logs) []model.Log {
-	logs, _ := logsOfSelf(all)
+func logsOnly(t *testing.T, all []*model.Logs) []model.Log {
+	t.Helper()
+	logs, _ := logsOfSelf(t, all)
 	return logs
 }

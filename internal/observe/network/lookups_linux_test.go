@@ -331,7 +331,7 @@ func TestLookupsOnUnconnectedSockets(t *testing.T) {
 		require.LessOrEqual(t, slow.Max, took.Seconds())
 
 		events := map[string]uint64{}
-		logs, told := logsOfSelf(w.Logs())
+		logs, told := logsOfSelf(t, w.Logs())
 		for i, of := range told {
 			require.Equal(t, model.Info, logs[i].Severity)
 			require.Equal(t, "A", of["ebpf.dns.question.type"])

@@ -135,7 +135,7 @@ func (w *watching) samples() map[string][]sampleLog {
 	w.settle()
 	all := map[string][]sampleLog{}
 	paths := map[string]string{} // by sample
-	logs, attributes := logsOfSelf(w.Logs())
+	logs, attributes := logsOfSelf(w.t, w.Logs())
 	for i, l := range logs {
 		require.Equal(w.t, "ebpf.request.sample", l.Event)
 		of, lists := attributes[i], map[string][]string{}

@@ -81,6 +81,7 @@ type Journal struct {
 	bytes   uint64 // of all that wait
 	top     uint64 // of the top ones
 	lost    [forms]uint64
+	topLost uint64
 }
 
 // topKey is what top requests are kept apart by.
@@ -156,10 +157,12 @@ func reasonOfStatus(status int) Reason {
 
 // wait keeps a request until it is taken. The caller holds the lock.
 func (j *Journal) wait(r *Request, as Form) {
-	if j.reserve(r, as, 0) {
-		r.kept++
-		j.waiting[as] = append(j.waiting[as], r)
+	if !j.reserve(r, 0) {
+		j.lost[as]++
+		return
 	}
+	r.kept++
+	j.waiting[as] = append(j.waiting[as], r)
 }
 
 // freeShare is the share of the journal's memory that places of requests which were told may
@@ -196,15 +199,14 @@ func (j *Journal) Told(requests []*Request, as Form) {
 }
 
 // reserve counts a request's memory in place of so much that is given back, once for each
-// form, or that it was lost for want of it: nothing is given back then. The caller holds
-// the lock.
-func (j *Journal) reserve(r *Request, as Form, given uint64) bool {
-	if bytes := j.bytes - given + r.bytes(); bytes <= j.config.Bytes {
-		j.bytes = bytes
-		return true
+// form; false where there is no room: nothing is given back then. The caller holds the lock.
+func (j *Journal) reserve(r *Request, given uint64) bool {
+	bytes := j.bytes - given + r.bytes()
+	if bytes > j.config.Bytes {
+		return false
 	}
-	j.lost[as]++
-	return false
+	j.bytes = bytes
+	return true
 }
 
 // topShare is the share of the journal's memory that top requests may take: with each of many clients of a server, nearly every request is
@@ -214,11 +216,7 @@ const topShare = 2
 // reserveTop is the same for one of the top ones.
 func (j *Journal) reserveTop(r *Request, given uint64) bool {
 	top := j.top - given + r.bytes()
-	if top > j.config.Bytes/topShare {
-		j.lost[AsLog]++
-		return false
-	}
-	if !j.reserve(r, AsLog, given) {
+	if top > j.config.Bytes/topShare || !j.reserve(r, given) {
 		return false
 	}
 	j.top = top
@@ -232,7 +230,14 @@ func (j *Journal) ranks(key topKey, took time.Duration) bool {
 		return false
 	}
 	t := j.tops[key]
-	return t == nil || len(t.requests) < j.config.Top || took > t.requests[0].took
+	if t != nil && len(t.requests) == j.config.Top {
+		return took > t.requests[0].took
+	}
+	if j.top+placeBytes > j.config.Bytes/topShare { // whatever its texts
+		j.topLost++
+		return false
+	}
+	return true
 }
 
 // rank keeps a request that is among the top ones. The caller holds the lock.
@@ -243,6 +248,7 @@ func (j *Journal) rank(key topKey, r *Request) {
 		given = t.requests[0].bytes()
 	}
 	if !j.reserveTop(r, given) {
+		j.topLost++
 		return
 	}
 	if full {
@@ -322,6 +328,13 @@ func (j *Journal) Lost(as Form) uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.lost[as]
+}
+
+// TopLost is how many times a request could not be among the top ones for want of memory.
+func (j *Journal) TopLost() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.topLost
 }
 
 // Bytes is the memory of the requests that wait, and of places for others.

@@ -106,7 +106,7 @@ func TestJournalIsBounded(t *testing.T) {
 	for range 5 {
 		j.Add(Whom{}, long, "", wall)
 	}
-	require.EqualValues(t, 5-2+5-1, j.Lost(AsLog), "each is kept twice, as one of the top ones, too")
+	require.EqualValues(t, [2]uint64{5 - 2, 5 - 1}, [2]uint64{j.Lost(AsLog), j.TopLost()}, "each is kept twice, as one of the top ones, too")
 	require.Equal(t, 3*size, j.Bytes())
 	waiting := j.Take(AsLog)
 	require.Len(t, append(waiting, j.TakeTop()[Slow]...), 3)
@@ -170,9 +170,9 @@ func TestTopRequestsStayWhereAnotherFindsNoRoom(t *testing.T) {
 	j.Add(Whom{}, short, "", wall)
 	j.Add(Whom{}, exchange(l7.RoleServer, "/as-long", 200, 300), "", wall)
 	j.Add(Whom{}, exchange(l7.RoleServer, "/again", 200, 200), "", wall)
-	require.EqualValues(t, 1, j.Lost(AsLog))
+	require.EqualValues(t, 1, j.TopLost())
 	j.Add(Whom{}, exchange(l7.RoleServer, "/other", 200, 400), "", wall)
-	require.EqualValues(t, 1, j.Lost(AsLog))
+	require.EqualValues(t, 1, j.TopLost())
 	require.Equal(t, []string{"/other"}, paths(j.TakeTop()[Slow]))
 	j.Add(Whom{}, short, "", wall)
 	j.Add(Whom{}, exchange(l7.RoleServer, "/as-long", 200, 300), "", wall)
@@ -190,8 +190,9 @@ func TestTopRequestsLeaveRoom(t *testing.T) {
 	for i := range peers {
 		j.Add(Whom{Peer: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, byte(i >> 8), byte(i)}), 0)}, fine, "", wall)
 	}
-	lost := j.Lost(AsLog)
+	lost := j.TopLost()
 	require.GreaterOrEqual(t, lost, uint64(peers-20))
+	require.Zero(t, j.Lost(AsLog), "whose log was not wanted")
 	for range 9 {
 		j.Add(Whom{}, failed, "", wall)
 	}
