@@ -299,18 +299,18 @@ func watchNetwork(config network.Config, processes map[int]lifecycle.Scope) (*wa
 		return nil, err
 	}
 	w.stop, w.done = make(chan struct{}), make(chan error, 1)
-	go func() { w.done <- w.drain() }()
+	go func(stop <-chan struct{}) { w.done <- w.drain(stop) }(w.stop)
 	return w, nil
 }
 
-func (w *watcher) drain() error {
+func (w *watcher) drain(stop <-chan struct{}) error {
 	drains, reports := time.NewTicker(w.observer.DrainInterval()), time.NewTicker(networkReport)
 	defer drains.Stop()
 	defer reports.Stop()
 	var errs []error
 	for {
 		select {
-		case <-w.stop:
+		case <-stop:
 			return errors.Join(errs...)
 		case <-drains.C:
 			if err := w.observer.Drain(); err != nil && len(errs) == 0 {
