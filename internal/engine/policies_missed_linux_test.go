@@ -298,6 +298,13 @@ func TestGoesOn(t *testing.T) {
 	m.watch.Tick(policy.Reading{Second: 1, Usage: func(model.ProcessID) (policy.Usage, bool) { return policy.Usage{Threads: 1}, true }})
 	require.True(t, r.Holds())
 
+	// Of an instance another process lives on.
+	rest := before("one", 9, short, task.Run{Kind: "network", Duration: time.Hour, Instance: true, Processes: []*model.Process{unfinished[2].Processes[0], unfinished[0].Processes[0]}})
+	require.Empty(t, e.GoOn([]task.Request{rest}))
+	require.Len(t, asked, 2)
+	require.Same(t, known, asked[1].Processes[0])
+	require.Equal(t, []task.Run{{Kind: "network", Duration: time.Minute, Processes: []*model.Process{known}, Instance: true}}, asked[1].Runs)
+
 	why = task.ErrClosed
 	require.Equal(t, unfinished[:1], e.GoOn(unfinished))
 	why = task.ErrFull

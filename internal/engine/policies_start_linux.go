@@ -18,6 +18,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
 
@@ -160,14 +161,23 @@ func (e *Engine) GoOn(unfinished []task.Request) (left []task.Request) {
 // goOn is false where the receiver stops.
 func (p *policies) goOn(r task.Request) bool {
 	entry, ok := p.entry(r.Name)
-	known, inScope, err := p.table.Lookup(r.Processes[0].ID)
-	if !ok || err != nil || !inScope || !p.table.Matches(entry.targets, known) {
+	if !ok {
+		return true
+	}
+	known := p.livingOf(r.Processes[:1], &entry)
+	alone := known == nil // the instance goes on without the process for which it was started
+	for i := 0; known == nil && i < len(r.Runs); i++ {
+		if r.Runs[i].Instance {
+			known = p.livingOf(r.Runs[i].Processes, &entry)
+		}
+	}
+	if known == nil {
 		return true
 	}
 	var runs []task.Run
 	for _, run := range entry.Runs {
 		i := slices.IndexFunc(r.Runs, func(before task.Run) bool { return before.Kind == run.Kind })
-		if i < 0 {
+		if i < 0 || alone && !r.Runs[i].Instance {
 			continue
 		}
 		longest := entry.Duration
@@ -191,6 +201,20 @@ func (p *policies) goOn(r task.Request) bool {
 		}
 	}
 	return true
+}
+
+// livingOf is the first of the processes that is there and that the policy matches, nil if there is none.
+func (p *policies) livingOf(processes []*model.Process, entry *policyEntry) *model.Process {
+	for _, was := range processes {
+		known, inScope, err := p.table.Lookup(was.ID)
+		switch {
+		case err == nil && inScope && p.table.Matches(entry.targets, known):
+			return known
+		case err != nil && !errors.Is(err, process.ErrGone):
+			p.warnings.Warn(fmt.Errorf("what policy %s had started for process %d does not go on: %w", entry.Name, was.ID.PID, err))
+		}
+	}
+	return nil
 }
 
 // runs are those of a policy for a process, those first that are loaded in no time. The

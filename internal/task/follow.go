@@ -42,12 +42,13 @@ func (m *Manager) followersStarted(r, by *run, now time.Time) (logs []*model.Log
 }
 
 // instead has a run that has begun do what a request asked for. The history says so, since a policy is
-// as silent then as if it had started that. The caller holds the lock.
+// as silent then as if it had started that; of what goes on it is silent since before. The caller holds
+// the lock.
 func (m *Manager) instead(request *Request, one, by *run, now time.Time) {
 	if by.begin.IsZero() {
 		return // its followers are told when it has
 	}
-	if p, of := only(request.Processes), by.of; p != nil && (&Record{By: request.By}).Policy() != "" {
+	if p, of := only(request.Processes), by.of; p != nil && !request.GoesOn && (&Record{By: request.By}).Policy() != "" {
 		others := slices.DeleteFunc(slices.Clone(of.others), func(b Beneficiary) bool {
 			return b.By == request.By && b.PID == p.ID.PID && b.StartTicks == p.ID.StartTicks
 		})

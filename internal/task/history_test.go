@@ -185,6 +185,9 @@ func TestWhoHadItForItsOwn(t *testing.T) {
 		others := asks(4, "on_cpu")
 		others.By = "api"
 		h.Request(others)
+		goesOn := asks(5, "on_cpu") // for which its policy is silent since before
+		goesOn.GoesOn = true
+		require.True(t, one(t, h.Request(goesOn)).Already)
 		h.after(10 * time.Second)
 		note("policy:waits", 3, begin.Add(10*time.Second))
 	})
