@@ -241,6 +241,6 @@ func TestNobodyToAttachTo(t *testing.T) {
 	for range 200 {
 		require.NoError(t, exec.Command(path).Run())
 	}
-	require.Zero(t, e.Stats().Lost[LossKey{"memory", "not_attached"}])
+	require.Zero(t, e.Stats().Lost[LossKey{"memory", "not_attached"}], "%v", e.logs.All())
 	require.Zero(t, e.logs.FilterMessage("Some allocations are not seen").Len(), "%v", e.logs.All())
 }

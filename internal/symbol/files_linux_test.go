@@ -467,3 +467,17 @@ func TestVDSO(t *testing.T) {
 		}
 	}
 }
+
+// TestMemoryIsGivenUpFirst holds that a process which exits, and is said to run still, cannot be looked into any more.
+func TestMemoryIsGivenUpFirst(t *testing.T) {
+	for memory, alive := range map[string]bool{"2703360": true, "0": false} {
+		dir := t.TempDir()
+		stat := "7 (ends) R" + strings.Repeat(" 1", 19) + " " + memory + strings.Repeat(" 1", 29) + "\n" // the 23rd field
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "stat"), []byte(stat), 0o600))
+		fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		require.NoError(t, err)
+		d := &procDir{pid: 7, fd: fd}
+		require.Equal(t, alive, d.alive(), memory)
+		d.close()
+	}
+}

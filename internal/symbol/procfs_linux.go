@@ -80,11 +80,16 @@ func (d *procDir) failed(file string, err error) error {
 	return &reasonError{why, fmt.Errorf("reading %s: %w", d.path("proc", strconv.Itoa(int(d.pid)), file), err)}
 }
 
-// alive reports whether the process can still be looked into. A zombie cannot:
-// it has given up its memory and its files.
+// alive reports whether the process can still be looked into. A zombie cannot: it has
+// given up its memory and its files. One that exits gives up its memory first, and is
+// said to run until it has ended.
 func (d *procDir) alive() bool {
 	fields, err := d.stat()
-	return err == nil && len(fields) > 0 && fields[0] != "Z" && fields[0] != "X"
+	const vsize = 23 - 3 // the state is field 3
+	if err != nil || len(fields) == 0 || fields[0] == "Z" || fields[0] == "X" {
+		return false
+	}
+	return len(fields) <= vsize || fields[vsize] != "0"
 }
 
 // startTicks reads field 22 of /proc/PID/stat.
