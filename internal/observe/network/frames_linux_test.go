@@ -39,10 +39,7 @@ func TestFramesAreForgottenAtTheEnd(t *testing.T) {
 	const connections, sides, directions = 10, 2, 2
 	program := testbin.Go(t, "testdata/gotls")
 	runEachWay(t, func(t *testing.T, by *way) {
-		cert, key := certificate(t)
-		server := speak(t, program, "server2", cert, key)
-		client := speak(t, program, "client2", server.line(), "1")
-		require.Equal(t, "ready", client.line())
+		server, client := goPair(t, program, "server2", "client2", 1)
 		config, scope := tlsConfig(t)
 		w := watch(t, config, by.change)
 		w.attachedTo(scope, 2*goFunctions, server, client)

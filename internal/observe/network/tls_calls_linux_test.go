@@ -184,11 +184,8 @@ func TestGoroutinesThatPause(t *testing.T) {
 	const times = 300
 	program := testbin.Go(t, "testdata/gotls")
 	runEachWay(t, func(t *testing.T, by *way) {
-		cert, key := certificate(t)
 		t.Setenv("COLLECTING", "1")
-		server := speak(t, program, "server2", cert, key)
-		client := speak(t, program, "client2", server.line(), strconv.Itoa(times))
-		require.Equal(t, "ready", client.line())
+		server, client := goPair(t, program, "server2", "client2", times)
 		config, scope := tlsConfig(t)
 		config.BufferBytes = manyPieces
 		w := watch(t, config, by.change)

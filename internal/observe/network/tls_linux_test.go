@@ -126,6 +126,16 @@ func speak(t *testing.T, name string, args ...string) *speaker {
 	return s
 }
 
+// goPair starts testdata/gotls as a server, and as a client that waits to be asked and asks for each path so many times.
+func goPair(t *testing.T, program, serves, asks string, times int) (server, client *speaker) {
+	t.Helper()
+	cert, key := certificate(t)
+	server = speak(t, program, serves, cert, key)
+	client = speak(t, program, asks, server.line(), strconv.Itoa(times))
+	require.Equal(t, "ready", client.line())
+	return server, client
+}
+
 func (s *speaker) end() {
 	_ = s.in.Close()
 	_ = s.cmd.Process.Kill()
@@ -391,10 +401,7 @@ func TestTLSIsLeft(t *testing.T) {
 	program := testbin.Go(t, "testdata/gotls")
 	for _, plain := range []bool{false, true} {
 		t.Run(fmt.Sprintf("plain=%t", plain), func(t *testing.T) {
-			cert, key := certificate(t)
-			server := speak(t, program, "server", cert, key)
-			client := speak(t, program, "client", server.line(), strconv.Itoa(times))
-			require.Equal(t, "ready", client.line())
+			server, client := goPair(t, program, "server", "client", times)
 			config, scope := tlsConfig(t)
 			config.TLS.Plain = plain
 			w := watch(t, config, nil)
@@ -429,10 +436,7 @@ func TestOpaqueTLS(t *testing.T) {
 	const connections = 3
 	program := testbin.Go(t, "testdata/gotls")
 	runEachWay(t, func(t *testing.T, way *way) {
-		cert, key := certificate(t)
-		server := speak(t, program, "server", cert, key)
-		client := speak(t, program, "client", server.line(), "2")
-		require.Equal(t, "ready", client.line())
+		server, client := goPair(t, program, "server", "client", 2)
 		config, scope := tlsConfig(t)
 		config.TLS.Libraries = []tls.Library{tls.OpenSSL}
 		w := watch(t, config, way.change)
@@ -483,10 +487,7 @@ func TestProgramsOfGoSurvive(t *testing.T) {
 		rounds = 8
 	)
 	program := testbin.Go(t, "testdata/gotls")
-	cert, key := certificate(t)
-	server := speak(t, program, "server", cert, key)
-	client := speak(t, program, "bare", server.line(), strconv.Itoa(times))
-	require.Equal(t, "ready", client.line())
+	server, client := goPair(t, program, "server", "bare", times)
 	config, scope := tlsConfig(t)
 	w := watch(t, config, nil)
 	stop, left := make(chan struct{}), make(chan struct{})

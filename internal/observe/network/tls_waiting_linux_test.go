@@ -131,10 +131,7 @@ func TestGoroutinesLeaveRoom(t *testing.T) {
 	const connections = 20
 	program := testbin.Go(t, "testdata/gotls")
 	runEachWay(t, func(t *testing.T, by *way) {
-		cert, key := certificate(t)
-		server := speak(t, program, "server", cert, key)
-		client := speak(t, program, "bare", server.line(), "1")
-		require.Equal(t, "ready", client.line())
+		server, client := goPair(t, program, "server", "bare", 1)
 		config, scope := tlsConfig(t)
 		w := watch(t, config, by.change)
 		w.attachedTo(scope, 2*goFunctions, server, client)
