@@ -3,6 +3,7 @@
 package policy
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -27,12 +28,9 @@ func Resume(before *Watch) *Watch {
 			m.resting[i].gate.asked = false
 		}
 	}
-	inherited := before.members
-	for id, m := range before.inherited { // it has ended before it had read them all
-		inherited[id] = m
-	}
+	maps.Copy(before.members, before.inherited) // it has ended before it had read them all
 	return &Watch{
-		policies: before.policies, members: map[model.ProcessID]*member{}, inherited: inherited,
+		policies: before.policies, members: map[model.ProcessID]*member{}, inherited: before.members,
 		read: before.read, requestWindows: before.requestWindows, gaugeWindows: before.gaugeWindows, bytes: before.bytes,
 	}
 }
