@@ -164,29 +164,22 @@ func (p *policies) goOn(r task.Request) bool {
 	if !ok {
 		return true
 	}
-	known := p.livingOf(r.Processes[:1], &entry)
-	alone := known == nil // the instance goes on without the process for which it was started
+	known, err := p.livingOf(r.Processes[:1], &entry)
+	if known == nil { // an instance goes on without the process for which it was started
+		r.Runs = slices.DeleteFunc(slices.Clone(r.Runs), func(run task.Run) bool { return !run.Instance })
+	}
 	for i := 0; known == nil && i < len(r.Runs); i++ {
-		if r.Runs[i].Instance {
-			known = p.livingOf(r.Runs[i].Processes, &entry)
-		}
+		var failed error
+		known, failed = p.livingOf(r.Runs[i].Processes, &entry)
+		err = errors.Join(err, failed)
 	}
 	if known == nil {
+		if err != nil {
+			p.warnings.Warn(fmt.Errorf("what policy %s had started does not go on: %w", r.Name, err))
+		}
 		return true
 	}
-	var runs []task.Run
-	for _, run := range entry.Runs {
-		i := slices.IndexFunc(r.Runs, func(before task.Run) bool { return before.Kind == run.Kind })
-		if i < 0 || alone && !r.Runs[i].Instance {
-			continue
-		}
-		longest := entry.Duration
-		if run.Duration > 0 {
-			longest = run.Duration
-		}
-		run.Duration = min(r.Runs[i].Duration, longest)
-		runs = append(runs, run)
-	}
+	runs := restOf(entry.Policy, r.Runs)
 	if len(runs) == 0 {
 		return true
 	}
@@ -203,18 +196,37 @@ func (p *policies) goOn(r task.Request) bool {
 	return true
 }
 
+// restOf are the runs of a policy as it is now for what is left of those that have begun, each at most as
+// long as it would run.
+func restOf(of Policy, left []task.Run) (runs []task.Run) {
+	for _, run := range of.Runs {
+		i := slices.IndexFunc(left, func(before task.Run) bool { return before.Kind == run.Kind })
+		if i < 0 {
+			continue
+		}
+		longest := of.Duration
+		if run.Duration > 0 {
+			longest = run.Duration
+		}
+		run.Duration = min(left[i].Duration, longest)
+		runs = append(runs, run)
+	}
+	return runs
+}
+
 // livingOf is the first of the processes that is there and that the policy matches, nil if there is none.
-func (p *policies) livingOf(processes []*model.Process, entry *policyEntry) *model.Process {
+// The error tells of those that could not be looked up.
+func (p *policies) livingOf(processes []*model.Process, entry *policyEntry) (_ *model.Process, err error) {
 	for _, was := range processes {
-		known, inScope, err := p.table.Lookup(was.ID)
+		known, inScope, failed := p.table.Lookup(was.ID)
 		switch {
-		case err == nil && inScope && p.table.Matches(entry.targets, known):
-			return known
-		case err != nil && !errors.Is(err, process.ErrGone):
-			p.warnings.Warn(fmt.Errorf("what policy %s had started for process %d does not go on: %w", entry.Name, was.ID.PID, err))
+		case failed == nil && inScope && p.table.Matches(entry.targets, known):
+			return known, nil
+		case failed != nil && !errors.Is(failed, process.ErrGone):
+			err = errors.Join(err, failed)
 		}
 	}
-	return nil
+	return nil, err
 }
 
 // runs are those of a policy for a process, those first that are loaded in no time. The
