@@ -142,11 +142,14 @@ func newCapture(config Config, ring *ring, t *table) *capture {
 		ring: ring, places: &t.places, carried: t.carried, mostWaiting: max(waitingBuffers*int(config.BufferBytes), minWaiting),
 		mostConnected: max(config.ConnectionBytes, minConnected),
 		totals:        requests.NewTotals(config.Journal.Redact), streams: map[streamID]*stream{}, unix: map[uint64]uint32{}, opaque: map[tls.Library]uint64{}, swept: time.Now(),
-		interval: lookInterval, told: make([]atomic.Uint64, len(captureReasons)), closing: make(chan struct{}), charge: config.Charge,
+		interval: config.interval, told: make([]atomic.Uint64, len(captureReasons)), closing: make(chan struct{}), charge: config.Charge,
 		answered: config.Answered, onlyAnswered: config.OnlyAnswered, paths: config.Paths, left: config.left, exchanged: config.exchanged,
 	}
-	if c.answered != nil {
-		c.interval = answersInterval
+	if c.interval == 0 {
+		c.interval = lookInterval
+		if c.answered != nil {
+			c.interval = answersInterval
+		}
 	}
 	if c.charge == nil {
 		c.charge = func(work func()) { work() }

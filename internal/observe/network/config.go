@@ -4,6 +4,7 @@ package network
 
 import (
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -59,6 +60,8 @@ type Config struct {
 	// its bytes; exchanged of what is made of it.
 	left      func(pid, length uint32, carried int)
 	exchanged func(pid uint32, e *l7.Exchange)
+	// interval is how often the ring buffer is read for Requests; 0: as often as it takes.
+	interval time.Duration
 	// Charge runs what is done beside Drain and Report and notes its cost; nil: nobody
 	// wants to know.
 	Charge func(work func())

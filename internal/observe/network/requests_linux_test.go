@@ -25,6 +25,7 @@ import (
 func requestConfig() Config {
 	c := config()
 	c.Requests, c.BufferBytes = true, 1<<20
+	c.interval = orderPatience // each test waits for some looks, see handed
 	return c
 }
 
@@ -78,7 +79,7 @@ func (w *watching) handed() {
 	w.t.Helper()
 	const looks = 4
 	enough := w.capture.looks.Load() + looks
-	require.Eventually(w.t, func() bool { return w.capture.looks.Load() >= enough }, time.Minute, lookInterval/5, "the ring is read")
+	require.Eventually(w.t, func() bool { return w.capture.looks.Load() >= enough }, time.Minute, w.capture.interval/4, "the ring is read")
 }
 
 // asked is what a client asked for, and what it saw itself.

@@ -106,7 +106,7 @@ func TestSmallBuffer(t *testing.T) {
 	)
 	runEachWay(t, func(t *testing.T, by *way) {
 		small := requestConfig()
-		small.BufferBytes = buffer
+		small.BufferBytes, small.interval = buffer, lookInterval
 		w := watch(t, small, by.change)
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
