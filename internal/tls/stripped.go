@@ -84,7 +84,7 @@ func findBoring(file *elfimage.File, sections []elfimage.Section, buf []byte) (F
 	if err != nil {
 		return Found{}, err
 	}
-	return tellApart(file, all), nil
+	return tellApart(file, entries, all)
 }
 
 func codeBytes(sections []elfimage.Section) (sum uint64) {
@@ -97,7 +97,7 @@ func codeBytes(sections []elfimage.Section) (sum uint64) {
 }
 
 // tellApart finds out which function is which; nothing where that is not certain.
-func tellApart(file *elfimage.File, all []failing) Found {
+func tellApart(file *elfimage.File, entries []uint64, all []failing) (Found, error) {
 	one := func(is func(*failing) bool) *failing {
 		var found *failing
 		for i := range all {
@@ -111,13 +111,16 @@ func tellApart(file *elfimage.File, all []failing) Found {
 		return found
 	}
 	write := one(func(f *failing) bool { return f.has(uninitialized, handshakeFailure, badLength) })
+	// What SSL_read has in common with SSL_peek; another function may have its reasons for hello requests, which not all compilers write out within it.
+	refuses := func(f *failing) bool { return f.has(badHelloRequest) }
 	impl := one(func(f *failing) bool {
-		return f.has(uninitialized, handshakeFailure, badHelloRequest) && !f.has(badLength)
+		return f.has(uninitialized, handshakeFailure) && !f.has(badLength) && (refuses(f) || slices.ContainsFunc(all, func(called failing) bool {
+			return refuses(&called) && slices.Contains(f.calls, called.entry)
+		}))
 	})
 	if write == nil || impl == nil {
-		return Found{}
+		return Found{}, nil
 	}
-	// SSL_peek does what reads have in common, SSL_read that and goes on: it calls more.
 	var readers []*failing
 	for i := range all {
 		f := &all[i]
@@ -125,12 +128,9 @@ func tellApart(file *elfimage.File, all []failing) Found {
 			readers = append(readers, f)
 		}
 	}
-	if len(readers) != 2 || len(readers[0].calls) == len(readers[1].calls) {
-		return Found{}
-	}
-	read := readers[0]
-	if len(readers[1].calls) > len(read.calls) {
-		read = readers[1]
+	read, err := readerOf(file, entries, readers)
+	if err != nil || read == nil {
+		return Found{}, err
 	}
 	functions := []Function{{Name: "SSL_read", Call: Read}, {Name: "SSL_write", Call: Write}}
 	addresses := []uint64{read.entry, write.entry}
@@ -143,11 +143,54 @@ func tellApart(file *elfimage.File, all []failing) Found {
 	for i := range functions {
 		offset, inFile := file.OffsetOf(addresses[i])
 		if !inFile {
-			return Found{}
+			return Found{}, nil
 		}
 		functions[i].Offset = offset
 	}
-	return Found{BoringSSL, sorted(functions)}
+	return Found{BoringSSL, sorted(functions)}, nil
+}
+
+// readerOf is SSL_read, nil where that is not certain. SSL_peek does what reads have in common, SSL_read that and takes away what was read: it calls
+// more. A program may have no SSL_peek, or an SSL_read that has no reasons since it calls SSL_peek, which then stands beside it.
+func readerOf(file *elfimage.File, entries []uint64, readers []*failing) (*failing, error) {
+	const common, more = 2, 3 // functions that are called: what reads have in common, what notes errors; what takes away
+	switch len(readers) {
+	case 1:
+		if read := readers[0]; len(read.calls) == more {
+			called, err := calledBeside(file, entries, read.entry)
+			if err != nil || called {
+				return nil, err
+			}
+			return read, nil
+		}
+	case 2:
+		peek, read := readers[0], readers[1]
+		if len(read.calls) < len(peek.calls) {
+			peek, read = read, peek
+		}
+		if len(peek.calls) >= common && len(peek.calls) < len(read.calls) {
+			return read, nil
+		}
+	}
+	return nil, nil
+}
+
+// calledBeside tells whether the function before this one calls it, or the one behind it.
+func calledBeside(file *elfimage.File, entries []uint64, entry uint64) (bool, error) {
+	i, _ := slices.BinarySearch(entries, entry)
+	for _, beside := range []int{i - 1, i + 1} {
+		if beside < 0 || beside+1 >= len(entries) {
+			continue
+		}
+		f, err := readFailing(file, entries[beside], entries[beside+1], entries)
+		if err != nil {
+			return false, err
+		}
+		if f == nil || slices.Contains(f.calls, entry) {
+			return true, nil // or it cannot be read: that it does not is not certain
+		}
+	}
+	return false, nil
 }
 
 // addressOfText is where a text begins that has this end, 0 where there is none.

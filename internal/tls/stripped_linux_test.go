@@ -25,27 +25,46 @@ APART void ERR_put_error(int library, int unused, int reason, const char *file, 
 	__asm__ volatile("" : : "r"(library), "r"(unused), "r"(reason), "r"(file), "r"(line) : "memory");
 }
 APART void discard(struct ssl *ssl) { __asm__ volatile("" : : "r"(ssl) : "memory"); }
+#define REFUSE(ssl, n) \
+	if (ssl->writes > n) { FAIL(110); return -1; } \
+	if (ssl->writes > 2 * n) { FAIL(182); return -1; }
+#ifdef REFUSES_APART
+#define REFUSES(IMPL) APART int IMPL##_refuses(struct ssl *ssl, int n) { REFUSE(ssl, n) return 0; }
+#define ASKED(IMPL, ssl, n) if (IMPL##_refuses(ssl, n) < 0) return -1;
+#else
+#define REFUSES(IMPL)
+#define ASKED(IMPL, ssl, n) REFUSE(ssl, n)
+#endif
+#define PEEKS(PEEK, IMPL) APART int PEEK(struct ssl *ssl, void *to, int n) { if (ssl->quic) { FAIL(66); return -1; } COPY(ssl) return IMPL(ssl, to, n); }
+#define READS(READ, READER) APART int READ(struct ssl *ssl, void *to, int n) { n = READER; if (n > 0) discard(ssl); return n; }
+#define COMMON(IMPL) ({ if (ssl->quic) { FAIL(66); return -1; } IMPL(ssl, to, n); })
+#ifdef READ_PEEKS
+APART void copy(struct ssl *ssl) { __asm__ volatile("" : : "r"(ssl) : "memory"); }
+#define COPY(ssl) copy(ssl);
+#else
+#define COPY(ssl)
+#endif
+#if defined(NO_PEEK)
+#define READERS(READ, PEEK, IMPL) READS(READ, COMMON(IMPL))
+#elif defined(READ_PEEKS)
+#define READERS(READ, PEEK, IMPL) PEEKS(PEEK, IMPL) READS(READ, PEEK(ssl, to, n))
+#else
+#define READERS(READ, PEEK, IMPL) PEEKS(PEEK, IMPL) READS(READ, COMMON(IMPL))
+#endif
 #define FUNCTIONS(WRITE, READ, PEEK, IMPL, HANDSHAKE, CONNECT) \
 APART int HANDSHAKE(struct ssl *ssl) { if (!ssl->handshake) { FAIL(134); return -1; } return ssl->handshake++; } \
 APART int CONNECT(struct ssl *ssl) { if (!ssl->handshake) { FAIL(134); return -1; } ssl->shut = 0; return ssl->handshake++; } \
+REFUSES(IMPL) \
 APART int IMPL(struct ssl *ssl, void *to, int n) { \
 	if (ssl->quic > 1) { FAIL(226); return -1; } \
 	while (!ssl->shut) { \
 		if (HANDSHAKE(ssl) < 0) { FAIL(215); return -1; } \
-		if (ssl->writes > n) { FAIL(110); return -1; } \
-		if (ssl->writes > 2 * n) { FAIL(182); return -1; } \
+		ASKED(IMPL, ssl, n) \
 		ssl->shut += n; \
 	} \
 	return *(int *)to; \
 } \
-APART int PEEK(struct ssl *ssl, void *to, int n) { if (ssl->quic) { FAIL(66); return -1; } return IMPL(ssl, to, n); } \
-APART int READ(struct ssl *ssl, void *to, int n) { \
-	if (ssl->quic) { FAIL(66); return -1; } \
-	n = IMPL(ssl, to, n); \
-	if (n > 0) \
-		discard(ssl); \
-	return n; \
-} \
+READERS(READ, PEEK, IMPL) \
 APART int WRITE(struct ssl *ssl, const void *from, int n) { \
 	if (ssl->quic) { FAIL(66); return -1; } \
 	if (!ssl->handshake) { FAIL(226); return -1; } \
@@ -81,31 +100,44 @@ func TestFindStripped(t *testing.T) {
 		require.NoError(t, err, "%s", out)
 		return path
 	}
-	file, err := elf.Open(build("whole"))
-	require.NoError(t, err)
-	symbols, err := file.Symbols()
-	require.NoError(t, err)
-	require.NoError(t, file.Close())
-	want := map[string]uint64{}
-	for _, s := range symbols {
-		want[s.Name] = s.Value
+	for name, defined := range map[string][]string{
+		"as in grpcio": nil,
+		"as in Envoy":  {"-DNO_PEEK", "-DREFUSES_APART"},
+		"no SSL_peek":  {"-DNO_PEEK"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file, err := elf.Open(build("whole", defined...))
+			require.NoError(t, err)
+			symbols, err := file.Symbols()
+			require.NoError(t, err)
+			require.NoError(t, file.Close())
+			want := map[string]uint64{}
+			for _, s := range symbols {
+				want[s.Name] = s.Value
+			}
+			image := openImage(t, build("stripped", append(defined, "-s")...))
+			found, err := Find(image)
+			require.NoError(t, err)
+			require.Equal(t, BoringSSL, found.Library)
+			calls := map[string]Call{"SSL_read": Read, "SSL_write": Write, "SSL_do_handshake": FirstHandshake}
+			require.Len(t, found.Functions, len(calls))
+			parsed, err := elfimage.Parse(image)
+			require.NoError(t, err)
+			for _, f := range found.Functions {
+				offset, inFile := parsed.OffsetOf(want[f.Name])
+				require.True(t, inFile)
+				require.Equal(t, Function{Name: f.Name, Call: calls[f.Name], Offset: offset}, f)
+			}
+		})
 	}
-	image := openImage(t, build("stripped", "-s"))
-	found, err := Find(image)
-	require.NoError(t, err)
-	require.Equal(t, BoringSSL, found.Library)
-	calls := map[string]Call{"SSL_read": Read, "SSL_write": Write, "SSL_do_handshake": FirstHandshake}
-	require.Len(t, found.Functions, len(calls))
-	parsed, err := elfimage.Parse(image)
-	require.NoError(t, err)
-	for _, f := range found.Functions {
-		offset, inFile := parsed.OffsetOf(want[f.Name])
-		require.True(t, inFile)
-		require.Equal(t, Function{Name: f.Name, Call: calls[f.Name], Offset: offset}, f)
+	for uncertain, defined := range map[string]string{
+		"there are two of each":                       "-DAGAIN",
+		"the one that reads and says how is SSL_peek": "-DREAD_PEEKS",
+	} {
+		found, err := Find(openImage(t, build("uncertain", defined, "-s")))
+		require.NoError(t, err)
+		require.Empty(t, found, uncertain)
 	}
-	found, err = Find(openImage(t, build("twice", "-DAGAIN", "-s")))
-	require.NoError(t, err)
-	require.Empty(t, found, "there are two of each")
 }
 
 // TestOpenSSLIsNamedWithoutSymbols holds that a program is known to have OpenSSL in it, though none of its functions are found.
