@@ -82,7 +82,7 @@ static __always_inline int network_tls_misses(s64 length, u32 operation)
 
 /*
  * A call begins. One that another of the same object makes is a part of it: one that shakes
- * hands, or of LibreSSL the form without a count that the one with a count calls.
+ * hands, or the form that others call, as in LibreSSL that with a count the one without.
  */
 static __always_inline int network_tls_begins(struct network_tls_thread *thread, u64 object, u64 buffer, u64 count_at, u64 sp, u32 operation)
 {
@@ -90,7 +90,7 @@ static __always_inline int network_tls_begins(struct network_tls_thread *thread,
 		network_lost(NETWORK_LOST_THREADS);
 		return 0;
 	}
-	if (!buffer && thread->call.object == object && thread->call.buffer)
+	if (!buffer && thread->call.object == object && (thread->call.buffer || sp < thread->call.sp))
 		return 0;
 	if (buffer && thread->call.object == object && thread->call.buffer == buffer && sp < thread->call.sp)
 		return 0;

@@ -52,15 +52,20 @@ func Find(image elfimage.Image) (Found, error) {
 
 // findC looks into the symbol tables of one kind.
 func findC(file *elfimage.File, sections []elfimage.Section, kind elf.SectionType, buf []byte) (Found, error) {
-	var openssl, gnutls []Function
-	boring, node, java := false, false, false
+	var openssl, early, gnutls []Function
+	boring, node, java, old := false, false, false, false
 	err := file.EachFunction(sections, kind, buf, func(name []byte, address uint64) {
 		openssl = add(openssl, openSSL, file, name, address)
+		early = add(early, openSSLBefore1_1, file, name, address)
 		gnutls = add(gnutls, gnuTLS, file, name, address)
 		boring = boring || string(name) == ofBoringSSL
 		node = node || string(name) == ofNode
 		java = java || string(name) == ofJava
+		old = old || string(name) == before1_1
 	})
+	if old && !boring {
+		openssl = append(openssl, early...)
+	}
 	switch {
 	case err != nil:
 		return Found{}, err

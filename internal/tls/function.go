@@ -51,7 +51,8 @@ const (
 	// SendFile is SSL_sendfile(object, file, offset, size, flags): it returns how many bytes it took, which the kernel encrypts and nobody
 	// sees.
 	SendFile
-	// Handshake is SSL_do_handshake(object): nothing of the program's goes through it.
+	// Handshake is SSL_do_handshake(object), or another function that uses the socket and moves nothing of the program's, as SSL_peek: what it
+	// gives is given again.
 	Handshake
 	// FirstHandshake is the same where nothing tells when objects are freed: it is an object's first call.
 	FirstHandshake
@@ -89,15 +90,26 @@ type Found struct {
 }
 
 // openSSL are the functions of OpenSSL since 0.9.8, and of what descends from it; those
-// that count are there since 1.1.1, the one that sends files since 3.0.
+// that count are there since 1.1.1, the one that sends files since 3.0. What is read before
+// the handshake is over ends with 2 where there is no more of it.
 var openSSL = map[string]Call{
-	"SSL_read":         Read,
-	"SSL_write":        Write,
-	"SSL_read_ex":      ReadCounted,
-	"SSL_write_ex":     WriteCounted,
-	"SSL_sendfile":     SendFile,
-	"SSL_do_handshake": Handshake,
-	"SSL_free":         Free,
+	"SSL_read":             Read,
+	"SSL_write":            Write,
+	"SSL_read_ex":          ReadCounted,
+	"SSL_write_ex":         WriteCounted,
+	"SSL_read_early_data":  ReadCounted,
+	"SSL_write_early_data": WriteCounted,
+	"SSL_sendfile":         SendFile,
+	"SSL_peek":             Handshake,
+	"SSL_peek_ex":          Handshake,
+	"SSL_do_handshake":     Handshake,
+	"SSL_free":             Free,
+}
+
+// openSSLBefore1_1 are those that do not call SSL_do_handshake there, nor in LibreSSL.
+var openSSLBefore1_1 = map[string]Call{
+	"SSL_accept":  Handshake,
+	"SSL_connect": Handshake,
 }
 
 // gnuTLS are those of GnuTLS.
@@ -121,6 +133,7 @@ const (
 	ofBoringSSL = "SSL_CTX_set_custom_verify"
 	ofNode      = "node_module_register"
 	ofJava      = "JNI_CreateJavaVM"
+	before1_1   = "SSL_library_init" // later it is a macro
 )
 
 // complete tells whether both directions are there: one alone is another program's.
