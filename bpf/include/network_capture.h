@@ -68,7 +68,7 @@ static __always_inline bool capture_is_dns_over_tcp(const u8 *data)
 /* What begins with a transfer, of which taken bytes are known; all that are looked at can be read. */
 static __always_inline u32 capture_protocol_of(const u8 *data, u32 taken, u32 length, bool stream)
 {
-	if (stream && capture_protocols & (1 << NETWORK_HTTP1) && taken >= 8 && capture_is_http1(data))
+	if (stream && capture_protocols & (1 << NETWORK_HTTP1) && taken >= HTTP1_TELLS && capture_is_http1(data))
 		return NETWORK_HTTP1;
 	if (stream && capture_protocols & (1 << NETWORK_HTTP2) && taken >= FRAME_HEAD &&
 	    (capture_is_preface(data) || capture_is_http2_headers(data, length)))
@@ -217,9 +217,13 @@ static __always_inline u32 capture_begins(struct capture_scratch *scratch, u32 s
 	protocol = capture_protocol_of(scratch->data, *taken, transfer->length, stream);
 	if (!stream || known > NETWORK_HTTP1 || protocol > NETWORK_HTTP1 || (known && protocol))
 		return protocol;
-	if (!protocol && (*taken < CAPTURE_FIRST || !capture_is_letter(scratch->data[0])))
+	if (!protocol && (*taken == 0 || !capture_is_letter(scratch->data[0])))
 		return NETWORK_UNKNOWN;
 	if (!(capture_protocols & (1 << NETWORK_HTTP1)) || (!known && capture_is_no_http1(transfer->socket)))
+		return NETWORK_UNKNOWN;
+	if (!known && *taken < HTTP1_TELLS && !capture_answers) /* else the transfer has more */
+		return capture_may_begin_http1(scratch->data, *taken) ? NETWORK_HTTP1 : NETWORK_UNKNOWN;
+	if (!protocol && *taken < CAPTURE_FIRST)
 		return NETWORK_UNKNOWN;
 	capture_put(scratch, transfer);
 	return capture_is_message(slot, *taken, protocol, known) & 1;

@@ -54,6 +54,22 @@ static __always_inline bool capture_is_http1(const u8 *data)
 	       (*(const u32 *)data == WORD('H', 'T', 'T', 'P') && (*(const u32 *)(data + 4) & 0xffffff) == WORD('/', '1', '.', 0));
 }
 
+/* So few bytes do not tell a message of HTTP/1. */
+#define HTTP1_TELLS 8
+
+/*
+ * A transfer of fewer bytes than tell a message has the first of one that often begins: some
+ * read the first byte by itself, as nginx does of what comes before a handshake is over. What
+ * is none after all user space refuses.
+ */
+static __always_inline bool capture_may_begin_http1(const u8 *data, u32 taken)
+{
+	u32 first = *(const u32 *)data, known = taken < 4 ? (1U << 8 * taken) - 1 : ~0U;
+
+	return !((first ^ WORD('G', 'E', 'T', ' ')) & known) || !((first ^ WORD('P', 'O', 'S', 'T')) & known) || !((first ^ WORD('H', 'E', 'A', 'D')) & known) ||
+	       !((first ^ WORD('P', 'U', 'T', ' ')) & known) || !((first ^ WORD('H', 'T', 'T', 'P')) & known);
+}
+
 /* Of a set's number: requests to none of its paths are counted; and it has no paths. */
 #define PATHS_REST (1U << 31)
 #define PATHS_NONE (1U << 30)

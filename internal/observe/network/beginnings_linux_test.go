@@ -171,6 +171,47 @@ func TestMethodsThatFewUse(t *testing.T) {
 	})
 }
 
+// TestFirstBytesByThemselves holds that a connection's first request is told whole where its first bytes are read, or written, by themselves, and
+// so is its response; and that what goes on as no request is not told.
+func TestFirstBytesByThemselves(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
+		want := map[string]int{}
+		for _, first := range []int{1, 2, 3, 4, 5, 7, 8} {
+			for _, method := range []string{"GET", "POST", "HEAD", "PUT"} {
+				path := fmt.Sprintf("/first/%d", first)
+				request := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: shop.example\r\nContent-Length: 0\r\n\r\n", method, path)
+				c := newTalk(t)
+				for range 2 {
+					c.asks(request[:first])
+					c.asks(request[first:])
+					c.answers(fine[:first])
+					c.answers(fine[first:])
+				}
+				c.end()
+				for _, role := range []string{"client", "server"} {
+					want[role+" "+method+" "+path+" 200"] = 2
+				}
+			}
+		}
+		for _, text := range []string{"Good morning\r\n", "PING\r\n", "HELLO\r\n", "Perhaps not\r\n", "PUT job 17\r\n"} {
+			c := newTalk(t)
+			for range 3 {
+				c.asks(text[:1])
+				c.asks(text[1:])
+				c.answers("OK\r\n")
+			}
+			c.asks("GET /late HTTP/1.1\r\nHost: shop.example\r\n\r\n")
+			c.answers(fine)
+			c.end()
+		}
+		for _, role := range []string{"client", "server"} {
+			want[role+" GET /late 200"] = 5
+		}
+		o.wait(t, w, want)
+	})
+}
+
 // TestTextThatIsNotHTTP holds that other protocols whose lines look like requests are not taken for HTTP.
 func TestTextThatIsNotHTTP(t *testing.T) {
 	guest.SameOnEveryKernel(t)
