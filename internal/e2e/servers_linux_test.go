@@ -85,7 +85,7 @@ type site struct {
 // realServer is a server that somebody else wrote.
 type realServer struct {
 	name, needs, install string
-	long                 bool // it takes some seconds to compile
+	long                 bool // it takes some seconds to compile, or is not to be had from Debian
 	start                func(t *testing.T, s *site) []listener
 	listeners            []listener
 	asked                map[listenerVersion][]answered
@@ -106,15 +106,19 @@ type answered struct {
 // realServers are the servers of which TestRealServers wants to be told.
 func realServers() []*realServer {
 	return []*realServer{
-		{name: "nginx", needs: "nginx", install: "nginx-light", start: serveNginx},
-		{name: "Apache", needs: "apache2", install: "apache2-bin", start: serveApache},
-		{name: "HAProxy", needs: "haproxy", install: "haproxy", start: serveHAProxy},
-		{name: "Node.js", needs: "node", install: "nodejs", start: serveNode},
-		{name: "http.server", needs: systemPython, install: "python3", start: servePython},
-		{name: "uvicorn", needs: "/usr/lib/python3/dist-packages/uvicorn", install: "python3-uvicorn", start: serveUvicorn},
-		{name: "hypercorn", needs: "/usr/lib/python3/dist-packages/hypercorn", install: "python3-hypercorn", start: serveHypercorn},
-		{name: "HttpServer", needs: "java", install: "default-jdk-headless", start: serveJava},
-		{name: "netty-tcnative", needs: "/usr/share/java/netty-tcnative.jar", install: "default-jdk-headless libnetty-java libnetty-tcnative-java", long: true, start: serveNetty},
+		{name: "nginx", needs: "nginx", install: "apt-get install nginx-light", start: serveNginx},
+		{name: "Apache", needs: "apache2", install: "apt-get install apache2-bin", start: serveApache},
+		{name: "HAProxy", needs: "haproxy", install: "apt-get install haproxy", start: serveHAProxy},
+		{name: "Node.js", needs: "node", install: "apt-get install nodejs", start: serveNode},
+		{name: "http.server", needs: systemPython, install: "apt-get install python3", start: servePython},
+		{name: "uvicorn", needs: "/usr/lib/python3/dist-packages/uvicorn", install: "apt-get install python3-uvicorn", start: serveUvicorn},
+		{name: "hypercorn", needs: "/usr/lib/python3/dist-packages/hypercorn", install: "apt-get install python3-hypercorn", start: serveHypercorn},
+		{name: "HttpServer", needs: "java", install: "apt-get install default-jdk-headless", start: serveJava},
+		{name: "netty-tcnative", needs: "/usr/share/java/netty-tcnative.jar", install: "apt-get install default-jdk-headless libnetty-java libnetty-tcnative-java", long: true, start: serveNetty},
+		{name: "netty-tcnative-boringssl-static", needs: nettyBoring, install: fetch, long: true, start: serveNettyBoring},
+		{name: "Envoy", needs: envoy, install: fetch, long: true, start: serveEnvoy},
+		{name: "OpenSSL 1.0.2", needs: openSSL102, install: fetch, long: true, start: serveLibssl(openSSL102)},
+		{name: "OpenSSL 1.1.1", needs: openSSL111, install: fetch, long: true, start: serveLibssl(openSSL111)},
 		{name: "net/http", start: serveGo},
 	}
 }
@@ -180,7 +184,7 @@ func TestRealServers(t *testing.T) {
 				t.Skip("make test-long runs it")
 			}
 			if of.absent() {
-				t.Skipf("%s is not installed: apt-get install %s", of.needs, of.install)
+				t.Skipf("%s is not there: %s", of.needs, of.install)
 			}
 			of.require(t, told, missed)
 		})

@@ -164,6 +164,7 @@ func (n *nameServers) warming(t *testing.T) (all []warm) {
 			continue
 		}
 		all = append(all, warm{
+			name,
 			func(told requests) bool {
 				all := lookups(told)
 				return all[fmt.Sprint(r.pid, " warm.", name, ".example ")] > 0 && all[fmt.Sprint("5300 warm.", name, ".example ")] > 0

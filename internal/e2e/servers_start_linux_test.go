@@ -24,11 +24,21 @@ import (
 // systemPython is the one for which packages of Python are installed.
 const systemPython = "/usr/bin/python3"
 
+// Programs that Debian has not: make test-long fetches them.
+const (
+	fetched     = "../../_build/servers"
+	envoy       = fetched + "/envoy"
+	nettyBoring = fetched + "/netty"
+	openSSL102  = fetched + "/openssl-1.0.2"
+	openSSL111  = fetched + "/openssl-1.1.1"
+	fetch       = "make fetch-servers"
+)
+
 // leftOut tells whether the server is for the long form alone.
 func (of *realServer) leftOut() bool { return of.long && !inLongForm() }
 
 func (of *realServer) absent() bool {
-	if strings.HasPrefix(of.needs, "/") {
+	if strings.Contains(of.needs, "/") {
 		_, err := os.Stat(of.needs)
 		return err != nil
 	}
@@ -252,11 +262,94 @@ func serveNetty(t *testing.T, s *site) []listener {
 	library, err := os.ReadFile(found[0])
 	require.NoError(t, err)
 	s.file(t, "libnetty_tcnative.so", string(library))
-	log := s.dir + "/netty.log"
-	pid, ports := s.ports(t, exec.Command("java", "-Djava.library.path="+s.dir, "-cp", strings.Join(classes, ":"), "testdata/servers/Netty.java", s.cert, s.key, s.pause(), log))
+	return serveNettyOf(t, s, s.dir+"/netty.log", "-Djava.library.path="+s.dir, "-cp", strings.Join(classes, ":"))
+}
+
+// serveNettyBoring starts netty with the BoringSSL that is in a library of its own, which netty takes out of a jar and removes when it is loaded.
+func serveNettyBoring(t *testing.T, s *site) []listener {
+	return serveNettyOf(t, s, s.dir+"/netty-boring.log", "-Dio.netty.native.workdir="+s.dir, "-cp", nettyBoring+"/*")
+}
+
+func serveNettyOf(t *testing.T, s *site, log string, options ...string) []listener {
+	pid, ports := s.ports(t, exec.Command("java", append(options, "testdata/servers/Netty.java", s.cert, s.key, s.pause(), log)...))
 	return []listener{
 		{pid: pid, port: ports[0], versions: []string{"1.1"}, times: logOf(log)},
 		{pid: pid, port: ports[1], tls: true, versions: []string{"1.1"}, times: logOf(log), early: 200 * time.Microsecond},
+	}
+}
+
+// serveLibssl starts a server on the OpenSSL that came with a package of Python.
+func serveLibssl(folder string) func(t *testing.T, s *site) []listener {
+	return func(t *testing.T, s *site) []listener {
+		library := func(name string) string {
+			found, err := filepath.Glob(filepath.Join(folder, name))
+			require.NoError(t, err)
+			require.Len(t, found, 1, "%s/%s", folder, name)
+			return found[0]
+		}
+		cmd := exec.Command(systemPython, "testdata/servers/libssl.py", library("libcrypto-*"), library("libssl-*"), s.cert, s.key, s.pause())
+		cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+folder) // what these libraries need is beside them
+		pid, ports := s.ports(t, cmd)
+		return []listener{{pid: pid, port: ports[0], tls: true, versions: []string{"1.1"}}}
+	}
+}
+
+// envoyConfig is a proxy that has nothing of its own but answers without a body; an upstream is spoken to through TLS.
+const envoyConfig = `
+static_resources:
+  listeners:%s
+  clusters:
+  - name: slow
+    connect_timeout: 5s
+    load_assignment: {cluster_name: slow, endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: %d}}}}]}]}
+`
+
+// envoyListener is one of its ports.
+const envoyListener = `
+  - address: {socket_address: {address: 127.0.0.1, port_value: %[1]d}}
+    filter_chains:
+    - filters:
+      - name: http
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: told
+          codec_type: AUTO
+          access_log:
+          - name: told
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog
+              path: %[2]s
+              log_format: {text_format_source: {inline_string: "%[1]d %%REQ(:PATH)%% %%RESPONSE_CODE%%\n"}}
+          route_config:
+            virtual_hosts:
+            - name: all
+              domains: ["*"]
+              routes:
+              - {match: {path: /here}, direct_response: {status: 200, body: {inline_string: envoy}}}
+              - {match: {path: /slow}, route: {cluster: slow}}
+              - {match: {prefix: /}, direct_response: {status: 404}}
+          http_filters: [{name: router, typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}}]
+%[3]s`
+
+// envoyTLS has a port speak TLS.
+const envoyTLS = `
+      transport_socket:
+        name: tls
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext
+          common_tls_context:
+            alpn_protocols: [h2, http/1.1]
+            tls_certificates: [{certificate_chain: {filename: %s}, private_key: {filename: %s}}]
+`
+
+func serveEnvoy(t *testing.T, s *site) []listener {
+	plain, secure, log := freePort(t), freePort(t), s.dir+"/envoy.log"
+	listeners := fmt.Sprintf(envoyListener, plain, log, "") + fmt.Sprintf(envoyListener, secure, log, fmt.Sprintf(envoyTLS, s.cert, s.key))
+	config := s.file(t, "envoy.yaml", fmt.Sprintf(envoyConfig, listeners, s.backend))
+	pid := s.run(t, exec.Command(envoy, "--config-path", config, "--log-level", "error", "--concurrency", "2", "--use-dynamic-base-id"))
+	return []listener{
+		{pid: pid, port: plain, versions: []string{"1.1", "2"}, logs: logOf(log)},
+		{pid: pid, port: secure, tls: true, versions: []string{"1.1", "2"}, logs: logOf(log)},
 	}
 }
 
@@ -349,6 +442,7 @@ func asksHere(t *testing.T, l listener, paths []string) (list []answered) {
 
 // warm is what is done until it is told.
 type warm struct {
+	what string
 	told func(requests) bool
 	do   func()
 }
@@ -358,6 +452,7 @@ func warming(t *testing.T, curl string, serving []*realServer) (all []warm) {
 	for _, of := range serving {
 		for _, l := range of.listeners {
 			all = append(all, warm{
+				of.name + " at " + l.url(""),
 				func(r requests) bool { return l.opaque != "" || len(r.ofPort(l)) > 0 },
 				func() { curls(t, curl, l, l.versions[0], []string{"/warm"}) },
 			})
@@ -370,7 +465,11 @@ func warming(t *testing.T, curl string, serving []*realServer) (all []warm) {
 func untilTold(t *testing.T, file string, all []warm) {
 	t.Helper()
 	for end := time.Now().Add(90 * time.Second); len(all) > 0; time.Sleep(100 * time.Millisecond) {
-		require.True(t, time.Now().Before(end), "%d are not told of", len(all))
+		what := make([]string, len(all))
+		for i, w := range all {
+			what[i] = w.what
+		}
+		require.True(t, time.Now().Before(end), "not told of: %v", what)
 		for _, w := range all {
 			w.do()
 		}
