@@ -115,7 +115,7 @@ type running struct {
 func Start(config Config, hooks Hooks, logger *zap.Logger) (_ *Engine, err error) {
 	e := &Engine{
 		config: config, hooks: hooks, logger: logger,
-		governor: governor{cpuPercent: config.CPUPercent, memoryBytes: config.MemoryBytes},
+		governor: governor{cpuPercent: config.CPUPercent, memoryBytes: config.MemoryBytes, window: config.window},
 		degraded: map[string]string{}, past: newPast(),
 		stop:  func() {},
 		calls: make(chan func()), looping: make(chan struct{}),
@@ -258,7 +258,7 @@ func (e *Engine) prepare(loader *kernel.Loader) error {
 	if err := e.targetKinds(); err != nil {
 		return err
 	}
-	e.startKinds(loader, Options.takesStacks)
+	e.startKinds(loader, Options.samples)
 	if e.hotPlug, err = kernel.WatchHotPlug(); err != nil {
 		e.degrade("cpu_hotplug", err)
 	}

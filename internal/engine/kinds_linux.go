@@ -97,11 +97,11 @@ func (e *Engine) targeting(options Options) (func(*model.Process) bool, error) {
 	return func(p *model.Process) bool { return e.table.Matches(narrowed, p) }, err
 }
 
-// observe begins what the configuration asks for, what takes stacks before the others are
+// observe begins what the configuration asks for, what samples before the others are
 // loaded: the kernel takes longer to verify the network's programs than all else takes.
 func (e *Engine) observe(loader *kernel.Loader) error {
 	e.begin()
-	e.startKinds(loader, func(o Options) bool { return !o.takesStacks() })
+	e.startKinds(loader, func(o Options) bool { return !o.samples() })
 	e.noteFollowers()
 	for _, o := range e.running {
 		e.introduce(o)
