@@ -39,6 +39,8 @@ type Config struct {
 	// MemoryBytes and CPUPercent (of one core) bound the engine's own cost.
 	MemoryBytes uint64
 	CPUPercent  float64
+	// window is over which time that cost is averaged; 0: as long as it takes.
+	window time.Duration
 }
 
 // Observes tells whether any kind of observation is asked for, or may be later.

@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -35,6 +36,8 @@ const (
 type governor struct {
 	cpuPercent  float64
 	memoryBytes uint64
+	// window is the time over which the engine's cost is averaged; 0: governorWindow.
+	window time.Duration
 
 	level      int
 	near, calm int
@@ -66,7 +69,7 @@ func (g *governor) observe(now time.Time, used cost, memory uint64) (changed boo
 		}
 		return false, ""
 	}
-	if elapsed < governorWindow {
+	if elapsed < cmp.Or(g.window, governorWindow) {
 		return false, ""
 	}
 	copy(g.once[1:], g.once[:])

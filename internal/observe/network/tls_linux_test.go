@@ -203,7 +203,7 @@ func (w *watching) tlsRequests(of process, side string) map[string]uint64 {
 
 // Functions that are attached to in a program.
 const (
-	openSSLFunctions = 7 // of OpenSSL 3
+	openSSLFunctions = 11 // of OpenSSL 3
 	gnuTLSFunctions  = 4
 	goFunctions      = 4 // of a program that is client and server
 )
