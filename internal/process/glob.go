@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"strings"
 	"unicode/utf8"
 )
@@ -25,6 +26,36 @@ func compileGlob(glob string) (*regexp.Regexp, error) {
 		return nil, fmt.Errorf("compiling the glob %q: %w", glob, err)
 	}
 	return re, nil
+}
+
+// matchesPaths tells whether what a glob was compiled to can match a text that begins with a slash.
+func matchesPaths(glob *regexp.Regexp) bool {
+	parsed, err := syntax.Parse(glob.String(), syntax.Perl)
+	if err != nil {
+		return true // it was compiled
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return true
+	}
+	met := make([]bool, len(program.Inst))
+	var begins func(at uint32) bool // whether what is matched from an instruction on can begin so
+	begins = func(at uint32) bool {
+		if met[at] {
+			return false
+		}
+		met[at] = true
+		switch i := &program.Inst[at]; i.Op {
+		case syntax.InstAlt, syntax.InstAltMatch:
+			return begins(i.Out) || begins(i.Arg)
+		case syntax.InstCapture, syntax.InstNop, syntax.InstEmptyWidth:
+			return begins(i.Out)
+		case syntax.InstRune, syntax.InstRune1, syntax.InstRuneAny, syntax.InstRuneAnyNotNL:
+			return i.MatchRune('/')
+		}
+		return false
+	}
+	return begins(uint32(program.Start))
 }
 
 var (

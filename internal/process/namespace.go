@@ -18,7 +18,7 @@ const initialPIDNamespace = 0xEFFFFFFC
 // ErrPIDNamespace says that the processes seen are not the host's, so that
 // their ids are not those that the kernel reports.
 var ErrPIDNamespace = errors.New("the pid namespace is not the host's: run with hostPID: true (Kubernetes) " +
-	"or --pid=host (docker, podman), or set root_path to where the host's file system with its /proc is mounted")
+	"or --pid=host (docker, podman), or set root_path to where the host's file system with its own /proc is mounted")
 
 // CheckPIDNamespace checks that ROOT/proc shows the processes of the host's
 // own pid namespace. The error is [ErrPIDNamespace] if it does not.
@@ -26,7 +26,11 @@ func CheckPIDNamespace(root string) error {
 	path := filepath.Join(root, "proc/1/ns/pid")
 	link, err := os.Readlink(path)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
-		// Without CAP_SYS_PTRACE only our own namespace can be seen; with hidepid=2 there is no other process.
+		// Without CAP_SYS_PTRACE only our own namespace can be seen, which need not be the one of ROOT/proc; with hidepid=2 there is no
+		// other process.
+		if showsKernelThreads(root) {
+			return nil
+		}
 		path = filepath.Join(root, "proc/self/ns/pid")
 		own, ownErr := os.Readlink(path)
 		if ownErr != nil {
@@ -42,6 +46,18 @@ func CheckPIDNamespace(root string) error {
 		return fmt.Errorf("%s is %s: %w", path, link, ErrPIDNamespace)
 	}
 	return nil
+}
+
+// showsKernelThreads tells whether ROOT/proc has kthreadd (rest_init of init/main.c) where the host's own namespace has it: no other
+// has threads of the kernel.
+func showsKernelThreads(root string) bool {
+	const kthreadd = "proc/2/stat"
+	line, err := os.ReadFile(filepath.Join(root, kthreadd))
+	if err != nil {
+		return false
+	}
+	s, err := parseStat(line)
+	return err == nil && s.kernel
 }
 
 // SelfPID returns the id of this process in the pid namespace of ROOT/proc.

@@ -24,6 +24,14 @@ func TestCheckPIDNamespace(t *testing.T) {
 	err = CheckPIDNamespace(h.root)
 	require.ErrorIs(t, err, ErrPIDNamespace)
 	require.ErrorContains(t, err, "/proc/1/ns/pid is pid:[4026532000]: the pid namespace is not the host's: run with hostPID: true")
+
+	mounted := newFakeHost(t) // the host's /proc, in a container with a namespace of its own that may not look at pid 1
+	mounted.link("proc/self/ns/pid", "pid:[4026532000]")
+	require.ErrorIs(t, CheckPIDNamespace(mounted.root), ErrPIDNamespace)
+	mounted.write("proc/2/stat", "2 (kthreadd) S 0 0 0 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 9 0 0 18446744073709551615 0 0 0 0 0 0 0\n")
+	require.ErrorIs(t, CheckPIDNamespace(mounted.root), ErrPIDNamespace, "it has the name of the kernel's first thread")
+	mounted.write("proc/2/stat", "2 (kthreadd) S 0 0 0 0 -1 2129984 0 0 0 0 0 0 0 0 20 0 1 0 9 0 0 18446744073709551615 0 0 0 0 0 0 0\n")
+	require.NoError(t, CheckPIDNamespace(mounted.root))
 }
 
 func TestSelfPID(t *testing.T) {

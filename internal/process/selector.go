@@ -73,7 +73,7 @@ func (s Selector) Compile() (*Matcher, error) {
 	if s.Exe != "" {
 		if m.exe, err = compileGlob(s.Exe); err != nil {
 			errs = append(errs, fmt.Errorf("exe: %w", err))
-		} else if !strings.ContainsAny(s.Exe[:1], `/*?[{\`) {
+		} else if !matchesPaths(m.exe) {
 			errs = append(errs, fmt.Errorf("exe: the glob %q can match nothing: it is compared with the full path; "+
 				"write /path/to/%s, or **/%s", s.Exe, s.Exe, s.Exe))
 		}

@@ -30,6 +30,7 @@ func TestCompileErrors(t *testing.T) {
 		{"empty attribute", Selector{PID: 1, Set: map[string]string{"": "b"}}, []string{"set: the name of an attribute is empty"}},
 		{"empty name", Selector{PID: 1, Set: map[string]string{"service.name": ""}}, []string{"set: service.name is empty"}},
 		{"own name", Selector{PID: 1, Set: map[string]string{"process.pid": "1"}}, []string{"set: process.pid is what the receiver finds out itself"}},
+		{"exe without paths", Selector{Exe: "{nginx,?bin/foo}"}, []string{`exe: the glob "{nginx,?bin/foo}" can match nothing: it is compared with the full path; `}},
 		{"exe without a path", Selector{Exe: "nginx"}, []string{`exe: the glob "nginx" can match nothing: it is compared with the full path; write /path/to/nginx, or **/nginx`}},
 		{"several", Selector{Comm: "(", Service: "["}, []string{"comm: ", "\nservice: "}},
 	}
