@@ -116,9 +116,10 @@ func realServers() []*realServer {
 		{name: "HttpServer", needs: "java", install: "apt-get install default-jdk-headless", start: serveJava},
 		{name: "netty-tcnative", needs: "/usr/share/java/netty-tcnative.jar", install: "apt-get install default-jdk-headless libnetty-java libnetty-tcnative-java", long: true, start: serveNetty},
 		{name: "netty-tcnative-boringssl-static", needs: nettyBoring, install: fetch, long: true, start: serveNettyBoring},
+		{name: "OpenSSL 3", needs: systemPython, install: "apt-get install python3", start: serveLibssl("/usr/lib/*-linux-gnu", "libcrypto.so.3", "libssl.so.3")},
 		{name: "Envoy", needs: envoy, install: fetch, long: true, start: serveEnvoy},
-		{name: "OpenSSL 1.0.2", needs: openSSL102, install: fetch, long: true, start: serveLibssl(openSSL102)},
-		{name: "OpenSSL 1.1.1", needs: openSSL111, install: fetch, long: true, start: serveLibssl(openSSL111)},
+		{name: "OpenSSL 1.0.2", needs: openSSL102, install: fetch, long: true, start: serveLibssl(openSSL102, "libcrypto-*", "libssl-*")},
+		{name: "OpenSSL 1.1.1", needs: openSSL111, install: fetch, long: true, start: serveLibssl(openSSL111, "libcrypto-*", "libssl-*")},
 		{name: "net/http", start: serveGo},
 	}
 }

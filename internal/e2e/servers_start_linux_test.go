@@ -278,8 +278,8 @@ func serveNettyOf(t *testing.T, s *site, log string, options ...string) []listen
 	}
 }
 
-// serveLibssl starts a server on the OpenSSL that came with a package of Python.
-func serveLibssl(folder string) func(t *testing.T, s *site) []listener {
+// serveLibssl starts a server on the libcrypto and the libssl of a folder.
+func serveLibssl(folder, crypto, ssl string) func(t *testing.T, s *site) []listener {
 	return func(t *testing.T, s *site) []listener {
 		library := func(name string) string {
 			found, err := filepath.Glob(filepath.Join(folder, name))
@@ -287,8 +287,10 @@ func serveLibssl(folder string) func(t *testing.T, s *site) []listener {
 			require.Len(t, found, 1, "%s/%s", folder, name)
 			return found[0]
 		}
-		cmd := exec.Command(systemPython, "testdata/servers/libssl.py", library("libcrypto-*"), library("libssl-*"), s.cert, s.key, s.pause())
-		cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+folder) // what these libraries need is beside them
+		cmd := exec.Command(systemPython, "testdata/servers/libssl.py", library(crypto), library(ssl), s.cert, s.key, s.pause())
+		if strings.HasPrefix(folder, fetched) {
+			cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+folder) // what these libraries need is beside them
+		}
 		pid, ports := s.ports(t, cmd)
 		return []listener{{pid: pid, port: ports[0], tls: true, versions: []string{"1.1"}}}
 	}
