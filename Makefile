@@ -95,7 +95,7 @@ TWICE       := $(TOOL) gotestsum --format standard-quiet --rerun-fails=1 --rerun
 .PHONY: test-unit
 test-unit: ## all Go tests under the race detector; as root the privileged ones too
 	@$(ENSURE) "the race detector and the programs that the tests watch are C, C++ and Rust, with several allocators and all kinds of debug information" \
-	  gcc:gcc g++:g++ libc6-dev:/usr/include/stdio.h rustc:rustc clang-19:clang-19 llvm-19:llvm-dwp-19 dwz:dwz xz-utils:xz \
+	  gcc:gcc g++:g++ libc6-dev:/usr/include/stdio.h libssl-dev:/usr/include/openssl/ssl.h rustc:rustc clang-19:clang-19 llvm-19:llvm-dwp-19 dwz:dwz xz-utils:xz \
 	  python3:python3 python3-grpcio:/usr/lib/python3/dist-packages/grpc nginx-light:nginx curl:curl nodejs:node nghttp2-client:h2load \
 	  default-jdk-headless:jcmd musl-tools:musl-gcc libjemalloc2:/usr/lib/$$(uname -m)-linux-gnu/libjemalloc.so.2 \
 	  libtcmalloc-minimal4:/usr/lib/$$(uname -m)-linux-gnu/libtcmalloc_minimal.so.4
@@ -134,7 +134,7 @@ test-long: build fetch-servers test-fuzz ## the longer form of tests that CI run
 	@$(ENSURE) "requests are told of servers that others have written, as they come with Debian" \
 	  nginx-light:nginx apache2-bin:apache2 haproxy:haproxy nodejs:node python3:/usr/bin/python3 \
 	  python3-uvicorn:/usr/lib/python3/dist-packages/uvicorn python3-hypercorn:/usr/lib/python3/dist-packages/hypercorn \
-	  default-jdk-headless:java libnetty-java:/usr/share/java/netty-handler.jar libnetty-tcnative-java:/usr/share/java/netty-tcnative.jar dnsmasq-base:dnsmasq unbound:unbound bind9-dnsutils:dig curl:curl gcc:gcc libc6-dev:/usr/include/stdio.h musl-tools:musl-gcc
+	  default-jdk-headless:java libnetty-java:/usr/share/java/netty-handler.jar libnetty-tcnative-java:/usr/share/java/netty-tcnative.jar dnsmasq-base:dnsmasq unbound:unbound bind9-dnsutils:dig curl:curl gcc:gcc libc6-dev:/usr/include/stdio.h libssl-dev:/usr/include/openssl/ssl.h musl-tools:musl-gcc
 	@EBPFRECEIVER_LONG=1 E2E_REQUIRED=1 $(GO) test -count=1 -timeout 10m -run 'RealServers' -v ./internal/e2e
 	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'Swarm|Shares|Allocators' -v ./internal/engine
 

@@ -524,6 +524,9 @@ SEC("uprobe")
 int tls_counted_write_begins(struct bpf_user_pt_regs *ctx) { return network_tls_function_begins(ctx, ARGUMENT_2(ctx), ARGUMENT_4(ctx), NETWORK_WRITE); }
 
 SEC("uprobe")
+int tls_flagged_write_begins(struct bpf_user_pt_regs *ctx) { return network_tls_function_begins(ctx, ARGUMENT_2(ctx), ARGUMENT_5(ctx), NETWORK_WRITE); }
+
+SEC("uprobe")
 int tls_send_file_begins(struct bpf_user_pt_regs *ctx) { return network_tls_function_begins(ctx, NETWORK_TLS_UNSEEN, 0, NETWORK_WRITE); }
 
 SEC("uprobe")

@@ -378,6 +378,7 @@ const (
 	NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE_ENDS NetworkNetworkTlsFunction = 11
 	NetworkNetworkTlsFunctionNETWORK_TLS_FIRST_HANDSHAKE   NetworkNetworkTlsFunction = 12
 	NetworkNetworkTlsFunctionNETWORK_TLS_SEND_FILE         NetworkNetworkTlsFunction = 13
+	NetworkNetworkTlsFunctionNETWORK_TLS_WRITE_FLAGGED     NetworkNetworkTlsFunction = 14
 )
 
 type NetworkNetworkTlsKey struct {
@@ -543,6 +544,7 @@ const (
 	NetworkProgTlsCountedReadBegins    = "tls_counted_read_begins"
 	NetworkProgTlsCountedWriteBegins   = "tls_counted_write_begins"
 	NetworkProgTlsFirstHandshakeBegins = "tls_first_handshake_begins"
+	NetworkProgTlsFlaggedWriteBegins   = "tls_flagged_write_begins"
 	NetworkProgTlsFreed                = "tls_freed"
 	NetworkProgTlsGoHandshakeBegins    = "tls_go_handshake_begins"
 	NetworkProgTlsGoHandshakeEnds      = "tls_go_handshake_ends"
@@ -692,6 +694,7 @@ type NetworkProgramSpecs struct {
 	TlsCountedReadBegins    *ebpf.ProgramSpec `ebpf:"tls_counted_read_begins"`
 	TlsCountedWriteBegins   *ebpf.ProgramSpec `ebpf:"tls_counted_write_begins"`
 	TlsFirstHandshakeBegins *ebpf.ProgramSpec `ebpf:"tls_first_handshake_begins"`
+	TlsFlaggedWriteBegins   *ebpf.ProgramSpec `ebpf:"tls_flagged_write_begins"`
 	TlsFreed                *ebpf.ProgramSpec `ebpf:"tls_freed"`
 	TlsGoHandshakeBegins    *ebpf.ProgramSpec `ebpf:"tls_go_handshake_begins"`
 	TlsGoHandshakeEnds      *ebpf.ProgramSpec `ebpf:"tls_go_handshake_ends"`
@@ -994,6 +997,7 @@ type NetworkPrograms struct {
 	TlsCountedReadBegins    *ebpf.Program `ebpf:"tls_counted_read_begins"`
 	TlsCountedWriteBegins   *ebpf.Program `ebpf:"tls_counted_write_begins"`
 	TlsFirstHandshakeBegins *ebpf.Program `ebpf:"tls_first_handshake_begins"`
+	TlsFlaggedWriteBegins   *ebpf.Program `ebpf:"tls_flagged_write_begins"`
 	TlsFreed                *ebpf.Program `ebpf:"tls_freed"`
 	TlsGoHandshakeBegins    *ebpf.Program `ebpf:"tls_go_handshake_begins"`
 	TlsGoHandshakeEnds      *ebpf.Program `ebpf:"tls_go_handshake_ends"`
@@ -1053,6 +1057,7 @@ func (p *NetworkPrograms) Close() error {
 		p.TlsCountedReadBegins,
 		p.TlsCountedWriteBegins,
 		p.TlsFirstHandshakeBegins,
+		p.TlsFlaggedWriteBegins,
 		p.TlsFreed,
 		p.TlsGoHandshakeBegins,
 		p.TlsGoHandshakeEnds,

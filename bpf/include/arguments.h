@@ -13,6 +13,7 @@
 #define ARGUMENT_2(r) ((r)->si)
 #define ARGUMENT_3(r) ((r)->dx)
 #define ARGUMENT_4(r) ((r)->cx)
+#define ARGUMENT_5(r) ((r)->r8)
 #define RESULT(r) ((r)->ax)
 #define FUNCTION(r) ((r)->ip)
 /* A return has taken its address from the stack. */
@@ -27,6 +28,7 @@
 #define ARGUMENT_2(r) ((r)->regs[1])
 #define ARGUMENT_3(r) ((r)->regs[2])
 #define ARGUMENT_4(r) ((r)->regs[3])
+#define ARGUMENT_5(r) ((r)->regs[4])
 #define RESULT(r) ((r)->regs[0])
 #define FUNCTION(r) ((r)->pc)
 #define SP_AT_ENTRY(r) ((r)->sp)

@@ -25,6 +25,7 @@ enum network_tls_function {
 	NETWORK_TLS_GO_HANDSHAKE_ENDS = 11,
 	NETWORK_TLS_FIRST_HANDSHAKE = 12, /* of a library of which it is not seen when objects are freed */
 	NETWORK_TLS_SEND_FILE = 13,
+	NETWORK_TLS_WRITE_FLAGGED = 14, /* as WRITE_COUNTED, with flags in front of where it stores how much */
 };
 
 /* In place of which way a call transfers: it shakes hands, and moves nothing of the program's. */
@@ -325,6 +326,7 @@ static __always_inline u32 network_tls_operation(u32 function)
 	switch (function) {
 	case NETWORK_TLS_WRITE:
 	case NETWORK_TLS_WRITE_COUNTED:
+	case NETWORK_TLS_WRITE_FLAGGED:
 	case NETWORK_TLS_SEND_FILE:
 	case NETWORK_TLS_GO_WRITE:
 	case NETWORK_TLS_GO_WRITE_ENDS:
@@ -350,11 +352,23 @@ static __always_inline u64 network_tls_buffer(struct bpf_user_pt_regs *ctx, u32 
 	return ARGUMENT_2(ctx);
 }
 
+/* Where a function of C stores how much it has moved; 0: it returns that. */
+static __always_inline u64 network_tls_count_at(struct bpf_user_pt_regs *ctx, u32 function)
+{
+	switch (function) {
+	case NETWORK_TLS_READ_COUNTED:
+	case NETWORK_TLS_WRITE_COUNTED:
+		return ARGUMENT_4(ctx);
+	case NETWORK_TLS_WRITE_FLAGGED:
+		return ARGUMENT_5(ctx);
+	}
+	return 0;
+}
+
 /* A function of C begins, or returns: one program does for all of them. */
 static __always_inline int network_tls_in_session(struct bpf_user_pt_regs *ctx)
 {
 	u32 function = bpf_get_attach_cookie(ctx);
-	bool counted = function == NETWORK_TLS_READ_COUNTED || function == NETWORK_TLS_WRITE_COUNTED;
 
 	if (function == NETWORK_TLS_FREED) {
 		network_tls_freed(ARGUMENT_1(ctx));
@@ -366,7 +380,7 @@ static __always_inline int network_tls_in_session(struct bpf_user_pt_regs *ctx)
 		network_tls_first_handshake(ctx);
 		return LOOK_AT_RETURN;
 	}
-	network_tls_function_begins(ctx, network_tls_buffer(ctx, function), counted ? ARGUMENT_4(ctx) : 0, network_tls_operation(function));
+	network_tls_function_begins(ctx, network_tls_buffer(ctx, function), network_tls_count_at(ctx, function), network_tls_operation(function));
 	return LOOK_AT_RETURN;
 }
 

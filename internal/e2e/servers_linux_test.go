@@ -117,6 +117,7 @@ func realServers() []*realServer {
 		{name: "netty-tcnative", needs: "/usr/share/java/netty-tcnative.jar", install: "apt-get install default-jdk-headless libnetty-java libnetty-tcnative-java", long: true, start: serveNetty},
 		{name: "netty-tcnative-boringssl-static", needs: nettyBoring, install: fetch, long: true, start: serveNettyBoring},
 		{name: "OpenSSL 3", needs: systemPython, install: "apt-get install python3", start: serveLibssl("/usr/lib/*-linux-gnu", "libcrypto.so.3", "libssl.so.3")},
+		{name: "OpenSSL 3, static and stripped", needs: "/usr/include/openssl/ssl.h", install: "apt-get install gcc libssl-dev", start: serveStatic},
 		{name: "Envoy", needs: envoy, install: fetch, long: true, start: serveEnvoy},
 		{name: "OpenSSL 1.0.2", needs: openSSL102, install: fetch, long: true, start: serveLibssl(openSSL102, "libcrypto-*", "libssl-*")},
 		{name: "OpenSSL 1.1.1", needs: openSSL111, install: fetch, long: true, start: serveLibssl(openSSL111, "libcrypto-*", "libssl-*")},

@@ -296,6 +296,15 @@ func serveLibssl(folder, crypto, ssl string) func(t *testing.T, s *site) []liste
 	}
 }
 
+// serveStatic starts a server into which OpenSSL is linked, without symbols.
+func serveStatic(t *testing.T, s *site) []listener {
+	server := s.dir + "/static"
+	out, err := exec.Command("gcc", "-O2", "-static", "-s", "-o", server, "testdata/servers/libssl.c", "-lssl", "-lcrypto").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	pid, ports := s.ports(t, exec.Command(server, s.cert, s.key, s.pause()))
+	return []listener{{pid: pid, port: ports[0], tls: true, versions: []string{"1.1"}}}
+}
+
 // envoyConfig is a proxy that has nothing of its own but answers without a body; an upstream is spoken to through TLS.
 const envoyConfig = `
 static_resources:

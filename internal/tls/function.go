@@ -48,6 +48,8 @@ const (
 	ReadCounted
 	// WriteCounted is SSL_write_ex(object, buffer, size, taken).
 	WriteCounted
+	// WriteFlagged is ssl_write_internal(object, buffer, size, flags, taken) of OpenSSL since 3.3.
+	WriteFlagged
 	// SendFile is SSL_sendfile(object, file, offset, size, flags): it returns how many bytes it took, which the kernel encrypts and nobody
 	// sees.
 	SendFile

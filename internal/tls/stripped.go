@@ -18,7 +18,7 @@ import (
 // sslSource is the end of the name of the file that SSL_read and SSL_write are in.
 var sslSource = []byte("/ssl/ssl_lib.cc\x00")
 
-// openSSLSource is the same of OpenSSL, whose functions are not looked for: reasons of theirs differ between versions.
+// openSSLSource is the same of OpenSSL, whose reasons differ between versions.
 var openSSLSource = []byte("ssl/ssl_lib.c\x00")
 
 // Reasons of errors: include/openssl/ssl.h and err.h of BoringSSL.
@@ -61,10 +61,12 @@ func findStripped(file *elfimage.File, sections []elfimage.Section, buf []byte) 
 	if err != nil || found.Library != "" {
 		return found, err
 	}
-	if source, err := addressOfText(file, sections, openSSLSource, buf); err != nil || source == 0 {
+	source, err := addressOfText(file, sections, openSSLSource, buf)
+	if err != nil || source == 0 {
 		return Found{}, err
 	}
-	return Found{Library: OpenSSL}, nil
+	functions, err := findNamed(file, sections, source, buf)
+	return Found{OpenSSL, functions}, err
 }
 
 // findBoring looks for BoringSSL by how its functions fail.
@@ -242,7 +244,10 @@ func functionEntries(file *elfimage.File, sections []elfimage.Section) ([]uint64
 		form                  = "\x01\x1b\x03\x3b" // as linkers write it: offsets of 32 bits, from the table's own address
 	)
 	s := file.SectionNamed(sections, ".eh_frame_hdr")
-	if s == nil || s.Size < headBytes || s.Size > maxFunctionTable {
+	if s == nil { // as in programs that gcc links statically
+		return frameEntries(file, sections)
+	}
+	if s.Size < headBytes || s.Size > maxFunctionTable {
 		return nil, nil
 	}
 	table := make([]byte, s.Size)
@@ -261,10 +266,52 @@ func functionEntries(file *elfimage.File, sections []elfimage.Section) ([]uint64
 	return entries, nil
 }
 
-// functionsThatName are those that refer to the address of a text, relative to themselves.
-func functionsThatName(file *elfimage.File, sections []elfimage.Section, text uint64, entries []uint64, buf []byte) ([]failing, error) {
+// frameEntries are the same by the records themselves, where nothing lists them: Linux Standard Base, .eh_frame. They are read as
+// compilers write them: addresses are offsets of 32 bits, from themselves; what is none of the code is left out.
+func frameEntries(file *elfimage.File, sections []elfimage.Section) ([]uint64, error) {
+	const (
+		lengthBytes = 4
+		shortest    = 12 // of a record: which one is its common part, and an address with its length
+		long        = 0xffffffff
+	)
+	s := file.SectionNamed(sections, ".eh_frame")
+	if s == nil || s.Size > maxFunctionTable {
+		return nil, nil
+	}
+	records := make([]byte, s.Size)
+	if err := file.Read(records, s.Off); err != nil {
+		return nil, err
+	}
+	isCode := func(address uint64) bool {
+		return slices.ContainsFunc(sections, func(of elfimage.Section) bool {
+			return of.Flags&elf.SHF_EXECINSTR != 0 && address >= of.Addr && address-of.Addr < of.Size
+		})
+	}
+	var entries []uint64
+	for at := uint64(0); at+lengthBytes <= s.Size; {
+		length := uint64(binary.LittleEndian.Uint32(records[at:]))
+		at += lengthBytes
+		if length == long || length > s.Size-at {
+			break
+		}
+		if record := records[at : at+length]; length >= shortest && binary.LittleEndian.Uint32(record) != 0 { // else it is a common part, or an end
+			address := s.Addr + at + lengthBytes + uint64(int64(int32(binary.LittleEndian.Uint32(record[lengthBytes:]))))
+			if isCode(address) {
+				entries = append(entries, address)
+			}
+		}
+		at += length
+	}
+	slices.Sort(entries)
+	return entries, nil
+}
+
+// maxReferences bounds what is remembered of references to texts.
+const maxReferences = 1 << 12
+
+// eachReference calls visit with each instruction that takes an address relative to itself (lea): where the next one is, and the address.
+func eachReference(file *elfimage.File, sections []elfimage.Section, buf []byte, visit func(next, address uint64)) error {
 	const size = 7 // lea text(%rip), register
-	found := map[uint64]uint64{}
 	for i := range sections {
 		s := &sections[i]
 		if s.Flags&elf.SHF_EXECINSTR == 0 || s.Type != elf.SHT_PROGBITS {
@@ -276,18 +323,36 @@ func functionsThatName(file *elfimage.File, sections []elfimage.Section, text ui
 					continue
 				}
 				next := s.Addr + pos + uint64(at-1) + size
-				if next+uint64(int64(int32(binary.LittleEndian.Uint32(b[at+2:])))) != text {
-					continue
-				}
-				if i, _ := slices.BinarySearch(entries, next); i > 0 && i < len(entries) && len(found) < maxSourceFailures {
-					found[entries[i-1]] = entries[i]
-				}
+				visit(next, next+uint64(int64(int32(binary.LittleEndian.Uint32(b[at+2:])))))
 			}
 			return true
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
+	}
+	return nil
+}
+
+// extentAt is where the function begins that an address lies in, and where the next one does.
+func extentAt(entries []uint64, address uint64) (begin, end uint64, ok bool) {
+	i, _ := slices.BinarySearch(entries, address)
+	if i == 0 || i >= len(entries) {
+		return 0, 0, false
+	}
+	return entries[i-1], entries[i], true
+}
+
+// functionsThatName are those that refer to the address of a text, relative to themselves.
+func functionsThatName(file *elfimage.File, sections []elfimage.Section, text uint64, entries []uint64, buf []byte) ([]failing, error) {
+	found := map[uint64]uint64{}
+	err := eachReference(file, sections, buf, func(next, address uint64) {
+		if begin, end, ok := extentAt(entries, next); ok && address == text && len(found) < maxSourceFailures {
+			found[begin] = end
+		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	var all []failing
 	for begin, end := range found {

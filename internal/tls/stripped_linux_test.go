@@ -140,25 +140,47 @@ func TestFindStripped(t *testing.T) {
 	}
 }
 
-// TestOpenSSLIsNamedWithoutSymbols holds that a program is known to have OpenSSL in it, though none of its functions are found.
-func TestOpenSSLIsNamedWithoutSymbols(t *testing.T) {
+// TestFindOpenSSLStripped holds that the functions of OpenSSL are found in a program without symbols by the names that they have for errors,
+// with the symbols of the program before they were left out as the truth.
+func TestFindOpenSSLStripped(t *testing.T) {
 	compiler, err := exec.LookPath("gcc")
 	if err != nil {
 		t.Skip("gcc is not installed: there is no program to be looked into")
 	}
 	dir := t.TempDir()
-	source, program := filepath.Join(dir, "client.c"), filepath.Join(dir, "client")
+	source := filepath.Join(dir, "client.c")
 	require.NoError(t, os.WriteFile(source, []byte(`
 extern void *TLS_method(void), *SSL_CTX_new(void *), *SSL_new(void *);
 extern int SSL_read(void *, void *, int), SSL_write(void *, const void *, int);
 int main(void) { char b[9]; void *s = SSL_new(SSL_CTX_new(TLS_method())); return SSL_write(s, b, 9) + SSL_read(s, b, 9); }
 `), 0o600))
-	if out, err := exec.Command(compiler, "-static", "-s", "-o", program, source, "-lssl", "-lcrypto").CombinedOutput(); err != nil {
-		t.Skipf("OpenSSL cannot be linked into a program here: %s", out)
+	for _, linked := range []string{"-static", "-static-pie"} {
+		t.Run(linked, func(t *testing.T) {
+			build := func(name string, args ...string) string {
+				path := filepath.Join(dir, name+linked)
+				if out, err := exec.Command(compiler, append(args, linked, "-o", path, source, "-lssl", "-lcrypto")...).CombinedOutput(); err != nil {
+					t.Skipf("OpenSSL cannot be linked into a program here (libssl-dev): %s", out)
+				}
+				return path
+			}
+			file, err := elf.Open(build("whole"))
+			require.NoError(t, err)
+			symbols, err := file.Symbols()
+			require.NoError(t, err)
+			calls := map[string]Call{"ssl_read_internal": ReadCounted, "ssl_write_internal": WriteCounted, "ssl_peek_internal": Handshake, "SSL_do_handshake": FirstHandshake}
+			var want []Function
+			for _, s := range symbols {
+				if call, ok := calls[s.Name]; ok {
+					want = append(want, Function{Name: s.Name, Call: call, Offset: offsetOf(t, file, s.Value)})
+				}
+			}
+			require.NoError(t, file.Close())
+			require.Len(t, want, len(calls), "%v", want)
+			found, err := Find(openImage(t, build("stripped", "-s")))
+			require.NoError(t, err)
+			require.Equal(t, Found{OpenSSL, sorted(want)}, found)
+		})
 	}
-	found, err := Find(openImage(t, program))
-	require.NoError(t, err)
-	require.Equal(t, Found{Library: OpenSSL}, found)
 }
 
 // nothingExported is a linker's script that exports no names.

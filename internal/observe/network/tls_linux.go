@@ -50,6 +50,10 @@ var tlsCalls = [tls.Calls]tlsPlan{
 		begins: bindings.NetworkProgTlsCountedWriteBegins, ends: bindings.NetworkProgTlsWriteEnds,
 		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_WRITE_COUNTED,
 	},
+	tls.WriteFlagged: {
+		begins: bindings.NetworkProgTlsFlaggedWriteBegins, ends: bindings.NetworkProgTlsWriteEnds,
+		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_WRITE_FLAGGED,
+	},
 	tls.SendFile: {
 		begins: bindings.NetworkProgTlsSendFileBegins, ends: bindings.NetworkProgTlsWriteEnds,
 		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_SEND_FILE,
