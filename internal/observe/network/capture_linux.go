@@ -5,6 +5,7 @@
 package network
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -35,8 +36,6 @@ const (
 	lookInterval = 100 * time.Millisecond
 	// answersInterval is the same where policies wait for answers.
 	answersInterval = 50 * time.Millisecond
-	// sweepInterval is how often connections are looked for that are quiet.
-	sweepInterval = 10 * time.Second
 	// quietFor is how long a connection may be quiet until it is forgotten, if nothing is lost with
 	// it.
 	quietFor = 5 * time.Minute
@@ -44,7 +43,7 @@ const (
 	// the end of a connection is told but for a few.
 	waitsFor = 12 * time.Hour
 	// datagramsQuietFor is the same of sockets for datagrams, whose end nobody tells; by
-	// then who asked has given up.
+	// then who asked has given up. As often connections are looked for that are quiet.
 	datagramsQuietFor = 10 * time.Second
 	// waitingBuffers is how often the ring buffer may be emptied into the memory of pieces that
 	// wait to be in order, which may be minWaiting bytes in any case.
@@ -101,8 +100,11 @@ type capture struct {
 	connected, mostConnected uint64
 	current                  *stream // whose piece is being parsed
 	relieving                bool    // connections are given up for want of room
-	swept                    time.Time
-	interval                 time.Duration // how often the ring is read
+	// clock is how far CLOCK_MONOTONIC, in ns, what was transferred has been recorded, swept what
+	// it was at the last sweep.
+	clock, swept uint64
+	interval     time.Duration // how often the ring is read
+	quiet        time.Duration // datagramsQuietFor, but in tests
 
 	crowded uint64 // connections that were given up for want of room
 	// opaque are connections with TLS that have ended, and of which no plaintext was seen, by
@@ -141,8 +143,8 @@ func newCapture(config Config, ring *ring, t *table) *capture {
 	c := &capture{
 		ring: ring, places: &t.places, carried: t.carried, mostWaiting: max(waitingBuffers*int(config.BufferBytes), minWaiting),
 		mostConnected: max(config.ConnectionBytes, minConnected),
-		totals:        requests.NewTotals(config.Journal.Redact), streams: map[streamID]*stream{}, unix: map[uint64]uint32{}, opaque: map[tls.Library]uint64{}, swept: time.Now(),
-		interval: config.interval, told: make([]atomic.Uint64, len(captureReasons)), closing: make(chan struct{}), charge: config.Charge,
+		totals:        requests.NewTotals(config.Journal.Redact), streams: map[streamID]*stream{}, unix: map[uint64]uint32{}, opaque: map[tls.Library]uint64{},
+		interval: config.interval, quiet: cmp.Or(config.quiet, datagramsQuietFor), told: make([]atomic.Uint64, len(captureReasons)), closing: make(chan struct{}), charge: config.Charge,
 		answered: config.Answered, onlyAnswered: config.OnlyAnswered, paths: config.Paths, left: config.left, exchanged: config.exchanged,
 	}
 	if c.interval == 0 {
@@ -218,9 +220,9 @@ func (c *capture) run() {
 			}
 		}
 		c.tellLosses()
-		if now := time.Now(); now.Sub(c.swept) >= sweepInterval {
-			c.swept = now
-			c.sweep()
+		if c.clock-c.swept >= uint64(c.quiet) {
+			c.swept = c.clock
+			c.sweep(c.clock)
 		}
 		c.looks.Add(1)
 	}
@@ -243,8 +245,12 @@ func (c *capture) tellLosses() {
 
 // look takes what is written within an interval and hands over what is in order.
 func (c *capture) look() error {
+	began, _, err := kernel.Monotonic()
+	if err != nil {
+		return err
+	}
 	var failed error
-	err := c.ring.look(time.Now().Add(c.interval), func(raw []byte) {
+	err = c.ring.look(time.Now().Add(c.interval), func(raw []byte) {
 		c.waiting.add(raw)
 		if c.waiting.size() > c.mostWaiting {
 			// Better out of order than without a bound: what comes late is known as such by TCP.
@@ -254,7 +260,12 @@ func (c *capture) look() error {
 	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
-	return c.handOver(c.waiting.take)
+	if err := c.handOver(c.waiting.take); err != nil {
+		return err
+	}
+	// However long this thread did not run meanwhile, what was written before is recorded.
+	c.clock = uint64(began - min(began, orderPatience.Nanoseconds()))
+	return nil
 }
 
 // handOver has the pieces recorded that take hands over, by the clock as it is now.
@@ -459,19 +470,16 @@ func (c *capture) forget(id streamID, s *stream) {
 	c.connected -= s.held
 }
 
-// sweep forgets connections that have been quiet for long, and tells messages whose end will not be seen.
-func (c *capture) sweep() {
-	var newest uint64
-	for _, s := range c.streams {
-		newest = max(newest, s.last)
-	}
+// sweep forgets connections that have been quiet for long, and tells messages whose end will not be seen. Now is the time, of
+// CLOCK_MONOTONIC in ns, until which is recorded what was transferred: it goes on where nothing is.
+func (c *capture) sweep(now uint64) {
 	for id, s := range c.streams {
-		if newest-s.last > uint64(c.mayBeQuiet(s)) {
+		if now-min(now, s.last) > uint64(c.mayBeQuiet(s)) {
 			c.forget(id, s)
 			continue
 		}
 		c.current = s
-		s.conn.Expire(int64(newest) - endsUnseen.Nanoseconds())
+		s.conn.Expire(int64(now) - endsUnseen.Nanoseconds())
 		c.measure(s)
 	}
 	c.held.Store(c.connected + uint64(c.waiting.held()))

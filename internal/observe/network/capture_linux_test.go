@@ -7,6 +7,7 @@ package network
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,21 +18,25 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 )
+
+// lookup is a query, or the response to it.
+func lookup(t *testing.T, id uint16, response bool) []byte {
+	t.Helper()
+	m := dnsmessage.Message{
+		Header:    dnsmessage.Header{ID: id, Response: response},
+		Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName("a.example."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}},
+	}
+	packed, err := m.Pack()
+	require.NoError(t, err)
+	return packed
+}
 
 // TestAnsweredSocketsAreForgotten holds that a socket for datagrams is forgotten once all that it has asked is answered, not
 // before, and that each lookup is counted.
 func TestAnsweredSocketsAreForgotten(t *testing.T) {
-	lookup := func(id uint16, response bool) []byte {
-		m := dnsmessage.Message{
-			Header:    dnsmessage.Header{ID: id, Response: response},
-			Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName("a.example."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}},
-		}
-		packed, err := m.Pack()
-		require.NoError(t, err)
-		return packed
-	}
 	series := &table{places: shared[place]{items: make([]place, 1)}}
 	series.places.items[0].Key.Transport = uint8(bindings.NetworkNetworkTransportNETWORK_UDP)
 	series.places.items[0].Key.Pid = 1
@@ -39,7 +44,7 @@ func TestAnsweredSocketsAreForgotten(t *testing.T) {
 	at := uint64(0)
 	tell := func(kind bindings.NetworkNetworkPieceKind, id uint16) {
 		at += 1000
-		data := lookup(id, kind == bindings.NetworkNetworkPieceKindNETWORK_PIECE_READ)
+		data := lookup(t, id, kind == bindings.NetworkNetworkPieceKindNETWORK_PIECE_READ)
 		c.record(&piece{Sock: 7, Stream: 1, Kind: uint8(kind), Began: at, Ended: at, Length: uint32(len(data))}, data)
 	}
 	const read, write = bindings.NetworkNetworkPieceKindNETWORK_PIECE_READ, bindings.NetworkNetworkPieceKindNETWORK_PIECE_WRITE
@@ -53,6 +58,69 @@ func TestAnsweredSocketsAreForgotten(t *testing.T) {
 	}
 	counted, _ := c.totals.Exchanges()
 	require.EqualValues(t, 6, counted)
+}
+
+// TestUnansweredLookupsAreTold holds that a lookup that nobody answers is told when its socket has been quiet for long enough, and one
+// of a socket that others are answered on after a minute, whether or not anything else is followed.
+func TestUnansweredLookupsAreTold(t *testing.T) {
+	var told []uint16
+	f := follow(Config{exchanged: func(_ uint32, e *l7.Exchange) {
+		if e.ErrorType == l7.ErrorNoResponse {
+			told = append(told, e.DNS.ID)
+		}
+	}}, bindings.NetworkNetworkTransportNETWORK_UDP)
+	say := func(sock uint64, kind l7.Direction, id uint16) {
+		f.tell(sock, kind, string(lookup(t, id, kind == l7.Read)))
+	}
+	say(7, l7.Write, 1)
+	say(8, l7.Write, 2)
+	for second := range 70 {
+		f.sweep(0) // what was transferred is newer
+		f.sweep(uint64(f.at))
+		want := []uint16(nil)
+		if second >= 10 {
+			want = append(want, 1)
+		}
+		if second >= 60 {
+			want = append(want, 2)
+		}
+		require.Equal(t, want, told, "after %v", f.at)
+		for _, sock := range []uint64{8, 9} { // 9 has no other, as who asks with a socket for each lookup
+			say(sock, l7.Write, 3)
+			say(sock, l7.Read, 3)
+		}
+		f.at += time.Second
+	}
+	say(8, l7.Write, 4)
+	f.sweep(uint64(f.at + 9*time.Second))
+	require.Equal(t, []uint16{1, 2}, told)
+	f.sweep(uint64(f.at + 11*time.Second))
+	require.Equal(t, []uint16{1, 2, 4}, told)
+	require.Empty(t, f.streams)
+}
+
+// TestSweepsGoOn holds that a lookup that nobody answers is told while nothing at all is written to the ring buffer.
+func TestSweepsGoOn(t *testing.T) {
+	told := make(chan string, 1)
+	config := Config{interval: time.Millisecond, quiet: time.Millisecond, exchanged: func(_ uint32, e *l7.Exchange) { told <- e.ErrorType }}
+	f := follow(config, bindings.NetworkNetworkTransportNETWORK_UDP)
+	s := &scripted{ends: make(chan error), flushed: make(chan struct{})}
+	f.ring.records = s
+	now, _, err := kernel.Monotonic()
+	require.NoError(t, err)
+	f.at = time.Duration(now)
+	f.tell(7, l7.Write, string(lookup(t, 1, false)))
+	f.ended.Go(f.run)
+	require.Eventually(t, func() bool {
+		select {
+		case s.ends <- os.ErrDeadlineExceeded:
+		default:
+		}
+		return len(told) > 0
+	}, time.Minute, time.Millisecond)
+	require.Equal(t, l7.ErrorNoResponse, <-told)
+	require.NoError(t, f.close())
+	require.Empty(t, f.streams)
 }
 
 // TestConnectionsAreBoundedByTheirMemory holds that however many connections there are, and whatever they are made to take, they take no
@@ -91,7 +159,7 @@ func TestConnectionsAreBoundedByTheirMemory(t *testing.T) {
 		require.Contains(t, c.streams, streamID{sock: 1})
 		require.Contains(t, c.streams, streamID{sock: many + 1})
 		require.NotContains(t, c.streams, streamID{sock: 2}, "the quiet ones go first")
-		c.sweep()
+		c.sweep(0)
 		require.Equal(t, sum(c), c.connected)
 		for id, s := range c.streams {
 			c.forget(id, s)
@@ -165,7 +233,7 @@ func (f *followed) pass(by time.Duration) {
 	f.at += by
 	f.tell(1<<40, l7.Read, "GET /other HTTP/1.1\r\nHost: h\r\n\r\n")
 	f.tell(1<<40, l7.Write, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-	f.sweep()
+	f.sweep(uint64(f.at))
 }
 
 // exchangedInShort notes in short what is told of a process's requests, those of pass left out.

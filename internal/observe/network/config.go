@@ -62,6 +62,9 @@ type Config struct {
 	exchanged func(pid uint32, e *l7.Exchange)
 	// interval is how often the ring buffer is read for Requests; 0: as often as it takes.
 	interval time.Duration
+	// quiet is how long who asked by a datagram is thought to wait, and how often is looked for who has waited for that; 0: as long as
+	// it takes.
+	quiet time.Duration
 	// Charge runs what is done beside Drain and Report and notes its cost; nil: nobody
 	// wants to know.
 	Charge func(work func())

@@ -59,7 +59,7 @@ func (s *stream) weight(now uint64) uint64 {
 func (c *capture) mayBeQuiet(s *stream) time.Duration {
 	switch {
 	case s.datagrams:
-		return datagramsQuietFor
+		return c.quiet
 	case s.conn.Idle(), c.place(&piece{Series: s.series, Generation: s.generation}) == nil:
 		return quietFor
 	case s.conn.Recalls():

@@ -101,6 +101,6 @@ func TestConnectionsOfProcessesThatEnded(t *testing.T) {
 	f.pass(quietFor * 2)
 	require.Contains(t, f.streams, streamID{sock: 1})
 	f.places.items[0].Generation++
-	f.sweep()
+	f.sweep(uint64(f.at))
 	require.NotContains(t, f.streams, streamID{sock: 1})
 }
