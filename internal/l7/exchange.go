@@ -141,6 +141,6 @@ type DNS struct {
 
 // DNSQuestion is one question.
 type DNSQuestion struct {
-	Name        []byte // with escapes and a final dot, as in zone files
+	Name        []byte // in lower case, with escapes and a final dot, as in zone files
 	Type, Class uint16
 }

@@ -145,6 +145,29 @@ func TestResponsesFindTheirQueries(t *testing.T) {
 	require.Equal(t, uint64(1), l.stats.Unpaired)
 }
 
+// TestCaseTellsNoNamesApart holds that a response is its query's whatever the case of its name, of ASCII's letters alone, that a query that is
+// repeated so is one, and that names are told in lower case.
+func TestCaseTellsNoNamesApart(t *testing.T) {
+	l := listen(l7.UDP)
+	l.Feed(piece(l7.Write, 10, query(t, 1, 0, question("WwW.ExAmple.cOm@[Z.", dnsmessage.TypeA))))
+	l.Feed(piece(l7.Write, 20, query(t, 1, 0, question("wWw.example.com@[z.", dnsmessage.TypeA)))) // repeated
+	l.Feed(piece(l7.Read, 30, response(t, 1, 0, 0, question("www.example.com@{z.", dnsmessage.TypeA))))
+	l.Feed(piece(l7.Read, 40, response(t, 1, 0, 0, question("www.EXAMPLE.com@[z.", dnsmessage.TypeA))))
+	l.Feed(piece(l7.Write, 50, query(t, 2, 0, question("\xc9.", dnsmessage.TypeA))))
+	l.Feed(piece(l7.Read, 60, response(t, 2, 0, 0, question("\xe9.", dnsmessage.TypeA))))
+	l.Close()
+	var got [][]any
+	for _, x := range l.told {
+		got = append(got, []any{x.Names[0], x.Request.Last, x.Response.Last})
+	}
+	require.Equal(t, [][]any{
+		{"www.example.com@{z.", int64(0), int64(30)},
+		{"www.example.com@[z.", int64(10), int64(40)},
+		{`\233.`, int64(0), int64(60)},
+		{`\201.`, int64(50), int64(0)},
+	}, got)
+}
+
 // TestQueriesThatServersHideAreNotMissed holds that a response is told and not counted as one without its query where a server has written it,
 // which has read the length and the query by themselves.
 func TestQueriesThatServersHideAreNotMissed(t *testing.T) {
@@ -254,8 +277,8 @@ func TestOtherDatagramsAreNone(t *testing.T) {
 func TestExchangesAllocateNothing(t *testing.T) {
 	x := l7.Sink{Limits: l7.DefaultLimits(), Stats: &l7.Stats{}, Exchange: func(*l7.Exchange) {}}
 	conn := l7.NewConn([]l7.Protocol{dns.Protocol{}}, l7.UDP, l7.RoleUnknown, &x)
-	asked := question("shop.example.", dnsmessage.TypeA)
-	q, r := piece(l7.Write, 10, query(t, 1, 1232, asked)), piece(l7.Read, 20, response(t, 1, 1232, 0, asked))
+	asked, answered := question("sHop.EXAMPLE.", dnsmessage.TypeA), question("shop.example.", dnsmessage.TypeA)
+	q, r := piece(l7.Write, 10, query(t, 1, 1232, asked)), piece(l7.Read, 20, response(t, 1, 1232, 0, answered))
 	once := func() { conn.Feed(q); conn.Feed(r) }
 	once()
 	require.Zero(t, testing.AllocsPerRun(100, once))

@@ -16,7 +16,7 @@ type message struct {
 	side      l7.Side
 	role      l7.Role
 	questions []question
-	names     []byte
+	names     []byte // in lower case
 	udpSize   int
 	code      int // with the upper bits of EDNS
 }
@@ -57,10 +57,22 @@ func (m *message) readQuestions(p *dnsmessage.Parser, limit int) bool {
 			continue
 		}
 		start := len(m.names)
-		m.names = append(m.names, name...)
+		m.names = appendLower(m.names, name)
 		m.questions = append(m.questions, question{start, len(m.names), uint16(q.Type), uint16(q.Class)})
 	}
 	return true
+}
+
+// appendLower appends a name as it is compared and told: case does not tell names apart, of ASCII's letters alone (RFC 4343, 3), and
+// resolvers mix it at random so that answers are harder to forge.
+func appendLower(dst, name []byte) []byte {
+	for _, c := range name {
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		dst = append(dst, c)
+	}
+	return dst
 }
 
 // readOptions looks for the record of EDNS, which is the last but for signatures.
