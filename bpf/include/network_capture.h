@@ -43,6 +43,16 @@ struct capture_dns {
 #define DNS_QUESTIONS 16
 /* A header and the shortest question. */
 #define DNS_SHORTEST 17
+/*
+ * Of multicast DNS (RFC 6762): whoever asks there need not be answered, and answers have
+ * neither the query's number nor its question.
+ */
+#define MDNS_PORT 5353
+
+static __always_inline bool capture_may_have_records(const struct capture_dns *header)
+{
+	return bpf_ntohs(header->answers) < DNS_RECORDS && bpf_ntohs(header->authorities) < DNS_RECORDS && bpf_ntohs(header->others) < DNS_RECORDS;
+}
 
 /*
  * A lookup, or the response to one: with one question, as almost all have, or a few. What
@@ -56,7 +66,7 @@ static __always_inline bool capture_is_dns(const u8 *data)
 		return false;
 	if (!(header->flags & DNS_RESPONSE) && (header->code & DNS_CODE || header->answers || header->authorities))
 		return false;
-	return bpf_ntohs(header->answers) < DNS_RECORDS && bpf_ntohs(header->authorities) < DNS_RECORDS && bpf_ntohs(header->others) < DNS_RECORDS;
+	return capture_may_have_records(header);
 }
 
 /* Of TCP the length of the message comes first. */
@@ -340,10 +350,14 @@ static __noinline int capture_plain(struct capture_transfer *transfer)
 	return 0;
 }
 
-/* Sockets on which something that is known may be spoken: streams, and UDP with a peer. */
+/* Sockets on which something that is known may be spoken: streams, and UDP with a peer, but for multicast DNS. */
 static __always_inline bool capture_may_carry(const struct sock *sk)
 {
-	return sk->sk_type == SOCK_STREAM || (sk->sk_type == SOCK_DGRAM && sk->sk_protocol == IPPROTO_UDP && sk->__sk_common.skc_dport);
+	__be16 port = sk->__sk_common.skc_dport;
+
+	if (sk->sk_type != SOCK_DGRAM)
+		return sk->sk_type == SOCK_STREAM;
+	return sk->sk_protocol == IPPROTO_UDP && port && port != bpf_htons(MDNS_PORT) && sk->__sk_common.skc_num != MDNS_PORT;
 }
 
 /* Looks at what a connection has carried; its socket and its length are known. */

@@ -9,13 +9,24 @@
 
 #include "network_capture.h"
 
-static __always_inline bool capture_is_own_lookup(const u8 *data, u32 kind)
+/* A response without a question, as a server gives it that did not understand the query: what it answers is known by its number. */
+static __always_inline bool capture_answers_alone(const struct capture_dns *header)
+{
+	return !header->questions && !(header->flags & DNS_OPERATION) && !(header->code & DNS_RESERVED) && capture_may_have_records(header);
+}
+
+static __always_inline bool capture_is_own_lookup(const u8 *data, u32 length, u32 kind)
 {
 	const struct capture_dns *header = (const struct capture_dns *)data;
 	bool response = header->flags & DNS_RESPONSE;
 
-	return capture_is_dns(data) && response == (kind == NETWORK_PIECE_READ);
+	if (response != (kind == NETWORK_PIECE_READ))
+		return false;
+	return (response && capture_answers_alone(header)) || (length >= DNS_SHORTEST && capture_is_dns(data));
 }
+
+/* The port of a socket. */
+static __always_inline u32 capture_port_of(u64 sock) { return BPF_CORE_READ((const struct sock *)sock, __sk_common.skc_num); }
 
 /* What names a datagram: of its socket, which responses are not matched by, no more than tells it from others; and its series. */
 static __always_inline u64 capture_name(u64 socket, u32 series) { return (socket & ~0xffffffffULL) | series; }
@@ -34,13 +45,15 @@ static __noinline int capture_datagram(const struct network_thread *thread, u64 
 	struct network_series *place;
 	struct network_piece *piece;
 
-	if (want < DNS_SHORTEST || !(capture_protocols & (1 << NETWORK_DNS)))
+	if (want < sizeof(struct capture_dns) || !(capture_protocols & (1 << NETWORK_DNS)))
 		return 0;
 	scratch = bpf_map_lookup_elem(&network_scratch, &slot);
 	place = bpf_map_lookup_elem(&network_places, &series);
-	if (!scratch || !place)
+	if (!scratch || !place || place->key.port == MDNS_PORT)
 		return 0;
-	if (capture_take(scratch, slot, &thread->source, CAPTURE_FIRST) < CAPTURE_FIRST || !capture_is_own_lookup(scratch->data, kind))
+	if (capture_take(scratch, slot, &thread->source, sizeof(struct capture_dns)) < sizeof(struct capture_dns))
+		return 0;
+	if (!capture_is_own_lookup(scratch->data, want, kind) || capture_port_of(sock) == MDNS_PORT)
 		return 0;
 	if (want > capture_bytes)
 		want = capture_bytes;

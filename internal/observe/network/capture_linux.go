@@ -343,7 +343,7 @@ func (c *capture) feed(id streamID, s *stream, p *piece, data []byte) {
 		Direction: l7.Direction(p.Kind), Began: int64(p.Began), Ended: int64(p.Ended),
 		Length: int64(p.Length), Data: data, Lost: lost, LostAt: lostAt, Wire: wireOf(p),
 	})
-	if s.datagrams && s.settled(data) {
+	if s.datagrams && s.settled(data) && s.conn.Idle() {
 		c.forget(id, s)
 		return
 	}

@@ -58,6 +58,15 @@ func TestAnsweredSocketsAreForgotten(t *testing.T) {
 	}
 	counted, _ := c.totals.Exchanges()
 	require.EqualValues(t, 6, counted)
+	tell(write, 1)
+	at += 1000
+	alone := []byte{0, 2, 0x81, 0x81, 0, 0, 0, 0, 0, 0, 0, 0} // of another number
+	c.record(&piece{Sock: 7, Stream: 1, Kind: uint8(read), Began: at, Ended: at, Length: uint32(len(alone))}, alone)
+	require.Len(t, c.streams, 1, "what was asked is waited for")
+	tell(read, 1)
+	require.Empty(t, c.streams)
+	counted, _ = c.totals.Exchanges()
+	require.EqualValues(t, 7, counted)
 }
 
 // TestUnansweredLookupsAreTold holds that a lookup that nobody answers is told when its socket has been quiet for long enough, and one

@@ -362,3 +362,76 @@ func TestOtherProtocolsAreLeftOut(t *testing.T) {
 		require.Empty(t, w.lookups())
 	})
 }
+
+// silent is a server of names that answers nothing by itself.
+func silent(t *testing.T) *net.UDPConn {
+	t.Helper()
+	server, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	require.NoError(t, err)
+	require.NoError(t, server.SetReadDeadline(time.Now().Add(time.Minute)))
+	t.Cleanup(func() { _ = server.Close() })
+	return server
+}
+
+// TestLookupsWithoutAProperAnswer holds, of sockets with and without a peer, that a lookup that nobody answers is told as one, that the
+// answer which is a header alone is the lookup's by its number, and that what is asked by multicast DNS is no lookup, whichever end
+// has its port.
+func TestLookupsWithoutAProperAnswer(t *testing.T) {
+	const multicast = 5353
+	runEachWay(t, func(t *testing.T, by *way) {
+		config := requestConfig()
+		config.quiet = 100 * time.Millisecond
+		config.Protocols = []Protocol{DNS}
+		config.Journal = requests.JournalConfig{Which: requests.AllRequests, Slow: time.Hour, Bytes: 1 << 20}
+		w := watch(t, config, by.change)
+		server := silent(t)
+		to := server.LocalAddr().(*net.UDPAddr)
+		room, alone := make([]byte, 2048), []byte{0, 0, 0x81, 0x81, 0, 0, 0, 0, 0, 0, 0, 0}
+		connected, err := net.DialUDP("udp4", nil, to)
+		require.NoError(t, err)
+		socket, _ := unconnected(t)
+		for i, ask := range []func(query []byte) error{
+			func(query []byte) error { _, err := connected.Write(query); return err },
+			func(query []byte) error { _, err := socket.WriteToUDP(query, to); return err },
+		} {
+			for id, name := range []string{"silent.example", "alone.example"} {
+				require.NoError(t, ask(query(t, uint16(4711+id), name)))
+				_, from, err := server.ReadFromUDP(room)
+				require.NoError(t, err)
+				if name == "alone.example" {
+					binary.BigEndian.PutUint16(alone, uint16(4711+id))
+					_, err = server.WriteToUDP(alone, from)
+					require.NoError(t, err)
+					_, err = []*net.UDPConn{connected, socket}[i].Read(room)
+					require.NoError(t, err)
+				}
+			}
+		}
+		_, err = socket.WriteToUDP(query(t, 0, "to.local"), &net.UDPAddr{IP: to.IP, Port: multicast})
+		require.NoError(t, err)
+		group, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: to.IP, Port: multicast})
+		require.NoError(t, err)
+		_, _ = group.Write(query(t, 0, "connected.local")) // it may be told already that nobody is there
+		own, err := net.ListenUDP("udp4", &net.UDPAddr{IP: to.IP, Port: multicast})
+		require.NoError(t, err)
+		_, err = own.WriteToUDP(query(t, 0, "from.local"), to)
+		require.NoError(t, err)
+
+		want, got := map[string]int{"silent.example no_response": 2, "alone.example FORMERR": 2}, map[string]int{}
+		require.Eventually(t, func() bool {
+			logs, told := logsOfSelf(t, w.Logs())
+			for i, of := range told {
+				require.Equal(t, model.Error, logs[i].Severity)
+				got[fmt.Sprint(of["dns.question.name"], " ", of["error.type"])]++
+			}
+			return len(got) >= len(want) && got["silent.example no_response"] >= 2 || w.missed() > 0
+		}, 10*time.Second, 10*time.Millisecond)
+		for _, s := range []*net.UDPConn{connected, socket, group, own} {
+			require.NoError(t, s.Close())
+		}
+		if w.missed() > 0 {
+			return // some of the pieces were not seen
+		}
+		require.Equal(t, want, got)
+	})
+}

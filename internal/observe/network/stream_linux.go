@@ -68,8 +68,8 @@ func (c *capture) mayBeQuiet(s *stream) time.Duration {
 	return waitsFor
 }
 
-// settled tells whether all that was asked by datagrams is answered, whichever side asks: nothing is waited for then, and most sockets
-// are used for one question.
+// settled tells whether as much is answered as was asked by datagrams, whichever side asks: nothing is waited for then, if they were the
+// answers, and most sockets are used for one question.
 func (s *stream) settled(data []byte) bool {
 	const flags, response = 2, 0x80 // of the header of a message of DNS
 	if len(data) > flags && data[flags]&response != 0 {

@@ -168,6 +168,30 @@ func TestCaseTellsNoNamesApart(t *testing.T) {
 	}, got)
 }
 
+// TestResponsesWithoutAQuestion holds that a response of a header alone is that of the query with its number, and that one of no query is
+// neither told nor counted, as those of other protocols with messages like DNS's are.
+func TestResponsesWithoutAQuestion(t *testing.T) {
+	l := listen(l7.UDP)
+	alone := func(id uint16, code dnsmessage.RCode) []byte {
+		return pack(t, dnsmessage.Header{ID: id, Response: true, RCode: code}, 0, code)
+	}
+	require.Len(t, alone(1, 1), 12)
+	l.Feed(piece(l7.Write, 10, query(t, 1, 0, question("one.", dnsmessage.TypeA))))
+	l.Feed(piece(l7.Write, 20, query(t, 2, 0, question("two.", dnsmessage.TypeA))))
+	l.Feed(piece(l7.Read, 30, alone(3, 1)))
+	require.Empty(t, l.told)
+	l.Feed(piece(l7.Read, 40, alone(2, 4)))
+	l.Feed(piece(l7.Read, 50, alone(1, 1)))
+	l.Feed(piece(l7.Read, 60, alone(1, 1)))
+	var got [][]any
+	for _, x := range l.told {
+		got = append(got, []any{x.Names[0], x.ErrorType, x.Request.Last, x.Response.Last})
+	}
+	require.Equal(t, [][]any{{"two.", "NOTIMP", int64(20), int64(40)}, {"one.", "FORMERR", int64(10), int64(50)}}, got)
+	require.Zero(t, l.stats.Unpaired)
+	require.True(t, l.Idle())
+}
+
 // TestQueriesThatServersHideAreNotMissed holds that a response is told and not counted as one without its query where a server has written it,
 // which has read the length and the query by themselves.
 func TestQueriesThatServersHideAreNotMissed(t *testing.T) {

@@ -197,6 +197,9 @@ func (p *parser) respond(m *message) {
 			return
 		}
 	}
+	if len(m.questions) == 0 {
+		return // nobody knows of what: the next one of a transfer of a zone, or another protocol's that has DNS's messages
+	}
 	if m.role != l7.RoleServer { // of those nobody is told: a server that reads a query's length by itself shows none
 		p.sink.Stats.Unpaired++
 	}
