@@ -377,6 +377,7 @@ func silent(t *testing.T) *net.UDPConn {
 // answer which is a header alone is the lookup's by its number, and that what is asked by multicast DNS is no lookup, whichever end
 // has its port.
 func TestLookupsWithoutAProperAnswer(t *testing.T) {
+	guest.TakesLong(t)
 	const multicast = 5353
 	runEachWay(t, func(t *testing.T, by *way) {
 		config := requestConfig()
