@@ -7,25 +7,26 @@ import (
 	"fmt"
 )
 
-// ErrOldGo is the cause when a program was built by a Go whose calling convention
-// cannot be told.
-var ErrOldGo = errors.New("built by Go 1.17 or older")
+// ErrOldGo is the cause when a program was built by a Go whose calling convention is another one than is known: until Go 1.17 functions
+// had their arguments on the stack.
+var ErrOldGo = errors.New("too old a Go to look into: build it with Go 1.18 or newer")
 
 // EachGoFunction calls visit with each function of a program of Go, and where it begins
 // and ends, by virtual address; with none where the file is no such program. It takes up
 // to limit bytes of memory for the addresses. buf is the room to read into.
-func (f *File) EachGoFunction(sections []Section, buf []byte, limit int64, visit func(name string, entry, end uint64)) error {
+func (f *File) EachGoFunction(sections []Section, buf []byte, limit int64, visit func(name string, entry, end uint64)) (GoRelease, error) {
 	off, size, ok := FindPclntab(f, sections, buf)
 	if !ok {
-		return nil
+		return GoUnknown, nil
 	}
-	if err := f.eachGoFunction(sections, off, size, buf, limit, visit); err != nil {
-		return fmt.Errorf("pclntab: %w", err)
+	release, err := f.eachGoFunction(sections, off, size, buf, limit, visit)
+	if err != nil {
+		return GoUnknown, fmt.Errorf("pclntab: %w", err)
 	}
-	return nil
+	return release, nil
 }
 
-func (f *File) eachGoFunction(sections []Section, off, size uint64, buf []byte, limit int64, visit func(name string, entry, end uint64)) error {
+func (f *File) eachGoFunction(sections []Section, off, size uint64, buf []byte, limit int64, visit func(name string, entry, end uint64)) (GoRelease, error) {
 	table, text, err := ParsePclntab(f, off, size, func(entries int, each int64) error {
 		if int64(entries)*each > limit {
 			return fmt.Errorf("%d functions: %w", entries, ErrTooLarge)
@@ -33,27 +34,28 @@ func (f *File) eachGoFunction(sections []Section, off, size uint64, buf []byte, 
 		return nil
 	})
 	if err != nil {
-		return err
-	}
-	if !table.RegisterABI() {
-		return ErrOldGo
+		return GoUnknown, err
 	}
 	if err := table.ResolveText(f, sections, text, buf); err != nil {
-		return err
+		return GoUnknown, err
 	}
 	read := &blocks{file: f}
+	release := releases[table.version]
 	for i := range table.Len() {
 		info, err := table.Info(read, i)
 		if err != nil {
-			return err
+			return GoUnknown, err
+		}
+		if release == Go116 && info.Flags != 0 {
+			release = Go117 // the same table but for these, and some functions have one: runtime.goexit is the outermost of its stack
 		}
 		name, err := table.Name(read, info)
 		if err != nil {
-			return err
+			return GoUnknown, err
 		}
 		visit(name, info.Entry, table.Entry(i+1))
 	}
-	return nil
+	return release, nil
 }
 
 const (

@@ -101,11 +101,12 @@ func sorted(functions []Function) []Function {
 	return functions
 }
 
-// findGo looks into the tables of a program of Go.
+// findGo looks into the tables of a program of Go. With an error it says whether crypto/tls is in it.
 func findGo(file *elfimage.File, sections []elfimage.Section, buf []byte) (Found, error) {
 	var functions []Function
 	var failed error
-	err := file.EachGoFunction(sections, buf, maxGoTable, func(name string, entry, end uint64) {
+	has := map[Call]bool{}
+	release, err := file.EachGoFunction(sections, buf, maxGoTable, func(name string, entry, end uint64) {
 		call, ok := goTLS[name]
 		if !ok || failed != nil {
 			return
@@ -114,6 +115,7 @@ func findGo(file *elfimage.File, sections []elfimage.Section, buf []byte) (Found
 		if !inFile {
 			return
 		}
+		has[call] = true
 		f := Function{Name: name, Call: call}
 		if f.Offset, f.Returns, failed = once(file, offset, end-entry); failed != nil {
 			failed = fmt.Errorf("looking for where %s begins and returns: %w", name, failed)
@@ -124,11 +126,15 @@ func findGo(file *elfimage.File, sections []elfimage.Section, buf []byte) (Found
 		}
 		functions = append(functions, f)
 	})
-	if err == nil {
-		err = failed
-	}
-	if err != nil || !complete(functions, GoRead, GoWrite) {
+	switch {
+	case err != nil:
 		return Found{}, err
+	case !has[GoRead] || !has[GoWrite]:
+		return Found{}, nil
+	case !release.Registers(file.Machine):
+		return Found{Library: Go}, fmt.Errorf("built by %v: %w", release, elfimage.ErrOldGo)
+	case failed != nil, !complete(functions, GoRead, GoWrite):
+		return Found{Library: Go}, failed
 	}
 	return Found{Go, sorted(functions)}, nil
 }

@@ -138,11 +138,12 @@ func goEntries(t *testing.T, path string) map[string]uint64 {
 	sections, err := parsed.Sections()
 	require.NoError(t, err)
 	entries := map[string]uint64{}
-	require.NoError(t, parsed.EachGoFunction(sections, make([]byte, readBytes), maxGoTable, func(name string, entry, _ uint64) {
+	_, err = parsed.EachGoFunction(sections, make([]byte, readBytes), maxGoTable, func(name string, entry, _ uint64) {
 		if _, ok := goTLS[name]; ok {
 			entries[name] = entry
 		}
-	}))
+	})
+	require.NoError(t, err)
 	return entries
 }
 

@@ -3,6 +3,7 @@
 package allocator
 
 import (
+	"fmt"
 	"regexp"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
@@ -19,7 +20,7 @@ const maxGoTable = 64 << 20
 // findGo looks into the pclntab of a program of Go; there is none in others.
 func findGo(file *elfimage.File, sections []elfimage.Section, buf []byte) ([]Function, error) {
 	var out []Function
-	err := file.EachGoFunction(sections, buf, maxGoTable, func(name string, entry, _ uint64) {
+	release, err := file.EachGoFunction(sections, buf, maxGoTable, func(name string, entry, _ uint64) {
 		if len(name) > elfimage.MaxFunctionName || !goMalloc.MatchString(name) {
 			return
 		}
@@ -27,5 +28,8 @@ func findGo(file *elfimage.File, sections []elfimage.Section, buf []byte) ([]Fun
 			out = append(out, Function{Name: name, Call: Go, Offset: offset})
 		}
 	})
+	if err == nil && release < elfimage.Go118 && len(out) > 0 {
+		return nil, fmt.Errorf("built by %v: %w", release, elfimage.ErrOldGo)
+	}
 	return out, err
 }
