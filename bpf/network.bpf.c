@@ -7,7 +7,7 @@
  * sock_recv_length (6.3), which know the socket, and timed from the tracepoints of the
  * system calls; or where the kernel has trampolines at fentry and fexit of the
  * functions behind all of these calls, io_uring's too. Connections begin and end at
- * tp_btf inet_sock_set_state.
+ * tp_btf inet_sock_set_state; what they carry ends at tp_btf tcp_destroy_sock.
  * Kernels: 5.10 and newer.
  */
 #include "include/network_adopt.h"
@@ -331,12 +331,12 @@ int BPF_PROG(state_changes, struct sock *sk, int before, int after)
 	if (network_transport_of(sk) != NETWORK_TCP)
 		return 0;
 	if (network_has_subflows(sk)) { /* it carries what processes say, and that alone */
-		socket = after == TCP_CLOSE ? network_socket_of(sk) : 0;
-		if (socket && socket->protocol)
-			capture_ends(sk, socket);
+		if (after == TCP_CLOSE && !network_may_be_read(sk, before))
+			carries_no_more(sk);
 		return 0;
 	}
 	if (after == TCP_SYN_SENT) {
+		carries_no_more(sk); /* of the connection that it had before */
 		connecting(sk);
 		return 0;
 	}
@@ -355,8 +355,6 @@ int BPF_PROG(state_changes, struct sock *sk, int before, int after)
 		closing(sk, socket);
 	if (socket && after == TCP_CLOSE)
 		closed(socket);
-	if (socket && socket->protocol && after == TCP_CLOSE)
-		capture_ends(sk, socket);
 	if (!socket && before == TCP_SYN_RECV && after == TCP_ESTABLISHED) {
 		arrived(sk);
 	} else if (socket && socket->connecting && after == TCP_ESTABLISHED) {
@@ -364,6 +362,18 @@ int BPF_PROG(state_changes, struct sock *sk, int before, int after)
 	} else if (socket && socket->connecting && after == TCP_CLOSE) {
 		not_connected(sk, socket);
 	}
+	return 0;
+}
+
+/*
+ * A socket of TCP goes: it is closed, and by now nobody has it any more. What it carried
+ * ends here and no sooner: a connection that is closed for the kernel may have been reset, or ended
+ * by both sides, with bytes that its process reads then, or is about to return with.
+ */
+SEC("tp_btf/tcp_destroy_sock")
+int BPF_PROG(socket_goes, struct sock *sk)
+{
+	carries_no_more(sk);
 	return 0;
 }
 

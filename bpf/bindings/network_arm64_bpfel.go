@@ -539,6 +539,7 @@ const (
 	NetworkProgRetransmitted           = "retransmitted"
 	NetworkProgRetransmittedSynack     = "retransmitted_synack"
 	NetworkProgSent                    = "sent"
+	NetworkProgSocketGoes              = "socket_goes"
 	NetworkProgSpliceEnds              = "splice_ends"
 	NetworkProgStateChanges            = "state_changes"
 	NetworkProgTlsCountedReadBegins    = "tls_counted_read_begins"
@@ -689,6 +690,7 @@ type NetworkProgramSpecs struct {
 	Retransmitted           *ebpf.ProgramSpec `ebpf:"retransmitted"`
 	RetransmittedSynack     *ebpf.ProgramSpec `ebpf:"retransmitted_synack"`
 	Sent                    *ebpf.ProgramSpec `ebpf:"sent"`
+	SocketGoes              *ebpf.ProgramSpec `ebpf:"socket_goes"`
 	SpliceEnds              *ebpf.ProgramSpec `ebpf:"splice_ends"`
 	StateChanges            *ebpf.ProgramSpec `ebpf:"state_changes"`
 	TlsCountedReadBegins    *ebpf.ProgramSpec `ebpf:"tls_counted_read_begins"`
@@ -992,6 +994,7 @@ type NetworkPrograms struct {
 	Retransmitted           *ebpf.Program `ebpf:"retransmitted"`
 	RetransmittedSynack     *ebpf.Program `ebpf:"retransmitted_synack"`
 	Sent                    *ebpf.Program `ebpf:"sent"`
+	SocketGoes              *ebpf.Program `ebpf:"socket_goes"`
 	SpliceEnds              *ebpf.Program `ebpf:"splice_ends"`
 	StateChanges            *ebpf.Program `ebpf:"state_changes"`
 	TlsCountedReadBegins    *ebpf.Program `ebpf:"tls_counted_read_begins"`
@@ -1052,6 +1055,7 @@ func (p *NetworkPrograms) Close() error {
 		p.Retransmitted,
 		p.RetransmittedSynack,
 		p.Sent,
+		p.SocketGoes,
 		p.SpliceEnds,
 		p.StateChanges,
 		p.TlsCountedReadBegins,

@@ -184,6 +184,15 @@ static __always_inline void capture_ends(struct sock *sk, struct network_socket 
 	socket->stream = bpf_get_prandom_u32();
 }
 
+/* The same of whatever a socket carries, if it does. */
+static __always_inline void carries_no_more(struct sock *sk)
+{
+	struct network_socket *socket = network_socket_of(sk);
+
+	if (socket && socket->protocol)
+		capture_ends(sk, socket);
+}
+
 /* How much is taken of a transfer before it is known what it begins. */
 static __always_inline u32 capture_first_bytes(const struct network_socket *socket, const struct capture_transfer *transfer)
 {
