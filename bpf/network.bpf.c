@@ -117,57 +117,57 @@ int BPF_PROG(message_begins, struct socket *socket, struct msghdr *message)
 SEC("fexit/inet_sendmsg")
 int BPF_PROG(function_sent, struct socket *socket, struct msghdr *message, u64 size, int result)
 {
-	return moved(socket, message, result, NETWORK_WRITE, 0);
+	return moved(socket, message, result, NETWORK_WRITE, 0, false);
 }
 
 SEC("fexit/inet_recvmsg")
 int BPF_PROG(function_received, struct socket *socket, struct msghdr *message, u64 size, int flags, int result)
 {
-	return moved(socket, message, result, NETWORK_READ, flags);
+	return moved(socket, message, result, NETWORK_READ, flags, false);
 }
 
 SEC("fexit/inet_sendmsg")
 int BPF_PROG(answers_function_sent, struct socket *socket, struct msghdr *message, u64 size, int result)
 {
-	return answers_moved(socket, result, NETWORK_WRITE, 0);
+	return answers_moved(socket, result, NETWORK_WRITE, 0, false);
 }
 
 SEC("fexit/inet_recvmsg")
 int BPF_PROG(answers_function_received, struct socket *socket, struct msghdr *message, u64 size, int flags, int result)
 {
-	return answers_moved(socket, result, NETWORK_READ, flags);
+	return answers_moved(socket, result, NETWORK_READ, flags, false);
 }
 
 SEC("fexit/tcp_splice_read")
 int BPF_PROG(answers_function_spliced, struct socket *socket, void *position, void *pipe, u64 size, u32 flags, s64 result)
 {
-	return answers_moved(socket, result, NETWORK_READ, 0);
+	return answers_moved(socket, result, NETWORK_READ, 0, true);
 }
 
 /* Of sockets of packets in sequence there is a function of its own, of which this one may be a part or not. */
 SEC("fexit/unix_dgram_recvmsg")
 int BPF_PROG(datagram_received, struct socket *socket, struct msghdr *message, u64 size, int flags, int result)
 {
-	return socket->sk->sk_type == SOCK_SEQPACKET ? 0 : moved(socket, message, result, NETWORK_READ, flags);
+	return socket->sk->sk_type == SOCK_SEQPACKET ? 0 : moved(socket, message, result, NETWORK_READ, flags, false);
 }
 
 /* Up to 6.4 files are sent by their pages. */
 SEC("fexit/inet_sendpage")
 int BPF_PROG(function_sent_page, struct socket *socket, void *page, int offset, u64 size, int flags, s64 result)
 {
-	return moved(socket, 0, result, NETWORK_WRITE, 0);
+	return moved(socket, 0, result, NETWORK_WRITE, 0, true);
 }
 
 SEC("fexit/inet_sendpage")
 int BPF_PROG(answers_function_sent_page, struct socket *socket, void *page, int offset, u64 size, int flags, s64 result)
 {
-	return answers_moved(socket, result, NETWORK_WRITE, 0);
+	return answers_moved(socket, result, NETWORK_WRITE, 0, true);
 }
 
 SEC("fexit/tcp_splice_read")
 int BPF_PROG(function_spliced, struct socket *socket, void *position, void *pipe, u64 size, u32 flags, s64 result)
 {
-	return moved(socket, 0, result, NETWORK_READ, 0);
+	return moved(socket, 0, result, NETWORK_READ, 0, true);
 }
 
 /* A Unix socket goes, whoever held it last. */

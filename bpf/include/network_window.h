@@ -167,7 +167,7 @@ struct capture_head {
 };
 
 struct capture_scratch {
-	u64 users; /* of one for TLS */
+	u64 users; /* of one that is shared */
 	struct capture_cursor cursor;
 	struct capture_kept kept;
 	struct capture_walk walk;
@@ -181,19 +181,19 @@ struct capture_scratch {
 };
 
 /*
- * One for each program that may use it: from 6.19 on another one may run while this
- * one is preempted, but not the same on the same CPU. See capture_slot(). Behind them
- * those for TLS: programs in processes may be preempted by each other, and who finds
- * nobody else has one of these.
+ * One for each program that moves most: another one may run while this one is preempted
+ * (at functions always, at tracepoints from 6.19 on), but not the same on the same CPU. See
+ * capture_slot(). Behind them those that others share, which may be preempted by each other: programs
+ * in processes, for TLS, and at functions that move pages. Who finds nobody else there has it.
  */
 #define CAPTURE_SLOTS 7
 /* Of the program that tells of datagrams when their call returns. */
 #define CAPTURE_SLOT_RETURNS 6
-#define CAPTURE_PLAIN_SLOTS 4
+#define CAPTURE_SHARED_SLOTS 4
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, CAPTURE_SLOTS + CAPTURE_PLAIN_SLOTS);
+	__uint(max_entries, CAPTURE_SLOTS + CAPTURE_SHARED_SLOTS);
 	__type(key, u32);
 	__type(value, struct capture_scratch);
 } network_scratch SEC(".maps");
@@ -386,7 +386,7 @@ __noinline int capture_window(u32 slot, u32 at, u32 want)
 	return have;
 }
 
-/* Programs differ by direction and, where they are at functions, by family. */
+/* Programs differ by direction and, where they are at functions, by family; not those at functions that move pages. */
 static __always_inline u32 capture_slot(const struct sock *sk, u32 kind)
 {
 	switch (sk->__sk_common.skc_family) {
