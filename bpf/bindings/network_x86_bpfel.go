@@ -233,9 +233,10 @@ const (
 type NetworkNetworkPieceLoss uint32
 
 const (
-	NetworkNetworkPieceLossNETWORK_PIECE_NONE_LOST NetworkNetworkPieceLoss = 0
-	NetworkNetworkPieceLossNETWORK_PIECE_LOST      NetworkNetworkPieceLoss = 1
-	NetworkNetworkPieceLossNETWORK_PIECE_UNKNOWN   NetworkNetworkPieceLoss = 2
+	NetworkNetworkPieceLossNETWORK_PIECE_NONE_LOST  NetworkNetworkPieceLoss = 0
+	NetworkNetworkPieceLossNETWORK_PIECE_LOST       NetworkNetworkPieceLoss = 1
+	NetworkNetworkPieceLossNETWORK_PIECE_UNKNOWN    NetworkNetworkPieceLoss = 2
+	NetworkNetworkPieceLossNETWORK_PIECE_WRITE_LOST NetworkNetworkPieceLoss = 4
 )
 
 type NetworkNetworkProcess struct {

@@ -344,7 +344,7 @@ static __noinline int capture_shared(struct capture_transfer *transfer)
 		}
 		__sync_fetch_and_add(&scratch->users, -1);
 	}
-	transfer->socket->lost |= NETWORK_PIECE_LOST;
+	transfer->socket->lost |= capture_loss(transfer->kind);
 	network_lost(NETWORK_LOST_PIECES);
 	return 0;
 }

@@ -415,6 +415,17 @@ static __always_inline bool capture_write(struct network_piece *piece, u32 size)
 	return false;
 }
 
+/* What struct network_socket.lost has of pieces of a direction that were lost, of enum network_piece_loss. */
+static __always_inline u8 capture_loss(u32 kind) { return kind == NETWORK_PIECE_WRITE ? NETWORK_PIECE_WRITE_LOST : NETWORK_PIECE_LOST; }
+
+/* What the next piece of a direction has to say of it. */
+static __always_inline u8 capture_losses(const struct network_socket *socket, u32 kind)
+{
+	u8 unknown = socket->lost & NETWORK_PIECE_UNKNOWN;
+
+	return socket->lost & capture_loss(kind) ? unknown | NETWORK_PIECE_LOST : unknown;
+}
+
 /* Tells user space of a piece, size bytes with its head. */
 static __always_inline void capture_tell(struct network_piece *piece, u32 size, struct sock *sk, struct network_socket *socket)
 {
@@ -424,11 +435,11 @@ static __always_inline void capture_tell(struct network_piece *piece, u32 size, 
 	piece->generation = socket->generation;
 	piece->protocol |= socket->protocol;
 	piece->role = socket->role;
-	piece->lost = socket->lost;
-	if (capture_write(piece, size))
-		socket->lost = 0;
-	else
-		socket->lost |= NETWORK_PIECE_LOST;
+	piece->lost = capture_losses(socket, piece->kind);
+	if (!capture_write(piece, size))
+		socket->lost |= capture_loss(piece->kind);
+	else if (piece->lost)
+		socket->lost &= ~(NETWORK_PIECE_UNKNOWN | capture_loss(piece->kind));
 }
 
 /* What a piece says of itself. */
@@ -488,7 +499,9 @@ static __noinline int capture_tell_window(struct capture_scratch *scratch, u32 a
 /* Gives back what has become of a socket whose transfer was kept. */
 static __always_inline void capture_put_back(struct capture_scratch *scratch, struct network_socket *socket)
 {
-	socket->lost = scratch->kept.socket.lost;
+	u8 own = NETWORK_PIECE_UNKNOWN | capture_loss(scratch->kept.kind);
+
+	socket->lost = (socket->lost & ~own) | (scratch->kept.socket.lost & own);
 	socket->protocol = scratch->kept.socket.protocol;
 }
 
