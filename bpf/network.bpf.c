@@ -7,7 +7,7 @@
  * sock_recv_length (6.3), which know the socket, and timed from the tracepoints of the
  * system calls; or where the kernel has trampolines at fentry and fexit of the
  * functions behind all of these calls, io_uring's too. Connections begin and end at
- * tp_btf inet_sock_set_state.
+ * tp_btf inet_sock_set_state; what they carry ends at tp_btf tcp_destroy_sock.
  * Kernels: 5.10 and newer.
  */
 #include "include/network_adopt.h"
@@ -117,57 +117,57 @@ int BPF_PROG(message_begins, struct socket *socket, struct msghdr *message)
 SEC("fexit/inet_sendmsg")
 int BPF_PROG(function_sent, struct socket *socket, struct msghdr *message, u64 size, int result)
 {
-	return moved(socket, message, result, NETWORK_WRITE, 0);
+	return moved(socket, message, result, NETWORK_WRITE, 0, false);
 }
 
 SEC("fexit/inet_recvmsg")
 int BPF_PROG(function_received, struct socket *socket, struct msghdr *message, u64 size, int flags, int result)
 {
-	return moved(socket, message, result, NETWORK_READ, flags);
+	return moved(socket, message, result, NETWORK_READ, flags, false);
 }
 
 SEC("fexit/inet_sendmsg")
 int BPF_PROG(answers_function_sent, struct socket *socket, struct msghdr *message, u64 size, int result)
 {
-	return answers_moved(socket, result, NETWORK_WRITE, 0);
+	return answers_moved(socket, result, NETWORK_WRITE, 0, false);
 }
 
 SEC("fexit/inet_recvmsg")
 int BPF_PROG(answers_function_received, struct socket *socket, struct msghdr *message, u64 size, int flags, int result)
 {
-	return answers_moved(socket, result, NETWORK_READ, flags);
+	return answers_moved(socket, result, NETWORK_READ, flags, false);
 }
 
 SEC("fexit/tcp_splice_read")
 int BPF_PROG(answers_function_spliced, struct socket *socket, void *position, void *pipe, u64 size, u32 flags, s64 result)
 {
-	return answers_moved(socket, result, NETWORK_READ, 0);
+	return answers_moved(socket, result, NETWORK_READ, 0, true);
 }
 
 /* Of sockets of packets in sequence there is a function of its own, of which this one may be a part or not. */
 SEC("fexit/unix_dgram_recvmsg")
 int BPF_PROG(datagram_received, struct socket *socket, struct msghdr *message, u64 size, int flags, int result)
 {
-	return socket->sk->sk_type == SOCK_SEQPACKET ? 0 : moved(socket, message, result, NETWORK_READ, flags);
+	return socket->sk->sk_type == SOCK_SEQPACKET ? 0 : moved(socket, message, result, NETWORK_READ, flags, false);
 }
 
 /* Up to 6.4 files are sent by their pages. */
 SEC("fexit/inet_sendpage")
 int BPF_PROG(function_sent_page, struct socket *socket, void *page, int offset, u64 size, int flags, s64 result)
 {
-	return moved(socket, 0, result, NETWORK_WRITE, 0);
+	return moved(socket, 0, result, NETWORK_WRITE, 0, true);
 }
 
 SEC("fexit/inet_sendpage")
 int BPF_PROG(answers_function_sent_page, struct socket *socket, void *page, int offset, u64 size, int flags, s64 result)
 {
-	return answers_moved(socket, result, NETWORK_WRITE, 0);
+	return answers_moved(socket, result, NETWORK_WRITE, 0, true);
 }
 
 SEC("fexit/tcp_splice_read")
 int BPF_PROG(function_spliced, struct socket *socket, void *position, void *pipe, u64 size, u32 flags, s64 result)
 {
-	return moved(socket, 0, result, NETWORK_READ, 0);
+	return moved(socket, 0, result, NETWORK_READ, 0, true);
 }
 
 /* A Unix socket goes, whoever held it last. */
@@ -331,12 +331,12 @@ int BPF_PROG(state_changes, struct sock *sk, int before, int after)
 	if (network_transport_of(sk) != NETWORK_TCP)
 		return 0;
 	if (network_has_subflows(sk)) { /* it carries what processes say, and that alone */
-		socket = after == TCP_CLOSE ? network_socket_of(sk) : 0;
-		if (socket && socket->protocol)
-			capture_ends(sk, socket);
+		if (after == TCP_CLOSE && !network_may_be_read(sk, before))
+			carries_no_more(sk);
 		return 0;
 	}
 	if (after == TCP_SYN_SENT) {
+		carries_no_more(sk); /* of the connection that it had before */
 		connecting(sk);
 		return 0;
 	}
@@ -355,8 +355,6 @@ int BPF_PROG(state_changes, struct sock *sk, int before, int after)
 		closing(sk, socket);
 	if (socket && after == TCP_CLOSE)
 		closed(socket);
-	if (socket && socket->protocol && after == TCP_CLOSE)
-		capture_ends(sk, socket);
 	if (!socket && before == TCP_SYN_RECV && after == TCP_ESTABLISHED) {
 		arrived(sk);
 	} else if (socket && socket->connecting && after == TCP_ESTABLISHED) {
@@ -364,6 +362,18 @@ int BPF_PROG(state_changes, struct sock *sk, int before, int after)
 	} else if (socket && socket->connecting && after == TCP_CLOSE) {
 		not_connected(sk, socket);
 	}
+	return 0;
+}
+
+/*
+ * A socket of TCP goes: it is closed, and by now nobody has it any more. What it carried
+ * ends here and no sooner: a connection that is closed for the kernel may have been reset, or ended
+ * by both sides, with bytes that its process reads then, or is about to return with.
+ */
+SEC("tp_btf/tcp_destroy_sock")
+int BPF_PROG(socket_goes, struct sock *sk)
+{
+	carries_no_more(sk);
 	return 0;
 }
 

@@ -233,9 +233,10 @@ const (
 type NetworkNetworkPieceLoss uint32
 
 const (
-	NetworkNetworkPieceLossNETWORK_PIECE_NONE_LOST NetworkNetworkPieceLoss = 0
-	NetworkNetworkPieceLossNETWORK_PIECE_LOST      NetworkNetworkPieceLoss = 1
-	NetworkNetworkPieceLossNETWORK_PIECE_UNKNOWN   NetworkNetworkPieceLoss = 2
+	NetworkNetworkPieceLossNETWORK_PIECE_NONE_LOST  NetworkNetworkPieceLoss = 0
+	NetworkNetworkPieceLossNETWORK_PIECE_LOST       NetworkNetworkPieceLoss = 1
+	NetworkNetworkPieceLossNETWORK_PIECE_UNKNOWN    NetworkNetworkPieceLoss = 2
+	NetworkNetworkPieceLossNETWORK_PIECE_WRITE_LOST NetworkNetworkPieceLoss = 4
 )
 
 type NetworkNetworkProcess struct {
@@ -539,6 +540,7 @@ const (
 	NetworkProgRetransmitted           = "retransmitted"
 	NetworkProgRetransmittedSynack     = "retransmitted_synack"
 	NetworkProgSent                    = "sent"
+	NetworkProgSocketGoes              = "socket_goes"
 	NetworkProgSpliceEnds              = "splice_ends"
 	NetworkProgStateChanges            = "state_changes"
 	NetworkProgTlsCountedReadBegins    = "tls_counted_read_begins"
@@ -689,6 +691,7 @@ type NetworkProgramSpecs struct {
 	Retransmitted           *ebpf.ProgramSpec `ebpf:"retransmitted"`
 	RetransmittedSynack     *ebpf.ProgramSpec `ebpf:"retransmitted_synack"`
 	Sent                    *ebpf.ProgramSpec `ebpf:"sent"`
+	SocketGoes              *ebpf.ProgramSpec `ebpf:"socket_goes"`
 	SpliceEnds              *ebpf.ProgramSpec `ebpf:"splice_ends"`
 	StateChanges            *ebpf.ProgramSpec `ebpf:"state_changes"`
 	TlsCountedReadBegins    *ebpf.ProgramSpec `ebpf:"tls_counted_read_begins"`
@@ -992,6 +995,7 @@ type NetworkPrograms struct {
 	Retransmitted           *ebpf.Program `ebpf:"retransmitted"`
 	RetransmittedSynack     *ebpf.Program `ebpf:"retransmitted_synack"`
 	Sent                    *ebpf.Program `ebpf:"sent"`
+	SocketGoes              *ebpf.Program `ebpf:"socket_goes"`
 	SpliceEnds              *ebpf.Program `ebpf:"splice_ends"`
 	StateChanges            *ebpf.Program `ebpf:"state_changes"`
 	TlsCountedReadBegins    *ebpf.Program `ebpf:"tls_counted_read_begins"`
@@ -1052,6 +1056,7 @@ func (p *NetworkPrograms) Close() error {
 		p.Retransmitted,
 		p.RetransmittedSynack,
 		p.Sent,
+		p.SocketGoes,
 		p.SpliceEnds,
 		p.StateChanges,
 		p.TlsCountedReadBegins,

@@ -92,6 +92,7 @@ enum network_piece_loss {
 	NETWORK_PIECE_NONE_LOST = 0,
 	NETWORK_PIECE_LOST = 1,    /* positions tell how many bytes, where there are any */
 	NETWORK_PIECE_UNKNOWN = 2, /* perhaps some were, and nothing tells how many bytes */
+	NETWORK_PIECE_WRITE_LOST = 4, /* of a socket alone, where NETWORK_PIECE_LOST is of what it reads */
 };
 
 /*
@@ -238,7 +239,7 @@ struct network_socket {
 	u8 has_rtt;    /* 1: TCP keeps a round-trip time of it */
 	u8 round;      /* in which it was counted last, where sockets are found by their files; 0: in none */
 	u8 protocol;   /* enum network_protocol */
-	u8 lost;       /* enum network_piece_loss, since the last piece that was told */
+	u8 lost;       /* enum network_piece_loss, since the last piece of each direction that was told */
 	u8 heads;      /* by direction what is known of the message under way, or whether frames were followed, and how often it was refused: see network_head.h */
 	u8 closed;     /* 1: it is none of sockets_known any more */
 };

@@ -53,12 +53,12 @@ static __always_inline int answers_transferred(struct sock *sk, s64 result, u32 
 	transfer.from = &from;
 	transfer.ended = bpf_ktime_get_ns();
 	transfer.began = transfer.ended; /* nobody knows: see capture_is_late() */
-	capture_stream(&transfer);
+	capture_stream(&transfer, false);
 	return 0;
 }
 
 /* A function behind a call has sent or received; when it began and where its bytes are was noted then. */
-static __always_inline int answers_moved(struct socket *socket, s64 result, u32 operation, int flags)
+static __always_inline int answers_moved(struct socket *socket, s64 result, u32 operation, int flags, bool pages)
 {
 	struct capture_transfer transfer = { .sk = socket->sk, .kind = operation };
 	struct task_struct *task = network_task();
@@ -72,7 +72,7 @@ static __always_inline int answers_moved(struct socket *socket, s64 result, u32 
 	transfer.from = &thread->source;
 	transfer.began = thread->since;
 	transfer.ended = bpf_ktime_get_ns();
-	capture_stream(&transfer);
+	capture_stream(&transfer, pages);
 	thread->since = 0;
 	return 0;
 }

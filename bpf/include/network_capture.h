@@ -194,6 +194,15 @@ static __always_inline void capture_ends(struct sock *sk, struct network_socket 
 	socket->stream = bpf_get_prandom_u32();
 }
 
+/* The same of whatever a socket carries, if it does. */
+static __always_inline void carries_no_more(struct sock *sk)
+{
+	struct network_socket *socket = network_socket_of(sk);
+
+	if (socket && socket->protocol)
+		capture_ends(sk, socket);
+}
+
 /* How much is taken of a transfer before it is known what it begins. */
 static __always_inline u32 capture_first_bytes(const struct network_socket *socket, const struct capture_transfer *transfer)
 {
@@ -325,13 +334,13 @@ static __noinline int capture(struct capture_transfer *transfer, u32 slot, bool 
 	return scratch ? capture_into(scratch, transfer, slot, stream) : 0;
 }
 
-/* The same of what a TLS library has encrypted or decrypted. */
-static __noinline int capture_plain(struct capture_transfer *transfer)
+/* The same by a program that has no slot of its own. */
+static __noinline int capture_shared(struct capture_transfer *transfer)
 {
 	struct capture_scratch *scratch;
 	u32 i;
 
-	for (i = 0; i < CAPTURE_PLAIN_SLOTS; i++) {
+	for (i = 0; i < CAPTURE_SHARED_SLOTS; i++) {
 		u32 slot = CAPTURE_SLOTS + i;
 
 		scratch = bpf_map_lookup_elem(&network_scratch, &slot);
@@ -345,7 +354,7 @@ static __noinline int capture_plain(struct capture_transfer *transfer)
 		}
 		__sync_fetch_and_add(&scratch->users, -1);
 	}
-	transfer->socket->lost |= NETWORK_PIECE_LOST;
+	transfer->socket->lost |= capture_loss(transfer->kind);
 	network_lost(NETWORK_LOST_PIECES);
 	return 0;
 }
@@ -360,33 +369,36 @@ static __always_inline bool capture_may_carry(const struct sock *sk)
 	return sk->sk_protocol == IPPROTO_UDP && port && port != bpf_htons(MDNS_PORT) && sk->__sk_common.skc_num != MDNS_PORT;
 }
 
-/* Looks at what a connection has carried; its socket and its length are known. */
-static __always_inline void capture_stream(struct capture_transfer *transfer)
+/* Looks at what a connection has carried; its socket and its length are known. Pages are moved by streams alone. */
+static __always_inline void capture_stream(struct capture_transfer *transfer, bool pages)
 {
 	struct sock *sk = transfer->sk;
 
 	if (!(transfer->socket->protocol & NETWORK_TLS) && (transfer->from->base || transfer->socket->protocol)) {
 		transfer->position = capture_position(sk, transfer->kind);
-		capture(transfer, capture_slot(sk, transfer->kind), sk->sk_type == SOCK_STREAM);
+		if (pages)
+			capture_shared(transfer);
+		else
+			capture(transfer, capture_slot(sk, transfer->kind), sk->sk_type == SOCK_STREAM);
 	}
 	if (transfer->socket->protocol & NETWORK_TLS)
 		network_tls_moved(sk, transfer->socket, transfer->kind);
 }
 
 /* A transfer was counted and timed: now its connection is looked at, and what it carried. */
-static __always_inline void capture_transfer(struct network_record *record, struct capture_transfer *transfer, s64 result, int flags)
+static __always_inline void capture_transfer(struct network_record *record, struct capture_transfer *transfer, s64 result, int flags, bool pages)
 {
 	struct sock *sk = transfer->sk;
 
 	network_look_at_rtt(record, sk, transfer->socket, transfer->ended);
-	if (!capture_bytes || result <= 0 || flags & MSG_PEEK || !capture_may_carry(sk))
+	if (!capture_bytes || result <= 0 || flags & MSG_PEEK || !capture_may_carry(sk) || (pages && sk->sk_type != SOCK_STREAM))
 		return;
 	if (!transfer->socket)
 		transfer->socket = network_socket_of(sk); /* it was met just now */
 	if (!transfer->socket)
 		return;
 	transfer->length = result;
-	capture_stream(transfer);
+	capture_stream(transfer, pages);
 }
 
 #endif

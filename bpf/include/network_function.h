@@ -19,7 +19,8 @@ static __always_inline u32 moved_datagram(struct sock *sk, struct msghdr *messag
 	return network_flow(sk, &peer, role);
 }
 
-static __always_inline int moved(struct socket *socket, struct msghdr *message, s64 result, u32 operation, int flags)
+/* A function has moved bytes of a socket: of a message, or without one pages. */
+static __always_inline int moved(struct socket *socket, struct msghdr *message, s64 result, u32 operation, int flags, bool pages)
 {
 	struct capture_transfer transfer = { .sk = socket->sk, .kind = operation };
 	struct task_struct *task = network_task();
@@ -53,8 +54,8 @@ static __always_inline int moved(struct socket *socket, struct msghdr *message, 
 	transfer.ended = bpf_ktime_get_ns();
 	network_time(record, task, thread, transfer.ended, operation);
 	if (connected)
-		capture_transfer(record, &transfer, result, flags);
-	else if (result > 0)
+		capture_transfer(record, &transfer, result, flags, pages);
+	else if (result > 0 && !pages)
 		capture_datagram(thread, (u64)sk, capture_name(known, id), capture_way(capture_slot(sk, operation), operation), result);
 	thread->since = 0;
 	return 0;

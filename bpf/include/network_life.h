@@ -136,6 +136,18 @@ static __noinline int closing(const struct sock *sk, const struct network_socket
 	return 0;
 }
 
+/*
+ * Whether a process may still read from a socket of MPTCP that is closed now. The kernel's
+ * worker closes it under a process that has it: when that gives it up, or has it connect
+ * anew, it is closed once more. All else is the process's own doing.
+ */
+static __always_inline bool network_may_be_read(const struct sock *sk, int before)
+{
+	struct task_struct *task = network_task();
+
+	return before != TCP_CLOSE && BPF_CORE_READ(sk, sk_socket) && TASK_READ(task, flags) & PF_KTHREAD;
+}
+
 /* A connection is over: another socket may be remembered in place of its. */
 static __always_inline void closed(struct network_socket *socket)
 {

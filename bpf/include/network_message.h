@@ -79,7 +79,7 @@ static __always_inline int transferred(struct sock *sk, s64 result, u32 operatio
 	transfer.began = thread->since;
 	transfer.ended = bpf_ktime_get_ns();
 	network_time(record, task, thread, transfer.ended, operation);
-	capture_transfer(record, &transfer, result, flags);
+	capture_transfer(record, &transfer, result, flags, false);
 	if (!result && unix_has_ended(sk, transfer.socket))
 		capture_ends(sk, transfer.socket);
 	network_next(task, thread, transfer.ended);

@@ -171,7 +171,7 @@ static __noinline int network_tls_tell(struct network_tls_connection *connection
 	*moving = NETWORK_TLS_RESTS;
 	*position += length;
 	transfer.position = *position;
-	return capture_plain(&transfer);
+	return capture_shared(&transfer);
 }
 
 /* A call ends that has taken or given length bytes; 0 for one that has not. */

@@ -167,7 +167,7 @@ struct capture_head {
 };
 
 struct capture_scratch {
-	u64 users; /* of one for TLS */
+	u64 users; /* of one that is shared */
 	struct capture_cursor cursor;
 	struct capture_kept kept;
 	struct capture_walk walk;
@@ -181,19 +181,19 @@ struct capture_scratch {
 };
 
 /*
- * One for each program that may use it: from 6.19 on another one may run while this
- * one is preempted, but not the same on the same CPU. See capture_slot(). Behind them
- * those for TLS: programs in processes may be preempted by each other, and who finds
- * nobody else has one of these.
+ * One for each program that moves most: another one may run while this one is preempted
+ * (at functions always, at tracepoints from 6.19 on), but not the same on the same CPU. See
+ * capture_slot(). Behind them those that others share, which may be preempted by each other: programs
+ * in processes, for TLS, and at functions that move pages. Who finds nobody else there has it.
  */
 #define CAPTURE_SLOTS 7
 /* Of the program that tells of datagrams when their call returns. */
 #define CAPTURE_SLOT_RETURNS 6
-#define CAPTURE_PLAIN_SLOTS 4
+#define CAPTURE_SHARED_SLOTS 4
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, CAPTURE_SLOTS + CAPTURE_PLAIN_SLOTS);
+	__uint(max_entries, CAPTURE_SLOTS + CAPTURE_SHARED_SLOTS);
 	__type(key, u32);
 	__type(value, struct capture_scratch);
 } network_scratch SEC(".maps");
@@ -386,7 +386,7 @@ __noinline int capture_window(u32 slot, u32 at, u32 want)
 	return have;
 }
 
-/* Programs differ by direction and, where they are at functions, by family. */
+/* Programs differ by direction and, where they are at functions, by family; not those at functions that move pages. */
 static __always_inline u32 capture_slot(const struct sock *sk, u32 kind)
 {
 	switch (sk->__sk_common.skc_family) {
@@ -415,6 +415,17 @@ static __always_inline bool capture_write(struct network_piece *piece, u32 size)
 	return false;
 }
 
+/* What struct network_socket.lost has of pieces of a direction that were lost, of enum network_piece_loss. */
+static __always_inline u8 capture_loss(u32 kind) { return kind == NETWORK_PIECE_WRITE ? NETWORK_PIECE_WRITE_LOST : NETWORK_PIECE_LOST; }
+
+/* What the next piece of a direction has to say of it. */
+static __always_inline u8 capture_losses(const struct network_socket *socket, u32 kind)
+{
+	u8 unknown = socket->lost & NETWORK_PIECE_UNKNOWN;
+
+	return socket->lost & capture_loss(kind) ? unknown | NETWORK_PIECE_LOST : unknown;
+}
+
 /* Tells user space of a piece, size bytes with its head. */
 static __always_inline void capture_tell(struct network_piece *piece, u32 size, struct sock *sk, struct network_socket *socket)
 {
@@ -424,11 +435,11 @@ static __always_inline void capture_tell(struct network_piece *piece, u32 size, 
 	piece->generation = socket->generation;
 	piece->protocol |= socket->protocol;
 	piece->role = socket->role;
-	piece->lost = socket->lost;
-	if (capture_write(piece, size))
-		socket->lost = 0;
-	else
-		socket->lost |= NETWORK_PIECE_LOST;
+	piece->lost = capture_losses(socket, piece->kind);
+	if (!capture_write(piece, size))
+		socket->lost |= capture_loss(piece->kind);
+	else if (piece->lost)
+		socket->lost &= ~(NETWORK_PIECE_UNKNOWN | capture_loss(piece->kind));
 }
 
 /* What a piece says of itself. */
@@ -488,7 +499,9 @@ static __noinline int capture_tell_window(struct capture_scratch *scratch, u32 a
 /* Gives back what has become of a socket whose transfer was kept. */
 static __always_inline void capture_put_back(struct capture_scratch *scratch, struct network_socket *socket)
 {
-	socket->lost = scratch->kept.socket.lost;
+	u8 own = NETWORK_PIECE_UNKNOWN | capture_loss(scratch->kept.kind);
+
+	socket->lost = (socket->lost & ~own) | (scratch->kept.socket.lost & own);
 	socket->protocol = scratch->kept.socket.protocol;
 }
 

@@ -39,6 +39,8 @@ type features struct {
 	// drops and retransmits are the programs for the arguments that kfree_skb and
 	// tcp_retransmit_skb have.
 	drops, retransmits string
+	// requests says that what connections carry is looked at: then it is seen where it ends, too.
+	requests bool
 	// answers says that nothing is wanted but requests that processes answer: then no other
 	// programs run than those that see what connections carry.
 	answers bool
@@ -223,6 +225,9 @@ const enter, exit = "sys_enter_", "sys_exit_"
 // tracing are the programs at tracepoints with types and at functions.
 func (f features) tracing() []string {
 	list := []string{bindings.NetworkProgStateChanges}
+	if f.requests {
+		list = append(list, bindings.NetworkProgSocketGoes)
+	}
 	if !f.answers {
 		list = append(list, f.retransmits, bindings.NetworkProgRetransmittedSynack, bindings.NetworkProgResetSent, bindings.NetworkProgResetReceived, f.drops)
 	}

@@ -7,16 +7,18 @@ package network
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"net"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
 // TestRequestsOverMPTCPEnd holds that what a connection of MPTCP carries ends with it: a response without a length, and a request that
-// nobody answers.
+// nobody answers; and that what is read after both sides have ended is told with its request.
 func TestRequestsOverMPTCPEnd(t *testing.T) {
 	if _, err := os.Stat("/proc/sys/net/mptcp"); errors.Is(err, fs.ErrNotExist) {
 		t.Skip("the kernel has no MPTCP")
@@ -47,10 +49,22 @@ func TestRequestsOverMPTCPEnd(t *testing.T) {
 		client, server = begin("GET /given-up HTTP/1.1\r\nHost: a\r\n\r\n")
 		require.NoError(t, client.Close())
 		require.NoError(t, server.Close())
+		client, server = begin("GET /half-closed HTTP/1.1\r\nHost: a\r\n\r\n")
+		require.NoError(t, client.(*net.TCPConn).CloseWrite())
+		nothingFollows(t, server)
+		_, err = io.WriteString(server, fine)
+		require.NoError(t, err)
+		require.NoError(t, server.Close())
+		time.Sleep(4 * unreadFor)
+		read, err := io.ReadAll(client)
+		require.NoError(t, err)
+		require.Equal(t, fine, string(read))
+		require.NoError(t, client.Close())
 		want := map[string]int{}
 		for _, role := range []string{"client", "server"} {
-			want[role+" GET /until-the-end 200"], want[role+" GET /given-up 0"] = 1, 1
+			want[role+" GET /until-the-end 200"], want[role+" GET /given-up 0"], want[role+" GET /half-closed 200"] = 1, 1, 1
 		}
 		o.wait(t, w, want)
+		w.leavesNothing()
 	})
 }

@@ -90,6 +90,7 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 	if err != nil {
 		return nil, fmt.Errorf("reading the network programs: %w", err)
 	}
+	has.requests = config.Requests
 	if config.OnlyAnswered {
 		has = has.onlyAnswers()
 	}

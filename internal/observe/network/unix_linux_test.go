@@ -5,10 +5,14 @@
 package network
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -103,4 +107,68 @@ func TestConnectionsOfProcessesThatEnded(t *testing.T) {
 	f.places.items[0].Generation++
 	f.sweep(uint64(f.at))
 	require.NotContains(t, f.streams, streamID{sock: 1})
+}
+
+// TestUnixSocketsLosePiecesOfADirection holds that of a Unix socket, which has no positions, a piece that found no room is missing in its
+// own direction and in no other: the response to a request whose content was lost is told with it, and so is what follows.
+func TestUnixSocketsLosePiecesOfADirection(t *testing.T) {
+	guest.TakesLong(t)
+	const body, most = 300, 10000
+	runEachWay(t, func(t *testing.T, by *way) {
+		var gate sync.Mutex
+		config := requestConfig()
+		config.BufferBytes = 64 << 10
+		config.Charge = func(work func()) { gate.Lock(); defer gate.Unlock(); work() }
+		o := overhear(&config)
+		w := watch(t, config, by.change)
+		posts := func(path string, length int) *talk {
+			c := newUnixTalk(t)
+			c.asks(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: shop.example\r\nContent-Length: %d\r\n\r\n", path, length))
+			return c
+		}
+		lost := func() uint64 {
+			require.NoError(t, w.readLosses())
+			return w.loss("buffer_full")
+		}
+		filler, c := posts("/filler", body*most), posts("/1", body)
+		w.handed()
+		gate.Lock()
+		time.Sleep(4 * config.interval) // the reader waits for the gate
+		for range most {
+			filler.asks(strings.Repeat("f", 1))
+			if lost() > 0 {
+				break
+			}
+		}
+		before := lost()
+		require.Positive(t, before, "the buffer is full")
+		c.asks(strings.Repeat("b", body))
+		after := lost()
+		gate.Unlock()
+		w.handed()
+		c.answers("HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
+		c.asks("GET /2 HTTP/1.1\r\nHost: shop.example\r\n\r\n")
+		c.answers("HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
+		c.end()
+		filler.end()
+		require.EqualValues(t, 2, after-before, "what was written and what was read")
+		want := map[string]int{}
+		for _, role := range []string{"client", "server"} {
+			want[role+" POST /1 201"], want[role+" GET /2 202"], want[role+" POST /filler 0"] = 1, 1, 1
+		}
+		o.wait(t, w, want)
+	})
+}
+
+// newUnixTalk connects two Unix sockets with each other.
+func newUnixTalk(t *testing.T) *talk {
+	t.Helper()
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "socket")})
+	require.NoError(t, err)
+	defer listener.Close()
+	client, err := net.DialUnix("unix", nil, listener.Addr().(*net.UnixAddr))
+	require.NoError(t, err)
+	server, err := listener.AcceptUnix()
+	require.NoError(t, err)
+	return &talk{t, client, server}
 }
