@@ -201,8 +201,35 @@ func TestLossNeverMispairs(t *testing.T) {
 			request("/a"), request("/b"), response("201"), response("202"),
 			request("/c"), lostRead{l7.LostUnknown, 55}, request("/e"), response("203"), response("204"), response("205"),
 			pause(2e9), request("/f"), response("206")},
-			[]want{{"GET", "/a", 201, 0, 0, l7.Complete}, {"GET", "/b", 202, 0, 0, l7.Complete}, {"GET", "/c", 0, 0, 0, l7.Lost},
+			[]want{{"GET", "/a", 201, 0, 0, l7.Complete}, {"GET", "/b", 202, 0, 0, l7.Complete}, {"GET", "/c", 203, 0, 0, l7.Complete},
 				{"GET", "/e", 0, 0, 0, l7.Lost}, {"", "", 205, 0, 0, l7.Complete}, {"GET", "/f", 206, 0, 0, l7.Complete}}},
+		"requests follow on a cut one, unseen": {script{
+			cutRead{"GET /a HTTP/1.1\r\n\r\nGET /b HT", 500}, request("/d"), response("201"), response("202"), response("203"), response("204"),
+			pause(2e9), request("/e"), response("205")},
+			[]want{{"GET", "/a", 201, 0, 0, l7.Complete}, {"GET", "/b", 202, -1, 0, l7.Complete}, {"GET", "/d", 0, 0, 0, l7.Lost}, {"", "", 204, 0, 0, l7.Complete},
+				{"GET", "/e", 205, 0, 0, l7.Complete}}},
+		"and are answered before the next one": {script{
+			cutRead{"GET /a HTTP/1.1\r\nX: ", 9000}, response("201"), response("202"), request("/d"), response("203"), response("204"),
+			pause(2e9), request("/e"), response("205")},
+			[]want{{"GET", "/a", 201, -1, 0, l7.Complete}, {"", "", 202, 0, 0, l7.Complete}, {"GET", "/d", 0, 0, 0, l7.Lost}, {"", "", 204, 0, 0, l7.Complete},
+				{"GET", "/e", 205, 0, 0, l7.Complete}}},
+		"requests follow on a whole one, unseen": {script{
+			cutRead{"GET /a HTTP/1.1\r\n\r\n", 500}, response("201"), request("/d"), response("202"), response("203"),
+			pause(2e9), request("/e"), response("205")},
+			[]want{{"GET", "/a", 201, 0, 0, l7.Complete}, {"GET", "/d", 0, 0, 0, l7.Lost}, {"", "", 203, 0, 0, l7.Complete}, {"GET", "/e", 205, 0, 0, l7.Complete}}},
+		"responses follow on a cut one, unseen": {script{
+			request("/a"), request("/b"), request("/c"), request("/d"), cutWrite{"HTTP/1.1 201 X\r\nContent-Length: 0\r\n\r\nHTTP/1.1 202 X\r\nConte", 60},
+			request("/e"), response("204"), request("/f"), response("205"), response("206"), pause(2e9), request("/g"), response("207")},
+			[]want{{"GET", "/a", 201, 0, 0, l7.Complete}, {"GET", "/b", 202, 0, -1, l7.Complete}, {"GET", "/c", 0, 0, 0, l7.Lost}, {"GET", "/d", 0, 0, 0, l7.Lost},
+				{"GET", "/e", 0, 0, 0, l7.Lost}, {"", "", 204, 0, 0, l7.Complete}, {"GET", "/f", 0, 0, 0, l7.Lost}, {"", "", 206, 0, 0, l7.Complete},
+				{"GET", "/g", 207, 0, 0, l7.Complete}}},
+		"responses follow on a whole one, unseen": {script{
+			request("/a"), request("/b"), request("/c"), cutWrite{"HTTP/1.1 201 X\r\nContent-Length: 0\r\n\r\n", 60},
+			request("/d"), response("203"), response("204"), pause(2e9), request("/e"), response("205")},
+			[]want{{"GET", "/a", 201, 0, 0, l7.Complete}, {"GET", "/b", 0, 0, 0, l7.Lost}, {"GET", "/c", 0, 0, 0, l7.Lost}, {"GET", "/d", 0, 0, 0, l7.Lost},
+				{"", "", 204, 0, 0, l7.Complete}, {"GET", "/e", 205, 0, 0, l7.Complete}}},
+		"an interim response is cut": {script{request("/a"), cutWrite{"HTTP/1.1 100 Continue\r\nX: ", 60}, request("/b"), response("202")},
+			[]want{{"GET", "/a", 0, 0, 0, l7.Lost}, {"GET", "/b", 202, 0, 0, l7.Complete}}},
 		"bytes of a body of known length": {script{reads(post), lostRead{4, 15}, reads("456789"), response("200"), request("/b"), response("201")},
 			[]want{{"POST", "/p", 200, 10, 0, l7.Complete}, {"GET", "/b", 201, 0, 0, l7.Complete}}},
 		"unknown bytes of a body": {script{reads(post), lostRead{l7.LostUnknown, 15}, reads("789"), response("200"), request("/b"), response("201")},
@@ -225,6 +252,31 @@ func TestLossNeverMispairs(t *testing.T) {
 				require.True(t, x.Outcome != l7.Complete || x.Response.Ended, "the end of %v", brief(x))
 			}
 		})
+	}
+}
+
+// TestWhatFollowsUnseenIsCounted holds that a loss within a transfer is counted, of whichever direction.
+func TestWhatFollowsUnseenIsCounted(t *testing.T) {
+	for name, c := range map[string]struct {
+		script script
+		want   l7.Stats
+	}{
+		"where a request begins":       {script{cutRead{get, 500}, writes(ok)}, l7.Stats{Exchanges: 1, Losses: 1}},
+		"in a request's first word":    {script{cutRead{get + "GE", 500}, writes(ok)}, l7.Stats{Exchanges: 1, Losses: 1}},
+		"in a request's head":          {script{cutRead{get + "GET /b", 500}, writes(ok + ok)}, l7.Stats{Exchanges: 2, Cut: 1}},
+		"where a response begins":      {script{reads(get + get), cutWrite{ok, 50}}, l7.Stats{Exchanges: 2, Losses: 1}},
+		"in a response's first word":   {script{reads(get + get), cutWrite{ok + "HTTP/1.1 2", 50}}, l7.Stats{Exchanges: 2, Losses: 1}},
+		"in a response's head":         {script{reads(get + get), cutWrite{ok + "HTTP/1.1 200 OK\r\nCo", 50}}, l7.Stats{Exchanges: 2, Cut: 1}},
+		"where nothing may be missing": {script{reads(post), readsMore(10), writes(ok)}, l7.Stats{Exchanges: 1}},
+	} {
+		for _, client := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				l := listen()
+				l.play(t, c.script, client)
+				l.Close()
+				require.Equal(t, c.want, l.stats)
+			})
+		}
 	}
 }
 

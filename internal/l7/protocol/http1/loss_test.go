@@ -5,6 +5,8 @@ package http1_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,10 +18,12 @@ import (
 type loser struct {
 	rnd     *rand.Rand
 	percent int
+	most    int // bytes of a piece that are known; 0: all
 	feed    func(l7.Piece)
 	bytes   [2]int64 // lost since the last piece of the direction
 	at      [2]int64
-	lost    int
+	lost    int // pieces
+	cut     int // pieces of which not all is known
 }
 
 func (l *loser) take(p l7.Piece) {
@@ -34,6 +38,10 @@ func (l *loser) take(p l7.Piece) {
 		p.Lost = l7.LostUnknown
 	}
 	l.bytes[d] = 0
+	if l.most > 0 && len(p.Data) > l.most {
+		p.Data = p.Data[:l.most]
+		l.cut++
+	}
 	l.feed(p)
 }
 
@@ -48,7 +56,7 @@ func TestWhatIsToldAfterLossIsRight(t *testing.T) {
 					t.Run(fmt.Sprintf("%s, pipelined %v, up to %d, %d %%", role, pipelined, largest, percent), func(t *testing.T) {
 						whole := 0
 						for seed := range uint64(20) {
-							whole += requireTrue(t, seed, h, percent)
+							whole += requireTrue(t, seed, h, loser{percent: percent})
 						}
 						require.Positive(t, whole, "nothing was told as whole")
 					})
@@ -58,8 +66,29 @@ func TestWhatIsToldAfterLossIsRight(t *testing.T) {
 	}
 }
 
+// TestWhatIsToldOfCutPiecesIsRight does the same where of each piece the beginning alone is known, as of long transfers: it ends within a head, a
+// body or between two messages, and others may follow that nobody sees.
+func TestWhatIsToldOfCutPiecesIsRight(t *testing.T) {
+	for _, role := range []l7.Role{l7.RoleServer, l7.RoleClient} {
+		for _, pipelined := range []bool{false, true} {
+			for _, largest := range []int{1000, 5000, 20000} {
+				for _, most := range []int{60, 250, 999, 4000} {
+					for _, percent := range []int{0, 10} {
+						h := how{role: role, pipelined: pipelined, largest: largest}
+						t.Run(fmt.Sprintf("%s, pipelined %v, up to %d, of which %d, %d %%", role, pipelined, largest, most, percent), func(t *testing.T) {
+							for seed := range uint64(10) {
+								requireTrue(t, seed, h, loser{percent: percent, most: most})
+							}
+						})
+					}
+				}
+			}
+		}
+	}
+}
+
 // requireTrue returns how many exchanges were told as whole.
-func requireTrue(t *testing.T, seed uint64, h how, percent int) (whole int) {
+func requireTrue(t *testing.T, seed uint64, h how, lose loser) (whole int) {
 	rnd := rand.New(rand.NewPCG(seed, 11))
 	c := generate(t, rnd, 20, h.role)
 	for !c.marked {
@@ -71,34 +100,33 @@ func requireTrue(t *testing.T, seed uint64, h how, percent int) (whole int) {
 		require.Len(t, l.told, 2)
 		l.told = nil
 	}
-	lose := &loser{rnd: rnd, percent: percent, feed: l.Feed}
+	lose.rnd, lose.feed = rnd, l.Feed
 	c.play(rnd, h, lose.take)
+	before := max(0, len(l.told)-1)
 	l.Close()
-	truth := map[string]told{}
-	for _, x := range c.want {
-		truth[x.Target] = x
-	}
-	if n := len(l.told); lose.bytes[0]+lose.bytes[1] > 0 && n > 0 {
-		l.told = l.told[:n-1] // nobody was told what was lost of the last
+	if lose.bytes[0]+lose.bytes[1] > 0 && len(l.told) > 0 {
+		l.told = l.told[:min(before, len(l.told)-1)] // nobody was told what was lost of the last
 	}
 	for _, x := range l.told {
 		if !x.Request.Known || !x.Response.Known {
 			continue
 		}
-		want, known := truth[x.Target]
-		if !known {
-			require.True(t, x.Request.Cut, "seed %d: %v was never sent", seed, x)
-			continue
-		}
-		if x.ResponseFields[0] != absent {
-			require.Equal(t, want.ResponseFields[0], x.ResponseFields[0], "seed %d: another's response", seed)
-		}
-		if isWhole(x.Request) && isWhole(x.Response) && x.Outcome == l7.Complete {
-			require.Equal(t, want, x, "seed %d", seed)
+		if x.Outcome == l7.Complete && isWhole(x.Request) && isWhole(x.Response) {
+			require.Contains(t, c.want, x, "seed %d", seed)
 			whole++
 		}
+		require.True(t, slices.ContainsFunc(c.want, func(want told) bool { return mayBe(x, want) }), "seed %d: no request was answered so: %+v", seed, x)
 	}
 	return whole
+}
+
+// mayBe tells whether what was told is the exchange, as far as it was seen.
+func mayBe(x, want told) bool {
+	if x.Target != want.Target && !(x.Request.Cut && strings.HasPrefix(want.Target, x.Target)) {
+		return false
+	}
+	field := x.ResponseFields[0]
+	return x.Status == want.Status && (field == want.ResponseFields[0] || x.Response.Cut && (field == absent || strings.HasPrefix(want.ResponseFields[0], field)))
 }
 
 func isWhole(s l7.Side) bool { return s.Ended && !s.Cut }

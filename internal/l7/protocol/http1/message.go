@@ -3,6 +3,8 @@
 package http1
 
 import (
+	"net/http"
+
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 )
 
@@ -118,6 +120,8 @@ type request struct {
 	version          string
 	expects          bool // waits for 100 before its body
 	done             bool // it was seen to its end, or no more of it will be
+	// behind says that messages may be missing before it, or of responses that were due before its own.
+	behind bool
 }
 
 // sent is the method as it was sent, if the parser itself minds it.
@@ -126,6 +130,11 @@ func (q *request) sent() string {
 		return ""
 	}
 	return q.method
+}
+
+// isInterim tells whether another one follows for the same request (RFC 9110, section 15.2).
+func (r *response) isInterim() bool {
+	return r.status < 200 && r.status != http.StatusSwitchingProtocols
 }
 
 // response is the one that is being read or waits for its request.

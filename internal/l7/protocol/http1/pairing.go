@@ -72,25 +72,34 @@ func (p *parser) pushRequest() *request {
 		q = &p.spare
 	}
 	q.reset(r.fields.asked, r.first, r.begin)
-	q.host, q.expects, q.done = span{}, false, false
+	q.host, q.expects, q.done, q.behind = span{}, false, false, p.lossy
 	p.reading, r.cur = q, &q.message
 	return q
 }
 
-// doubtful tells whether nobody knows whose a response is: requests are pipelined, and some may be missing.
-func (p *parser) doubtful() bool { return p.lossy && p.pipelined }
+// doubt notes that messages of a direction may be missing. The responses that are due to requests from before are still their own where it is
+// requests that are.
+func (p *parser) doubt(r *reader) {
+	p.lossy = true
+	for i := 0; r.kind == l7.Response && p.pending.At(i) != nil; i++ {
+		p.pending.At(i).behind = true
+	}
+}
+
+// doubtful tells whether nobody knows which response is the request's: requests are pipelined, and messages before it may be missing.
+func (p *parser) doubtful(q *request) bool { return q.behind && p.pipelined }
 
 // trustAgain trusts the order of responses again when nothing of before the request that begins can be on its way.
 func (p *parser) trustAgain() {
 	if p.requests.idle < p.sink.Limits.Quiet {
 		return
 	}
-	if p.doubtful() {
+	if p.lossy && p.pipelined {
 		p.miss(&p.responses, p.last)
 		p.pending.Clear()
 	}
 	if p.pending.Len() == 0 {
-		p.lossy, p.pipelined = false, false
+		p.lossy = false
 	}
 }
 
@@ -156,6 +165,7 @@ func (p *parser) pair() {
 	resp.request, resp.ownerless, resp.unkept = nil, false, false
 	switch {
 	case front == nil:
+		p.pipelined = p.pipelined || p.hidden // it answers a request that nobody saw
 		resp.unkept = p.pending.Len() > 0
 		// A server has read what it answers.
 		resp.ownerless = resp.unkept || p.role == l7.RoleServer
@@ -212,7 +222,7 @@ func (p *parser) endResponse(outcome l7.Outcome) {
 	if resp.side.Ended {
 		outcome = l7.Complete
 	}
-	if p.doubtful() {
+	if p.doubtful(q) || resp.isInterim() {
 		p.tell(q, nil, l7.Lost)
 	} else {
 		p.tell(q, resp, outcome)
@@ -340,6 +350,9 @@ func (p *parser) missResponses(at int64) {
 // giveUp tells requests without a response whose responses may have come by the given time, in bytes that were not read as such.
 func (p *parser) giveUp(at int64) {
 	before := p.pending.Len()
+	if before > 0 {
+		p.doubt(&p.responses)
+	}
 	p.flush(func(q *request) (l7.Outcome, bool) { return l7.Lost, q.side.First <= at })
 	if p.pipelined && before > 0 {
 		p.flush(func(*request) (l7.Outcome, bool) { return l7.Lost, true })

@@ -22,7 +22,8 @@ type parser struct {
 
 	left      bool  // another protocol follows
 	pipelined bool  // requests were seen to be sent before the response to the one before
-	lossy     bool  // bytes of it are missing
+	lossy     bool  // bytes of it are missing: requests that come now are behind them
+	hidden    bool  // others may follow, unseen, on the last request in its transfer
 	last      int64 // time of the last byte of either direction
 	// refused is the time of the last bytes that were no response where one was due, or 0 if there was one since.
 	refused int64
@@ -44,6 +45,10 @@ func (p *parser) Feed(piece *l7.Piece) bool {
 	}
 	r.stream.Begin(piece)
 	p.beginPiece(r, piece)
+	if piece.Ended != r.last { // else it goes on with the same call
+		r.ended = false
+		p.hidden = p.hidden && r.kind == l7.Response
+	}
 	if r.cur != nil {
 		r.cur.content.AddCall(piece.Call(piece.Length), r.stream.Offset())
 	}

@@ -31,6 +31,7 @@ type reader struct {
 	kind   l7.Guess // of its messages
 	state  state
 	unsure bool     // it is not certain that a message begins where it is looked for
+	ended  bool     // a message has ended in this call
 	tail   tail     // in stateTail
 	left   int64    // bytes left of the body or chunk, or that trailers may have
 	first  int64    // time of the first byte of the start line
@@ -84,7 +85,7 @@ func (p *parser) beginPiece(r *reader, piece *l7.Piece) {
 // forget drops what came before the piece and is no beginning of a message.
 func (p *parser) forget(r *reader) {
 	r.stream.Forget()
-	p.lossy = true
+	p.doubt(r)
 	if r.kind == l7.Response {
 		p.refused = r.last
 	}
@@ -145,18 +146,38 @@ func (p *parser) readStart(r *reader, piece *l7.Piece) bool {
 	case len(line) == 0 && got == l7.Whole: // RFC 9112, section 2.2
 		return true
 	case len(line) == 0:
-		// Messages that nobody saw may be in what is not known of the piece.
-		p.miss(r, piece.Ended)
+		p.missRest(r, piece)
 		return true
 	case !p.startLine(r, line, got):
-		p.refuse(r, piece)
+		if got == l7.Hole && !r.unsure {
+			p.missRest(r, piece)
+		} else {
+			p.refuse(r, piece)
+		}
 		return true
 	}
 	r.state = stateFields
 	if got == l7.Hole {
 		p.cutHead(r)
+		p.hideRest(r)
 	}
 	return true
+}
+
+// missRest goes on where a message begins, at the latest, in what is not known of the piece.
+func (p *parser) missRest(r *reader, piece *l7.Piece) {
+	p.sink.Stats.Losses++
+	p.hideRest(r)
+	p.miss(r, piece.Ended)
+}
+
+// hideRest notes that messages may be in what is not known of the piece. Where a request has ended in it, and was not the last, they are pipelined.
+// Of responses it is minded when the one under way has ended: it is still that of its request.
+func (p *parser) hideRest(r *reader) {
+	if r.kind == l7.Request {
+		p.lossy, p.hidden = true, true
+		p.pipelined = p.pipelined || r.ended
+	}
 }
 
 // startLine begins a message, if the line begins one.
@@ -172,7 +193,7 @@ func (p *parser) refuse(r *reader, piece *l7.Piece) {
 	if !r.unsure {
 		p.sink.Stats.Invalid++
 	}
-	p.lossy = true
+	p.doubt(r)
 	if r.kind == l7.Response {
 		p.refused = piece.Ended
 	}
@@ -194,6 +215,7 @@ func (p *parser) readFields(r *reader, piece *l7.Piece) bool {
 			return false
 		case l7.Hole:
 			p.cutHead(r)
+			p.hideRest(r)
 			return true
 		case l7.Whole, l7.Short:
 		}
@@ -282,6 +304,9 @@ func (p *parser) readChunkLine(r *reader, piece *l7.Piece) bool {
 		p.loseFraming(r)
 	case got != l7.Whole && r.state != stateTrailer, got == l7.Hole:
 		p.loseFraming(r)
+		if got == l7.Hole {
+			p.hideRest(r)
+		}
 	case r.state == stateTrailer:
 		if len(line) == 0 {
 			p.finish(r, piece.Ended)
@@ -411,7 +436,7 @@ func (p *parser) finish(r *reader, at int64) {
 		r.cur.content.EndCall(r.stream.Offset())
 	}
 	cur := r.cur
-	r.state, r.unsure, r.cur = stateStart, false, nil
+	r.state, r.unsure, r.cur, r.ended = stateStart, false, nil, true
 	if r.kind == l7.Request {
 		p.requestDone(cur)
 	} else {

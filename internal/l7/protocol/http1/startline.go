@@ -34,6 +34,7 @@ func cutRequestLine(line []byte) (method, target []byte, ok bool) {
 	if !found || !rfc9110.IsMethod(method) {
 		return nil, nil, false
 	}
+	target, _, _ = bytes.Cut(target, []byte(" ")) // from the version
 	return method, target, len(target) > 0 && isTargetStart(target[0])
 }
 
