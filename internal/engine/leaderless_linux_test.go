@@ -5,6 +5,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -22,13 +23,13 @@ import (
 // names, its executable and its service.
 func TestMainThreadEnds(t *testing.T) {
 	needRoot(t)
-	const worked = 600 * time.Millisecond
 	for name, c := range map[string]struct {
-		after            int // milliseconds
+		after            int           // milliseconds
+		works            time.Duration // 0 is for not so long
 		before           bool
 		include, exclude []process.Selector
 	}{
-		"while it is observed":     {after: 100},
+		"while it is observed":     {after: 100, works: 2500 * time.Millisecond},
 		"before it is":             {before: true},
 		"at once, by executable":   {include: []process.Selector{{Exe: "**/leaderless"}}},
 		"at once, by service":      {include: []process.Selector{{Service: "^outlived$"}}},
@@ -39,15 +40,19 @@ func TestMainThreadEnds(t *testing.T) {
 			path := testbin.C(t, "testdata/leaderless.c")
 			config := configuration(5*time.Millisecond, c.include...)
 			config.Exclude, config.ScanInterval = c.exclude, 300*time.Millisecond
+			works := cmp.Or(c.works, 600*time.Millisecond)
+			if emulated {
+				works *= 5 // what is read of the process takes longer
+			}
 			var p *program
 			if c.before {
-				p = launch(t, path, milliseconds(worked), "0")
+				p = launch(t, path, milliseconds(works), "0")
 				require.Eventually(t, func() bool { return mainHasEnded(p.Process.Pid) }, 10*time.Second, time.Millisecond)
 			}
 			e := begin(t, config)
 			if !c.before {
 				time.Sleep(300 * time.Millisecond) // the first scan
-				p = launch(t, path, milliseconds(worked), fmt.Sprint(c.after))
+				p = launch(t, path, milliseconds(works), fmt.Sprint(c.after))
 			}
 			used := p.end()[0]
 			e.end()
