@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
@@ -145,6 +146,7 @@ func TestLiveDeleted(t *testing.T) {
 
 // TestLiveMainThreadEnds holds that a process whose main thread has ended is the one that it was, also for who meets it then.
 func TestLiveMainThreadEnds(t *testing.T) {
+	guest.SameOnEveryKernel(t) // the engine's test of it runs there
 	path := testbin.C(t, "../engine/testdata/leaderless.c")
 	cmd := exec.Command(path, "60000", "200")
 	cmd.Env = append(os.Environ(), "OTEL_SERVICE_NAME=live outlived")
