@@ -35,16 +35,17 @@ var imports = map[string][]string{
 	"policy":     {"process", "model"},
 	"task":       {"process", "warn", "model"},
 	"observe":    {"bpf", "kernel", "process", "conntrack", "unwind", "symbol", "l7", "tls", "elfimage", "warn", "model"},
-	"process":    {"bpf", "kernel", "warn", "model"}, // its life is followed by a BPF program, which kernel loads
-	"conntrack":  {"kernel"},
+	"process":    {"bpf", "kernel", "proc", "warn", "model"}, // its life is followed by a BPF program, which kernel loads
+	"conntrack":  {"kernel", "proc"},
 	"unwind":     {"bpf", "kernel", "symbol", "debuginfo", "elfimage", "model"},
 	"tls":        {"symbol", "elfimage"},
 	"kernel":     {"bpf", "model"},
-	"symbol":     {"debuginfo", "elfimage", "warn", "model"},
+	"symbol":     {"debuginfo", "elfimage", "proc", "warn", "model"},
 	"debuginfo":  {"elfimage"},
 	"l7":         {"model"},
 	"bpf":        {},
 	"elfimage":   {},
+	"proc":       {},
 	"warn":       {},
 	"model":      {},
 

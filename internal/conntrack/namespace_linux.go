@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/proc"
 )
 
 // errGone says that the process was gone, or no longer in the namespace, before that could be opened.
@@ -23,6 +24,9 @@ var errGone = errors.New("the network namespace is gone")
 // openNamespace opens a process's network namespace, which must be the one wanted; 0 wants any.
 func openNamespace(procRoot, pid string, wanted uint64) (*os.File, uint64, error) {
 	file, err := os.Open(filepath.Join(procRoot, pid, "ns/net"))
+	if errors.Is(err, fs.ErrNotExist) {
+		file, err = openOfThread(procRoot, pid, err)
+	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return nil, 0, fmt.Errorf("%w: %w", errGone, err)
 	}
@@ -40,6 +44,24 @@ func openNamespace(procRoot, pid string, wanted uint64) (*os.File, uint64, error
 		return nil, 0, errors.Join(fmt.Errorf("%w: process %s is in another", errGone, pid), file.Close())
 	}
 	return file, stat.Ino, nil
+}
+
+// openOfThread opens the namespace of a process whose main thread has ended, which has none any more.
+func openOfThread(procRoot, pid string, missing error) (*os.File, error) {
+	number, err := strconv.ParseUint(pid, 10, 32)
+	if err != nil {
+		return nil, missing
+	}
+	folder, _, err := proc.Open(procRoot, uint32(number))
+	if err != nil {
+		return nil, missing
+	}
+	defer unix.Close(folder) //nolint:errcheck // an O_PATH descriptor
+	fd, err := unix.Openat(folder, "ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, errors.Join(missing, err)
+	}
+	return os.NewFile(uintptr(fd), "ns/net"), nil
 }
 
 // inside runs f in a network namespace, on a thread that is thrown away after it.

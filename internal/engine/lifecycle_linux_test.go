@@ -158,7 +158,7 @@ func TestStats(t *testing.T) {
 	require.Equal(t, stats.Known-1, stats.InScope, "all but this one")
 	require.Positive(t, stats.MapBytes)
 	for _, key := range []LossKey{
-		{"on_cpu", "map_full"}, {"on_cpu", "no_table"}, {"on_cpu", "interval_full"},
+		{"on_cpu", "map_full"}, {"on_cpu", "no_table"}, {"on_cpu", "interval_full"}, {"on_cpu", "undecided"}, {"on_cpu", "too_many"},
 		{"process", "ring_full"}, {"process", "scope_full"}, {"process", "undecided"}, {"process", "too_many"},
 		{"process", "table_full"}, {"process", "linger_full"},
 	} {

@@ -130,6 +130,7 @@ func (s *subjects) departed(key observe.SubjectKey, comm string) *subject {
 	met.ended = drainsAfterEnd
 	if !s.table.MatchesAll() {
 		s.undecided.Add(1)
+		met.undecided = true
 		return met
 	}
 	stranger := s.stranger(key, comm)

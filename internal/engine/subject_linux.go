@@ -24,6 +24,9 @@ type subject struct {
 	space  atomic.Pointer[symbol.AddressSpace]
 	lost   atomic.Bool
 	tables tables
+	// undecided says that it was over before it could be read, so that nobody knows
+	// whether it was in scope. It is set before others see it.
+	undecided bool
 	// program is what was read, 0 if not known; guarded by the lock of subjects.
 	program process.Program
 	// ended is how many drains remain after the end, 0 while the program runs.

@@ -23,8 +23,8 @@ const (
 	// drainsAfterEnd is how many drains may still bring samples of a program that
 	// has ended: those of the tables that were being written, and one to spare.
 	drainsAfterEnd = 2
-	// maxSubjects bounds the programs that are known at once. Beyond it samples
-	// are counted as lost.
+	// maxSubjects bounds the programs that are known at once. Beyond it they are
+	// counted, and what is seen of them is lost.
 	maxSubjects = 16384
 )
 
@@ -230,7 +230,7 @@ func (s *subjects) remember(key observe.SubjectKey, met *subject) (kept *subject
 	switch {
 	case ok && old.knowsMore(met):
 		return old, old.ended == 0
-	case ok && old.scope.get() == met.scope.get() && met.process.Load() != nil:
+	case ok && !old.undecided && old.scope.get() == met.scope.get() && met.process.Load() != nil:
 		// Observations hold on to the old one until they report: it is renewed.
 		s.renew(key, old, met)
 		return old, old.ended == 0
@@ -379,12 +379,17 @@ type host struct {
 var _ observe.Host = host{}
 
 // Subject implements observe.Host.
-func (h host) Subject(key observe.SubjectKey, comm string) observe.Subject {
+func (h host) Subject(key observe.SubjectKey, comm string) (observe.Subject, observe.Unknown) {
 	known := h.seen(key, comm)
-	if known == nil || known.scope.get()&h.scope == 0 {
-		return nil
+	switch {
+	case known == nil:
+		return nil, observe.TooMany
+	case known.scope.get()&h.scope != 0:
+		return known, ""
+	case known.undecided:
+		return nil, observe.Undecided
 	}
-	return known
+	return nil, ""
 }
 
 // KernelFrames implements observe.Host.

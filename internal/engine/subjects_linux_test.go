@@ -105,6 +105,36 @@ func TestWhatWasReadStays(t *testing.T) {
 	}
 }
 
+// TestUnknown holds that an observation is told why nobody knows of whom it asks about, and that it is not when that is known.
+func TestUnknown(t *testing.T) {
+	root := fakeProc(t)
+	runProgram(t, root, 1000)
+	s := withTable(t, process.Config{RootPath: root, Include: []process.Selector{{Comm: "^b$"}}})
+	asking := host{s, lifecycle.ScopeOnCPU}
+	gone := observe.SubjectKey{PID: 8, StartBoottime: 10_000_000}
+	for range 2 {
+		found, why := asking.Subject(gone, "b")
+		require.Nil(t, found)
+		require.Equal(t, observe.Undecided, why)
+	}
+	require.Equal(t, uint64(1), s.undecided.Load(), "one process")
+	outside := s.subject()
+	s.known[observe.SubjectKey{PID: 7, StartBoottime: 10_000_000}] = outside
+	found, why := asking.Subject(observe.SubjectKey{PID: 7, StartBoottime: 10_000_000}, "a")
+	require.Nil(t, found)
+	require.Empty(t, why, "out of scope")
+	outside.scope.set(lifecycle.ScopeOnCPU)
+	found, why = asking.Subject(observe.SubjectKey{PID: 7, StartBoottime: 10_000_000}, "a")
+	require.Same(t, outside, found)
+	require.Empty(t, why)
+	for i := range uint32(maxSubjects) {
+		s.remember(observe.SubjectKey{PID: 100 + i}, &subject{})
+	}
+	found, why = asking.Subject(observe.SubjectKey{PID: 9, StartBoottime: 10_000_000}, "b")
+	require.Nil(t, found)
+	require.Equal(t, observe.TooMany, why)
+}
+
 // TestSubjectsAreBounded holds that programs beyond the bound are counted and not kept.
 func TestSubjectsAreBounded(t *testing.T) {
 	s := &subjects{known: map[observe.SubjectKey]*subject{}, byProcess: map[model.ProcessID][]observe.SubjectKey{}}

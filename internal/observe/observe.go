@@ -152,11 +152,22 @@ type Subject interface {
 	Gone() bool
 }
 
+// Unknown is the reason of a loss: why nobody knows of a process whether it is in scope.
+type Unknown string
+
+const (
+	// Undecided: it was over before it could be read.
+	Undecided Unknown = "undecided"
+	// TooMany: there are more than are known at once.
+	TooMany Unknown = "too_many"
+)
+
 // Host is what an observation asks the engine.
 type Host interface {
-	// Subject returns the process that key names, or nil when it is out of scope.
-	// comm is what the kernel called it, for when nothing else is known.
-	Subject(key SubjectKey, comm string) Subject
+	// Subject returns the process that key names, or nil when it is out of scope, or
+	// nobody knows whether it is: then the loss says why. comm is what the kernel called
+	// it, for when nothing else is known.
+	Subject(key SubjectKey, comm string) (Subject, Unknown)
 	// KernelFrames appends the frames of a kernel stack, leaf first, to dst.
 	KernelFrames(dst []*model.Frame, addresses []uint64) []*model.Frame
 }

@@ -2,7 +2,12 @@
 
 package process
 
-import "github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+import (
+	"errors"
+	"io/fs"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
 
 const (
 	// maxFamily is how many generations are looked at.
@@ -32,6 +37,9 @@ func (p procFS) runsSame(pid uint32, exe string, buf []byte) (stat, bool) {
 	}
 	defer dir.close() //nolint:errcheck // a directory: nothing can be lost
 	link, err := dir.readLink("exe", buf[:maxPath])
+	if errors.Is(err, fs.ErrNotExist) {
+		link, err = p.exeOfThread(pid, buf)
+	}
 	if err != nil || string(link) != exe {
 		return stat{}, false
 	}
@@ -42,4 +50,14 @@ func (p procFS) runsSame(pid uint32, exe string, buf []byte) (stat, bool) {
 	s, err := parseStat(buf[:n])
 	s.comm = nil // it lies in the buffer
 	return s, err == nil
+}
+
+// exeOfThread reads the link exe of a process whose main thread has ended.
+func (p procFS) exeOfThread(pid uint32, buf []byte) ([]byte, error) {
+	dir, _, err := p.shown(pid)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.close() //nolint:errcheck // a directory: nothing can be lost
+	return dir.readLink("exe", buf[:maxPath])
 }

@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
@@ -140,6 +142,61 @@ func TestLiveDeleted(t *testing.T) {
 		require.True(t, inScope, name)
 		require.Equal(t, filepath.Join(filepath.Dir(path), c.want), p.Executable, name)
 	}
+}
+
+// TestLiveMainThreadEnds holds that a process whose main thread has ended is the one that it was, also for who meets it then.
+func TestLiveMainThreadEnds(t *testing.T) {
+	guest.SameOnEveryKernel(t) // the engine's test of it runs there
+	path := testbin.C(t, "../engine/testdata/leaderless.c")
+	cmd := exec.Command(path, "60000", "200")
+	cmd.Env = append(os.Environ(), "OTEL_SERVICE_NAME=live outlived")
+	require.NoError(t, cmd.Start())
+	defer func() {
+		require.NoError(t, cmd.Process.Kill())
+		require.Error(t, cmd.Wait(), "it was killed")
+	}()
+	pid := uint32(cmd.Process.Pid)
+	before := live(t, Config{Include: []Selector{{Exe: path}}})
+	found := func(table *Table) *model.Process {
+		p, inScope, err := table.LookupPID(pid)
+		require.NoError(t, err)
+		require.True(t, inScope)
+		return p
+	}
+	require.Eventually(t, func() bool { // in guests Start may return before the exec
+		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+		return err == nil && exe == path
+	}, 5*time.Second, time.Millisecond)
+	known := found(before)
+	program, err := before.ProgramOf(known.ID)
+	require.NoError(t, err)
+	require.NotZero(t, program)
+	require.Eventually(t, func() bool { return before.fs.shownAs(pid) != pid }, 10*time.Second, time.Millisecond)
+
+	now, err := before.ProgramOf(known.ID)
+	require.NoError(t, err)
+	require.Equal(t, program, now)
+	scan(t, before)
+	require.Same(t, known, found(before), "nothing has changed")
+	for _, include := range [][]Selector{nil, {{Exe: path}}, {{Comm: "^leaderless$"}}, {{Service: "^live outlived$"}}, {{Cmdline: "60000 200"}}} {
+		after := live(t, Config{Include: include})
+		scan(t, after)
+		p := found(after)
+		require.Equal(t, path, p.Executable)
+		require.Equal(t, "leaderless", p.Comm)
+		require.Equal(t, "live outlived", p.ServiceName)
+		require.Equal(t, []string{path, "60000", "200"}, p.Arguments)
+		require.Equal(t, known.ID, p.ID)
+		_, inScope, program, err := after.LookupProgram(known.ID)
+		require.NoError(t, err)
+		require.True(t, inScope)
+		require.Equal(t, now, program)
+	}
+	var buf [4096]byte
+	require.NotZero(t, before.fs.namespaceOf(pid, buf[:]))
+	p, ok := before.fs.runsSame(pid, path, buf[:])
+	require.True(t, ok)
+	require.Equal(t, known.ID.StartTicks, p.startTicks)
 }
 
 // TestLiveExecs holds that scans alone, which often look into the middle of an exec, keep a process in scope that runs

@@ -127,6 +127,7 @@ func (x *portIndex) socketsOf(pid uint32, namespace uint64) (map[uint64]uint16, 
 // read reads the socket tables; not ok when the process is gone.
 func (x *portIndex) read(pid uint32) (sockets map[uint64]uint16, ok bool) {
 	sockets = map[uint64]uint16{}
+	pid = x.fs.shownAs(pid)
 	for _, table := range socketTables {
 		f, err := os.Open(x.fs.path(pid) + "/" + table.name)
 		if err == nil {
@@ -155,6 +156,7 @@ func (x *portIndex) read(pid uint32) (sockets map[uint64]uint16, ok bool) {
 // descriptors finds out which of the sockets a process holds.
 func (x *portIndex) descriptors(pid uint32, sockets map[uint64]uint16) []uint16 {
 	const name = "fd"
+	pid = x.fs.shownAs(pid)
 	path := x.fs.path(pid) + "/" + name
 	dir, err := openDirectory(path)
 	if err != nil {

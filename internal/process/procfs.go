@@ -16,11 +16,18 @@ import (
 	"syscall"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/proc"
 )
 
 // maxFile is how much is read of one file of a process: what a 128 KiB
 // argument of execve(2) can hold at most.
 const maxFile = 128 << 10
+
+// readTries is how often a process is read that changes meanwhile.
+const readTries = 3
+
+// errUnsteady says that a process runs, and what was read of it was gone in between.
+var errUnsteady = errors.New("its threads end while they are read")
 
 // listBatch is how many directory entries are asked for at a time.
 const listBatch = 1024
@@ -100,8 +107,24 @@ func (p procFS) open(pid uint32) (directory, error) {
 }
 
 // stat reads and parses a stat file; the result lies in the buffer. Processes
-// of which nothing runs any more are gone.
+// of which nothing runs any more are gone. What the main thread does not show any
+// more is taken from another one.
 func (p procFS) stat(dir directory, pid uint32, name string, buf []byte) (stat, error) {
+	s, err := p.parse(dir, pid, name, buf)
+	if err != nil {
+		return stat{}, err
+	}
+	if s.dead() {
+		return stat{}, fmt.Errorf("reading %s/stat: %w", p.path(pid), ErrGone)
+	}
+	if s.ended() {
+		p.imageOfThread(&s, pid)
+	}
+	return s, nil
+}
+
+// parse reads a stat file as it is.
+func (p procFS) parse(dir directory, pid uint32, name string, buf []byte) (stat, error) {
 	n, _, err := dir.read(name, buf)
 	if err != nil {
 		return stat{}, p.failed(pid, "stat", err)
@@ -112,10 +135,42 @@ func (p procFS) stat(dir directory, pid uint32, name string, buf []byte) (stat, 
 		p.errors.note("stat", reasonMalformed, err)
 		return stat{}, err
 	}
-	if s.dead() {
-		return stat{}, fmt.Errorf("reading %s/stat: %w", p.path(pid), ErrGone)
-	}
 	return s, nil
+}
+
+// imageOfThread takes the image of a process from another thread than its main one, if
+// there is one to show it.
+func (p procFS) imageOfThread(s *stat, pid uint32) {
+	dir, id, err := p.shown(pid)
+	if err != nil {
+		return
+	}
+	defer dir.close() //nolint:errcheck // a directory: nothing can be lost
+	if id == pid {
+		return
+	}
+	var buf [1024]byte
+	if n, _, err := dir.read("stat", buf[:]); err == nil {
+		if thread, err := parseStat(buf[:n]); err == nil {
+			s.image, s.laidOut = thread.image, thread.laidOut
+		}
+	}
+}
+
+// shown opens the directory that shows a process, see [proc.Open]; id is its name.
+func (p procFS) shown(pid uint32) (dir directory, id uint32, err error) {
+	fd, id, err := proc.Open(p.root, pid)
+	return directory(fd), id, err
+}
+
+// shownAs is the name of the directory that shows the process.
+func (p procFS) shownAs(pid uint32) uint32 {
+	dir, id, err := p.shown(pid)
+	if err != nil {
+		return pid
+	}
+	defer dir.close() //nolint:errcheck // a directory: nothing can be lost
+	return id
 }
 
 // read reads all that is wanted of a process. Files that cannot be read for
@@ -129,62 +184,85 @@ func (p procFS) read(pid uint32, netns bool) (*reading, error) {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	var r *reading
-	// An exec while the files are read would mix two programs: read again. Of a process that runs one after the other nothing
-	// can be said yet.
-	for range 3 {
-		if r, err = p.readOnce(dir, pid, netns, *buffer); err != nil {
+	// An exec while the files are read would mix two programs: read again, as when the thread that shows them ends. Of a process
+	// that runs one after the other nothing can be said yet.
+	for range readTries {
+		var steady bool
+		r, steady, err = p.readOnce(dir, pid, netns, *buffer)
+		switch {
+		case errors.Is(err, ErrGone) && !p.over(pid):
+			err = fmt.Errorf("reading %s: %w", p.path(pid), errUnsteady)
+		case err != nil:
 			return nil, err
-		}
-		s, err := p.stat(dir, pid, "stat", *buffer)
-		if err != nil {
-			return nil, err
-		}
-		if s.image == r.image {
+		case steady:
 			return r, nil
 		}
 	}
-	r.executing = true
-	return r, nil
-}
-
-func (p procFS) readOnce(dir directory, pid uint32, netns bool, buf []byte) (*reading, error) {
-	s, err := p.stat(dir, pid, "stat", buf)
 	if err != nil {
 		return nil, err
 	}
-	r := &reading{startTicks: s.startTicks, image: s.image, comm: s.name(), kernel: s.kernel, executing: s.executing(), hidden: s.hidden()}
-	if s.kernel {
-		return r, nil
+	r.executing = !r.hidden
+	return r, nil
+}
+
+// readOnce reads a process, and tells whether it was one program in one place all the time.
+func (p procFS) readOnce(main directory, pid uint32, netns bool, buf []byte) (r *reading, steady bool, err error) {
+	s, err := p.stat(main, pid, "stat", buf)
+	if err != nil {
+		return nil, false, err
 	}
-	// A process whose leader is a zombie has threads but no executable to show.
+	r = &reading{startTicks: s.startTicks, image: s.image, comm: s.name(), kernel: s.kernel, executing: s.executing(), hidden: s.hidden()}
+	if s.kernel {
+		return r, true, nil
+	}
+	dir := main
+	if s.ended() && !s.hidden() {
+		if dir, _, err = p.shown(pid); err != nil {
+			return nil, false, p.failed(pid, "", err)
+		}
+		defer dir.close() //nolint:errcheck // a directory: nothing can be lost
+	}
+	if err := p.files(dir, pid, r, s.parent, netns, buf); err != nil {
+		return nil, false, err
+	}
+	now, err := p.parse(dir, pid, "stat", buf)
+	if err == nil && now.dead() {
+		err = fmt.Errorf("reading %s/stat: %w", p.path(pid), ErrGone)
+	}
+	return r, now.image == r.image, err
+}
+
+// files reads what the files of a process tell, from the directory that shows it.
+func (p procFS) files(dir directory, pid uint32, r *reading, parent uint64, netns bool, buf []byte) error {
+	// A process of which no thread shows anything has no executable to show.
 	exe, err := dir.readLink("exe", buf[:maxPath])
 	if err = p.tolerate(pid, "exe", err); err != nil {
-		return nil, err
+		return err
 	}
 	shown := string(exe)
 	r.executable = cleanText(executable(dir, shown))
 	err = p.file(dir, pid, "cmdline", buf, func(data []byte, _ bool) { r.arguments = parseArguments(data) })
 	if err != nil {
-		return nil, err
+		return err
 	}
 	err = p.file(dir, pid, "environ", buf, func(data []byte, whole bool) { r.environment = parseEnvironment(data, whole) })
 	if err != nil {
-		return nil, err
+		return err
 	}
 	err = p.file(dir, pid, "cgroup", buf, func(data []byte, _ bool) {
 		container, pod := parseCgroup(string(data))
 		r.container, r.pod = strings.Clone(container), strings.Clone(pod) // not with all of the file
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if r.container == "" && r.environment.serviceInstance == "" {
-		r.family = p.family(model.ProcessID{PID: pid, StartTicks: s.startTicks}, s.parent, shown, buf)
+		r.family = p.family(model.ProcessID{PID: pid, StartTicks: r.startTicks}, parent, shown, buf)
 	}
 	if netns {
 		r.networkNamespace, err = p.networkNamespace(dir, pid, buf)
 	}
-	return r, err
+	return err
 }
 
 // executable is the path that a process's exe shows, without what the kernel adds
@@ -223,7 +301,7 @@ func (p procFS) networkNamespace(dir directory, pid uint32, buf []byte) (uint64,
 // namespaceOf is networkNamespace of a process that is not open; 0 also when it
 // is gone.
 func (p procFS) namespaceOf(pid uint32, buf []byte) uint64 {
-	dir, err := p.open(pid)
+	dir, _, err := p.shown(pid)
 	if err != nil {
 		return 0
 	}
@@ -250,8 +328,8 @@ func inodeOf(link []byte, prefix string) uint64 {
 }
 
 // tolerate counts and warns of errors that leave a process readable in part, and passes on
-// that it is gone. The missing link exe of a leader that ended before its
-// threads is no error: /proc/PID itself is there.
+// that it is gone. The missing link exe of a main thread that ended is no error: its
+// directory is there.
 func (p procFS) tolerate(pid uint32, name string, err error) error {
 	if err == nil || name == "exe" && errors.Is(err, fs.ErrNotExist) {
 		return nil

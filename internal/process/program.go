@@ -2,7 +2,12 @@
 
 package process
 
-import "github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+)
 
 // Program tells the programs apart that a process runs one after the other. It
 // is made of where code and stack lie (fields 26 to 28 of proc_pid_stat(5)),
@@ -10,6 +15,10 @@ import "github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 // asked (CAP_SYS_PTRACE), programs can look the same. 0 stands for none: a
 // kernel thread, or a process in the middle of an exec.
 type Program uint64
+
+// errHidden says that no thread of a process shows which program it runs: it ends, for
+// the most part.
+var errHidden = errors.New("its main thread has ended, and no other one shows its program")
 
 // ProgramOf reads which program a process runs now. The error is [ErrGone] also
 // when the process was told to have ended.
@@ -30,6 +39,9 @@ func (t *Table) ProgramOf(id model.ProcessID) (Program, error) {
 	s, err := t.fs.stat(dir, id.PID, "stat", *buffer)
 	if err == nil && s.startTicks != id.StartTicks {
 		err = gone(id)
+	}
+	if err == nil && s.hidden() {
+		err = fmt.Errorf("process %d: %w", id.PID, errHidden)
 	}
 	return Program(s.image), err
 }

@@ -20,6 +20,7 @@ const (
 	statFlags      = 9
 	statThreads    = 20
 	statStart      = 22
+	statMemory     = 23
 	statStartCode  = 26
 	statEndCode    = 27
 	statStartStack = 28
@@ -46,6 +47,8 @@ type stat struct {
 	image uint64
 	// laidOut says that the process has a program or hides it.
 	laidOut bool
+	// memory says that there is an address space to show.
+	memory bool
 }
 
 // parseStat parses /proc/PID/stat. The comm may hold blanks and brackets, so
@@ -76,7 +79,7 @@ func (s *stat) set(field int, word []byte) error {
 	case statState:
 		s.state = word[0]
 		return nil
-	case statParent, statFlags, statThreads, statStart, statStartCode, statEndCode, statStartStack:
+	case statParent, statFlags, statThreads, statStart, statMemory, statStartCode, statEndCode, statStartStack:
 		var ok bool
 		if n, ok = decimal(word); !ok {
 			return errStat
@@ -91,6 +94,8 @@ func (s *stat) set(field int, word []byte) error {
 		s.threads = n
 	case statStart:
 		s.startTicks = n
+	case statMemory:
+		s.memory = n != 0
 	case statStartCode:
 		s.image = n
 	case statEndCode:
@@ -113,11 +118,15 @@ func (s *stat) dead() bool {
 
 // executing says that an exec is on its way: the old program is gone and the
 // new one not laid out yet. Arguments and environment are empty then.
-func (s *stat) executing() bool { return s.image == 0 && !s.kernel && s.state != 'Z' }
+func (s *stat) executing() bool { return s.image == 0 && !s.kernel && !s.hidden() }
 
-// hidden says that the group leader has ended and other threads run on: stat and
-// all else tell nothing of their program.
-func (s *stat) hidden() bool { return s.image == 0 && s.state == 'Z' }
+// ended says that the main thread has given up what the process has, while others
+// run on.
+func (s *stat) ended() bool { return !s.memory && !s.kernel && s.threads > 1 }
+
+// hidden says that the main thread has ended and no other one was found that shows
+// the process: nothing is told of its program.
+func (s *stat) hidden() bool { return s.image == 0 && (s.state == 'Z' || s.ended()) }
 
 // name is the comm in plain. Of a kernel worker, the work that it does at the
 // moment is cut off (kworker/0:1-events).

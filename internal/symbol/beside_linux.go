@@ -28,7 +28,7 @@ func (p procfs) beside(id model.ProcessID, path string) (candidate, error) {
 	if errHost != nil {
 		return nil, errors.Join(err, errHost)
 	}
-	return (&procDir{procfs: p}).regular(fd, path)
+	return (&procDir{procfs: p, thread: -1}).regular(fd, path)
 }
 
 func (p procfs) besideProcess(id model.ProcessID, path string) (candidate, error) {
@@ -40,7 +40,7 @@ func (p procfs) besideProcess(id model.ProcessID, path string) (candidate, error
 		return nil, err
 	}
 	defer d.close()
-	root, err := openat(d.fd, "root", unix.O_PATH|unix.O_DIRECTORY)
+	root, err := openat(d.shown(), "root", unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
 	}

@@ -309,6 +309,46 @@ func TestZombie(t *testing.T) {
 	require.Equal(t, ReasonProcessExited, reasons[reason.cause])
 }
 
+// TestMainThreadEnded holds that a process of which only the main thread has ended can be looked into, as long as another one runs.
+func TestMainThreadEnded(t *testing.T) {
+	bin := compileC(t, `
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((noinline, noclone)) void outlive(void) { for (volatile int i = 0; i < 10; i++); }
+static void *work(void *none) { char c; outlive(); printf("outlive %p\nready\n", (void *)outlive); fflush(stdout); return (void *)read(0, &c, 1); }
+int main(void) { pthread_t t; pthread_create(&t, 0, work, 0); pthread_exit(0); }
+`, "outliving", "-pthread")
+	p := start(t, bin)
+	var d *procDir
+	require.Eventually(t, func() bool {
+		if d != nil {
+			d.close()
+		}
+		var err error
+		d, err = procfs{root: "/", files: newPatience()}.dir(model.ProcessID{PID: uint32(p.pid())})
+		require.NoError(t, err)
+		return d.thread >= 0
+	}, 10*time.Second, time.Millisecond)
+	require.True(t, d.alive())
+
+	s := newSymbolizer(t, Config{})
+	require.NoError(t, os.Remove(bin)) // as only map_files leads to it
+	a := openSpace(t, s, p.pid())
+	require.Equal(t, "outlive", nameOf(a, p.functions["outlive"]))
+	require.NoError(t, a.Refresh())
+	who, err := d.self()
+	require.NoError(t, err)
+	require.EqualValues(t, p.pid(), who.pid, "and not the thread's")
+	require.Empty(t, s.Stats().Errors)
+
+	require.NoError(t, p.cmd.Process.Kill())
+	require.Eventually(t, func() bool { return !d.alive() }, 10*time.Second, time.Millisecond)
+	_, err = d.maps()
+	require.ErrorIs(t, err, ErrProcessExited)
+	d.close()
+}
+
 func parseAddress(t *testing.T, text string) uint64 {
 	t.Helper()
 	_, addr, ok := strings.Cut(strings.Fields(text)[1], "0x")
@@ -476,7 +516,7 @@ func TestMemoryIsGivenUpFirst(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "stat"), []byte(stat), 0o600))
 		fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		require.NoError(t, err)
-		d := &procDir{pid: 7, fd: fd}
+		d := &procDir{pid: 7, fd: fd, thread: -1}
 		require.Equal(t, alive, d.alive(), memory)
 		d.close()
 	}

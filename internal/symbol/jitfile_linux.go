@@ -73,7 +73,7 @@ func (d *procDir) perfMap(id model.ProcessID) (candidate, string, error) {
 // namespace of mounts that it is looked for in. It has a number that no device has.
 func (d *procDir) mounts() uint64 {
 	var stat unix.Stat_t
-	if unix.Fstatat(d.fd, "ns/mnt", &stat, 0) != nil {
+	if unix.Fstatat(d.shown(), "ns/mnt", &stat, 0) != nil {
 		return makedev(0, 1<<31|uint64(d.pid))
 	}
 	return makedev(0, stat.Ino&0xffffffff)
@@ -82,7 +82,7 @@ func (d *procDir) mounts() uint64 {
 // openMap opens a file in the process's root that is no link. A file system on the
 // way may not answer.
 func (d *procDir) openMap(path string, dev uint64) (int, error) {
-	fd, err := openat(d.fd, "root", unix.O_PATH|unix.O_DIRECTORY)
+	fd, err := openat(d.shown(), "root", unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return -1, err
 	}
@@ -109,7 +109,8 @@ type inside struct {
 	uid uint32 // effective, as this process sees it
 }
 
-// self reads Uid and NSpid of /proc/PID/status.
+// self reads Uid and NSpid of /proc/PID/status, which the main thread shows also when it
+// has ended; of another one they are not the process's.
 func (d *procDir) self() (inside, error) {
 	fd, err := openat(d.fd, "status", unix.O_RDONLY)
 	if err != nil {

@@ -12,7 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/proc"
 )
+
+// threadTries is how many threads that end meanwhile are read one after the other.
+const threadTries = 3
 
 // procfs is the host's /proc.
 type procfs struct {
@@ -43,30 +47,48 @@ type procDir struct {
 	procfs
 	pid uint32
 	fd  int
+	// thread is the folder of the thread that shows the process when the main one has
+	// ended; -1 before that.
+	thread int
 }
 
 // dir opens /proc/PID and checks that it still is the process that is meant.
 func (p procfs) dir(id model.ProcessID) (*procDir, error) {
-	d := &procDir{procfs: p, pid: id.PID, fd: -1}
+	d := &procDir{procfs: p, pid: id.PID, fd: -1, thread: -1}
 	var err error
 	if d.fd, err = open(p.path("proc", strconv.Itoa(int(id.PID))), unix.O_PATH|unix.O_DIRECTORY); err != nil {
 		return nil, d.failed("", err)
 	}
-	if id.StartTicks == 0 {
-		return d, nil
-	}
-	ticks, err := d.startTicks()
-	if err == nil && ticks != id.StartTicks {
-		err = d.failed("stat", fmt.Errorf("started at tick %d, not %d: %w", ticks, id.StartTicks, ErrProcessExited))
+	fields, err := statOf(d.fd)
+	if err == nil && id.StartTicks != 0 {
+		err = d.startedAt(fields, id.StartTicks)
 	}
 	if err != nil {
+		err = d.failed("stat", err)
 		d.close()
 		return nil, err
+	}
+	if !showMemory(fields) {
+		d.turn()
 	}
 	return d, nil
 }
 
-func (d *procDir) close() { unix.Close(d.fd) } //nolint:errcheck // an O_PATH descriptor: nothing is lost
+// close closes O_PATH descriptors: nothing is lost if that fails.
+func (d *procDir) close() {
+	unix.Close(d.fd) //nolint:errcheck // see above
+	if d.thread >= 0 {
+		unix.Close(d.thread) //nolint:errcheck // see above
+	}
+}
+
+// shown is the folder that shows the process, for what belongs to all its threads.
+func (d *procDir) shown() int {
+	if d.thread >= 0 {
+		return d.thread
+	}
+	return d.fd
+}
 
 // failed says at which file an error happened and whether the process is gone.
 func (d *procDir) failed(file string, err error) error {
@@ -82,41 +104,82 @@ func (d *procDir) failed(file string, err error) error {
 
 // alive reports whether the process can still be looked into. A zombie cannot: it has
 // given up its memory and its files. One that exits gives up its memory first, and is
-// said to run until it has ended.
+// said to run until it has ended. Where only the main thread has, alive turns to another
+// one.
 func (d *procDir) alive() bool {
-	fields, err := d.stat()
+	return hasMemory(d.shown()) || d.turn()
+}
+
+// hasMemory tells whether a folder of /proc shows the memory of its process.
+func hasMemory(folder int) bool {
+	fields, err := statOf(folder)
+	return err == nil && showMemory(fields)
+}
+
+func showMemory(stat []string) bool {
 	const vsize = 23 - 3 // the state is field 3
-	if err != nil || len(fields) == 0 || fields[0] == "Z" || fields[0] == "X" {
+	if len(stat) == 0 || stat[0] == "Z" || stat[0] == "X" {
 		return false
 	}
-	return len(fields) <= vsize || fields[vsize] != "0"
+	return len(stat) <= vsize || stat[vsize] != "0"
 }
 
-// startTicks reads field 22 of /proc/PID/stat.
-func (d *procDir) startTicks() (uint64, error) {
-	fields, err := d.stat()
-	if err != nil {
-		return 0, d.failed("stat", err)
+// retry makes a call again that failed because the thread that showed the process has
+// ended, as the main one may, and others run.
+func (d *procDir) retry(call func() error) error {
+	for range threadTries {
+		before := d.thread
+		err := call()
+		if err == nil || !d.turn() && d.thread == before { // the call may have turned
+			return err
+		}
 	}
+	return call()
+}
+
+// turn reports whether there is another thread that shows the process, which what is
+// opened from now on is opened of, since the one before shows it no longer.
+func (d *procDir) turn() bool {
+	if hasMemory(d.shown()) {
+		return false
+	}
+	fields, err := statOf(d.fd)
+	const threads = 20 - 3
+	if err != nil || len(fields) <= threads || fields[threads] == "0" || fields[threads] == "1" {
+		return false
+	}
+	thread, _, err := proc.Thread(d.path("proc"), d.fd, d.pid)
+	if err != nil {
+		return false // it exits
+	}
+	if d.thread >= 0 {
+		unix.Close(d.thread) //nolint:errcheck // an O_PATH descriptor
+	}
+	d.thread = thread
+	return true
+}
+
+// startedAt checks field 22 of /proc/PID/stat.
+func (d *procDir) startedAt(stat []string, want uint64) error {
 	const startTime = 22 - 3 // the state is field 3
-	if len(fields) <= startTime {
-		return 0, d.failed("stat", errors.New("too few fields"))
+	if len(stat) <= startTime {
+		return errors.New("too few fields")
 	}
-	ticks, err := strconv.ParseUint(fields[startTime], 10, 64)
-	if err != nil {
-		return 0, d.failed("stat", err)
+	ticks, err := strconv.ParseUint(stat[startTime], 10, 64)
+	if err == nil && ticks != want {
+		err = fmt.Errorf("started at tick %d, not %d: %w", ticks, want, ErrProcessExited)
 	}
-	return ticks, nil
+	return err
 }
 
-// stat reads the fields of /proc/PID/stat from the third on, the state; see
+// statOf reads the fields of /proc/PID/stat from the third on, the state; see
 // proc_pid_stat(5). The command in parentheses may hold blanks and parentheses
 // itself.
-func (d *procDir) stat() ([]string, error) {
-	if d.fd < 0 {
+func statOf(folder int) ([]string, error) {
+	if folder < 0 {
 		return nil, unix.EBADF
 	}
-	fd, err := openat(d.fd, "stat", unix.O_RDONLY)
+	fd, err := openat(folder, "stat", unix.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}

@@ -21,8 +21,16 @@ var (
 )
 
 // maps reads the executable mappings.
-func (d *procDir) maps() ([]mapEntry, error) {
-	fd, err := openat(d.fd, "maps", unix.O_RDONLY)
+func (d *procDir) maps() (entries []mapEntry, err error) {
+	err = d.retry(func() (err error) {
+		entries, err = d.mapsShown()
+		return err
+	})
+	return entries, err
+}
+
+func (d *procDir) mapsShown() ([]mapEntry, error) {
+	fd, err := openat(d.shown(), "maps", unix.O_RDONLY)
 	if err != nil {
 		return nil, d.failed("maps", err)
 	}

@@ -11,7 +11,7 @@ import (
 // vdso reads the image of a vDSO: from this process, when the kernel maps the
 // same one here, else from the process itself.
 func (d *procDir) vdso(e *mapEntry) ([]byte, error) {
-	own := &procDir{procfs: d.procfs}
+	own := &procDir{procfs: d.procfs, thread: -1}
 	var err error
 	if own.fd, err = open("/proc/self", unix.O_PATH|unix.O_DIRECTORY); err == nil {
 		defer own.close()
@@ -40,7 +40,7 @@ func (d *procDir) sameVDSO(e *mapEntry) []byte {
 
 // memory reads n bytes of the process's memory.
 func (d *procDir) memory(start uint64, n int) ([]byte, error) {
-	fd, err := openat(d.fd, "mem", unix.O_RDONLY)
+	fd, err := openat(d.shown(), "mem", unix.O_RDONLY)
 	if err != nil {
 		return nil, fmt.Errorf("opening /proc/%d/mem: %w", d.pid, err)
 	}

@@ -109,7 +109,11 @@ func (f *file) Close() error {
 // the executable and the path in the process's root, checked against the
 // mapping.
 func (d *procDir) locate(e *mapEntry) (candidate, error) {
-	l, err := d.find(e)
+	var l *located
+	err := d.retry(func() (err error) {
+		l, err = d.find(e)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +124,7 @@ func (d *procDir) locate(e *mapEntry) (candidate, error) {
 
 // isAt tells whether a file has a path, as the process sees it.
 func (d *procDir) isAt(l *located, path string) bool {
-	root, err := openat(d.fd, "root", unix.O_PATH|unix.O_DIRECTORY)
+	root, err := openat(d.shown(), "root", unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return false
 	}
@@ -137,12 +141,12 @@ func (d *procDir) isAt(l *located, path string) bool {
 // find is locate without the file's name.
 func (d *procDir) find(e *mapEntry) (*located, error) {
 	where := fmt.Sprintf("%s of process %d", e.name(), d.pid)
-	fd, errLink := openat(d.fd, "map_files/"+strconv.FormatUint(e.start, 16)+"-"+strconv.FormatUint(e.end, 16), unix.O_PATH)
+	fd, errLink := openat(d.shown(), "map_files/"+strconv.FormatUint(e.start, 16)+"-"+strconv.FormatUint(e.end, 16), unix.O_PATH)
 	if errLink == nil {
 		return d.look(fd, e.dev, where)
 	}
 	tries := []func() (int, error){
-		func() (int, error) { return openat(d.fd, "exe", unix.O_PATH) },
+		func() (int, error) { return openat(d.shown(), "exe", unix.O_PATH) },
 		func() (int, error) { return d.openInRoot(e.path) },
 		func() (int, error) { return d.openInRoot(e.name()) },
 	}
@@ -233,7 +237,7 @@ func (l *located) matches(e *mapEntry) bool {
 // openInRoot opens a path as the process sees it; links cannot lead out of the
 // process's root. The descriptor is O_PATH.
 func (d *procDir) openInRoot(path string) (int, error) {
-	root, err := openat(d.fd, "root", unix.O_PATH|unix.O_DIRECTORY)
+	root, err := openat(d.shown(), "root", unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return -1, err
 	}

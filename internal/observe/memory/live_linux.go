@@ -83,7 +83,7 @@ func (l *liveSet) remember(e *stacks.Entry, sample *model.Sample) {
 	if _, ok := l.places[key]; ok || l.held.Load()+size > l.maxBytes {
 		return
 	}
-	subject := l.host.Subject(key.program, sample.ThreadName)
+	subject, _ := l.host.Subject(key.program, sample.ThreadName)
 	if subject == nil {
 		return
 	}

@@ -61,7 +61,7 @@ func (t *table) name(a *answer) {
 	if a.process == nil {
 		return
 	}
-	if subject := t.host.Subject(*a.process, ""); subject != nil {
+	if subject, _ := t.host.Subject(*a.process, ""); subject != nil {
 		a.pid, a.service = a.process.PID, subject.Process().ServiceName
 	}
 }

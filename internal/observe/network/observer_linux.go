@@ -225,7 +225,7 @@ var requestRoles = map[Role]l7.Role{NoRole: l7.RoleUnknown, Client: l7.RoleClien
 // nameRequests finds out whose the requests are that were seen since.
 func (o *Observer) nameRequests() {
 	o.capture.totals.Name(func(subject observe.SubjectKey) *model.Process {
-		if known := o.table.host.Subject(subject, ""); known != nil {
+		if known, _ := o.table.host.Subject(subject, ""); known != nil {
 			return known.Process()
 		}
 		return nil

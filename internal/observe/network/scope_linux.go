@@ -72,7 +72,8 @@ func (t *table) stays(subject observe.SubjectKey, runs bool) (stays, known bool,
 	case entry.Bits&decided != 0 && entry.Bits&t.scopeBit != 0:
 		return true, true, nil
 	}
-	return t.host.Subject(subject, "") != nil, true, nil
+	found, _ := t.host.Subject(subject, "")
+	return found != nil, true, nil
 }
 
 // staysQuiet is the same of a process of which nobody knows whether it runs.

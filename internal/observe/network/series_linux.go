@@ -175,7 +175,7 @@ func (t *table) discover() error {
 		case err != nil:
 			return fmt.Errorf("reading the kernel's series: %w", err)
 		}
-		subject := t.host.Subject(begun.subject(), "")
+		subject, _ := t.host.Subject(begun.subject(), "")
 		t.live[begun.id] = &begun
 		if subject == nil {
 			continue // out of scope

@@ -16,6 +16,8 @@ type Host struct {
 	// Subjects are those in scope, Asked all that were asked about, in order.
 	Subjects map[observe.SubjectKey]*Subject
 	Asked    []observe.SubjectKey
+	// Unknown says of whom nobody knows whether they are in scope.
+	Unknown map[observe.SubjectKey]observe.Unknown
 }
 
 var _ observe.Host = (*Host)(nil)
@@ -31,17 +33,17 @@ func (h *Host) Add(pid, exec uint32) *Subject {
 }
 
 // Subject implements [observe.Host].
-func (h *Host) Subject(key observe.SubjectKey, comm string) observe.Subject {
+func (h *Host) Subject(key observe.SubjectKey, comm string) (observe.Subject, observe.Unknown) {
 	h.Asked = append(h.Asked, key)
 	if s, ok := h.Subjects[key]; ok {
-		return s
+		return s, ""
 	}
 	if !h.Everybody {
-		return nil
+		return nil, h.Unknown[key]
 	}
 	s := &Subject{Named: &model.Process{ID: key.ID(), Comm: comm}}
 	h.Subjects[key] = s
-	return s
+	return s, ""
 }
 
 // KernelFrames implements [observe.Host].

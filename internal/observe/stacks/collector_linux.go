@@ -36,7 +36,7 @@ type Collector struct {
 	// earlier profiles of the interval were taken at another period.
 	earlier []*model.Profile
 
-	cut, nameless, full atomic.Uint64
+	cut, nameless, full, undecided, crowded atomic.Uint64
 	// ends counts user stacks by why they are not whole.
 	ends [len(stackEnds)]atomic.Uint64
 }
@@ -44,6 +44,9 @@ type Collector struct {
 // collected is what was seen of one process in the interval; nil when the process
 // is out of scope.
 type collected struct {
+	// lost counts the samples of a process of which nobody knows whether it is in scope;
+	// there is nothing else of it then.
+	lost    *atomic.Uint64
 	subject observe.Subject
 	profile *model.Profile
 	index   map[sampleKey]int // into profile.Samples
@@ -83,6 +86,10 @@ func (c *Collector) Add(e Entry) {
 	if seen == nil {
 		return
 	}
+	if seen.lost != nil {
+		seen.lost.Add(uint64(e.Count))
+		return
+	}
 	if seen.subject.Gone() {
 		c.nameless.Add(uint64(e.Count))
 	}
@@ -108,10 +115,10 @@ func (c *Collector) Add(e Entry) {
 // meet asks who was sampled and remembers the answer; nil when it is out of
 // scope or there is no room for a sample of it.
 func (c *Collector) meet(key observe.SubjectKey, e *Entry) *collected {
-	subject := c.host.Subject(key, e.comm())
+	subject, why := c.host.Subject(key, e.comm())
 	if subject == nil {
-		c.subjects[key] = nil
-		return nil
+		c.subjects[key] = c.unknown(why)
+		return c.subjects[key]
 	}
 	if c.isFull() {
 		c.full.Add(uint64(e.Count))
@@ -131,12 +138,23 @@ func (c *Collector) meet(key observe.SubjectKey, e *Entry) *collected {
 	return seen
 }
 
+// unknown stands for who is not in scope, or not known to be.
+func (c *Collector) unknown(why observe.Unknown) *collected {
+	switch why {
+	case observe.Undecided:
+		return &collected{lost: &c.undecided}
+	case observe.TooMany:
+		return &collected{lost: &c.crowded}
+	}
+	return nil
+}
+
 func (c *Collector) isFull() bool { return c.held.Load() >= c.maxBytes }
 
 // Drained is told that all tables have been read. Who was out of scope is asked
 // about again next time: it may have come into scope.
 func (c *Collector) Drained() {
-	maps.DeleteFunc(c.subjects, func(_ observe.SubjectKey, seen *collected) bool { return seen == nil })
+	maps.DeleteFunc(c.subjects, func(_ observe.SubjectKey, seen *collected) bool { return seen == nil || seen.lost != nil })
 }
 
 func (c *Collector) sample(e *Entry, subject observe.Subject) model.Sample {
@@ -193,7 +211,7 @@ func (c *Collector) take(until time.Time) []*model.Profile {
 	}
 	profiles := slices.Grow(c.earlier, len(c.subjects))
 	for _, seen := range c.subjects {
-		if seen == nil || len(seen.profile.Samples) == 0 {
+		if seen == nil || seen.lost != nil || len(seen.profile.Samples) == 0 {
 			continue
 		}
 		seen.profile.Runtime = seen.subject.Runtime()
@@ -220,5 +238,7 @@ func (c *Collector) Losses() []observe.Loss {
 		{Probe: "unwind", Reason: "no_register", Count: c.ends[bindings.OnCPUUnwindEndUNWIND_END_REGISTER].Load(), Told: true},
 		{Probe: probe, Reason: "process_exited", Count: c.nameless.Load(), Told: true},
 		{Probe: probe, Reason: "interval_full", Count: c.full.Load()},
+		{Probe: probe, Reason: string(observe.Undecided), Count: c.undecided.Load()},
+		{Probe: probe, Reason: string(observe.TooMany), Count: c.crowded.Load()},
 	}
 }

@@ -56,6 +56,41 @@ func loss(c *Collector, reason string) uint64 {
 	panic("no such reason: " + reason)
 }
 
+// TestNothingIsLostUncounted holds that each sample that was seen was told, or counted as lost, or is of a process out of scope.
+func TestNothingIsLostUncounted(t *testing.T) {
+	h, c := newFake()
+	h.Add(1, 0)
+	h.Unknown = map[observe.SubjectKey]observe.Unknown{
+		{PID: 2, StartBoottime: 1}: observe.Undecided,
+		{PID: 3, StartBoottime: 1}: observe.TooMany,
+	}
+	seen, out := uint64(0), uint64(0)
+	for drain := range uint64(3) {
+		for pid := range uint32(4) {
+			for hash := range uint64(5) {
+				one := given{hash: hash, start: 1, pid: pid + 1, count: uint32(hash) + 2}
+				c.Add(one.entry())
+				seen += hash + 2
+				if pid == 3 {
+					out += hash + 2
+				}
+			}
+		}
+		require.Equal(t, (drain+1)*20, loss(c, "undecided"))
+		require.Equal(t, (drain+1)*20, loss(c, "too_many"))
+		c.Drained()
+	}
+	told := uint64(0)
+	for _, p := range report(c, c.since.Add(time.Second)) {
+		require.EqualValues(t, 1, p.Process.ID.PID)
+		for _, one := range p.Samples {
+			told += uint64(one.Values[0])
+		}
+	}
+	require.EqualValues(t, 60, told)
+	require.Equal(t, seen, told+out+loss(c, "undecided")+loss(c, "too_many"))
+}
+
 func TestCollectorMerges(t *testing.T) {
 	h, c := newFake()
 	one := h.Add(1, 0)

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+)
+
+// TestMainThreadEnds holds that a process is seen as before when its main thread has ended and another one runs on: in scope, with its
+// names, its executable and its service.
+func TestMainThreadEnds(t *testing.T) {
+	needRoot(t)
+	for name, c := range map[string]struct {
+		after            int           // milliseconds
+		works            time.Duration // 0 is for not so long
+		before           bool
+		include, exclude []process.Selector
+	}{
+		"while it is observed":     {after: 100, works: 2500 * time.Millisecond},
+		"before it is":             {before: true},
+		"at once, by executable":   {include: []process.Selector{{Exe: "**/leaderless"}}},
+		"at once, by service":      {include: []process.Selector{{Service: "^outlived$"}}},
+		"at once, others left out": {exclude: []process.Selector{{Exe: "**/bash"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("OTEL_SERVICE_NAME", "outlived")
+			path := testbin.C(t, "testdata/leaderless.c")
+			config := configuration(5*time.Millisecond, c.include...)
+			config.Exclude, config.ScanInterval = c.exclude, 300*time.Millisecond
+			works := cmp.Or(c.works, 600*time.Millisecond)
+			if emulated {
+				works *= 5 // what is read of the process takes longer
+			}
+			var p *program
+			if c.before {
+				p = launch(t, path, milliseconds(time.Minute), "0")
+				require.Eventually(t, func() bool { return mainHasEnded(p.Process.Pid) }, 10*time.Second, time.Millisecond)
+			}
+			e := begin(t, config)
+			if !c.before {
+				time.Sleep(300 * time.Millisecond) // the first scan
+				p = launch(t, path, milliseconds(works), fmt.Sprint(c.after))
+			}
+			used := works
+			if c.before {
+				time.Sleep(works)
+				require.NoError(t, p.Process.Kill())
+				require.Error(t, p.Wait(), "it was killed")
+			} else {
+				used = p.end()[0]
+			}
+			e.end()
+			stats := e.Stats()
+			profiles := e.of(isPID(p.Process.Pid))
+			got := add(profiles)
+			t.Logf("%s of %s; lost %v; unnamed %v", got, used, stats.Lost, stats.Unnamed)
+			if c.before {
+				require.Greater(t, got.time, used/5, "others work, too")
+			} else {
+				near(t, used, got.time)
+			}
+			require.Greater(t, got.within("work outlive"), 0.95, "%v", got.stacks)
+			require.Zero(t, got.errors[model.StackNoMappings])
+			for _, profile := range profiles {
+				require.Equal(t, path, profile.Process.Executable)
+				require.Equal(t, "outlived", profile.Process.ServiceName)
+				require.Equal(t, "leaderless", profile.Process.Comm)
+			}
+		})
+	}
+}
+
+// mainHasEnded tells whether the main thread of a process is a zombie.
+func mainHasEnded(pid int) bool {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && strings.Contains(string(line), ") Z ")
+}

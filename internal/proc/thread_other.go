@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package proc
+
+import "errors"
+
+// ErrNoThread says that no thread of a process shows it: it ends, or has ended.
+var ErrNoThread = errors.New("no thread of it shows memory")
+
+// Open is not supported here.
+func Open(string, uint32) (fd int, id uint32, err error) { return -1, 0, errors.ErrUnsupported }
+
+// Thread is not supported here.
+func Thread(string, int, uint32) (fd int, id uint32, err error) { return -1, 0, errors.ErrUnsupported }
