@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,6 +52,12 @@ func (of *realServer) absent() bool {
 func (s *site) run(t *testing.T, cmd *exec.Cmd) (pid int) {
 	t.Helper()
 	require.NoError(t, cmd.Start())
+	return s.follow(t, cmd)
+}
+
+// follow is the same of one that was started.
+func (s *site) follow(t *testing.T, cmd *exec.Cmd) (pid int) {
+	t.Helper()
 	s.targets = append(s.targets, fmt.Sprintf("{pid: %d}", cmd.Process.Pid))
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
@@ -357,7 +365,18 @@ func serveEnvoy(t *testing.T, s *site) []listener {
 	plain, secure, log := freePort(t), freePort(t), s.dir+"/envoy.log"
 	listeners := fmt.Sprintf(envoyListener, plain, log, "") + fmt.Sprintf(envoyListener, secure, log, fmt.Sprintf(envoyTLS, s.cert, s.key))
 	config := s.file(t, "envoy.yaml", fmt.Sprintf(envoyConfig, listeners, s.backend))
-	pid := s.run(t, exec.Command(envoy, "--config-path", config, "--log-level", "error", "--concurrency", "2", "--use-dynamic-base-id"))
+	cmd := exec.Command(envoy, "--config-path", config, "--log-level", "error", "--concurrency", "2", "--use-dynamic-base-id")
+	// It has itself ended when the thread ends that started it (PR_SET_PDEATHSIG): that one is kept.
+	started, ended := make(chan error), make(chan struct{})
+	t.Cleanup(func() { close(ended) })
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		started <- cmd.Start()
+		<-ended
+	}()
+	require.NoError(t, <-started)
+	pid := s.follow(t, cmd)
 	return []listener{
 		{pid: pid, port: plain, versions: []string{"1.1", "2"}, logs: logOf(log)},
 		{pid: pid, port: secure, tls: true, versions: []string{"1.1", "2"}, logs: logOf(log)},
@@ -420,7 +439,7 @@ func curls(t *testing.T, curl string, l listener, version string, paths []string
 	cmd := exec.Command(curl, "-sk", speak, "-K", "-", "-w", `%{http_code} %{http_version} %{time_pretransfer} %{time_total}\n`)
 	cmd.Stdin = strings.NewReader(what.String())
 	said, err := cmd.Output()
-	require.NoError(t, err, "%s: %s", l.url(""), said)
+	require.NoError(t, err, "%s of %s: %s", l.url(""), commOf(l.pid), said)
 	for line := range strings.Lines(string(said)) {
 		var status, spoken string
 		var ready, total float64
@@ -431,6 +450,15 @@ func curls(t *testing.T, curl string, l listener, version string, paths []string
 	}
 	require.Len(t, list, len(paths))
 	return list
+}
+
+// commOf is the name of a process and its id.
+func commOf(pid int) string {
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return fmt.Sprintf("%d (%v)", pid, err)
+	}
+	return fmt.Sprintf("%d (%s)", pid, bytes.TrimSpace(comm))
 }
 
 // asksHere asks for all paths by HTTP/2 in the clear in this process.
