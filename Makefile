@@ -101,7 +101,7 @@ test-unit: ## all Go tests under the race detector; as root the privileged ones 
 	  libtcmalloc-minimal4:/usr/lib/$$(uname -m)-linux-gnu/libtcmalloc_minimal.so.4
 	@if [ "$$(id -u)" != 0 ]; then echo "make: not root: tests that load BPF programs will be skipped"; fi
 	@internal/tools/progress.sh "compiling all tests for the race detector" $(GO) test -race -run '^$$' ./... >/dev/null
-	@internal/tools/progress.sh "go test -race, packages that measure nothing" $(GO) test -race -timeout 15m $$($(GO) list ./... | grep -vxFf <($(GO) list $(ALONE)))
+	@internal/tools/progress.sh "go test -race, packages that measure nothing" $(GO) test -race -timeout 15m $$($(GO) list ./... | grep -vxFf <($(GO) list $(ALONE) ./internal/accuracy))
 	@internal/tools/progress.sh "go test -race, one package at a time" $(TWICE) --packages "$(ALONE)" -- -race -p 1 -timeout 15m
 	@internal/tools/progress.sh "go test ./internal/accuracy, without the race detector, which would be most of the time" $(TWICE) --packages ./internal/accuracy
 
@@ -135,7 +135,7 @@ test-long: build fetch-servers test-fuzz ## the longer form of tests that CI run
 	  nginx-light:nginx apache2-bin:apache2 haproxy:haproxy nodejs:node python3:/usr/bin/python3 \
 	  python3-uvicorn:/usr/lib/python3/dist-packages/uvicorn python3-hypercorn:/usr/lib/python3/dist-packages/hypercorn \
 	  default-jdk-headless:java libnetty-java:/usr/share/java/netty-handler.jar libnetty-tcnative-java:/usr/share/java/netty-tcnative.jar dnsmasq-base:dnsmasq unbound:unbound bind9-dnsutils:dig curl:curl gcc:gcc libc6-dev:/usr/include/stdio.h libssl-dev:/usr/include/openssl/ssl.h musl-tools:musl-gcc
-	@EBPFRECEIVER_LONG=1 E2E_REQUIRED=1 $(GO) test -count=1 -timeout 10m -run 'RealServers' -v ./internal/e2e
+	@EBPFRECEIVER_LONG=1 E2E_REQUIRED=1 $(GO) test -count=1 -timeout 10m -run 'RealServers|PoliciesOfServices' -v ./internal/e2e
 	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'Swarm|Shares|Allocators' -v ./internal/engine
 
 FUZZTIME     ?= 30s

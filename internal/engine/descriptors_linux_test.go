@@ -42,7 +42,11 @@ func TestFewDescriptors(t *testing.T) {
 	config := configuration(9*time.Millisecond, process.Selector{PID: math.MaxInt32})
 	config.ScanInterval = time.Second
 	begin := func() *Engine {
-		e, err := Start(config, none(), zap.NewNop())
+		var e *Engine
+		require.Eventually(t, func() (ok bool) {
+			e, err = Start(config, none(), zap.NewNop())
+			return !errors.Is(err, unix.EMFILE) // what else this process has open, such as files of /proc, it has for moments
+		}, 5*time.Second, time.Millisecond)
 		require.NoError(t, err)
 		return e
 	}
