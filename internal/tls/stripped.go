@@ -198,41 +198,53 @@ func calledBeside(file *elfimage.File, entries []uint64, entry uint64) (bool, er
 // addressOfText is where a text begins that has this end, 0 where there is none.
 func addressOfText(file *elfimage.File, sections []elfimage.Section, end, buf []byte) (address uint64, err error) {
 	const longest = 256 // bytes before the end
-	for i := range sections {
-		s := &sections[i]
-		if s.Type != elf.SHT_PROGBITS || s.Flags&elf.SHF_ALLOC == 0 || s.Flags&(elf.SHF_EXECINSTR|elf.SHF_WRITE) != 0 {
-			continue
+	err = overlapping(file, sections, isText, buf, longest+len(end), func(part uint64, b []byte, first bool) bool {
+		at := bytes.Index(b, end)
+		if at < 0 {
+			return true
 		}
-		err = overlapping(file, s, buf, longest+len(end), func(pos uint64, b []byte) bool {
-			at := bytes.Index(b, end)
-			if at < 0 {
-				return true
-			}
-			begin := bytes.LastIndexByte(b[:at], 0)
-			if begin < 0 && pos > 0 {
-				return true // the next part has all of it
-			}
-			address = s.Addr + pos + uint64(begin+1)
-			return false
-		})
-		if err != nil || address != 0 {
-			return address, err
+		begin := bytes.LastIndexByte(b[:at], 0)
+		if begin < 0 && !first {
+			return true // the next part has all of it
 		}
-	}
-	return 0, nil
+		address = part + uint64(begin+1)
+		return false
+	})
+	return address, err
 }
 
-// overlapping calls visit with parts of a section, each of which begins with so many bytes of the one before.
-func overlapping(file *elfimage.File, s *elfimage.Section, buf []byte, overlap int, visit func(pos uint64, b []byte) bool) error {
-	for pos := uint64(0); pos < s.Size; {
-		b := buf[:min(uint64(len(buf)), s.Size-pos)]
-		if err := file.Read(b, s.Off+pos); err != nil {
-			return err
+// isText tells whether a section has texts that a program only reads, isCode whether it has its code.
+func isText(s *elfimage.Section) bool {
+	return s.Type == elf.SHT_PROGBITS && s.Flags&elf.SHF_ALLOC != 0 && s.Flags&(elf.SHF_EXECINSTR|elf.SHF_WRITE) == 0
+}
+
+func isCode(s *elfimage.Section) bool {
+	return s.Type == elf.SHT_PROGBITS && s.Flags&elf.SHF_EXECINSTR != 0
+}
+
+// overlapping calls visit with parts of some sections, where they are and whether a section begins with them, until it returns false. Each but a
+// section's first begins with so many bytes of the one before.
+func overlapping(file *elfimage.File, sections []elfimage.Section, some func(*elfimage.Section) bool, buf []byte, overlap int,
+	visit func(address uint64, b []byte, first bool) bool,
+) error {
+	for i := range sections {
+		s := &sections[i]
+		if !some(s) {
+			continue
 		}
-		if !visit(pos, b) || pos+uint64(len(b)) >= s.Size {
-			return nil
+		for pos := uint64(0); pos < s.Size; {
+			b := buf[:min(uint64(len(buf)), s.Size-pos)]
+			if err := file.Read(b, s.Off+pos); err != nil {
+				return err
+			}
+			if !visit(s.Addr+pos, b, pos == 0) {
+				return nil
+			}
+			if pos+uint64(len(b)) >= s.Size {
+				break
+			}
+			pos += uint64(len(b) - overlap)
 		}
-		pos += uint64(len(b) - overlap)
 	}
 	return nil
 }
@@ -282,7 +294,7 @@ func frameEntries(file *elfimage.File, sections []elfimage.Section) ([]uint64, e
 	if err := file.Read(records, s.Off); err != nil {
 		return nil, err
 	}
-	isCode := func(address uint64) bool {
+	inCode := func(address uint64) bool {
 		return slices.ContainsFunc(sections, func(of elfimage.Section) bool {
 			return of.Flags&elf.SHF_EXECINSTR != 0 && address >= of.Addr && address-of.Addr < of.Size
 		})
@@ -296,7 +308,7 @@ func frameEntries(file *elfimage.File, sections []elfimage.Section) ([]uint64, e
 		}
 		if record := records[at : at+length]; length >= shortest && binary.LittleEndian.Uint32(record) != 0 { // else it is a common part, or an end
 			address := s.Addr + at + lengthBytes + uint64(int64(int32(binary.LittleEndian.Uint32(record[lengthBytes:]))))
-			if isCode(address) {
+			if inCode(address) {
 				entries = append(entries, address)
 			}
 		}
@@ -312,26 +324,16 @@ const maxReferences = 1 << 12
 // eachReference calls visit with each instruction that takes an address relative to itself (lea): where the next one is, and the address.
 func eachReference(file *elfimage.File, sections []elfimage.Section, buf []byte, visit func(next, address uint64)) error {
 	const size = 7 // lea text(%rip), register
-	for i := range sections {
-		s := &sections[i]
-		if s.Flags&elf.SHF_EXECINSTR == 0 || s.Type != elf.SHT_PROGBITS {
-			continue
-		}
-		err := overlapping(file, s, buf, size, func(pos uint64, b []byte) bool {
-			for at := 1; at+size <= len(b)+1; at++ {
-				if b[at] != 0x8d || b[at-1]&0xfb != 0x48 || b[at+1]&0xc7 != 0x05 {
-					continue
-				}
-				next := s.Addr + pos + uint64(at-1) + size
-				visit(next, next+uint64(int64(int32(binary.LittleEndian.Uint32(b[at+2:])))))
+	return overlapping(file, sections, isCode, buf, size, func(part uint64, b []byte, _ bool) bool {
+		for at := 1; at+size <= len(b)+1; at++ {
+			if b[at] != 0x8d || b[at-1]&0xfb != 0x48 || b[at+1]&0xc7 != 0x05 {
+				continue
 			}
-			return true
-		})
-		if err != nil {
-			return err
+			next := part + uint64(at-1) + size
+			visit(next, next+uint64(int64(int32(binary.LittleEndian.Uint32(b[at+2:])))))
 		}
-	}
-	return nil
+		return true
+	})
 }
 
 // extentAt is where the function begins that an address lies in, and where the next one does.
@@ -367,18 +369,24 @@ func functionsThatName(file *elfimage.File, sections []elfimage.Section, text ui
 	return all, nil
 }
 
-// readFailing looks for the reasons for which a function fails; nil where it cannot be read.
-func readFailing(file *elfimage.File, begin, end uint64, entries []uint64) (*failing, error) {
+// codeOf reads the code from one address to another; nil where the file has none there, or too much.
+func codeOf(file *elfimage.File, begin, end uint64) ([]byte, error) {
 	offset, inFile := file.OffsetOf(begin)
 	if !inFile || end-begin > maxStrippedCode {
 		return nil, nil
 	}
 	code := make([]byte, end-begin)
-	if err := file.Read(code, offset); err != nil {
+	return code, file.Read(code, offset)
+}
+
+// readFailing looks for the reasons for which a function fails; nil where it cannot be read.
+func readFailing(file *elfimage.File, begin, end uint64, entries []uint64) (*failing, error) {
+	code, err := codeOf(file, begin, end)
+	if err != nil || code == nil {
 		return nil, err
 	}
 	f := &failing{entry: begin}
-	err := symbol.Instructions(file.Machine, code, begin, func(_ uint64, raw []byte, target uint64) {
+	err = symbol.Instructions(file.Machine, code, begin, func(_ uint64, raw []byte, target uint64) {
 		const moveToThird = 0xba // mov $reason, %edx
 		if raw[0] == moveToThird && len(raw) == 5 {
 			if reason := binary.LittleEndian.Uint32(raw[1:]); reason < highestReason && reason > 1 && !slices.Contains(f.reasons, reason) {

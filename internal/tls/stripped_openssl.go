@@ -94,35 +94,26 @@ type extent struct{ begin, end uint64 }
 
 // namesakes are the addresses of texts that are the name of one of the functions, and that name.
 func namesakes(file *elfimage.File, sections []elfimage.Section, buf []byte) (map[uint64]string, error) {
+	const longest = 32
 	texts := map[uint64]string{}
-	for i := range sections {
-		s := &sections[i]
-		if s.Type != elf.SHT_PROGBITS || s.Flags&elf.SHF_ALLOC == 0 || s.Flags&(elf.SHF_EXECINSTR|elf.SHF_WRITE) != 0 {
-			continue
-		}
-		const longest = 32
-		err := overlapping(file, s, buf, longest, func(pos uint64, b []byte) bool {
-			for _, name := range namedByOpenSSL {
-				whole := append([]byte(name), 0)
-				for from := 0; len(texts) < maxNamesakes; {
-					at := bytes.Index(b[from:], whole)
-					if at < 0 {
-						break
-					}
-					at += from
-					if at == 0 && pos == 0 || at > 0 && b[at-1] == 0 {
-						texts[s.Addr+pos+uint64(at)] = name
-					}
-					from = at + len(whole)
+	err := overlapping(file, sections, isText, buf, longest, func(part uint64, b []byte, first bool) bool {
+		for _, name := range namedByOpenSSL {
+			whole := append([]byte(name), 0)
+			for from := 0; len(texts) < maxNamesakes; {
+				at := bytes.Index(b[from:], whole)
+				if at < 0 {
+					break
 				}
+				at += from
+				if at == 0 && first || at > 0 && b[at-1] == 0 {
+					texts[part+uint64(at)] = name
+				}
+				from = at + len(whole)
 			}
-			return true
-		})
-		if err != nil {
-			return nil, err
 		}
-	}
-	return texts, nil
+		return true
+	})
+	return texts, err
 }
 
 // functionsNamed are those that refer to one of the texts and to the source, by that text.
@@ -159,12 +150,8 @@ const (
 // argumentOfCall tells whether a function calls another one, and which argument of that is the last that is given an address on the stack;
 // 0: it cannot be told.
 func argumentOfCall(file *elfimage.File, caller extent, called uint64) (argument int, calls bool, err error) {
-	offset, inFile := file.OffsetOf(caller.begin)
-	if !inFile || called == 0 || caller.end-caller.begin > maxStrippedCode {
-		return 0, false, nil
-	}
-	code := make([]byte, caller.end-caller.begin)
-	if err := file.Read(code, offset); err != nil {
+	code, err := codeOf(file, caller.begin, caller.end)
+	if err != nil || code == nil || called == 0 {
 		return 0, false, err
 	}
 	last := 0
@@ -204,35 +191,26 @@ func onStack(raw []byte, prefix, register byte) bool {
 func areEntered(file *elfimage.File, sections []elfimage.Section, entries []uint64, buf []byte, addresses ...uint64) (map[uint64]bool, error) {
 	const size = 5
 	entered, jumpedTo := map[uint64]bool{}, map[uint64]uint64{} // jumpedTo: by the first function that does
-	for i := range sections {
-		s := &sections[i]
-		if s.Flags&elf.SHF_EXECINSTR == 0 || s.Type != elf.SHT_PROGBITS {
-			continue
-		}
-		err := overlapping(file, s, buf, size, func(pos uint64, b []byte) bool {
-			for at := 0; at+size <= len(b); at++ {
-				if b[at] != callRelative && b[at] != jumpRelative {
-					continue
-				}
-				next := s.Addr + pos + uint64(at) + size
-				target := next + uint64(int64(int32(binary.LittleEndian.Uint32(b[at+1:]))))
-				if target == 0 || !slices.Contains(addresses, target) {
-					continue
-				}
-				from, _, ok := extentAt(entries, next)
-				first, again := jumpedTo[target]
-				if b[at] == callRelative || again && first != from {
-					entered[target] = true
-				}
-				if ok && !again {
-					jumpedTo[target] = from
-				}
+	err := overlapping(file, sections, isCode, buf, size, func(part uint64, b []byte, _ bool) bool {
+		for at := 0; at+size <= len(b); at++ {
+			if b[at] != callRelative && b[at] != jumpRelative {
+				continue
 			}
-			return true
-		})
-		if err != nil {
-			return nil, err
+			next := part + uint64(at) + size
+			target := next + uint64(int64(int32(binary.LittleEndian.Uint32(b[at+1:]))))
+			if target == 0 || !slices.Contains(addresses, target) {
+				continue
+			}
+			from, _, ok := extentAt(entries, next)
+			first, again := jumpedTo[target]
+			if b[at] == callRelative || again && first != from {
+				entered[target] = true
+			}
+			if ok && !again {
+				jumpedTo[target] = from
+			}
 		}
-	}
-	return entered, nil
+		return true
+	})
+	return entered, err
 }
