@@ -81,10 +81,18 @@ run-check:
 ## ---- test
 
 .PHONY: test
-test: go-check lint cross test-unit check-generate e2e test-kernels-quick ## everything that CI runs
+test: go-check test-compile ## everything that CI runs
+	@$(MAKE) -j 2 test-alone test-beside
+	@$(MAKE) e2e test-kernels-quick
+
+# Tests that measure wait for half of their time. What measures nothing runs beside them, on CPUs that nobody else wants
+# (SCHED_IDLE, sched(7)), the distribution that e2e needs among it.
+.PHONY: test-beside
+test-beside:
+	@chrt --idle 0 $(MAKE) lint cross check-generate test-quiet build bin/demo-load
 
 # Tests that compare CPU times or watch the host need a machine that is not busy with the next package.
-ALONE       := ./bpf/... ./internal/bench/... ./internal/conntrack ./internal/e2e ./internal/engine/... ./internal/kernel/... ./internal/nettest \
+ALONE       := ./bpf/... ./internal/bench/... ./internal/conntrack ./internal/engine/... ./internal/kernel/... ./internal/nettest \
                ./internal/observe/... ./internal/process/... ./internal/symbol/... ./receiver/...
 
 # go test for tests that wait for kernels, clocks and other programs: one that fails runs once more by itself, unless many
@@ -93,7 +101,10 @@ TWICE       := $(TOOL) gotestsum --format standard-quiet --rerun-fails=1 --rerun
                --rerun-fails-abort-on-data-race --rerun-fails-run-root-test
 
 .PHONY: test-unit
-test-unit: ## all Go tests under the race detector; as root the privileged ones too
+test-unit: test-compile test-quiet test-alone ## all Go tests under the race detector; as root the privileged ones too
+
+.PHONY: test-compile
+test-compile: go-check
 	@$(ENSURE) "the race detector and the programs that the tests watch are C, C++ and Rust, with several allocators and all kinds of debug information" \
 	  gcc:gcc g++:g++ libc6-dev:/usr/include/stdio.h libssl-dev:/usr/include/openssl/ssl.h rustc:rustc clang-19:clang-19 llvm-19:llvm-dwp-19 dwz:dwz xz-utils:xz \
 	  python3:python3 python3-grpcio:/usr/lib/python3/dist-packages/grpc nginx-light:nginx curl:curl nodejs:node nghttp2-client:h2load \
@@ -101,7 +112,13 @@ test-unit: ## all Go tests under the race detector; as root the privileged ones 
 	  libtcmalloc-minimal4:/usr/lib/$$(uname -m)-linux-gnu/libtcmalloc_minimal.so.4
 	@if [ "$$(id -u)" != 0 ]; then echo "make: not root: tests that load BPF programs will be skipped"; fi
 	@internal/tools/progress.sh "compiling all tests for the race detector" $(GO) test -race -run '^$$' ./... >/dev/null
-	@internal/tools/progress.sh "go test -race, packages that measure nothing" $(GO) test -race -timeout 15m $$($(GO) list ./... | grep -vxFf <($(GO) list $(ALONE) ./internal/accuracy))
+
+.PHONY: test-quiet
+test-quiet:
+	@internal/tools/progress.sh "go test -race, packages that measure nothing" $(GO) test -race -timeout 15m $$($(GO) list ./... | grep -vxFf <($(GO) list $(ALONE) ./internal/accuracy ./internal/e2e))
+
+.PHONY: test-alone
+test-alone:
 	@internal/tools/progress.sh "go test -race, one package at a time" $(TWICE) --packages "$(ALONE)" -- -race -p 1 -timeout 15m
 	@internal/tools/progress.sh "go test ./internal/accuracy, without the race detector, which would be most of the time" $(TWICE) --packages ./internal/accuracy
 
