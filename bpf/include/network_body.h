@@ -45,8 +45,8 @@ __noinline int capture_body_window(u32 slot, u32 last)
 		return 0;
 	at = scratch->kept.at;
 	want = scratch->kept.want - at;
-	if (want > CAPTURE_MOST - 1)
-		want = CAPTURE_MOST - 1;
+	if (want > CAPTURE_MOST)
+		want = CAPTURE_MOST;
 	taken = capture_window(slot, at, want);
 	if (last || scratch->cursor.failed || at + taken >= scratch->kept.want) {
 		/* It stands for all that follows. */

@@ -216,8 +216,8 @@ static __noinline int capture_pass_data(struct capture_scratch *scratch, u32 slo
 
 	if (left) {
 		want = *left < length ? *left : length;
-		if (want > CAPTURE_MOST - 1)
-			want = CAPTURE_MOST - 1;
+		if (want > CAPTURE_MOST)
+			want = CAPTURE_MOST;
 		taken = capture_window(slot, at, want);
 		*left -= taken;
 		if (!scratch->cursor.failed)

@@ -57,7 +57,7 @@ static __noinline int capture_datagram(const struct network_thread *thread, u64 
 		return 0;
 	if (want > capture_bytes)
 		want = capture_bytes;
-	taken = capture_take(scratch, slot, &thread->source, want) & (CAPTURE_MOST - 1);
+	taken = capture_take(scratch, slot, &thread->source, want) & (CAPTURE_ROOM - 1);
 	piece = &scratch->piece;
 	piece->sock = sock;
 	piece->began = thread->since;

@@ -8,8 +8,12 @@
 
 #include "network_call.h"
 
-/* The most that is taken of one transfer, and one more: a power of two tells the verifier. */
+/* The most that is taken of one transfer: as much as many programs read at a time. A power of two tells the verifier where in it a byte is. */
 #define CAPTURE_MOST 4096
+/* And what it lies in: as sizes that may be CAPTURE_MOST the verifier knows those below this. */
+#define CAPTURE_ROOM (2 * CAPTURE_MOST)
+/* A size from 1 to CAPTURE_MOST, of which the verifier knows that then, too. */
+#define CAPTURE_SOME(n) ((((n) - 1) & (CAPTURE_MOST - 1)) + 1)
 /* What a protocol is known by. */
 #define CAPTURE_FIRST 16
 /* Of one that begins no message. */
@@ -19,7 +23,7 @@
 /* And of them in one of several windows. */
 #define WINDOW_VECTORS 8
 
-/* How much is taken of a transfer, less than CAPTURE_MOST; 0: requests are not looked at. */
+/* How much is taken of a transfer, CAPTURE_MOST at most; 0: requests are not looked at. */
 volatile const u32 capture_bytes;
 
 /* User space is woken when so many bytes wait; it looks on its own now and then. */
@@ -177,7 +181,7 @@ struct capture_scratch {
 	u64 since;             /* CLOCK_MONOTONIC, ns: when its first byte was read */
 	u64 path_number;       /* by which it is counted: see network_paths.h */
 	struct network_piece piece; /* packets and rtt are the transfer's, the rest the window's */
-	u8 data[2 * CAPTURE_MOST];
+	u8 data[CAPTURE_ROOM];
 };
 
 /*
@@ -273,7 +277,7 @@ static __always_inline void capture_source_of(struct network_source *from, struc
 }
 
 /*
- * Takes up to want bytes, less than CAPTURE_MOST, from the pieces of memory that are kept in
+ * Takes up to want bytes, CAPTURE_MOST at most, from the pieces of memory that are kept in
  * the slot; returns how many could be read. Verified by itself: see capture_put().
  */
 __noinline int capture_take_pieces(u32 slot, u32 want)
@@ -297,16 +301,15 @@ __noinline int capture_take_pieces(u32 slot, u32 want)
 		n = want - have;
 		if (n > vector.length)
 			n = vector.length;
-		n &= CAPTURE_MOST - 1;
 		have &= CAPTURE_MOST - 1;
-		if (bpf_probe_read_user(scratch->data + have, n, (void *)vector.base))
+		if (n > CAPTURE_MOST || bpf_probe_read_user(scratch->data + have, n, (void *)vector.base))
 			break;
 		have += n;
 	}
 	return have;
 }
 
-/* Takes up to want bytes, less than CAPTURE_MOST, into the slot's scratch; returns how many could be read. */
+/* Takes up to want bytes, CAPTURE_MOST at most, into the slot's scratch; returns how many could be read. */
 static __always_inline u32 capture_take(struct capture_scratch *scratch, u32 slot, const struct network_source *from, u32 want)
 {
 	if (!from->base)
@@ -315,13 +318,13 @@ static __always_inline u32 capture_take(struct capture_scratch *scratch, u32 slo
 		scratch->kept.from = *from;
 		return capture_take_pieces(slot, want);
 	}
-	want &= CAPTURE_MOST - 1;
+	want &= CAPTURE_ROOM - 1;
 	return bpf_probe_read_user(scratch->data, want, (void *)from->base) ? 0 : want;
 }
 
 /*
- * Takes a window of the transfer that is kept, up to want bytes, less than CAPTURE_MOST,
- * from where it is at; returns how many it got. That may be fewer, and none, also where more
+ * Takes a window of the transfer that is kept, up to want bytes, CAPTURE_MOST at
+ * most, from where it is at; returns how many it got. That may be fewer, and none, also where more
  * can be read: the next one goes on. The cursor is zeroed before a transfer's first window,
  * and windows do not go back.
  */
@@ -344,7 +347,7 @@ __noinline int capture_window(u32 slot, u32 at, u32 want)
 		cursor->failed = 1;
 		return 0;
 	}
-	want &= CAPTURE_MOST - 1;
+	want &= CAPTURE_ROOM - 1;
 	if (!from->count) {
 		cursor->failed = bpf_probe_read_user(scratch->data, want, (void *)(from->base + at)) != 0;
 		return cursor->failed ? 0 : want;
@@ -365,7 +368,7 @@ __noinline int capture_window(u32 slot, u32 at, u32 want)
 			n = want - have;
 			if (n > vector.length - skip)
 				n = vector.length - skip;
-			n &= CAPTURE_MOST - 1;
+			n = CAPTURE_SOME(n);
 			have &= CAPTURE_MOST - 1;
 			if (bpf_probe_read_user(scratch->data + have, n, (void *)(vector.base + skip))) {
 				cursor->failed = 1;
@@ -457,7 +460,7 @@ static __always_inline void capture_describe(struct network_piece *piece, u64 be
 static __noinline int capture_tell_whole(struct capture_scratch *scratch, const struct capture_transfer *transfer, u32 size)
 {
 	capture_describe(&scratch->piece, transfer->began, transfer->ended, transfer->length, transfer->kind, transfer->position, transfer->tls);
-	size &= CAPTURE_MOST - 1;
+	size &= CAPTURE_ROOM - 1;
 	capture_tell(&scratch->piece, sizeof(scratch->piece) + size, transfer->sk, transfer->socket);
 	return 0;
 }
@@ -491,7 +494,7 @@ static __noinline int capture_tell_window(struct capture_scratch *scratch, u32 a
 	u32 position = kept->position ? kept->position - (kept->length - at - length) : 0;
 
 	capture_describe(&scratch->piece, kept->began, kept->ended, length, kept->kind, position, kept->tls);
-	size &= CAPTURE_MOST - 1;
+	size &= CAPTURE_ROOM - 1;
 	capture_tell(&scratch->piece, sizeof(scratch->piece) + size, (struct sock *)kept->sk, &kept->socket);
 	return 0;
 }

@@ -59,7 +59,7 @@ func (c *talk) end() {
 	require.NoError(c.t, c.server.Close())
 }
 
-// overheard is what was told of requests of this process, and what has left the kernel for it.
+// overheard is what was told of requests of a process, and what has left the kernel for it.
 type overheard struct {
 	mu       sync.Mutex
 	requests map[string]int   // by role, method, path and status
@@ -69,11 +69,13 @@ type overheard struct {
 }
 
 // overhear has a configuration tell it.
-func overhear(c *Config) *overheard {
+func overhear(c *Config) *overheard { return overhearOf(c, uint32(os.Getpid())) }
+
+// overhearOf does the same of another process.
+func overhearOf(c *Config, process uint32) *overheard {
 	o := &overheard{requests: map[string]int{}, bodies: map[string]int64{}}
-	self := uint32(os.Getpid())
 	c.left = func(pid, _ uint32, carried int) {
-		if pid == self {
+		if pid == process {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			o.carried += carried
@@ -81,7 +83,7 @@ func overhear(c *Config) *overheard {
 		}
 	}
 	c.exchanged = func(pid uint32, e *l7.Exchange) {
-		if pid != self {
+		if pid != process {
 			return
 		}
 		if e.DNS != nil {

@@ -51,9 +51,9 @@ const (
 	threadsByID = 8192
 	// socketsByAddress bounds what is remembered of sockets, where they have no storage.
 	socketsByAddress = 65536
-	// captureBytes is how much is read of a transfer that begins a message, one less than
-	// CAPTURE_MOST of bpf/include/network_capture.h.
-	captureBytes = 4095
+	// captureBytes is how much is read of a transfer that begins a message: CAPTURE_MOST of
+	// bpf/include/network_window.h.
+	captureBytes = 4096
 	// minBuffer is a ring buffer that nothing is written to.
 	minBuffer = 4096
 	// socketsPerTLS is how many sockets are remembered for each connection through TLS

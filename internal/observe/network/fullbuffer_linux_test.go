@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package network
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
+)
+
+// bufferBytes is the buffer with which Go's net/http reads and writes, as many programs do.
+const bufferBytes = 4096
+
+// headOf is the head of a request that is so long, of fields that fill a part of a buffer each. Last comes what tells how long the body is.
+func headOf(method, path string, size, body int) string {
+	const name, most = "X: ", 480
+	head, last := method+" "+path+" HTTP/1.1\r\nHost: a\r\n", "\r\n"
+	if body > 0 {
+		last = fmt.Sprintf("Content-Length: %d\r\n\r\n", body)
+	}
+	for left := size - len(head) - len(last); left > 0; left = size - len(head) - len(last) {
+		if left > 2*most {
+			left = most
+		}
+		head += name + strings.Repeat("x", left-len(name)-len("\r\n")) + "\r\n"
+	}
+	return head + last
+}
+
+// talkInBuffers says each batch of requests on one connection by buffers, the next one when all of it was answered.
+func talkInBuffers(t *testing.T, conn net.Conn, batches [][]string) {
+	t.Helper()
+	out, in := bufio.NewWriterSize(conn, bufferBytes), bufio.NewReaderSize(conn, bufferBytes)
+	for _, requests := range batches {
+		for _, request := range requests {
+			_, err := out.WriteString(request)
+			require.NoError(t, err)
+		}
+		require.NoError(t, out.Flush())
+		for range requests {
+			response, err := http.ReadResponse(in, nil)
+			require.NoError(t, err)
+			_, err = io.Copy(io.Discard, response.Body)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusOK, response.StatusCode)
+		}
+	}
+	require.NoError(t, conn.Close())
+}
+
+// inBuffers are requests that are said so, and what is to be told of each by method, path and status: how often, and how many bytes of bodies.
+type inBuffers struct {
+	batches [][]string
+	times   map[string]int
+	bodies  map[string]int
+}
+
+// request adds one whose head is so long.
+func (b *inBuffers) request(method, path string, head, body int) string {
+	key := method + " " + path + " 200"
+	b.times[key]++
+	b.bodies[key] += body
+	return headOf(method, path, head, body) + strings.Repeat("b", body)
+}
+
+// longHeads are requests one after the other whose heads fill buffers, or nearly so.
+func longHeads() *inBuffers {
+	const times, body = 3, 7
+	b := &inBuffers{nil, map[string]int{}, map[string]int{}}
+	for _, size := range []int{4094, 4095, 4096, 4097, 5000, 8190, 8191, 8192, 8193} {
+		for range times {
+			b.batches = append(b.batches, []string{b.request("POST", fmt.Sprintf("/head/%d", size), size, body)})
+		}
+	}
+	return b
+}
+
+// pipelined are requests of this size, so many of them sent without waiting for responses.
+func pipelined(size, requests int) *inBuffers {
+	const times = 3
+	b := &inBuffers{nil, map[string]int{}, map[string]int{}}
+	for batch := range times {
+		var all []string
+		for i := range requests {
+			all = append(all, b.request("GET", fmt.Sprintf("/%d/%d/%d/%d", size, requests, batch, i), size, 0))
+		}
+		b.batches = append(b.batches, all)
+	}
+	return b
+}
+
+// fillsBuffers is all that is said.
+func fillsBuffers() []*inBuffers {
+	all := []*inBuffers{longHeads()}
+	for _, p := range []struct{ size, requests int }{{100, 60}, {256, 16}, {256, 32}, {512, 24}, {4096, 6}} {
+		all = append(all, pipelined(p.size, p.requests))
+	}
+	return all
+}
+
+// told holds that all of it was told by these roles, each time with so many bytes of a response's body.
+func (b *inBuffers) told(t *testing.T, w *watching, o *overheard, response int, roles ...string) {
+	t.Helper()
+	want := map[string]int{}
+	for key, n := range b.times {
+		for _, role := range roles {
+			want[role+" "+key] = n
+		}
+	}
+	o.wait(t, w, want)
+	if w.leavesOut() {
+		return // some of the calls were not seen
+	}
+	for key, n := range b.times {
+		for _, role := range roles {
+			require.EqualValues(t, b.bodies[key]+n*response, o.bodies[role+" "+key], "%s %s: bytes of bodies", role, key)
+		}
+	}
+	for _, reason := range []string{"request_cut", "request_unpaired", "request_interrupted"} {
+		require.Zero(t, w.loss(reason), reason)
+	}
+}
+
+// TestTransfersThatFillABuffer holds that requests are told, each with its response and the sizes of both, where programs read and write
+// them by buffers of 4,096 bytes. What the server has counted itself is the truth.
+func TestTransfersThatFillABuffer(t *testing.T) {
+	guest.TakesLong(t)
+	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
+		counted := map[string]int{} // by one connection after the other
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			counted[r.Method+" "+r.URL.Path+" 200"]++
+			_, _ = io.WriteString(w, "fine")
+		}))
+		defer server.Close()
+		for _, said := range fillsBuffers() {
+			conn, err := net.Dial("tcp", server.Listener.Addr().String())
+			require.NoError(t, err)
+			talkInBuffers(t, conn, said.batches)
+			require.Equal(t, said.times, counted)
+			clear(counted)
+			said.told(t, w, o, len("fine"), "client", "server")
+		}
+	})
+}
+
+// TestTransfersThroughTLSThatFillABuffer holds the same of a server to which they come through TLS.
+func TestTransfersThroughTLSThatFillABuffer(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	runEachWay(t, func(t *testing.T, way *way) {
+		cert, key := certificate(t)
+		server := speak(t, testbin.Go(t, "testdata/gotls"), "server", cert, key)
+		config, scope := tlsConfig(t)
+		o := overhearOf(&config, uint32(server.PID()))
+		w := watch(t, config, way.change)
+		w.attachedTo(scope, goFunctions, server)
+		port := server.line()
+		for _, said := range []*inBuffers{longHeads(), pipelined(256, 32)} {
+			conn, err := tls.Dial("tcp", "127.0.0.1:"+port, &tls.Config{InsecureSkipVerify: true})
+			require.NoError(t, err)
+			talkInBuffers(t, conn, said.batches)
+			said.told(t, w, o, bodyBytes, "server")
+		}
+	})
+}
