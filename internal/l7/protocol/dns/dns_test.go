@@ -34,7 +34,7 @@ type listener struct {
 func listen(transport l7.Transport) *listener {
 	l := &listener{}
 	limits := l7.DefaultLimits()
-	limits.Pipelined, limits.Line = 8, 512
+	limits.Streams, limits.Line = 8, 512
 	sink := &l7.Sink{Limits: limits, Stats: &l.stats, Exchange: func(e *l7.Exchange) { l.told = append(l.told, tellOf(e)) }}
 	l.Conn = l7.NewConn([]l7.Protocol{dns.Protocol{}}, transport, l7.RoleUnknown, sink)
 	return l
@@ -204,14 +204,38 @@ func TestQueriesThatServersHideAreNotMissed(t *testing.T) {
 	}
 }
 
+// TestQueriesThatWaitAreBounded holds that of those over the bound none is told to have had no answer, since it may still come.
 func TestQueriesThatWaitAreBounded(t *testing.T) {
 	l := listen(l7.UDP)
+	q := question("x.example.", dnsmessage.TypeA)
 	for id := range uint16(100) {
-		l.Feed(piece(l7.Write, int64(10+id), query(t, id, 0, question("x.example.", dnsmessage.TypeA))))
+		l.Feed(piece(l7.Write, int64(10+id), query(t, id, 0, q)))
 		require.Less(t, l.Held(), 16<<10)
 	}
-	require.Len(t, l.told, 92)
+	require.Empty(t, l.told)
 	require.Equal(t, uint64(92), l.stats.Unkept)
+	for id := range uint16(100) {
+		l.Feed(piece(l7.Read, int64(200+id), response(t, id, 0, 0, q)))
+	}
+	require.Len(t, l.told, 100)
+	for _, x := range l.told {
+		require.Equal(t, []any{l7.Complete, "", x.DNS.ID >= 92}, []any{x.Outcome, x.ErrorType, x.Request.Known}, x.DNS.ID)
+	}
+	require.Equal(t, uint64(92), l.stats.Unpaired)
+}
+
+// TestQueriesOverTheBoundMayBeUnanswered holds that those are told that have waited for longer than resolvers do.
+func TestQueriesOverTheBoundMayBeUnanswered(t *testing.T) {
+	const interval = 1e9
+	l := listen(l7.UDP)
+	for id := range uint16(10) {
+		l.Feed(piece(l7.Write, int64(id)*interval, query(t, id, 0, question("x.example.", dnsmessage.TypeA))))
+	}
+	require.Len(t, l.told, 2)
+	for i, x := range l.told {
+		require.Equal(t, []any{uint16(i), l7.Unanswered, l7.ErrorNoResponse}, []any{x.DNS.ID, x.Outcome, x.ErrorType})
+	}
+	require.Zero(t, l.stats.Unkept)
 }
 
 func prefixed(messages ...[]byte) (stream []byte) {

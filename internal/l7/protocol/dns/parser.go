@@ -13,6 +13,9 @@ import (
 
 const messageSize = int(unsafe.Sizeof(message{}))
 
+// patience is how many ns resolvers wait for an answer before they ask again, unless told otherwise.
+const patience = 5e9
+
 // parser is one connection.
 type parser struct {
 	sink      *l7.Sink
@@ -161,14 +164,23 @@ func (p *parser) ask(m *message) {
 			return
 		}
 	}
-	if len(p.waiting) == p.sink.Limits.Pipelined {
-		p.tell(p.waiting[0], nil, l7.Unanswered)
-		p.remove(0)
-		p.sink.Stats.Unkept++
+	if len(p.waiting) == p.sink.Limits.Streams {
+		p.giveUp(m.side.Last)
 	}
 	q := p.place()
 	*q, *m = *m, *q // the places' memory goes with them
 	p.waiting = append(p.waiting, q)
+}
+
+// giveUp has the query that waits longest wait no more. Whether it is answered nobody knows where it has not waited for long: many that
+// are asked at once are answered later.
+func (p *parser) giveUp(now int64) {
+	if q := p.waiting[0]; now-q.side.Last >= patience {
+		p.tell(q, nil, l7.Unanswered)
+	} else {
+		p.sink.Stats.Unkept++
+	}
+	p.remove(0)
 }
 
 // place is a message that is not in use.
