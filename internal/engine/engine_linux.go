@@ -78,8 +78,10 @@ type Engine struct {
 
 	work meter
 	// once is work that is done once for each binary: its unwind table.
-	once  meter
-	level atomic.Int32
+	once meter
+	// sampled is the part of work that grows with the number of samples.
+	sampled meter
+	level   atomic.Int32
 
 	mu       sync.Mutex // all below, and reading what release frees
 	released bool
@@ -258,7 +260,7 @@ func (e *Engine) prepare(loader *kernel.Loader) error {
 	if err := e.targetKinds(); err != nil {
 		return err
 	}
-	e.startKinds(loader, Options.samples)
+	e.startKinds(loader, samples)
 	if e.hotPlug, err = kernel.WatchHotPlug(); err != nil {
 		e.degrade("cpu_hotplug", err)
 	}

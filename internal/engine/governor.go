@@ -21,6 +21,9 @@ const (
 	// A limit is neared at nearShare of it. At calmShare there is room for the
 	// doubled cost of one step up, with something to spare.
 	nearShare, calmShare = 0.9, 0.4
+	// leastShare is the share of the limit of CPU time that sampling may take whatever the
+	// rest costs: what is over the limit then, a step would not save.
+	leastShare = 0.1
 	// nearWindows is how many windows in a row the CPU time must near its limit: one
 	// alone may be a burst, such as programs that start all at once.
 	nearWindows = 2
@@ -54,6 +57,8 @@ type governor struct {
 type cost struct {
 	// running goes on as long as there are samples; once is done for each binary.
 	running, once time.Duration
+	// sampling is the part of running that a step halves.
+	sampling time.Duration
 }
 
 // begin is told when sampling starts.
@@ -79,27 +84,29 @@ func (g *governor) observe(now time.Time, used cost, memory uint64) (changed boo
 		spread += once / onceWindows
 	}
 	percent := 100 * float64(used.running-g.used.running+spread) / float64(elapsed)
+	sampling := 100 * float64(used.sampling-g.used.sampling) / float64(elapsed)
 	g.since, g.used = now, used
-	return g.step(percent, memory)
+	return g.step(percent, sampling, memory)
 }
 
-func (g *governor) step(percent float64, memory uint64) (changed bool, cause string) {
-	cpuShare := percent / g.cpuPercent
+// step is told per cent of a core: of all, and of the part that is sampling.
+func (g *governor) step(percent, sampling float64, memory uint64) (changed bool, cause string) {
+	cpuShare, sampled := percent/g.cpuPercent, sampling/g.cpuPercent
 	memoryShare := float64(memory) / float64(g.memoryBytes)
-	share := max(cpuShare, memoryShare)
-	if share < calmShare {
+	room := cpuShare+sampled < 2*calmShare // for twice the sampling
+	if memoryShare < calmShare && (room || sampled < calmShare*leastShare) {
 		g.calm++
 	} else {
 		g.calm = 0
 	}
-	if cpuShare >= nearShare {
+	if cpuShare >= nearShare && sampled >= leastShare {
 		g.near++
 	} else {
 		g.near = 0
 	}
 	switch {
 	case g.near >= nearWindows && g.level < maxLevel:
-		g.reduce(cpuShare)
+		g.reduce(min(cpuShare, sampled/leastShare))
 		return true, fmt.Sprintf("the receiver and its probes used %.2f %% of a core; limits::cpu_percent is %v", percent, g.cpuPercent)
 	case memoryShare >= nearShare && g.level < maxLevel:
 		g.reduce(memoryShare)
@@ -107,6 +114,9 @@ func (g *governor) step(percent float64, memory uint64) (changed bool, cause str
 	case g.calm >= calmWindows && g.level > 0:
 		g.level--
 		g.calm = 0
+		if !room {
+			return true, fmt.Sprintf("sampling takes %.2f of the %.2f %% of a core that the receiver and its probes use", sampling, percent)
+		}
 		return true, fmt.Sprintf("there is room again: %.2f %% of a core and %d MiB are in use", percent, memory>>20)
 	}
 	return false, ""

@@ -41,10 +41,40 @@ func TestGovernor(t *testing.T) {
 				before := g.level
 				now = now.Add(governorWindow)
 				used += time.Duration(w.percent / 100 * float64(governorWindow))
-				changed, cause := g.observe(now, cost{running: used}, w.memory)
+				changed, cause := g.observe(now, costOfSampling(used), w.memory)
 				require.Equal(t, w.level, g.level, "window %d", i)
 				require.Equal(t, before != g.level, changed, "window %d", i)
 				require.Equal(t, changed, cause != "", "window %d", i)
+			}
+		})
+	}
+}
+
+// costOfSampling is that of an engine that does nothing else.
+func costOfSampling(used time.Duration) cost { return cost{running: used, sampling: used} }
+
+// TestGovernorLeavesSamplingAloneThatCostsLittle holds that sampling is reduced as long as that saves something, and not for what
+// costs the rest: programs that start all the time, for one.
+func TestGovernorLeavesSamplingAloneThatCostsLittle(t *testing.T) {
+	type window struct {
+		percent, sampling float64 // of a core; the limit is 2 %
+		level             int     // expected after it
+	}
+	for name, windows := range map[string][]window{
+		"less than a tenth of the limit":             {{6, 0.19, 0}, {6, 0.19, 0}, {6, 0.19, 0}},
+		"a tenth":                                    {{6, 0.2, 0}, {6, 0.2, 1}, {6, 0.1, 1}},
+		"no further than below a tenth":              {{20, 0.9, 0}, {20, 0.9, 3}, {20, 0.11, 3}},
+		"no further than the limit":                  {{4.5, 4, 0}, {4.5, 4, 2}},
+		"back, though the rest is over the limit":    {{6, 3, 0}, {6, 3, 2}, {6, 0.07, 2}, {6, 0.07, 2}, {6, 0.07, 1}},
+		"not back where it would be reduced again":   {{6, 3, 0}, {6, 3, 2}, {6, 0.08, 2}, {6, 0.08, 2}, {6, 0.08, 2}, {6, 0.08, 2}},
+		"back, though the rest is half of the limit": {{9, 9, 0}, {9, 9, 3}, {1.2, 0.2, 3}, {1.2, 0.2, 3}, {1.2, 0.2, 2}},
+		"not back where twice as much is too much":   {{9, 9, 0}, {9, 9, 3}, {1.2, 0.4, 3}, {1.2, 0.4, 3}, {1.2, 0.4, 3}, {1.2, 0.4, 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := governor{cpuPercent: 2, memoryBytes: 256 * mib}
+			for i, w := range windows {
+				g.step(w.percent, w.sampling, 0)
+				require.Equal(t, w.level, g.level, "window %d", i)
 			}
 		})
 	}
@@ -58,7 +88,7 @@ func begun(t *testing.T) (*governor, time.Time, time.Duration) {
 	g.begin(now)
 	for now.Before(time.Unix(1000, 0).Add(governorRest)) {
 		now, used = now.Add(500*time.Millisecond), used+375*time.Millisecond
-		changed, cause := g.observe(now, cost{running: used}, 300*mib)
+		changed, cause := g.observe(now, costOfSampling(used), 300*mib)
 		require.False(t, changed)
 		require.Empty(t, cause)
 	}
@@ -70,10 +100,10 @@ func TestGovernorStepsTwentyTwoSecondsAfterTheStart(t *testing.T) {
 	start := time.Unix(1000, 0)
 	g.begin(start)
 	for second := range 22 {
-		changed, _ := g.observe(start.Add(time.Duration(second)*time.Second), cost{running: time.Duration(second) * 100 * time.Millisecond}, 0)
+		changed, _ := g.observe(start.Add(time.Duration(second)*time.Second), costOfSampling(time.Duration(second)*100*time.Millisecond), 0)
 		require.False(t, changed, "second %d", second)
 	}
-	changed, cause := g.observe(start.Add(22*time.Second), cost{running: 2200 * time.Millisecond}, 0)
+	changed, cause := g.observe(start.Add(22*time.Second), costOfSampling(2200*time.Millisecond), 0)
 	require.True(t, changed)
 	require.Equal(t, 3, g.level, "10 % are five times the limit")
 	require.Equal(t, "the receiver and its probes used 10.00 % of a core; limits::cpu_percent is 2", cause)
@@ -85,22 +115,24 @@ func TestGovernorAveragesOverTheWindow(t *testing.T) {
 		used += 200 * time.Millisecond
 		for range 9 { // 20 % in the first second, which is no window
 			now = now.Add(time.Second)
-			changed, _ := g.observe(now, cost{running: used}, 0)
+			changed, _ := g.observe(now, costOfSampling(used), 0)
 			require.False(t, changed)
 		}
 		now = now.Add(time.Second)
-		g.observe(now, cost{running: used}, 0)
+		g.observe(now, costOfSampling(used), 0)
 	}
 	require.Equal(t, 1, g.level)
 }
 
 // TestGovernorSpreadsWhatIsDoneOnce holds that the tables of programs that start count as what they cost in a minute.
 func TestGovernorSpreadsWhatIsDoneOnce(t *testing.T) {
-	for seconds, reduced := range map[float64]bool{1: false, 1.2: true} { // of 1.08 s, 90 % of 2 % of a minute
+	for seconds, reduced := range map[float64]bool{0.9: false, 1: true} { // of 0.96 s, 90 % of 2 % of a minute less what sampling takes
 		g, now, used := begun(t)
 		for range onceWindows {
-			now = now.Add(governorWindow)
-			g.observe(now, cost{running: used, once: time.Duration(seconds * float64(time.Second))}, 0)
+			now, used = now.Add(governorWindow), used+20*time.Millisecond
+			c := costOfSampling(used)
+			c.once = time.Duration(seconds * float64(time.Second))
+			g.observe(now, c, 0)
 		}
 		require.Equal(t, reduced, g.level > 0, "%v s", seconds)
 	}
@@ -108,16 +140,21 @@ func TestGovernorSpreadsWhatIsDoneOnce(t *testing.T) {
 
 func TestGovernorCauses(t *testing.T) {
 	g := governor{cpuPercent: 0.5, memoryBytes: 100 * mib}
-	changed, _ := g.step(0.46, 3*mib)
+	changed, _ := g.step(0.46, 0.46, 3*mib)
 	require.False(t, changed)
-	_, cause := g.step(0.46, 99*mib)
+	_, cause := g.step(0.46, 0.46, 99*mib)
 	require.Equal(t, "the receiver and its probes used 0.46 % of a core; limits::cpu_percent is 0.5", cause)
-	_, cause = g.step(0.1, 99*mib)
+	_, cause = g.step(0.1, 0.1, 99*mib)
 	require.Equal(t, "the receiver holds 99 MiB; limits::memory_mib is 100", cause)
 	for range calmWindows - 1 {
-		changed, _ = g.step(0.1, 3*mib)
+		changed, _ = g.step(0.1, 0.1, 3*mib)
 		require.False(t, changed)
 	}
-	_, cause = g.step(0.1, 3*mib)
+	_, cause = g.step(0.1, 0.1, 3*mib)
 	require.Equal(t, "there is room again: 0.10 % of a core and 3 MiB are in use", cause)
+	g.level = 1
+	for range calmWindows {
+		_, cause = g.step(0.46, 0.01, 3*mib)
+	}
+	require.Equal(t, "sampling takes 0.01 of the 0.46 % of a core that the receiver and its probes use", cause)
 }

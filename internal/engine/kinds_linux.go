@@ -101,7 +101,7 @@ func (e *Engine) targeting(options Options) (func(*model.Process) bool, error) {
 // loaded: the kernel takes longer to verify the network's programs than all else takes.
 func (e *Engine) observe(loader *kernel.Loader) error {
 	e.begin()
-	e.startKinds(loader, func(o Options) bool { return !o.samples() })
+	e.startKinds(loader, func(o Options) bool { return !samples(o) })
 	e.noteFollowers()
 	for _, o := range e.running {
 		e.introduce(o)
@@ -256,7 +256,7 @@ func (e *Engine) tableShare() uint64 {
 }
 
 func (e *Engine) intervalShare() uint64 {
-	return e.config.MemoryBytes / sampleShare / e.halves() / uint64(max(1, e.config.numberAsked(Options.samples)))
+	return e.config.MemoryBytes / sampleShare / e.halves() / uint64(max(1, e.config.numberAsked(samples)))
 }
 
 // socketMemory is what each of those kinds has shares of that remember sockets.

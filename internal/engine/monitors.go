@@ -22,6 +22,5 @@ func (*monitors) kind() observe.Kind            { return observe.Monitors }
 func (*monitors) targets() []process.Selector   { return nil }
 func (*monitors) reportInterval() time.Duration { return monitorInterval }
 func (*monitors) takesStacks() bool             { return false }
-func (*monitors) samples() bool                 { return false }
 func (*monitors) followsMappings() bool         { return true }
 func (*monitors) untargeted() Options           { return &monitors{} }

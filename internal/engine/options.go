@@ -18,10 +18,9 @@ type Options interface {
 	kind() observe.Kind
 	targets() []process.Selector
 	reportInterval() time.Duration
-	// takesStacks says that it takes user stacks, samples that it keeps samples until its
-	// report, and followsMappings that it asks who maps code.
+	// takesStacks says that it takes user stacks, and followsMappings that it asks who maps
+	// code.
 	takesStacks() bool
-	samples() bool
 	followsMappings() bool
 	// untargeted are the same for whomever.
 	untargeted() Options
@@ -54,10 +53,13 @@ func (o *OffCPU) takesStacks() bool  { return o.UserStacks }
 func (o *Memory) takesStacks() bool  { return true }
 func (o *Network) takesStacks() bool { return false }
 
-func (o *OnCPU) samples() bool   { return true }
-func (o *OffCPU) samples() bool  { return true }
-func (o *Memory) samples() bool  { return true }
-func (o *Network) samples() bool { return false }
+// samples says that an observation keeps samples until its report.
+func samples(o Options) bool { return sampling(o.kind()) }
+
+// sampling says of which kinds there are samples: the higher the level, the fewer.
+func sampling(kind observe.Kind) bool {
+	return kind == observe.OnCPU || kind == observe.OffCPU || kind == observe.Memory
+}
 
 func (o *OnCPU) followsMappings() bool   { return o.takesStacks() }
 func (o *OffCPU) followsMappings() bool  { return o.takesStacks() }

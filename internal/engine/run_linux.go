@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -106,9 +107,11 @@ func (e *Engine) drain(now time.Time) {
 	all := true
 	for _, o := range e.running {
 		if !o.drainDue.After(now) {
-			if err := o.Drain(); err != nil {
-				e.logger.Error("Reading what was observed", kindField(o.kind), zap.Error(err))
-			}
+			e.charge(o, func() {
+				if err := o.Drain(); err != nil {
+					e.logger.Error("Reading what was observed", kindField(o.kind), zap.Error(err))
+				}
+			})
 			e.narrate(o)
 			e.lookAtTables(o, now)
 			o.drainDue = now.Add(o.DrainInterval())
@@ -123,6 +126,15 @@ func (e *Engine) drain(now time.Time) {
 		o.drained = false
 	}
 	e.subjects.drained()
+}
+
+// charge does work that is charged already, and notes it as that of samples where it is.
+func (e *Engine) charge(o *running, work func()) {
+	if sampling(o.kind) {
+		e.sampled.run(work)
+	} else {
+		work()
+	}
 }
 
 // narrate hands over what has happened since the last drain.
@@ -143,7 +155,8 @@ func (e *Engine) tell(logs []*model.Logs) {
 }
 
 func (e *Engine) report(o *running, now time.Time) {
-	found := o.tasks.label(o.Report(now))
+	var found model.Findings
+	e.charge(o, func() { found = o.tasks.label(o.Report(now)) })
 	if e.hooks.Profiles != nil && len(found.Profiles) > 0 {
 		e.hooks.Profiles(found.Profiles)
 	}
@@ -231,9 +244,12 @@ func (e *Engine) cost() cost {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.readPrograms()
-	used := cost{running: e.work.total(), once: e.once.total()}
-	for _, p := range e.last.programs {
+	used := cost{running: e.work.total(), sampling: e.sampled.total(), once: e.once.total()}
+	for name, p := range e.last.programs {
 		used.running += p.Time
+		if kind, _, ok := strings.Cut(name, "."); ok && sampling(observe.Kind(kind)) {
+			used.sampling += p.Time
+		}
 	}
 	return used
 }

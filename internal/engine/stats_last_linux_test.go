@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 )
 
@@ -38,13 +39,13 @@ func TestCostsThatCannotBeRead(t *testing.T) {
 		logger: zap.New(core), degraded: map[string]string{"cpu_hotplug": "why"},
 		running: []*running{{Observation: o, kind: observe.OnCPU}},
 	}
-	require.Equal(t, cost{running: 5}, e.cost())
+	require.Equal(t, cost{running: 5, sampling: 5}, e.cost())
 	require.Equal(t, map[string]string{"cpu_hotplug": "why"}, e.degradedNow())
 	told := e.last.programs
 
 	o.runs, o.err = 9, errors.New("not now")
 	for range 2 {
-		require.Equal(t, cost{running: 5}, e.cost(), "the governor must not see the cost fall")
+		require.Equal(t, cost{running: 5, sampling: 5}, e.cost(), "the governor must not see the cost fall")
 	}
 	require.Equal(t, map[string]ProgramStats{"on_cpu.sample": {Runs: 5, Time: 5}, "on_cpu.other": {}}, e.last.programs)
 	require.Equal(t, map[string]uint64{"on_cpu": 1 + 2}, e.last.missed)
@@ -56,10 +57,34 @@ func TestCostsThatCannotBeRead(t *testing.T) {
 	require.Equal(t, map[string]any{"capability": "program_statistics", "error": "not now"}, logs.All()[0].ContextMap())
 
 	o.err = nil
-	require.Equal(t, cost{running: 9}, e.cost())
+	require.Equal(t, cost{running: 9, sampling: 9}, e.cost())
 	require.Equal(t, map[string]string{"cpu_hotplug": "why"}, e.degradedNow())
 	require.Equal(t, map[string]uint64{"on_cpu": 3 + 2}, e.last.missed)
 	require.Equal(t, map[string]ProgramStats{"on_cpu.sample": {Runs: 5, Time: 5}, "on_cpu.other": {}}, told, "what was told stays as it was")
+}
+
+// TestCostOfSampling holds that what levels reduce is told from the rest, in programs and in the engine.
+func TestCostOfSampling(t *testing.T) {
+	const burnt = 10 * time.Millisecond
+	e := &Engine{logger: zap.NewNop(), degraded: map[string]string{}, running: []*running{
+		{Observation: &costly{runs: 5}, kind: observe.OnCPU},
+		{Observation: &costly{runs: 7}, kind: observe.Network},
+	}}
+	e.work.run(func() {
+		for _, o := range e.running {
+			e.charge(o, func() {
+				before, err := kernel.ThreadCPUTime()
+				require.NoError(t, err)
+				for now := before; now-before < burnt; {
+					now, err = kernel.ThreadCPUTime()
+					require.NoError(t, err)
+				}
+			})
+		}
+	})
+	got := e.cost()
+	require.GreaterOrEqual(t, got.running, 2*burnt+12)
+	require.InDelta(t, float64(burnt+5), float64(got.sampling), float64(burnt)/2)
 }
 
 // TestStatsOutliveTheShutdown holds that the last counts are taken when the programs go, and nobody need have asked before.

@@ -20,29 +20,52 @@ type environment struct {
 	serviceName, serviceInstance string
 }
 
-// parseEnvironment reads the two variables of OpenTelemetry's SDKs out of
+// maxEnvironment is how much of an environment is looked at: more than execve(2) takes of
+// arguments and environment together.
+const maxEnvironment = 8 << 20
+
+// variables looks for the two variables of OpenTelemetry's SDKs in parts of
 // /proc/PID/environ: entries NAME=VALUE that end with a NUL, the first of a
 // name counting as with getenv(3). An empty variable is the same as none.
-// What follows the last NUL of a cut environment is half a variable and left.
-func parseEnvironment(data []byte, whole bool) environment {
-	var e environment
-	var name string
-	var attributes []byte
-	for len(data) > 0 && (name == "" || attributes == nil) {
-		entry, rest, ended := bytes.Cut(data, []byte{0})
-		if !ended && !whole {
-			break
-		}
-		data = rest
-		if value, ok := bytes.CutPrefix(entry, []byte("OTEL_SERVICE_NAME=")); ok && name == "" {
-			name = string(value)
-		} else if value, ok := bytes.CutPrefix(entry, []byte("OTEL_RESOURCE_ATTRIBUTES=")); ok && attributes == nil {
-			attributes = value
-		}
+type variables struct {
+	name       string
+	attributes environment
+	listed     bool // there were attributes
+	inside     bool // of a variable that is longer than a part
+}
+
+// take looks at a part, and says how many bytes of it the next one must begin with: those of
+// a variable that goes on. What follows the last NUL of a cut environment is half a variable and left.
+func (v *variables) take(part []byte, last bool) (kept int) {
+	if v.inside {
+		_, after, ended := bytes.Cut(part, []byte{0})
+		part, v.inside = after, !ended
 	}
-	e.setAttributes(string(attributes))
-	if name = clean(name); name != "" {
-		e.serviceName = name
+	for len(part) > 0 && !v.complete() {
+		entry, after, ended := bytes.Cut(part, []byte{0})
+		if !ended && !last {
+			return len(part)
+		}
+		if value, ok := bytes.CutPrefix(entry, []byte("OTEL_SERVICE_NAME=")); ok && v.name == "" {
+			v.name = clean(string(value))
+		} else if value, ok := bytes.CutPrefix(entry, []byte("OTEL_RESOURCE_ATTRIBUTES=")); ok && !v.listed {
+			v.listed = true
+			v.attributes.setAttributes(string(value))
+		}
+		part = after
+	}
+	return 0
+}
+
+// leave gives up the variable that goes on with the next part.
+func (v *variables) leave() { v.inside = true }
+
+func (v *variables) complete() bool { return v.name != "" && v.listed }
+
+func (v *variables) environment() environment {
+	e := v.attributes
+	if v.name != "" {
+		e.serviceName = v.name
 	}
 	return e
 }

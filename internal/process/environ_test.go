@@ -3,6 +3,9 @@
 package process
 
 import (
+	"bytes"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -40,17 +43,75 @@ func TestParseEnvironment(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			require.Equal(t, environment{serviceName: tt.service, serviceInstance: tt.instance},
-				parseEnvironment([]byte(tt.data), !tt.half))
+			want := environment{serviceName: tt.service, serviceInstance: tt.instance}
+			require.Equal(t, want, environmentOf(t, []byte(tt.data), !tt.half, maxFile))
+			require.Equal(t, want, environmentOf(t, []byte(tt.data), !tt.half, longest([]byte(tt.data))), "in parts")
 		})
 	}
+}
+
+// environmentOf hands an environment over in parts of at most so many bytes.
+func environmentOf(t *testing.T, data []byte, whole bool, most int) environment {
+	t.Helper()
+	var v variables
+	var part []byte
+	for {
+		n := min(most-len(part), len(data))
+		part, data = append(part, data[:n]...), data[n:]
+		last := whole && len(data) == 0
+		kept := v.take(part, last)
+		require.LessOrEqual(t, kept, len(part))
+		if len(data) == 0 || v.complete() {
+			return v.environment()
+		}
+		if kept == most {
+			v.leave()
+			kept = 0
+		}
+		part = slices.Clone(part[len(part)-kept:])
+	}
+}
+
+// longest is the length of the smallest part that has room for each variable.
+func longest(data []byte) (size int) {
+	for entry := range bytes.SplitSeq(data, []byte{0}) {
+		size = max(size, len(entry)+1)
+	}
+	return size
+}
+
+// TestLongEnvironment holds that a service has its name wherever in the environment that is, and however long other variables are.
+func TestLongEnvironment(t *testing.T) {
+	host := newFakeHost(t)
+	var services []string
+	for i := range 6000 {
+		services = append(services, fmt.Sprintf("SVC_%d_SERVICE_HOST=10.0.0.1", i))
+	}
+	long := "A=" + strings.Repeat("x", maxFile-len("A=\x00")) // the longest that execve takes
+	for pid, env := range map[uint32][]string{
+		10: append(services[:len(services):len(services)], "OTEL_SERVICE_NAME=last"),
+		11: append([]string{"OTEL_RESOURCE_ATTRIBUTES=service.name=first,service.instance.id=i"}, services...),
+		12: {"B=1", long, long, "OTEL_SERVICE_NAME=behind"},
+		13: {"B=1", long + long + "OTEL_SERVICE_NAME=within", "OTEL_SERVICE_NAME=overwritten"},
+	} {
+		host.add(fakeProcess{pid: pid, exe: "/bin/a", env: env})
+	}
+	table := host.table(Config{})
+	scan(t, table)
+	for pid, want := range map[uint32]string{10: "last", 11: "first", 12: "behind", 13: "overwritten"} {
+		p, _, err := table.LookupPID(pid)
+		require.NoError(t, err)
+		require.Equal(t, want, p.ServiceName, "%d", pid)
+	}
+	require.Empty(t, table.Stats().ReadErrors)
 }
 
 func FuzzParseEnvironment(f *testing.F) {
 	f.Add([]byte("OTEL_SERVICE_NAME=checkout\x00OTEL_RESOURCE_ATTRIBUTES=a=b,service.name=%41\x00"), true)
 	f.Add([]byte("OTEL_RESOURCE_ATTRIBUTES=service.instance.id=%\xff,service.name"), false)
 	f.Fuzz(func(t *testing.T, data []byte, whole bool) {
-		e := parseEnvironment(data, whole)
+		e := environmentOf(t, data, whole, maxFile)
+		require.Equal(t, e, environmentOf(t, data, whole, longest(data)), "in parts")
 		for _, s := range []string{e.serviceName, e.serviceInstance} {
 			require.LessOrEqual(t, len(s), maxText)
 			require.True(t, utf8.ValidString(s))

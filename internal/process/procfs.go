@@ -245,8 +245,7 @@ func (p procFS) files(dir directory, pid uint32, r *reading, parent uint64, netn
 	if err != nil {
 		return err
 	}
-	err = p.file(dir, pid, "environ", buf, func(data []byte, whole bool) { r.environment = parseEnvironment(data, whole) })
-	if err != nil {
+	if r.environment, err = p.environment(dir, pid, buf); err != nil {
 		return err
 	}
 	err = p.file(dir, pid, "cgroup", buf, func(data []byte, _ bool) {
@@ -286,6 +285,27 @@ func (p procFS) file(dir directory, pid uint32, name string, buf []byte, parse f
 	}
 	parse(buf[:n], whole)
 	return nil
+}
+
+// environment reads the environment, in parts where it is longer than the buffer: the names of
+// all services of a large Kubernetes namespace are.
+func (p procFS) environment(dir directory, pid uint32, buf []byte) (environment, error) {
+	const name = "environ"
+	var v variables
+	whole, err := dir.readParts(name, buf, maxEnvironment, func(part []byte, last bool) (kept int, enough bool) {
+		if kept = v.take(part, last); kept == len(buf) {
+			v.leave()
+			kept = 0
+		}
+		return kept, v.complete()
+	})
+	if err != nil {
+		return environment{}, p.tolerate(pid, name, err)
+	}
+	if !whole {
+		p.cutShort(pid, name, fmt.Errorf("it has more than %d bytes", maxEnvironment))
+	}
+	return v.environment(), nil
 }
 
 // networkNamespace is the inode of the process's network namespace, or 0 where

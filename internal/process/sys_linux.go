@@ -27,24 +27,40 @@ func (d directory) close() error { return unix.Close(int(d)) }
 
 // read fills the buffer with a file's beginning and says whether that was all.
 func (d directory) read(name string, buf []byte) (n int, whole bool, err error) {
+	whole, err = d.readParts(name, buf, len(buf), func(part []byte, _ bool) (int, bool) {
+		n = len(part)
+		return 0, false
+	})
+	return n, whole, err
+}
+
+// readParts calls part with as much of a file as the buffer holds, and with what follows until
+// that was all, or at least most bytes, or enough. A part begins with the last bytes of the one
+// before, as many as were kept: not all of them. whole says that no more was wanted or there.
+func (d directory) readParts(name string, buf []byte, most int, part func(data []byte, last bool) (kept int, enough bool)) (whole bool, err error) {
 	fd, err := retry(func() (int, error) {
 		return unix.Openat(int(d), name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	})
 	if err != nil {
-		return 0, false, err
+		return false, err
 	}
 	defer func() { err = errors.Join(err, unix.Close(fd)) }()
-	for n < len(buf) {
+	for n := 0; most > 0; {
 		m, err := retry(func() (int, error) { return unix.Read(fd, buf[n:]) })
 		if err != nil {
-			return n, false, err
+			return false, err
 		}
-		if m == 0 {
-			return n, true, nil
+		n, most = n+m, most-m
+		if m > 0 && n < len(buf) {
+			continue
 		}
-		n += m
+		kept, enough := part(buf[:n], m == 0)
+		if m == 0 || enough {
+			return true, nil
+		}
+		n = copy(buf, buf[n-kept:n])
 	}
-	return n, false, nil
+	return false, nil
 }
 
 // readLink reads the target of a symbolic link into the buffer.

@@ -15,6 +15,10 @@ func (directory) close() error { return nil }
 
 func (directory) read(string, []byte) (int, bool, error) { return 0, false, errors.ErrUnsupported }
 
+func (directory) readParts(string, []byte, int, func([]byte, bool) (int, bool)) (bool, error) {
+	return false, errors.ErrUnsupported
+}
+
 func (directory) readLink(string, []byte) ([]byte, error) { return nil, errors.ErrUnsupported }
 
 func (directory) inRoot(string, string) bool { return false }
