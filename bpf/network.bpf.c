@@ -559,13 +559,13 @@ int tls_freed(struct bpf_user_pt_regs *ctx) { return network_tls_freed(ARGUMENT_
 
 /* Methods of tls.Conn of Go; they end where an instruction returns. */
 SEC("uprobe")
-int tls_go_read_begins(struct bpf_user_pt_regs *ctx) { return network_tls_method_begins(ctx, GO_ARGUMENT_2(ctx), NETWORK_READ); }
+int tls_go_read_begins(struct bpf_user_pt_regs *ctx) { return network_tls_method_begins(ctx, NETWORK_READ); }
 
 SEC("uprobe")
-int tls_go_write_begins(struct bpf_user_pt_regs *ctx) { return network_tls_method_begins(ctx, GO_ARGUMENT_2(ctx), NETWORK_WRITE); }
+int tls_go_write_begins(struct bpf_user_pt_regs *ctx) { return network_tls_method_begins(ctx, NETWORK_WRITE); }
 
 SEC("uprobe")
-int tls_go_handshake_begins(struct bpf_user_pt_regs *ctx) { return network_tls_method_begins(ctx, 0, NETWORK_TLS_NEITHER); }
+int tls_go_handshake_begins(struct bpf_user_pt_regs *ctx) { return network_tls_method_begins(ctx, NETWORK_TLS_NEITHER); }
 
 SEC("uprobe")
 int tls_go_read_ends(struct bpf_user_pt_regs *ctx) { return network_tls_method_ends(ctx, NETWORK_READ); }
@@ -575,6 +575,25 @@ int tls_go_write_ends(struct bpf_user_pt_regs *ctx) { return network_tls_method_
 
 SEC("uprobe")
 int tls_go_handshake_ends(struct bpf_user_pt_regs *ctx) { return network_tls_method_ends(ctx, NETWORK_TLS_NEITHER); }
+
+/* The same of programs of Go that have arguments on the stack. */
+SEC("uprobe")
+int tls_old_go_read_begins(struct bpf_user_pt_regs *ctx) { return network_tls_old_method_begins(ctx, NETWORK_READ); }
+
+SEC("uprobe")
+int tls_old_go_write_begins(struct bpf_user_pt_regs *ctx) { return network_tls_old_method_begins(ctx, NETWORK_WRITE); }
+
+SEC("uprobe")
+int tls_old_go_handshake_begins(struct bpf_user_pt_regs *ctx) { return network_tls_old_method_begins(ctx, NETWORK_TLS_NEITHER); }
+
+SEC("uprobe")
+int tls_old_go_read_ends(struct bpf_user_pt_regs *ctx) { return network_tls_old_method_ends(ctx, NETWORK_READ); }
+
+SEC("uprobe")
+int tls_old_go_write_ends(struct bpf_user_pt_regs *ctx) { return network_tls_old_method_ends(ctx, NETWORK_WRITE); }
+
+SEC("uprobe")
+int tls_old_go_handshake_ends(struct bpf_user_pt_regs *ctx) { return network_tls_old_method_ends(ctx, NETWORK_TLS_NEITHER); }
 
 /* The same with one program for all of C and one for all of Go, where the kernel has sessions (Linux 6.13). */
 SEC("uprobe")
