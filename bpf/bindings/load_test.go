@@ -31,10 +31,8 @@ func TestVerifier(t *testing.T) {
 			if scope, ok := spec.Maps[ProcessMapScope]; ok {
 				scope.MaxEntries = 64
 			}
-			if tables, ok := spec.Maps[OnCPUMapStackTables]; ok { // of whatever object
-				var arena uint32
-				require.NoError(t, spec.Variables[OnCPUVarArenaBytes].Get(&arena))
-				tables.InnerMap.ValueSize += arena
+			if _, ok := spec.Maps[OnCPUMapStackTables]; ok { // of whatever object
+				withStacks(t, spec)
 				if room == "memorymalloc" { // which has nothing to do with the kernel
 					require.NoError(t, spec.Variables[OnCPUVarKernelStacks].Set(false))
 				}
@@ -55,6 +53,14 @@ func TestVerifier(t *testing.T) {
 			}
 		})
 	}
+}
+
+// withStacks makes room for stacks, as the loader does.
+func withStacks(t *testing.T, spec *ebpf.CollectionSpec) {
+	t.Helper()
+	var arena uint32
+	require.NoError(t, spec.Variables[OnCPUVarArenaBytes].Get(&arena))
+	spec.Maps[OnCPUMapStackTables].InnerMap.ValueSize += arena
 }
 
 // withoutWhatIsMissing takes out of the object what this kernel is known not to have, as the loader does.

@@ -365,21 +365,27 @@ type NetworkNetworkTlsConnection struct {
 type NetworkNetworkTlsFunction uint32
 
 const (
-	NetworkNetworkTlsFunctionNETWORK_TLS_READ              NetworkNetworkTlsFunction = 0
-	NetworkNetworkTlsFunctionNETWORK_TLS_WRITE             NetworkNetworkTlsFunction = 1
-	NetworkNetworkTlsFunctionNETWORK_TLS_READ_COUNTED      NetworkNetworkTlsFunction = 2
-	NetworkNetworkTlsFunctionNETWORK_TLS_WRITE_COUNTED     NetworkNetworkTlsFunction = 3
-	NetworkNetworkTlsFunctionNETWORK_TLS_HANDSHAKE         NetworkNetworkTlsFunction = 4
-	NetworkNetworkTlsFunctionNETWORK_TLS_FREED             NetworkNetworkTlsFunction = 5
-	NetworkNetworkTlsFunctionNETWORK_TLS_GO_READ           NetworkNetworkTlsFunction = 6
-	NetworkNetworkTlsFunctionNETWORK_TLS_GO_WRITE          NetworkNetworkTlsFunction = 7
-	NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE      NetworkNetworkTlsFunction = 8
-	NetworkNetworkTlsFunctionNETWORK_TLS_GO_READ_ENDS      NetworkNetworkTlsFunction = 9
-	NetworkNetworkTlsFunctionNETWORK_TLS_GO_WRITE_ENDS     NetworkNetworkTlsFunction = 10
-	NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE_ENDS NetworkNetworkTlsFunction = 11
-	NetworkNetworkTlsFunctionNETWORK_TLS_FIRST_HANDSHAKE   NetworkNetworkTlsFunction = 12
-	NetworkNetworkTlsFunctionNETWORK_TLS_SEND_FILE         NetworkNetworkTlsFunction = 13
-	NetworkNetworkTlsFunctionNETWORK_TLS_WRITE_FLAGGED     NetworkNetworkTlsFunction = 14
+	NetworkNetworkTlsFunctionNETWORK_TLS_READ                  NetworkNetworkTlsFunction = 0
+	NetworkNetworkTlsFunctionNETWORK_TLS_WRITE                 NetworkNetworkTlsFunction = 1
+	NetworkNetworkTlsFunctionNETWORK_TLS_READ_COUNTED          NetworkNetworkTlsFunction = 2
+	NetworkNetworkTlsFunctionNETWORK_TLS_WRITE_COUNTED         NetworkNetworkTlsFunction = 3
+	NetworkNetworkTlsFunctionNETWORK_TLS_HANDSHAKE             NetworkNetworkTlsFunction = 4
+	NetworkNetworkTlsFunctionNETWORK_TLS_FREED                 NetworkNetworkTlsFunction = 5
+	NetworkNetworkTlsFunctionNETWORK_TLS_GO_READ               NetworkNetworkTlsFunction = 6
+	NetworkNetworkTlsFunctionNETWORK_TLS_GO_WRITE              NetworkNetworkTlsFunction = 7
+	NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE          NetworkNetworkTlsFunction = 8
+	NetworkNetworkTlsFunctionNETWORK_TLS_GO_READ_ENDS          NetworkNetworkTlsFunction = 9
+	NetworkNetworkTlsFunctionNETWORK_TLS_GO_WRITE_ENDS         NetworkNetworkTlsFunction = 10
+	NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE_ENDS     NetworkNetworkTlsFunction = 11
+	NetworkNetworkTlsFunctionNETWORK_TLS_FIRST_HANDSHAKE       NetworkNetworkTlsFunction = 12
+	NetworkNetworkTlsFunctionNETWORK_TLS_SEND_FILE             NetworkNetworkTlsFunction = 13
+	NetworkNetworkTlsFunctionNETWORK_TLS_WRITE_FLAGGED         NetworkNetworkTlsFunction = 14
+	NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_READ           NetworkNetworkTlsFunction = 15
+	NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_WRITE          NetworkNetworkTlsFunction = 16
+	NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_HANDSHAKE      NetworkNetworkTlsFunction = 17
+	NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_READ_ENDS      NetworkNetworkTlsFunction = 18
+	NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_WRITE_ENDS     NetworkNetworkTlsFunction = 19
+	NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_HANDSHAKE_ENDS NetworkNetworkTlsFunction = 20
 )
 
 type NetworkNetworkTlsKey struct {
@@ -501,6 +507,7 @@ const (
 	NetworkMapNetworkThreads           = "network_threads"
 	NetworkMapNetworkTlsConnections    = "network_tls_connections"
 	NetworkMapNetworkTlsGoroutines     = "network_tls_goroutines"
+	NetworkMapNetworkTlsOldGo          = "network_tls_old_go"
 	NetworkMapNetworkTlsThreadIds      = "network_tls_thread_ids"
 	NetworkMapNetworkTlsThreads        = "network_tls_threads"
 	NetworkMapNetworkValues            = "network_values"
@@ -557,6 +564,12 @@ const (
 	NetworkProgTlsHandshakeBegins      = "tls_handshake_begins"
 	NetworkProgTlsHandshakeEnds        = "tls_handshake_ends"
 	NetworkProgTlsMethods              = "tls_methods"
+	NetworkProgTlsOldGoHandshakeBegins = "tls_old_go_handshake_begins"
+	NetworkProgTlsOldGoHandshakeEnds   = "tls_old_go_handshake_ends"
+	NetworkProgTlsOldGoReadBegins      = "tls_old_go_read_begins"
+	NetworkProgTlsOldGoReadEnds        = "tls_old_go_read_ends"
+	NetworkProgTlsOldGoWriteBegins     = "tls_old_go_write_begins"
+	NetworkProgTlsOldGoWriteEnds       = "tls_old_go_write_ends"
 	NetworkProgTlsReadBegins           = "tls_read_begins"
 	NetworkProgTlsReadEnds             = "tls_read_ends"
 	NetworkProgTlsSendFileBegins       = "tls_send_file_begins"
@@ -708,6 +721,12 @@ type NetworkProgramSpecs struct {
 	TlsHandshakeBegins      *ebpf.ProgramSpec `ebpf:"tls_handshake_begins"`
 	TlsHandshakeEnds        *ebpf.ProgramSpec `ebpf:"tls_handshake_ends"`
 	TlsMethods              *ebpf.ProgramSpec `ebpf:"tls_methods"`
+	TlsOldGoHandshakeBegins *ebpf.ProgramSpec `ebpf:"tls_old_go_handshake_begins"`
+	TlsOldGoHandshakeEnds   *ebpf.ProgramSpec `ebpf:"tls_old_go_handshake_ends"`
+	TlsOldGoReadBegins      *ebpf.ProgramSpec `ebpf:"tls_old_go_read_begins"`
+	TlsOldGoReadEnds        *ebpf.ProgramSpec `ebpf:"tls_old_go_read_ends"`
+	TlsOldGoWriteBegins     *ebpf.ProgramSpec `ebpf:"tls_old_go_write_begins"`
+	TlsOldGoWriteEnds       *ebpf.ProgramSpec `ebpf:"tls_old_go_write_ends"`
 	TlsReadBegins           *ebpf.ProgramSpec `ebpf:"tls_read_begins"`
 	TlsReadEnds             *ebpf.ProgramSpec `ebpf:"tls_read_ends"`
 	TlsSendFileBegins       *ebpf.ProgramSpec `ebpf:"tls_send_file_begins"`
@@ -747,6 +766,7 @@ type NetworkMapSpecs struct {
 	NetworkThreads         *ebpf.MapSpec `ebpf:"network_threads"`
 	NetworkTlsConnections  *ebpf.MapSpec `ebpf:"network_tls_connections"`
 	NetworkTlsGoroutines   *ebpf.MapSpec `ebpf:"network_tls_goroutines"`
+	NetworkTlsOldGo        *ebpf.MapSpec `ebpf:"network_tls_old_go"`
 	NetworkTlsThreadIds    *ebpf.MapSpec `ebpf:"network_tls_thread_ids"`
 	NetworkTlsThreads      *ebpf.MapSpec `ebpf:"network_tls_threads"`
 	NetworkValues          *ebpf.MapSpec `ebpf:"network_values"`
@@ -857,6 +877,7 @@ type NetworkMaps struct {
 	NetworkThreads         *ebpf.Map `ebpf:"network_threads"`
 	NetworkTlsConnections  *ebpf.Map `ebpf:"network_tls_connections"`
 	NetworkTlsGoroutines   *ebpf.Map `ebpf:"network_tls_goroutines"`
+	NetworkTlsOldGo        *ebpf.Map `ebpf:"network_tls_old_go"`
 	NetworkTlsThreadIds    *ebpf.Map `ebpf:"network_tls_thread_ids"`
 	NetworkTlsThreads      *ebpf.Map `ebpf:"network_tls_threads"`
 	NetworkValues          *ebpf.Map `ebpf:"network_values"`
@@ -893,6 +914,7 @@ func (m *NetworkMaps) Close() error {
 		m.NetworkThreads,
 		m.NetworkTlsConnections,
 		m.NetworkTlsGoroutines,
+		m.NetworkTlsOldGo,
 		m.NetworkTlsThreadIds,
 		m.NetworkTlsThreads,
 		m.NetworkValues,
@@ -1012,6 +1034,12 @@ type NetworkPrograms struct {
 	TlsHandshakeBegins      *ebpf.Program `ebpf:"tls_handshake_begins"`
 	TlsHandshakeEnds        *ebpf.Program `ebpf:"tls_handshake_ends"`
 	TlsMethods              *ebpf.Program `ebpf:"tls_methods"`
+	TlsOldGoHandshakeBegins *ebpf.Program `ebpf:"tls_old_go_handshake_begins"`
+	TlsOldGoHandshakeEnds   *ebpf.Program `ebpf:"tls_old_go_handshake_ends"`
+	TlsOldGoReadBegins      *ebpf.Program `ebpf:"tls_old_go_read_begins"`
+	TlsOldGoReadEnds        *ebpf.Program `ebpf:"tls_old_go_read_ends"`
+	TlsOldGoWriteBegins     *ebpf.Program `ebpf:"tls_old_go_write_begins"`
+	TlsOldGoWriteEnds       *ebpf.Program `ebpf:"tls_old_go_write_ends"`
 	TlsReadBegins           *ebpf.Program `ebpf:"tls_read_begins"`
 	TlsReadEnds             *ebpf.Program `ebpf:"tls_read_ends"`
 	TlsSendFileBegins       *ebpf.Program `ebpf:"tls_send_file_begins"`
@@ -1073,6 +1101,12 @@ func (p *NetworkPrograms) Close() error {
 		p.TlsHandshakeBegins,
 		p.TlsHandshakeEnds,
 		p.TlsMethods,
+		p.TlsOldGoHandshakeBegins,
+		p.TlsOldGoHandshakeEnds,
+		p.TlsOldGoReadBegins,
+		p.TlsOldGoReadEnds,
+		p.TlsOldGoWriteBegins,
+		p.TlsOldGoWriteEnds,
 		p.TlsReadBegins,
 		p.TlsReadEnds,
 		p.TlsSendFileBegins,

@@ -38,4 +38,16 @@
 #define GOROUTINE(r) ((r)->regs[28])
 #endif
 
+/*
+ * Go's before that: on the stack, results behind arguments, from the second word on. The
+ * first has the return address, on arm64 that of the function which is called next.
+ */
+#define GO_ON_STACK(r) ((r)->sp + 8)
+/* Of a method with a slice: its first word is where that lies, its length and capacity follow. */
+struct go_arguments {
+	u64 receiver;
+	u64 buffer;
+};
+#define GO_RESULT_ON_STACK(r) (GO_ON_STACK(r) + 4 * 8)
+
 #endif

@@ -102,6 +102,17 @@ struct {
 /* 1 once a program of Go is attached to. */
 u32 network_tls_go;
 
+/*
+ * Programs of Go that have arguments on the stack, by pid: how far from the base of its
+ * segment FS a thread on x86-64 has the goroutine that it runs. No register has it.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, s64);
+} network_tls_old_go SEC(".maps");
+
 static __always_inline void network_tls_name(struct network_tls_key *key, u64 object)
 {
 	key->object = object;
@@ -128,12 +139,30 @@ static __noinline struct network_tls_thread *network_tls_goroutine_at(u64 gorout
 	return bpf_map_lookup_elem(&network_tls_goroutines, &key);
 }
 
+#if defined(__TARGET_ARCH_x86)
+/* The goroutine of the running thread, if its program has arguments on the stack; 0: it has not. */
+static __noinline u64 network_tls_old_goroutine(void)
+{
+	u32 pid = bpf_get_current_pid_tgid() >> 32;
+	s64 *from = bpf_map_lookup_elem(&network_tls_old_go, &pid);
+	u64 goroutine = 0;
+
+	if (from)
+		bpf_probe_read_user(&goroutine, sizeof(goroutine), (void *)(TASK_READ(network_task(), thread.fsbase) + *from));
+	return goroutine;
+}
+#endif
+
 /* The same of the one that the running thread has made its system call for. */
 static __noinline struct network_tls_thread *network_tls_goroutine(void)
 {
 	struct pt_regs *saved = entry_registers(network_task());
 
 #if defined(__TARGET_ARCH_x86)
+	u64 goroutine = network_tls_old_goroutine();
+
+	if (goroutine)
+		return network_tls_goroutine_at(goroutine);
 	return network_tls_goroutine_at(BPF_CORE_READ(saved, r14));
 #elif defined(__TARGET_ARCH_arm64)
 	return network_tls_goroutine_at(BPF_CORE_READ(saved, regs[28]));

@@ -26,6 +26,12 @@ enum network_tls_function {
 	NETWORK_TLS_FIRST_HANDSHAKE = 12, /* of a library of which it is not seen when objects are freed */
 	NETWORK_TLS_SEND_FILE = 13,
 	NETWORK_TLS_WRITE_FLAGGED = 14, /* as WRITE_COUNTED, with flags in front of where it stores how much */
+	NETWORK_TLS_OLD_GO_READ = 15, /* with arguments on the stack, as those that follow */
+	NETWORK_TLS_OLD_GO_WRITE = 16,
+	NETWORK_TLS_OLD_GO_HANDSHAKE = 17,
+	NETWORK_TLS_OLD_GO_READ_ENDS = 18,
+	NETWORK_TLS_OLD_GO_WRITE_ENDS = 19,
+	NETWORK_TLS_OLD_GO_HANDSHAKE_ENDS = 20,
 };
 
 /* In place of which way a call transfers: it shakes hands, and moves nothing of the program's. */
@@ -278,16 +284,21 @@ static __noinline struct network_tls_thread *network_tls_enter_goroutine(u64 gor
  * it would begin again whenever the stack grows or the goroutine is to pause. What lies on
  * its goroutine's stack is remembered by how far it is from the stack's end.
  */
-static __always_inline int network_tls_method_begins(struct bpf_user_pt_regs *ctx, u64 buffer, u32 operation)
+static __always_inline int network_tls_goroutine_begins(u64 goroutine, u64 object, u64 buffer, u32 operation)
 {
 	struct go_stack stack = {};
 	u64 on_stack = 0;
 
-	if (buffer && !bpf_probe_read_user(&stack, sizeof(stack), (void *)GOROUTINE(ctx)) && buffer >= stack.low && buffer < stack.high) {
+	if (buffer && !bpf_probe_read_user(&stack, sizeof(stack), (void *)goroutine) && buffer >= stack.low && buffer < stack.high) {
 		on_stack = 1;
 		buffer = stack.high - buffer;
 	}
-	return network_tls_begins(network_tls_enter_goroutine(GOROUTINE(ctx)), GO_ARGUMENT_1(ctx), buffer, on_stack, 0, operation);
+	return network_tls_begins(network_tls_enter_goroutine(goroutine), object, buffer, on_stack, 0, operation);
+}
+
+static __always_inline int network_tls_method_begins(struct bpf_user_pt_regs *ctx, u32 operation)
+{
+	return network_tls_goroutine_begins(GOROUTINE(ctx), GO_ARGUMENT_1(ctx), operation == NETWORK_TLS_NEITHER ? 0 : GO_ARGUMENT_2(ctx), operation);
 }
 
 /* A goroutine's call is over. */
@@ -301,19 +312,54 @@ static __noinline int network_tls_leave_goroutine(u64 goroutine)
 }
 
 /* It returns. A handshake may be a part of another call. Nothing is needed of a goroutine between calls, and nobody tells when one ends. */
-static __always_inline int network_tls_method_ends(struct bpf_user_pt_regs *ctx, u32 operation)
+static __always_inline int network_tls_goroutine_ends(u64 goroutine, s64 result, u32 operation)
 {
-	struct network_tls_thread *thread = network_tls_goroutine_at(GOROUTINE(ctx));
+	struct network_tls_thread *thread = network_tls_goroutine_at(goroutine);
 	struct go_stack stack = {};
 
 	if (!thread)
-		return network_tls_misses((s64)GO_RESULT(ctx), operation);
+		return network_tls_misses(result, operation);
 	if (operation == NETWORK_TLS_NEITHER && thread->call.buffer)
 		return 0;
-	if (thread->call.count_at && !bpf_probe_read_user(&stack, sizeof(stack), (void *)GOROUTINE(ctx)))
+	if (thread->call.count_at && !bpf_probe_read_user(&stack, sizeof(stack), (void *)goroutine))
 		thread->call.buffer = stack.high - thread->call.buffer;
-	network_tls_ends(thread, (s64)GO_RESULT(ctx), operation);
-	return network_tls_leave_goroutine(GOROUTINE(ctx));
+	network_tls_ends(thread, result, operation);
+	return network_tls_leave_goroutine(goroutine);
+}
+
+static __always_inline int network_tls_method_ends(struct bpf_user_pt_regs *ctx, u32 operation)
+{
+	return network_tls_goroutine_ends(GOROUTINE(ctx), (s64)GO_RESULT(ctx), operation);
+}
+
+#if defined(__TARGET_ARCH_x86)
+#define OLD_GOROUTINE(r) network_tls_old_goroutine()
+#else
+#define OLD_GOROUTINE(r) GOROUTINE(r)
+#endif
+
+/*
+ * The same where arguments are on the stack. Behind its check a function has not moved it
+ * yet, and where it returns it has moved it back.
+ */
+static __always_inline int network_tls_old_method_begins(struct bpf_user_pt_regs *ctx, u32 operation)
+{
+	u64 goroutine = OLD_GOROUTINE(ctx);
+	struct go_arguments given;
+
+	if (!goroutine || bpf_probe_read_user(&given, sizeof(given), (void *)GO_ON_STACK(ctx)))
+		return 0;
+	return network_tls_goroutine_begins(goroutine, given.receiver, operation == NETWORK_TLS_NEITHER ? 0 : given.buffer, operation);
+}
+
+static __always_inline int network_tls_old_method_ends(struct bpf_user_pt_regs *ctx, u32 operation)
+{
+	u64 goroutine = OLD_GOROUTINE(ctx);
+	s64 result;
+
+	if (!goroutine || bpf_probe_read_user(&result, sizeof(result), (void *)GO_RESULT_ON_STACK(ctx)))
+		return 0;
+	return network_tls_goroutine_ends(goroutine, result, operation);
 }
 
 /* What a program of a session returns where the function begins: whether to run it again where it returns. */
@@ -330,11 +376,15 @@ static __always_inline u32 network_tls_operation(u32 function)
 	case NETWORK_TLS_SEND_FILE:
 	case NETWORK_TLS_GO_WRITE:
 	case NETWORK_TLS_GO_WRITE_ENDS:
+	case NETWORK_TLS_OLD_GO_WRITE:
+	case NETWORK_TLS_OLD_GO_WRITE_ENDS:
 		return NETWORK_WRITE;
 	case NETWORK_TLS_HANDSHAKE:
 	case NETWORK_TLS_FIRST_HANDSHAKE:
 	case NETWORK_TLS_GO_HANDSHAKE:
 	case NETWORK_TLS_GO_HANDSHAKE_ENDS:
+	case NETWORK_TLS_OLD_GO_HANDSHAKE:
+	case NETWORK_TLS_OLD_GO_HANDSHAKE_ENDS:
 		return NETWORK_TLS_NEITHER;
 	}
 	return NETWORK_READ;
@@ -396,9 +446,16 @@ static __always_inline int network_tls_at_method(struct bpf_user_pt_regs *ctx)
 	switch (function) {
 	case NETWORK_TLS_GO_READ:
 	case NETWORK_TLS_GO_WRITE:
-		return network_tls_method_begins(ctx, GO_ARGUMENT_2(ctx), network_tls_operation(function));
 	case NETWORK_TLS_GO_HANDSHAKE:
-		return network_tls_method_begins(ctx, 0, NETWORK_TLS_NEITHER);
+		return network_tls_method_begins(ctx, network_tls_operation(function));
+	case NETWORK_TLS_OLD_GO_READ:
+	case NETWORK_TLS_OLD_GO_WRITE:
+	case NETWORK_TLS_OLD_GO_HANDSHAKE:
+		return network_tls_old_method_begins(ctx, network_tls_operation(function));
+	case NETWORK_TLS_OLD_GO_READ_ENDS:
+	case NETWORK_TLS_OLD_GO_WRITE_ENDS:
+	case NETWORK_TLS_OLD_GO_HANDSHAKE_ENDS:
+		return network_tls_old_method_ends(ctx, network_tls_operation(function));
 	}
 	return network_tls_method_ends(ctx, network_tls_operation(function));
 }

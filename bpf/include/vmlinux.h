@@ -158,6 +158,12 @@ struct sched_info {
 	unsigned long long last_arrival;
 };
 
+#if defined(__TARGET_ARCH_x86)
+struct thread_struct {
+	unsigned long fsbase;
+};
+#endif
+
 struct task_struct {
 	struct uprobe_task *utask;
 	struct mm_struct *mm;
@@ -177,6 +183,9 @@ struct task_struct {
 	char comm[16]; /* TASK_COMM_LEN */
 	struct signal_struct *signal;
 	struct files_struct *files;
+#if defined(__TARGET_ARCH_x86)
+	struct thread_struct thread;
+#endif
 };
 
 struct task_struct___before_5_14 {

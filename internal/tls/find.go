@@ -19,6 +19,8 @@ const (
 	maxGoTable = 64 << 20
 	// maxGoCode bounds the code of a function that is looked through, in bytes.
 	maxGoCode = 1 << 20
+	// checkBytes has the instructions of a function of Go that look for its goroutine.
+	checkBytes = 16
 )
 
 // Find returns what a binary has of a TLS library; nothing where it has none, or is for
@@ -70,13 +72,13 @@ func findC(file *elfimage.File, sections []elfimage.Section, kind elf.SectionTyp
 	case err != nil:
 		return Found{}, err
 	case complete(openssl, Read, Write) && boring:
-		return Found{BoringSSL, sorted(openssl)}, nil
+		return Found{Library: BoringSSL, Functions: sorted(openssl)}, nil
 	case complete(openssl, Read, Write) && node:
-		return Found{Node, sorted(openssl)}, nil
+		return Found{Library: Node, Functions: sorted(openssl)}, nil
 	case complete(openssl, Read, Write):
-		return Found{OpenSSL, sorted(openssl)}, nil
+		return Found{Library: OpenSSL, Functions: sorted(openssl)}, nil
 	case complete(gnutls, Read, Write):
-		return Found{GnuTLS, sorted(gnutls)}, nil
+		return Found{Library: GnuTLS, Functions: sorted(gnutls)}, nil
 	case java:
 		return Found{Library: Java}, nil
 	}
@@ -105,7 +107,7 @@ func sorted(functions []Function) []Function {
 func findGo(file *elfimage.File, sections []elfimage.Section, buf []byte) (Found, error) {
 	var functions []Function
 	var failed error
-	has := map[Call]bool{}
+	entries := map[Call]uint64{}
 	release, err := file.EachGoFunction(sections, buf, maxGoTable, func(name string, entry, end uint64) {
 		call, ok := goTLS[name]
 		if !ok || failed != nil {
@@ -115,7 +117,7 @@ func findGo(file *elfimage.File, sections []elfimage.Section, buf []byte) (Found
 		if !inFile {
 			return
 		}
-		has[call] = true
+		entries[call] = offset
 		f := Function{Name: name, Call: call}
 		if f.Offset, f.Returns, failed = once(file, offset, end-entry); failed != nil {
 			failed = fmt.Errorf("looking for where %s begins and returns: %w", name, failed)
@@ -126,17 +128,39 @@ func findGo(file *elfimage.File, sections []elfimage.Section, buf []byte) (Found
 		}
 		functions = append(functions, f)
 	})
+	read, reads := entries[GoRead]
+	_, writes := entries[GoWrite]
 	switch {
 	case err != nil:
 		return Found{}, err
-	case !has[GoRead] || !has[GoWrite]:
+	case !reads || !writes:
 		return Found{}, nil
-	case !release.Registers(file.Machine):
-		return Found{Library: Go}, fmt.Errorf("built by %v: %w", release, elfimage.ErrOldGo)
 	case failed != nil, !complete(functions, GoRead, GoWrite):
 		return Found{Library: Go}, failed
+	case !release.Registers(file.Machine):
+		return old(file, release, sorted(functions), read)
 	}
-	return Found{Go, sorted(functions)}, nil
+	return Found{Library: Go, Functions: sorted(functions)}, nil
+}
+
+// old is what is found of a program of Go whose functions have their arguments on the stack; entry is the offset of one of them in the file.
+func old(file *elfimage.File, release elfimage.GoRelease, functions []Function, entry uint64) (Found, error) {
+	for i := range functions {
+		functions[i].Call = oldGo[functions[i].Call]
+	}
+	found := Found{Library: Go, Functions: functions, OnStack: true}
+	if file.Machine != elf.EM_X86_64 {
+		return found, nil // a register has the goroutine
+	}
+	code := make([]byte, checkBytes)
+	err := file.Read(code, entry)
+	if err == nil {
+		found.GoroutineAt, err = symbol.GoroutineAt(code)
+	}
+	if err != nil {
+		return Found{Library: Go}, fmt.Errorf("built by %v: looking for where goroutines are: %w", release, err)
+	}
+	return found, nil
 }
 
 // once gives the offsets in the file of instructions of a function of Go, of size bytes, that are run once in each call: the first one

@@ -64,13 +64,17 @@ const (
 	GoRead
 	GoWrite
 	GoHandshake
+	// OldGoRead, OldGoWrite and OldGoHandshake are the same with their arguments on the stack.
+	OldGoRead
+	OldGoWrite
+	OldGoHandshake
 	// Calls is the number of the others.
 	Calls int = iota
 )
 
 // OfGo tells whether a call is one of Go's methods. Return addresses on goroutines' stacks must not
 // be changed: a goroutine goes on in another thread, and the kernel ends the process there.
-func (c Call) OfGo() bool { return c == GoRead || c == GoWrite || c == GoHandshake }
+func (c Call) OfGo() bool { return c >= GoRead && c <= OldGoHandshake }
 
 // Function is a function of a TLS library.
 type Function struct {
@@ -89,6 +93,10 @@ type Found struct {
 	Library Library
 	// Functions are none where the library has none that can be attached to.
 	Functions []Function
+	// OnStack says, of Go, that the functions have their arguments on the stack. GoroutineAt is then, on x86-64, how far from the base of
+	// its segment FS a thread has the goroutine that it runs, in bytes.
+	OnStack     bool
+	GoroutineAt int64
 }
 
 // openSSL are the functions of OpenSSL since 0.9.8, and of what descends from it; those
@@ -129,6 +137,9 @@ var goTLS = map[string]Call{
 	"crypto/tls.(*Conn).clientHandshake": GoHandshake,
 	"crypto/tls.(*Conn).serverHandshake": GoHandshake,
 }
+
+// oldGo are the calls with arguments on the stack, by those with arguments in registers.
+var oldGo = map[Call]Call{GoRead: OldGoRead, GoWrite: OldGoWrite, GoHandshake: OldGoHandshake}
 
 // Names that tell libraries apart which have the same functions.
 const (

@@ -66,7 +66,7 @@ func findStripped(file *elfimage.File, sections []elfimage.Section, buf []byte) 
 		return Found{}, err
 	}
 	functions, err := findNamed(file, sections, source, buf)
-	return Found{OpenSSL, functions}, err
+	return Found{Library: OpenSSL, Functions: functions}, err
 }
 
 // findBoring looks for BoringSSL by how its functions fail.
@@ -149,7 +149,7 @@ func tellApart(file *elfimage.File, entries []uint64, all []failing) (Found, err
 		}
 		functions[i].Offset = offset
 	}
-	return Found{BoringSSL, sorted(functions)}, nil
+	return Found{Library: BoringSSL, Functions: sorted(functions)}, nil
 }
 
 // readerOf is SSL_read, nil where that is not certain. SSL_peek does what reads have in common, SSL_read that and takes away what was read: it calls

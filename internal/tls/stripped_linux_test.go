@@ -178,7 +178,7 @@ int main(void) { char b[9]; void *s = SSL_new(SSL_CTX_new(TLS_method())); return
 			require.Len(t, want, len(calls), "%v", want)
 			found, err := Find(openImage(t, build("stripped", "-s")))
 			require.NoError(t, err)
-			require.Equal(t, Found{OpenSSL, sorted(want)}, found)
+			require.Equal(t, Found{Library: OpenSSL, Functions: sorted(want)}, found)
 		})
 	}
 }

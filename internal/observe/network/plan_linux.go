@@ -66,6 +66,10 @@ const (
 	// task storage.
 	tlsBytes       = 184 + 216
 	tlsThreadShare = 4
+	// oldGoPrograms bounds the programs of Go with arguments on the stack: no more are attached
+	// to; oldGoBytes is what one takes.
+	oldGoPrograms = 1024
+	oldGoBytes    = 80
 	// socketsPerFrames is how many sockets are remembered for each connection whose frames
 	// of HTTP/2, or whose bodies of HTTP/1, are followed; of these there are minFrames at
 	// least. One that is forgotten is followed again from the next frame that is found, or
@@ -174,7 +178,7 @@ func (p plan) bytes(has features) uint64 {
 	if !has.socketStorage {
 		bytes += uint64(min(p.sockets, socketsByAddress)) * addressBytes
 	}
-	bytes += uint64(p.tls)*tlsBytes + uint64(p.frames)*framesBytes + uint64(p.messages())*messageBytes
+	bytes += uint64(p.tls)*tlsBytes + uint64(min(p.tls, oldGoPrograms))*oldGoBytes + uint64(p.frames)*framesBytes + uint64(p.messages())*messageBytes
 	bytes += uint64(p.held)*heldBytes + uint64(p.asked)*askedBytes
 	if !has.taskStorage {
 		bytes += threadsByID*threadBytes + uint64(p.tls/tlsThreadShare)*tlsBytes
@@ -207,6 +211,7 @@ func (p plan) size(spec *ebpf.CollectionSpec, has features) error {
 		bindings.NetworkMapNetworkTlsThreadIds:    max(p.tls/tlsThreadShare, 1),
 		bindings.NetworkMapNetworkTlsGoroutines:   max(p.tls, 1),
 		bindings.NetworkMapNetworkTlsConnections:  max(p.tls, 1),
+		bindings.NetworkMapNetworkTlsOldGo:        min(max(p.tls, 1), oldGoPrograms),
 		bindings.NetworkMapNetworkFrames:          max(p.frames*directions, 1),
 		bindings.NetworkMapNetworkHeld:            max(p.held, 1),
 		bindings.NetworkMapNetworkRequests:        max(p.asked, 1),

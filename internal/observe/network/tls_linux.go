@@ -82,6 +82,21 @@ var tlsCalls = [tls.Calls]tlsPlan{
 		cookie:     bindings.NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE,
 		endsCookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE_ENDS,
 	},
+	tls.OldGoRead: {
+		begins: bindings.NetworkProgTlsOldGoReadBegins, ends: bindings.NetworkProgTlsOldGoReadEnds,
+		cookie:     bindings.NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_READ,
+		endsCookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_READ_ENDS,
+	},
+	tls.OldGoWrite: {
+		begins: bindings.NetworkProgTlsOldGoWriteBegins, ends: bindings.NetworkProgTlsOldGoWriteEnds,
+		cookie:     bindings.NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_WRITE,
+		endsCookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_WRITE_ENDS,
+	},
+	tls.OldGoHandshake: {
+		begins: bindings.NetworkProgTlsOldGoHandshakeBegins, ends: bindings.NetworkProgTlsOldGoHandshakeEnds,
+		cookie:     bindings.NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_HANDSHAKE,
+		endsCookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_HANDSHAKE_ENDS,
+	},
 }
 
 // tlsTogether are the programs that do for all functions, and as what they are loaded, where
@@ -158,7 +173,8 @@ func startTLS(config Config, session bool, coll *ebpf.Collection) (*tlsAttacher,
 	}
 	a.Attacher = functions.Start(functions.Config[tls.Found]{
 		What: "the TLS library", Unseen: "Some requests through TLS are not seen", Targets: "observe::network::targets",
-		Find: a.find, Wants: func(found tls.Found) bool { return len(found.Functions) > 0 }, Found: a.found, Attach: a.attach, Left: a.left,
+		Find: a.find, Wants: func(found tls.Found) bool { return len(found.Functions) > 0 }, Found: a.found, Attach: a.attach,
+		Left:   func(id model.ProcessID) { a.left(id); a.forgetOldGo(id.PID) },
 		Decide: config.TLS.Decide, Open: config.TLS.Open, Charge: config.TLS.Charge, Logger: config.Logger,
 	})
 	return a, nil
@@ -240,7 +256,7 @@ func (a *tlsAttacher) libraryOf(pid uint32) tls.Library {
 
 func (a *tlsAttacher) attach(to *functions.Attachment, found tls.Found, path string, pid uint32) error {
 	if found.Library == tls.Go {
-		if err := a.coll.Variables[bindings.NetworkVarNetworkTlsGo].Set(uint32(1)); err != nil {
+		if err := a.tellGo(found, pid); err != nil {
 			return fmt.Errorf("telling the programs of Go: %w", err)
 		}
 	}
@@ -252,6 +268,22 @@ func (a *tlsAttacher) attach(to *functions.Attachment, found tls.Found, path str
 		errs = append(errs, a.attachFunction(to, f, path, pid))
 	}
 	return errors.Join(errs...)
+}
+
+// tellGo tells the programs that a process is one of Go, and where it has its goroutines.
+func (a *tlsAttacher) tellGo(found tls.Found, pid uint32) error {
+	a.forgetOldGo(pid) // of the program that it ran before
+	if found.OnStack {
+		if err := a.coll.Maps[bindings.NetworkMapNetworkTlsOldGo].Put(pid, found.GoroutineAt); err != nil {
+			return err
+		}
+	}
+	return a.coll.Variables[bindings.NetworkVarNetworkTlsGo].Set(uint32(1))
+}
+
+// forgetOldGo forgets where a process has its goroutines; most are not in the table.
+func (a *tlsAttacher) forgetOldGo(pid uint32) {
+	_ = a.coll.Maps[bindings.NetworkMapNetworkTlsOldGo].Delete(pid)
 }
 
 // attachTogether attaches to all functions at once.
