@@ -14,11 +14,14 @@ import (
 	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/rlimit"
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 )
 
 // TestStacksAreTheThreads holds that no program at a function of user space has a stack that belongs to its CPU, as kernels since 6.13 give
 // one to programs that need 64 bytes: another thread may run the program there before the first one goes on.
 func TestStacksAreTheThreads(t *testing.T) {
+	guest.TakesLong(t)
 	if os.Geteuid() != 0 {
 		t.Skip("loading BPF programs needs root")
 	}

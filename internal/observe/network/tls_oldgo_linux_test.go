@@ -65,7 +65,8 @@ func TestArgumentsOnTheStack(t *testing.T) {
 
 // TestOldGoReleases holds that both sides tell each request of programs that Go 1.16 has built, with the client's own count as the truth: as
 // they come, anywhere in memory (PIE) and stripped, and linked with C, where goroutines are elsewhere; by HTTP/1.1 and HTTP/2, and by
-// goroutines that pause all the time and read into their stacks, which move.
+// goroutines that pause all the time and read into their stacks, which move; with a program for all functions, and for stripped ones as
+// older kernels have it.
 func TestOldGoReleases(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	release, err := filepath.Abs("../../../_build/servers/go1.16")
@@ -76,14 +77,15 @@ func TestOldGoReleases(t *testing.T) {
 	const times, clients = 20, 32
 	paths := strings.Fields(strings.Repeat("/here ", clients))
 	for _, built := range []struct {
-		name  string
-		flags []string
-		withC string
+		name    string
+		flags   []string
+		withC   string
+		session bool
 	}{
-		{"plain", nil, "0"},
-		{"stripped", []string{"-ldflags=-s -w"}, "0"},
-		{"PIE, stripped", []string{"-buildmode=pie", "-ldflags=-s -w"}, "0"},
-		{"with C", []string{"-ldflags=-linkmode=external -extldflags=-static"}, "1"},
+		{"plain", nil, "0", true},
+		{"stripped", []string{"-ldflags=-s -w"}, "0", false},
+		{"PIE, stripped", []string{"-buildmode=pie", "-ldflags=-s -w"}, "0", true},
+		{"with C", []string{"-ldflags=-linkmode=external -extldflags=-static"}, "1", true},
 	} {
 		t.Run(built.name, func(t *testing.T) {
 			program := filepath.Join(t.TempDir(), "gotls")
@@ -99,7 +101,7 @@ func TestOldGoReleases(t *testing.T) {
 					t.Setenv("COLLECTING", by.collecting)
 					server, client := goPair(t, program, by.serves, by.asks, times)
 					config, scope := tlsConfig(t)
-					config.BufferBytes = manyPieces
+					config.BufferBytes, config.TLS.Plain = manyPieces, !built.session
 					w := watch(t, config, nil)
 					w.attachedTo(scope, 2*goFunctions, server, client)
 					require.Equal(t, clients*times, client.ask(paths...))
