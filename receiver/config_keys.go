@@ -68,7 +68,7 @@ func unknownKeys(path, place string, value any, t reflect.Type) []error {
 			return wrong(path, value, t)
 		}
 		if t.Kind() == reflect.Map {
-			return nil
+			return emptyAttributes(path, given, t)
 		}
 		if t.Kind() != reflect.Struct {
 			return wrong(path, value, t)
@@ -121,6 +121,19 @@ func emptyCondition(path, key string, value any, t reflect.Type) error {
 		return nil
 	}
 	return fmt.Errorf("%s: it has no value: say what must match, or leave the key out", path)
+}
+
+// emptyAttributes refuses resource attributes of a selector's set without a value: they would be told as empty text.
+func emptyAttributes(path string, given map[string]any, t reflect.Type) (errs []error) {
+	if t != reflect.TypeFor[map[string]string]() {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		if given[key] == nil {
+			errs = append(errs, fmt.Errorf("%s%s: it has no value: give it one, or leave the key out", path, key))
+		}
+	}
+	return errs
 }
 
 func unknownKey(path, place string, fields map[string]reflect.Type) error {

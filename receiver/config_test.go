@@ -309,6 +309,8 @@ func TestInvalid(t *testing.T) {
 		"selector_no_value": "observe::memory::targets[0]::port: " + noValue + "say what must match, or leave the key out\n" +
 			"targets::include[0]::container_id: " + noValue + "say what must match, or leave the key out\n" +
 			"targets::include[0]::pid: " + noValue + "say what must match, or leave the key out",
+		"selector_set_no_value": "targets::include[0]::set::service.name: " + noValue + "give it one, or leave the key out\n" +
+			"targets::include[0]::set::team: " + noValue + "give it one, or leave the key out",
 		"selector_exe":          `targets::include[0]::exe: compiling the glob "[a": at byte 2: [ without ], or nothing between them`,
 		"selector_comm":         "targets::exclude[1]::comm: compiling the RE2 pattern: error parsing regexp: missing closing ): `(`",
 		"selector_exclude_set":  "targets::exclude[0]::set: only selectors of targets::include set attributes",

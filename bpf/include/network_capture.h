@@ -298,7 +298,7 @@ static __always_inline int capture_into(struct capture_scratch *scratch, struct 
 		if (out == CAPTURE_NOTHING)
 			return 0;
 		begins = out == CAPTURE_BEGINNING;
-		want = begins ? capture_bytes : CAPTURE_NEXT;
+		want = begins || capture_head_state(socket, transfer->kind) >= HEAD_ENDS ? capture_bytes : CAPTURE_NEXT;
 		taken = capture_take(scratch, slot, transfer->from, want < transfer->length ? want : transfer->length);
 	}
 	/* Go's server reads the first byte of a request by itself, to see whether the client has gone. */

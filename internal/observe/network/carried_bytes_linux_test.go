@@ -24,32 +24,41 @@ func TestBodiesStayInTheKernel(t *testing.T) {
 	const body, block = 2 << 20, 32 << 10
 	content := strings.Repeat("x", body)
 	post := fmt.Sprintf("POST /up HTTP/1.1\r\nHost: shop.example\r\nContent-Length: %d\r\n\r\n", body)
+	buffers := strings.Repeat("x", body/16)
+	postBuffers := fmt.Sprintf("POST /buffers HTTP/1.1\r\nHost: shop.example\r\nContent-Length: %d\r\n\r\n", len(buffers))
 	created := fmt.Sprintf("HTTP/1.1 201 Created\r\nContent-Length: %d\r\n\r\n", body)
 	chunks := "HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n"
 	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
-		// in has one end say something in blocks.
-		in := func(c *talk, from func(string), text string) {
+		by := func(size int, from func(string), text string) {
 			for len(text) > 0 {
-				n := min(block, len(text))
+				n := min(size, len(text))
 				from(text[:n])
 				text = text[n:]
 			}
 		}
+		in := func(from func(string), text string) { by(block, from, text) }
 		for _, c := range []struct {
 			name     string
 			exchange func(c *talk)
 			want     string
 		}{
-			{"upload", func(c *talk) { in(c, c.asks, post+content); c.answers(fine) }, "POST /up 200"},
-			{"upload, head apart", func(c *talk) { c.asks(post); in(c, c.asks, content); c.answers(fine) }, "POST /up 200"},
+			{"upload", func(c *talk) { in(c.asks, post+content); c.answers(fine) }, "POST /up 200"},
+			{"upload, head apart", func(c *talk) { c.asks(post); in(c.asks, content); c.answers(fine) }, "POST /up 200"},
 			{"upload, head in three", func(c *talk) {
 				c.asks(post[:20])
 				c.asks(post[20:40])
-				in(c, c.asks, post[40:]+content)
+				in(c.asks, post[40:]+content)
 				c.answers(fine)
 			}, "POST /up 200"},
-			{"download", func(c *talk) { c.asks("GET /down HTTP/1.1\r\n\r\n"); in(c, c.answers, created+content) }, "GET /down 201"},
-			{"download, head apart", func(c *talk) { c.asks("GET /down HTTP/1.1\r\n\r\n"); c.answers(created); in(c, c.answers, content) }, "GET /down 201"},
+			{"upload, by buffers", func(c *talk) { by(bufferBytes, c.asks, postBuffers+buffers); c.answers(fine) }, "POST /buffers 200"},
+			{"upload, by buffers, head cut", func(c *talk) {
+				end := len(postBuffers) - 2
+				c.asks(postBuffers[:end])
+				by(bufferBytes, c.asks, postBuffers[end:]+buffers)
+				c.answers(fine)
+			}, "POST /buffers 200"},
+			{"download", func(c *talk) { c.asks("GET /down HTTP/1.1\r\n\r\n"); in(c.answers, created+content) }, "GET /down 201"},
+			{"download, head apart", func(c *talk) { c.asks("GET /down HTTP/1.1\r\n\r\n"); c.answers(created); in(c.answers, content) }, "GET /down 201"},
 			{"download, in chunks", func(c *talk) {
 				c.asks("GET /down HTTP/1.1\r\n\r\n")
 				c.answers(chunks)
