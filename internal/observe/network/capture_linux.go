@@ -107,9 +107,8 @@ type capture struct {
 	quiet        time.Duration // datagramsQuietFor, but in tests
 
 	crowded uint64 // connections that were given up for want of room
-	// opaque are connections with TLS that have ended, and of which no plaintext was seen, by
-	// the library of their process, as far as libraryOf knows.
-	opaque    map[tls.Library]uint64
+	opaque  opaque
+	// libraryOf is the library of a process, as far as that is known; nil where none is looked into.
 	libraryOf func(pid uint32) tls.Library
 	// told is what was counted until the last look, held the memory of connections as of
 	// the last sweep.
@@ -143,7 +142,7 @@ func newCapture(config Config, ring *ring, t *table) *capture {
 	c := &capture{
 		ring: ring, places: &t.places, carried: t.carried, mostWaiting: max(waitingBuffers*int(config.BufferBytes), minWaiting),
 		mostConnected: max(config.ConnectionBytes, minConnected),
-		totals:        requests.NewTotals(config.Journal.Redact), streams: map[streamID]*stream{}, unix: map[uint64]uint32{}, opaque: map[tls.Library]uint64{},
+		totals:        requests.NewTotals(config.Journal.Redact), streams: map[streamID]*stream{}, unix: map[uint64]uint32{}, opaque: newOpaque(),
 		interval: config.interval, quiet: cmp.Or(config.quiet, datagramsQuietFor), told: make([]atomic.Uint64, len(captureReasons)), closing: make(chan struct{}), charge: config.Charge,
 		answered: config.Answered, onlyAnswered: config.OnlyAnswered, paths: config.Paths, left: config.left, exchanged: config.exchanged,
 	}
@@ -370,13 +369,13 @@ func wireOf(p *piece) l7.Wire {
 	return l7.Wire{Counted: p.Packets > 0, Packets: int64(p.Packets) - 1, RTT: int64(p.Rtt) * time.Microsecond.Nanoseconds()}
 }
 
-// noteOpaque counts a connection of whose plaintext nothing was seen.
+// noteOpaque notes a connection of whose plaintext nothing was seen.
 func (c *capture) noteOpaque(p *piece) {
-	library := tls.Library("")
-	if at := c.place(p); at != nil && c.libraryOf != nil {
-		library = c.libraryOf(at.Key.Pid)
+	key := opaqueKey{subject: c.whom(p).Subject}
+	if c.libraryOf != nil && c.place(p) != nil {
+		key.library = c.libraryOf(key.subject.PID)
 	}
-	c.opaque[library]++
+	c.opaque.see(key)
 }
 
 // place is the kernel's series that a piece belongs to, nil where it is another's by now.

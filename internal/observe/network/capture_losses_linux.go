@@ -50,9 +50,9 @@ var captureReasons = append([]captureReason{
 
 // opaqueReasons are one for each library, and one for those that are not known.
 func opaqueReasons() []captureReason {
-	reasons := []captureReason{{"tls_opaque", false, func(c *capture) uint64 { return c.opaque[""] }}}
+	reasons := []captureReason{{"tls_opaque", false, func(c *capture) uint64 { return c.opaque.of("") }}}
 	for _, library := range tls.Libraries {
-		reasons = append(reasons, captureReason{"tls_opaque_" + string(library), false, func(c *capture) uint64 { return c.opaque[library] }})
+		reasons = append(reasons, captureReason{"tls_opaque_" + string(library), false, func(c *capture) uint64 { return c.opaque.of(library) }})
 	}
 	return reasons
 }

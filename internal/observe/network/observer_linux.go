@@ -222,14 +222,16 @@ func (o *Observer) Report(until time.Time) model.Findings {
 // requestRoles are what exchanges call the sides of a connection.
 var requestRoles = map[Role]l7.Role{NoRole: l7.RoleUnknown, Client: l7.RoleClient, Server: l7.RoleServer}
 
-// nameRequests finds out whose the requests are that were seen since.
+// nameRequests finds out whose the requests are that were seen since, and whose the connections of which none were.
 func (o *Observer) nameRequests() {
-	o.capture.totals.Name(func(subject observe.SubjectKey) *model.Process {
+	process := func(subject observe.SubjectKey) *model.Process {
 		if known, _ := o.table.host.Subject(subject, ""); known != nil {
 			return known.Process()
 		}
 		return nil
-	})
+	}
+	o.capture.totals.Name(process)
+	o.capture.opaque.name(func(subject observe.SubjectKey) bool { return process(subject) != nil })
 }
 
 // tellUnresolved warns why connection tracking could not be asked about peers.

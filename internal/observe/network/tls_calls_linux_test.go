@@ -124,10 +124,10 @@ func TestHandshakesWithoutARequest(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, conn.Close())
 		}
-		require.Eventually(t, func() bool { return w.loss("tls_opaque") >= connections }, 30*time.Second, 10*time.Millisecond, "those of the client, which is not attached to")
+		require.Eventually(t, func() bool { return w.opaque("tls_opaque") >= connections }, 30*time.Second, 10*time.Millisecond, "those of the client, which is not attached to")
 		w.settle()
 		if !w.leavesOut() {
-			require.Zero(t, w.loss("tls_opaque_openssl"))
+			require.Zero(t, w.opaque("tls_opaque_openssl"))
 		}
 	})
 }

@@ -442,7 +442,7 @@ func TestOpaqueTLS(t *testing.T) {
 		config.TLS.Libraries = []tls.Library{tls.OpenSSL}
 		w := watch(t, config, way.change)
 		require.Equal(t, 2*connections, client.ask("/1", "/2", "/3"))
-		require.Eventually(t, func() bool { return w.loss("tls_opaque") >= 2*connections }, 30*time.Second, 10*time.Millisecond, "%v", w.Losses())
+		require.Eventually(t, func() bool { return w.opaque("tls_opaque") >= 2*connections }, 30*time.Second, 10*time.Millisecond, "%v", w.Losses())
 		w.settle()
 		require.Empty(t, w.points(server, "http.server.request.duration"))
 		require.Empty(t, w.points(client, "http.client.request.duration"))
@@ -456,8 +456,8 @@ func TestOpaqueTLS(t *testing.T) {
 		require.Eventually(t, func() bool { return w.tls.libraryOf(uint32(server.PID())) == tls.Go }, 30*time.Second, time.Millisecond)
 		require.Zero(t, w.tls.Functions())
 		require.Equal(t, 2*connections, client.ask("/1", "/2", "/3"))
-		require.Eventually(t, func() bool { return w.loss("tls_opaque_go") == connections }, 30*time.Second, 10*time.Millisecond, "%v", w.Losses())
-		require.GreaterOrEqual(t, w.loss("tls_opaque"), uint64(3*connections), "the client's library is not known")
+		require.Eventually(t, func() bool { return w.opaque("tls_opaque_go") == connections }, 30*time.Second, 10*time.Millisecond, "%v", w.Losses())
+		require.GreaterOrEqual(t, w.opaque("tls_opaque"), uint64(3*connections), "the client's library is not known")
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/observetest"
 )
 
 // likeTLS are messages of other protocols that begin as records of TLS do, since their lengths come first.
@@ -74,19 +76,61 @@ func TestOnlyTLSIsToldAsTLS(t *testing.T) {
 		w.settle()
 		require.Positive(t, w.sum(self{}, "ebpf.network.io", "network.io.direction=transmit"))
 		require.Empty(t, w.points(self{}, "ebpf.network.io", "ebpf.tls=true"))
-		require.Zero(t, w.loss("tls_opaque"))
+		require.Zero(t, w.opaque("tls_opaque"))
 
-		server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-		client := server.Client()
-		response, err := client.Get(server.URL)
-		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-		client.CloseIdleConnections()
-		server.Close()
-		require.Eventually(t, func() bool { return w.loss("tls_opaque") == 2 }, time.Minute, 10*time.Millisecond, "both ends of it")
+		getThroughTLS(t)
+		require.Eventually(t, func() bool { return w.opaque("tls_opaque") == 2 }, time.Minute, 10*time.Millisecond, "both ends of it")
 		w.settle()
 		require.NotEmpty(t, w.points(self{}, "ebpf.network.io", "ebpf.tls=true"))
 	})
+}
+
+// getThroughTLS asks a server of this process, over a connection of its own.
+func getThroughTLS(t *testing.T) {
+	t.Helper()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	client := server.Client()
+	response, err := client.Get(server.URL)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	client.CloseIdleConnections()
+	server.Close()
+}
+
+// TestOpaqueTLSOutOfScope holds that connections are not counted of a process that turns out to be out of scope after they have ended.
+func TestOpaqueTLSOutOfScope(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	runEachWay(t, func(t *testing.T, by *way) {
+		w := watch(t, requestConfig(), by.change)
+		host := w.table.host.(*observetest.Host)
+		host.Everybody = false
+		getThroughTLS(t)
+		require.Eventually(t, func() bool { return w.ownOpaque() == 2 }, time.Minute, 10*time.Millisecond, "both ends of it")
+		w.settle()
+		require.Zero(t, w.ownOpaque())
+		require.Zero(t, w.capture.opaque.of(""))
+		host.Everybody = true
+		getThroughTLS(t)
+		require.Eventually(t, func() bool { return w.opaque("tls_opaque") >= 2 }, time.Minute, 10*time.Millisecond, "others on the host may have some, too")
+	})
+}
+
+// opaque is how many connections with TLS of which nothing was seen are counted for a reason.
+func (w *watching) opaque(reason string) uint64 {
+	w.nameRequests()
+	return w.loss(reason)
+}
+
+// ownOpaque is how many this process has had of which it was not asked yet whether it is in scope.
+func (w *watching) ownOpaque() (n uint64) {
+	w.capture.opaque.mu.Lock()
+	defer w.capture.opaque.mu.Unlock()
+	for key, times := range w.capture.opaque.seen {
+		if key.subject.PID == uint32(os.Getpid()) {
+			n += times
+		}
+	}
+	return n
 }
 
 // TestWhatIsPassedOnIsOpaque holds that connections with TLS are counted as opaque which a program only passes on, also where the thread
@@ -107,10 +151,10 @@ func TestWhatIsPassedOnIsOpaque(t *testing.T) {
 		if w.handed(); w.leavesOut() {
 			return // it may be that of what ended nothing was seen
 		}
-		require.Eventually(t, func() bool { return w.loss("tls_opaque_go") == 2*connections }, 30*time.Second, 10*time.Millisecond, "%v", w.Losses())
+		require.Eventually(t, func() bool { return w.opaque("tls_opaque_go") == 2*connections }, 30*time.Second, 10*time.Millisecond, "%v", w.Losses())
 		w.settle()
-		require.EqualValues(t, 2*connections, w.loss("tls_opaque_go"), "what is looked into is not opaque")
-		require.Zero(t, w.loss("tls_opaque"))
+		require.EqualValues(t, 2*connections, w.opaque("tls_opaque_go"), "what is looked into is not opaque")
+		require.Zero(t, w.opaque("tls_opaque"))
 		w.nearly(map[string]uint64{"200": 4 * connections}, w.tlsRequests(server, "server"), "server")
 	})
 }
