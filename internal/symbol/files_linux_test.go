@@ -325,7 +325,11 @@ func TestZombie(t *testing.T) {
 
 	require.NoError(t, cmd.Process.Kill())
 	defer func() { require.Error(t, cmd.Wait(), "it was killed") }()
-	require.Eventually(t, func() bool { return !d.alive() }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { // it gives up its memory before, its root not much later
+		fields, err := statOf(d.fd)
+		return err == nil && fields[0] == "Z"
+	}, 10*time.Second, time.Millisecond)
+	require.False(t, d.alive())
 	_, err = d.locate(mapped)
 	require.ErrorIs(t, err, ErrProcessExited)
 	var reason *reasonError
