@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/collector/confmap"
+
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
 
@@ -19,8 +21,16 @@ type TaskConfig struct {
 	Targets []SelectorConfig `mapstructure:"targets"`
 	// Start is when it begins; zero: when the receiver does.
 	Start time.Time `mapstructure:"start"`
-	// Duration is how long each run lasts that does not say so itself; 0: ten minutes.
+	// Duration is how long each run lasts that does not say so itself.
 	Duration time.Duration `mapstructure:"duration"`
+}
+
+var _ confmap.Unmarshaler = (*TaskConfig)(nil)
+
+// Unmarshal reads a task over the defaults.
+func (c *TaskConfig) Unmarshal(conf *confmap.Conf) error {
+	*c = TaskConfig{Duration: defaultRunDuration}
+	return conf.Unmarshal(c)
 }
 
 // validateTasks checks the list `tasks`.
@@ -33,9 +43,7 @@ func validateTasks(path string, tasks []TaskConfig, limits *LimitsConfig) []erro
 		errs = append(errs, validateRuns(at+"::run", c.Run, limits)...)
 		errs = append(errs, validateSelectors(at+"::targets", c.Targets)...)
 		errs = append(errs, withoutSet(at+"::targets", c.Targets)...)
-		if c.Duration != 0 {
-			errs = append(errs, between(at+"::duration", c.Duration, minRunDuration, maxRunDuration))
-		}
+		errs = append(errs, between(at+"::duration", c.Duration, minRunDuration, maxRunDuration))
 	}
 	return errs
 }
@@ -62,7 +70,7 @@ func taskRequests(tasks []TaskConfig, taken signals, now time.Time) (requests []
 		c := &tasks[i]
 		request := task.Request{
 			Name: c.Name, By: byConfig, Runs: taskRuns(c.Run, taken), Targets: selectors(c.Targets),
-			Start: c.Start, Duration: runDuration(c.Duration),
+			Start: c.Start, Duration: c.Duration,
 		}
 		if len(request.Runs) == 0 {
 			continue // nobody takes what they make
@@ -77,13 +85,6 @@ func taskRequests(tasks []TaskConfig, taken signals, now time.Time) (requests []
 		requests = append(requests, request)
 	}
 	return requests, over
-}
-
-func runDuration(configured time.Duration) time.Duration {
-	if configured == 0 {
-		return defaultRunDuration
-	}
-	return configured
 }
 
 // rest is what is left of a request after some of its time.

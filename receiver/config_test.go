@@ -93,7 +93,7 @@ func TestConfig(t *testing.T) {
 					}),
 					run(func(c *RunConfig) { c.Memory = configoptional.Some(KindRun[MemoryConfig]{Kind: defaultMemory()}) }),
 				},
-			}, {Name: "text", Start: time.Date(2026, 11, 21, 10, 0, 0, 0, time.FixedZone("", 3600)), Run: []RunConfig{onCPU}}}
+			}, {Name: "text", Duration: 10 * time.Minute, Start: time.Date(2026, 11, 21, 10, 0, 0, 0, time.FixedZone("", 3600)), Run: []RunConfig{onCPU}}}
 		}),
 		"policies": defaults(func(c *Config) {
 			var run RunConfig
@@ -251,7 +251,8 @@ func TestInvalid(t *testing.T) {
 			"tasks[2]::run[0]::network::duration: 48h0m0s is not allowed: it must lie between 1s and 24h0m0s\n" +
 			"tasks[2]::run[0]::network::targets: a run has none: whom it observes, the task or the policy says\n" +
 			"tasks[2]::run[1]: it must name one kind of observation, and names 2: write a list element for each\n" +
-			"tasks[2]::run[2]: it must name one kind of observation, and names 0: write a list element for each",
+			"tasks[2]::run[2]: it must name one kind of observation, and names 0: write a list element for each\n" +
+			"tasks[2]::duration: 0s is not allowed: it must lie between 1s and 24h0m0s",
 		"storage":      `storage: "a b" is not allowed: it must be the name of an extension, such as file_storage`,
 		"storage_none": "storage: it has no value: it must be the name of an extension, such as file_storage, or leave the key out for the default",
 		"storage_map":  "storage: a map is not allowed: it must be the name of an extension, such as file_storage",

@@ -14,3 +14,6 @@ func Open(string, uint32) (fd int, id uint32, err error) { return -1, 0, errors.
 
 // Thread is not supported here.
 func Thread(string, int, uint32) (fd int, id uint32, err error) { return -1, 0, errors.ErrUnsupported }
+
+// Inside is not supported here.
+func Inside(_ int, path string) string { return path }

@@ -28,6 +28,13 @@ func compileGlob(glob string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
+// unclean tells of a glob without alternatives and escapes that it has parts that no path of the kernel's has.
+func unclean(glob string) bool {
+	return !strings.ContainsAny(glob, `[{\`) && uncleanParts.MatchString(glob)
+}
+
+var uncleanParts = regexp.MustCompile(`//|/\.{0,2}/|/\.{0,2}$`)
+
 // matchesPaths tells whether what a glob was compiled to can match a text that begins with a slash.
 func matchesPaths(glob *regexp.Regexp) bool {
 	parsed, err := syntax.Parse(glob.String(), syntax.Perl)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -141,6 +142,30 @@ func TestLiveDeleted(t *testing.T) {
 		require.NoError(t, err, name)
 		require.True(t, inScope, name)
 		require.Equal(t, filepath.Join(filepath.Dir(path), c.want), p.Executable, name)
+	}
+}
+
+// TestLiveChangedRoot holds that the executable of a process that has changed its root is told as the process sees it.
+func TestLiveChangedRoot(t *testing.T) {
+	guest.SameOnEveryKernel(t)
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: chroot(2)")
+	}
+	program, err := os.ReadFile(testbin.C(t, "../engine/testdata/leaderless.c", "-static"))
+	require.NoError(t, err)
+	table := live(t, Config{Include: []Selector{{Exe: "/bin/*"}}})
+	for _, name := range []string{"app", "called so (deleted)"} {
+		root := t.TempDir()
+		require.NoError(t, os.Mkdir(filepath.Join(root, "bin"), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(root, "bin", name), program, 0o755))
+		cmd := &exec.Cmd{Path: "/bin/" + name, Args: []string{name, "60000", "60000"}, SysProcAttr: &syscall.SysProcAttr{Chroot: root}}
+		require.NoError(t, cmd.Start())
+		p, inScope, err := table.LookupPID(uint32(cmd.Process.Pid))
+		kill(t, uint32(cmd.Process.Pid))
+		require.Error(t, cmd.Wait(), "it was killed")
+		require.NoError(t, err)
+		require.True(t, inScope, name)
+		require.Equal(t, "/bin/"+name, p.Executable)
 	}
 }
 

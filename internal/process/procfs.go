@@ -240,7 +240,7 @@ func (p procFS) files(dir directory, pid uint32, r *reading, parent uint64, netn
 		return err
 	}
 	shown := string(exe)
-	r.executable = cleanText(executable(dir, shown))
+	r.executable = cleanText(executable(dir, proc.Inside(int(dir), shown)))
 	err = p.file(dir, pid, "cmdline", buf, func(data []byte, _ bool) { r.arguments = parseArguments(data) })
 	if err != nil {
 		return err
@@ -264,7 +264,7 @@ func (p procFS) files(dir directory, pid uint32, r *reading, parent uint64, netn
 	return err
 }
 
-// executable is the path that a process's exe shows, without what the kernel adds
+// executable is the path of a process's exe as the process sees it, without what the kernel adds
 // when the file was removed or replaced. A file may be called so, too.
 func executable(dir directory, shown string) string {
 	path, removed := strings.CutSuffix(shown, " (deleted)")

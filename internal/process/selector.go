@@ -76,6 +76,8 @@ func (s Selector) Compile() (*Matcher, error) {
 		} else if !matchesPaths(m.exe) {
 			errs = append(errs, fmt.Errorf("exe: the glob %q can match nothing: it is compared with the full path; "+
 				"write /path/to/%s, or **/%s", s.Exe, s.Exe, s.Exe))
+		} else if unclean(s.Exe) {
+			errs = append(errs, fmt.Errorf("exe: the glob %q can match nothing: paths have no //, /./ or /../ in them, and no / at the end", s.Exe))
 		}
 	}
 	if m.containerID, err = containerPrefix(s.ContainerID); err != nil {

@@ -32,6 +32,11 @@ func TestCompileErrors(t *testing.T) {
 		{"own name", Selector{PID: 1, Set: map[string]string{"process.pid": "1"}}, []string{"set: process.pid is what the receiver finds out itself"}},
 		{"exe without paths", Selector{Exe: "{nginx,?bin/foo}"}, []string{`exe: the glob "{nginx,?bin/foo}" can match nothing: it is compared with the full path; `}},
 		{"exe without a path", Selector{Exe: "nginx"}, []string{`exe: the glob "nginx" can match nothing: it is compared with the full path; write /path/to/nginx, or **/nginx`}},
+		{"exe that is a folder", Selector{Exe: "/usr/bin/"}, []string{`exe: the glob "/usr/bin/" can match nothing: paths have no //, /./ or /../ in them`}},
+		{"exe with two slashes", Selector{Exe: "/usr//*"}, []string{`"/usr//*" can match nothing: `}},
+		{"exe above", Selector{Exe: "/usr/../bin/*"}, []string{`"/usr/../bin/*" can match nothing: `}},
+		{"exe of the same folder", Selector{Exe: "/usr/./a"}, []string{`"/usr/./a" can match nothing: `}},
+		{"exe dots", Selector{Exe: "/usr/.."}, []string{`"/usr/.." can match nothing: `}},
 		{"several", Selector{Comm: "(", Service: "["}, []string{"comm: ", "\nservice: "}},
 	}
 	for _, tt := range tests {

@@ -122,6 +122,30 @@ func TestWithoutLinks(t *testing.T) {
 	require.ErrorContains(t, err, bin)
 }
 
+// TestWithoutLinksInRoot is the same of a library in a root that the process has changed to: maps shows its path from outside.
+func TestWithoutLinksInRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: chroot(2)")
+	}
+	root := t.TempDir()
+	code, err := os.ReadFile(compileC(t, programC, "target", "-static"))
+	require.NoError(t, err)
+	library := filepath.Join(root, "library.so")
+	for _, path := range []string{filepath.Join(root, "target"), library} {
+		require.NoError(t, os.WriteFile(path, code, 0o755))
+	}
+	p := start(t, "chroot", root, "/target")
+	d, err := procfs{root: "/"}.dir(model.ProcessID{PID: uint32(p.pid())})
+	require.NoError(t, err)
+	defer d.close()
+	var st unix.Stat_t
+	require.NoError(t, unix.Stat(library, &st))
+	c, err := d.locate(&mapEntry{start: 1, end: 2, dev: st.Dev, ino: st.Ino, path: library})
+	require.NoError(t, err)
+	require.Equal(t, st.Ino, c.key().ino)
+	require.NoError(t, c.close())
+}
+
 // TestRootEscape has a link in the process's root that leads out of it.
 func TestRootEscape(t *testing.T) {
 	p := start(t, compileC(t, programC, "target"))
@@ -301,7 +325,11 @@ func TestZombie(t *testing.T) {
 
 	require.NoError(t, cmd.Process.Kill())
 	defer func() { require.Error(t, cmd.Wait(), "it was killed") }()
-	require.Eventually(t, func() bool { return !d.alive() }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { // it gives up its memory before, its root not much later
+		fields, err := statOf(d.fd)
+		return err == nil && fields[0] == "Z"
+	}, 10*time.Second, time.Millisecond)
+	require.False(t, d.alive())
 	_, err = d.locate(mapped)
 	require.ErrorIs(t, err, ErrProcessExited)
 	var reason *reasonError

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/proc"
 )
 
 var (
@@ -149,6 +151,7 @@ func (d *procDir) find(e *mapEntry) (*located, error) {
 		func() (int, error) { return openat(d.shown(), "exe", unix.O_PATH) },
 		func() (int, error) { return d.openInRoot(e.path) },
 		func() (int, error) { return d.openInRoot(e.name()) },
+		func() (int, error) { return d.openInRoot(proc.Inside(d.shown(), e.name())) },
 	}
 	err := errLink
 	for _, try := range tries {
