@@ -20,9 +20,9 @@ type environment struct {
 	serviceName, serviceInstance string
 }
 
-// maxEnvironment is how much of an environment is looked at: more than execve(2) takes of
-// arguments and environment together.
-const maxEnvironment = 8 << 20
+// maxEnvironment is how much of an environment is looked at: what execve(2) takes of arguments
+// and environment together, where the stack may grow to 8 MiB.
+const maxEnvironment = 2 << 20
 
 // variables looks for the two variables of OpenTelemetry's SDKs in parts of
 // /proc/PID/environ: entries NAME=VALUE that end with a NUL, the first of a

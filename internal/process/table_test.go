@@ -202,8 +202,8 @@ func TestReadErrorsAreCounted(t *testing.T) {
 	h := newFakeHost(t)
 	h.add(fakeProcess{pid: 10, exe: "/bin/a"})
 	h.write("proc/11/stat", "rubbish")
-	big := make([]byte, maxEnvironment+1)
-	id := h.add(fakeProcess{pid: 12, exe: "/bin/a", env: []string{"OTEL_SERVICE_NAME=a", string(big)}})
+	big := strings.Repeat("x", maxEnvironment)
+	id := h.add(fakeProcess{pid: 12, exe: "/bin/a", env: []string{"OTEL_SERVICE_NAME=a", big}})
 	h.add(fakeProcess{pid: 13, exe: "/bin/a"})
 	require.NoError(t, os.Remove(filepath.Join(h.root, "proc/13/environ")))
 	require.NoError(t, os.Mkdir(filepath.Join(h.root, "proc/13/environ"), 0o755))
@@ -228,7 +228,7 @@ func TestReadErrorsAreCounted(t *testing.T) {
 	warned := warnings(logs)
 	path := "reading " + h.root + "/proc/"
 	for _, want := range []string{
-		path + "11/stat: ", path + "12/environ: it has more than 8388608 bytes; what is beyond is left out",
+		path + "11/stat: ", path + "12/environ: it has more than 2097152 bytes; what is beyond is left out",
 		path + "13/environ: is a directory", path + "14/net/tcp: it has more sockets than are read; what is beyond is left out",
 	} {
 		require.True(t, slices.ContainsFunc(warned, func(text string) bool { return strings.HasPrefix(text, want) }), "%s: %q", want, warned)
