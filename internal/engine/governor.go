@@ -44,6 +44,9 @@ type governor struct {
 
 	level      int
 	near, calm int
+	// over is how many windows in a row have used more CPU time than the limit without a step
+	// that would save any.
+	over int
 	// since is the begin of the window, used what had been used then. Before the
 	// first window since is the start, and measuring is not set.
 	since     time.Time
@@ -104,6 +107,11 @@ func (g *governor) step(percent, sampling float64, memory uint64) (changed bool,
 	} else {
 		g.near = 0
 	}
+	if cpuShare > 1 && (sampled < leastShare || g.level == maxLevel) {
+		g.over++
+	} else {
+		g.over = 0
+	}
 	switch {
 	case g.near >= nearWindows && g.level < maxLevel:
 		g.reduce(min(cpuShare, sampled/leastShare))
@@ -120,6 +128,15 @@ func (g *governor) step(percent, sampling float64, memory uint64) (changed bool,
 		return true, fmt.Sprintf("there is room again: %.2f %% of a core and %d MiB are in use", percent, memory>>20)
 	}
 	return false, ""
+}
+
+// exceeded tells that the limit of CPU time is not kept to, and cannot be by sampling less.
+func (g *governor) exceeded() error {
+	if g.over < nearWindows {
+		return nil
+	}
+	return fmt.Errorf("the receiver and its probes use more than limits::cpu_percent, %v %% of a core, and sampling less would not change that: "+
+		"narrow targets, or raise the limit", g.cpuPercent)
 }
 
 // reduce goes up as many steps as it takes to be within the limit again, if each

@@ -158,3 +158,25 @@ func TestGovernorCauses(t *testing.T) {
 	}
 	require.Equal(t, "sampling takes 0.01 of the 0.46 % of a core that the receiver and its probes use", cause)
 }
+
+// TestGovernorTellsOfALimitThatItCannotKeep holds that CPU time over the limit is told when it is for other things than sampling, or when
+// all steps are taken, and as long as it lasts.
+func TestGovernorTellsOfALimitThatItCannotKeep(t *testing.T) {
+	g := governor{cpuPercent: 2, memoryBytes: 256 * mib}
+	for i, w := range []struct {
+		percent, sampling float64
+		level             int
+		exceeded          bool
+	}{
+		{6, 0.1, 0, false}, {6, 0.1, 0, true}, {6, 0.1, 0, true}, {2, 0.1, 0, false},
+		{300, 290, 0, false}, {300, 290, maxLevel, false}, {6, 5, maxLevel, false}, {6, 5, maxLevel, true}, {1.9, 1.8, maxLevel, false},
+	} {
+		g.step(w.percent, w.sampling, 0)
+		require.Equal(t, w.level, g.level, "window %d", i)
+		require.Equal(t, w.exceeded, g.exceeded() != nil, "window %d", i)
+	}
+	g.step(6, 0.1, 0)
+	g.step(6, 0.1, 0)
+	require.EqualError(t, g.exceeded(), "the receiver and its probes use more than limits::cpu_percent, 2 % of a core, and sampling less would not change that: "+
+		"narrow targets, or raise the limit")
+}

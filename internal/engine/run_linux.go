@@ -170,6 +170,9 @@ func (e *Engine) report(o *running, now time.Time) {
 // so. What was seen before is reported first: a profile has one period.
 func (e *Engine) keepToLimits(now time.Time) {
 	changed, cause := e.governor.observe(now, e.cost(), e.memory())
+	e.mu.Lock()
+	e.noteFailing(exceededCPU, "The limit of CPU time is exceeded", e.governor.exceeded())
+	e.mu.Unlock()
 	if !changed {
 		return
 	}

@@ -17,9 +17,10 @@ import (
 )
 
 // Capabilities that are degraded while something fails: the kernel's own counts
-// cannot be read, or a CPU cannot be observed.
+// cannot be read, a CPU cannot be observed, or a limit is not kept to.
 const (
 	failingCPUs    = "cpus"
+	exceededCPU    = "cpu_limit"
 	unreadPrograms = "program_statistics"
 	unreadLosses   = "loss_statistics"
 	unreadFill     = "map_fill"
