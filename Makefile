@@ -82,14 +82,20 @@ run-check:
 
 .PHONY: test
 test: go-check test-compile ## everything that CI runs
-	@$(MAKE) -j 2 test-alone test-beside
-	@$(MAKE) e2e test-kernels-quick
+	@$(MAKE) -j 2 test-waits test-beside
 
-# Tests that measure wait for half of their time. What measures nothing runs beside them, on CPUs that nobody else wants
-# (SCHED_IDLE, sched(7)), the distribution that e2e needs among it.
+# Tests that measure wait for half of their time: one after the other.
+.PHONY: test-waits
+test-waits:
+	@$(MAKE) test-alone
+	@$(MAKE) e2e
+	@$(MAKE) test-kernels-quick
+
+# What measures nothing runs beside them, on CPUs that nobody else wants (SCHED_IDLE, sched(7)); the distribution first, for e2e.
 .PHONY: test-beside
 test-beside:
-	@chrt --idle 0 $(MAKE) lint cross check-generate test-quiet build bin/demo-load
+	@chrt --idle 0 $(MAKE) build bin/demo-load
+	@chrt --idle 0 $(MAKE) check-generate test-quiet lint cross
 
 # Tests that compare CPU times or watch the host need a machine that is not busy with the next package.
 ALONE       := ./bpf/... ./internal/bench/... ./internal/conntrack ./internal/engine/... ./internal/kernel/... ./internal/nettest \

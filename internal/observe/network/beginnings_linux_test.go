@@ -105,6 +105,13 @@ func overhearOf(c *Config, process uint32) *overheard {
 	return o
 }
 
+// bytesOfBodies are those of all requests with this role, method, path and status until now, and of their responses.
+func (o *overheard) bytesOfBodies(key string) int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.bodies[key]
+}
+
 // take returns what was told since the last call.
 func (o *overheard) take() (requests map[string]int, carried, pieces int) {
 	o.mu.Lock()

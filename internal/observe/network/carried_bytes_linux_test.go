@@ -84,7 +84,7 @@ func TestBodiesStayInTheKernel(t *testing.T) {
 			return
 		}
 		for key, bytes := range map[string]int64{"client POST /up 200": 3 * body, "server POST /up 200": 3 * body, "client GET /down 201": 3 * body, "server GET /down 201": 3 * body} {
-			require.Equal(t, bytes, o.bodies[key], key)
+			require.Equal(t, bytes, o.bytesOfBodies(key), key)
 		}
 	})
 }
@@ -127,7 +127,7 @@ func TestHeadsInManyPiecesOfMemory(t *testing.T) {
 		o.wait(t, w, want)
 		if w.missed() == 0 {
 			for _, key := range told {
-				require.EqualValues(t, body, o.bodies[key], key)
+				require.EqualValues(t, body, o.bytesOfBodies(key), key)
 			}
 		}
 	})

@@ -67,7 +67,7 @@ func TestChunkedResponsesAreToldWhenTheyEnd(t *testing.T) {
 			return // some of the pieces were not seen
 		}
 		for _, size := range []int{5000, 50_000, 500_000} {
-			require.EqualValues(t, size, o.bodies[fmt.Sprintf("server GET /gathered/%d 200", size)], "of one chunk the size is known")
+			require.EqualValues(t, size, o.bytesOfBodies(fmt.Sprintf("server GET /gathered/%d 200", size)), "of one chunk the size is known")
 		}
 	})
 }

@@ -126,7 +126,7 @@ func (b *inBuffers) told(t *testing.T, w *watching, o *overheard, response int, 
 	}
 	for key, n := range b.times {
 		for _, role := range roles {
-			require.EqualValues(t, b.bodies[key]+n*response, o.bodies[role+" "+key], "%s %s: bytes of bodies", role, key)
+			require.EqualValues(t, b.bodies[key]+n*response, o.bytesOfBodies(role+" "+key), "%s %s: bytes of bodies", role, key)
 		}
 	}
 	for _, reason := range []string{"request_cut", "request_unpaired", "request_interrupted"} {

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/net/ipv4"
+	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -34,14 +35,28 @@ type nameServer struct {
 	asked map[string]uint64
 }
 
+// listenBothWays listens for datagrams and connections on one port, which is free for both.
+func listenBothWays(t *testing.T) (net.PacketConn, net.Listener) {
+	t.Helper()
+	for range 10 {
+		datagrams, err := net.ListenPacket("udp", "127.0.0.1:0")
+		require.NoError(t, err)
+		streams, err := net.Listen("tcp", datagrams.LocalAddr().String())
+		if err == nil {
+			return datagrams, streams
+		}
+		require.NoError(t, datagrams.Close())
+		require.ErrorIs(t, err, unix.EADDRINUSE)
+	}
+	require.Fail(t, "no port of ten was free for connections, too")
+	return nil, nil
+}
+
 // serveNames has a server listen on a port of no meaning.
 func serveNames(t *testing.T, delay time.Duration) *nameServer {
 	t.Helper()
-	datagrams, err := net.ListenPacket("udp", "127.0.0.1:0")
-	require.NoError(t, err)
+	datagrams, streams := listenBothWays(t)
 	s := &nameServer{address: datagrams.LocalAddr().String(), delay: delay, asked: map[string]uint64{}}
-	streams, err := net.Listen("tcp", s.address)
-	require.NoError(t, err)
 	var ended sync.WaitGroup
 	ended.Go(func() {
 		room := make([]byte, 2048)

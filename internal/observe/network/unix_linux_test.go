@@ -66,7 +66,7 @@ func TestUnixSocketsEnd(t *testing.T) {
 		}
 		o.wait(t, w, want)
 		if w.missed() == 0 {
-			require.EqualValues(t, len("some content"), o.bodies["client GET /until-the-end 200"])
+			require.EqualValues(t, len("some content"), o.bytesOfBodies("client GET /until-the-end 200"))
 		}
 	})
 }
