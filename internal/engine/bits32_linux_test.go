@@ -45,6 +45,6 @@ func TestStacksOf32Bits(t *testing.T) {
 	all, broken, got := e.whole(p.Process.Pid)
 	require.Greater(t, all, int64(50), "%s", got)
 	require.GreaterOrEqual(t, broken, all-2, "%s: but where it has one frame, as at its begin", got)
-	require.GreaterOrEqual(t, got.errors[model.StackNoTable], broken-1, "%s: but where what its register holds leads nowhere", got)
+	require.GreaterOrEqual(t, got.errors[model.StackNoTable], broken*98/100, "%s: but where what its register holds leads nowhere", got)
 	require.GreaterOrEqual(t, e.Stats().Incomplete[LossKey{"unwind", "no_unwind_table"}], uint64(broken))
 }
