@@ -146,24 +146,7 @@ func TestFilesSentThroughTLS(t *testing.T) {
 				config.TLS.Plain = plain
 				w := watch(t, config, by.change)
 				w.attachedTo(scope, functions, server)
-				client, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", port))
-				require.NoError(t, err)
-				defer client.Close()
-				hello := []byte{22, 3, 1, 0, 11, 1, 0, 0, 7, 3, 3, 0, 0, 0, 0, 0} // and what is no ClientHello within
-				_, err = client.Write(hello)
-				require.NoError(t, err)
-				_, err = io.ReadFull(client, hello)
-				require.NoError(t, err)
-				answers := bufio.NewReader(client)
-				for range times {
-					_, err = io.WriteString(client, "GET /file HTTP/1.1\r\nHost: a\r\n\r\n")
-					require.NoError(t, err)
-					response, err := http.ReadResponse(answers, nil)
-					require.NoError(t, err)
-					n, err := io.Copy(io.Discard, response.Body)
-					require.NoError(t, err)
-					require.EqualValues(t, size, n)
-				}
+				askLikeTLS(t, port, "/file", times, func(body []byte) { require.Len(t, body, size) })
 				w.settle()
 				w.nearly(map[string]uint64{"200": times}, w.tlsRequests(server, "server"), "server")
 				if w.leavesOut() {
@@ -174,6 +157,29 @@ func TestFilesSentThroughTLS(t *testing.T) {
 				require.EqualValues(t, times*size, bodies[0].Histogram.Sum)
 			})
 		})
+	}
+}
+
+// askLikeTLS asks for a path on one connection, which begins as TLS does and goes on in the clear, and shows each body of a response.
+func askLikeTLS(t *testing.T, port, path string, times int, show func(body []byte)) {
+	t.Helper()
+	client, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", port))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	hello := []byte{22, 3, 1, 0, 11, 1, 0, 0, 7, 3, 3, 0, 0, 0, 0, 0} // and what is no ClientHello within
+	_, err = client.Write(hello)
+	require.NoError(t, err)
+	_, err = io.ReadFull(client, hello)
+	require.NoError(t, err)
+	answers := bufio.NewReader(client)
+	for range times {
+		_, err = io.WriteString(client, "GET "+path+" HTTP/1.1\r\nHost: a\r\n\r\n")
+		require.NoError(t, err)
+		response, err := http.ReadResponse(answers, nil)
+		require.NoError(t, err)
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		show(body)
 	}
 }
 

@@ -5,10 +5,6 @@
 package network
 
 import (
-	"bufio"
-	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,24 +29,7 @@ func TestArgumentsOnTheStack(t *testing.T) {
 		config, scope := tlsConfig(t)
 		w := watch(t, config, by.change)
 		w.attachedTo(scope, functions, server)
-		client, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", port))
-		require.NoError(t, err)
-		defer client.Close()
-		hello := []byte{22, 3, 1, 0, 11, 1, 0, 0, 7, 3, 3, 0, 0, 0, 0, 0} // and what is no ClientHello within
-		_, err = client.Write(hello)
-		require.NoError(t, err)
-		_, err = io.ReadFull(client, hello)
-		require.NoError(t, err)
-		answers := bufio.NewReader(client)
-		for range times {
-			_, err = io.WriteString(client, "GET /old HTTP/1.1\r\nHost: a\r\n\r\n")
-			require.NoError(t, err)
-			response, err := http.ReadResponse(answers, nil)
-			require.NoError(t, err)
-			body, err := io.ReadAll(response.Body)
-			require.NoError(t, err)
-			require.Equal(t, "hello", string(body))
-		}
+		askLikeTLS(t, port, "/old", times, func(body []byte) { require.Equal(t, "hello", string(body)) })
 		w.settle()
 		w.nearly(map[string]uint64{"200": times}, w.tlsRequests(server, "server"), "server")
 		if w.leavesOut() {
