@@ -35,12 +35,17 @@ type Conn struct {
 
 // beginning is what a direction has said so far, where that is too little to tell the protocol.
 type beginning struct {
-	data  []byte
-	piece Piece // the first of them: its times and what was lost before it
+	data []byte
+	// pieces are those that the data came in, with their times and what was lost before the first, without the data itself.
+	pieces []Piece
 }
 
-// maxBeginning bounds what a protocol may ask to see: no beginning of a message is longer before it is known.
-const maxBeginning = 512
+const (
+	// maxBeginning bounds what a protocol may ask to see: no beginning of a message is longer before it is known.
+	maxBeginning = 512
+	// maxBeginningPieces bounds the pieces of it that are told apart: who reads byte by byte has the times of the rest in one.
+	maxBeginningPieces = 32
+)
 
 // NewConn makes a connection on which one of the protocols may be spoken. It may have been open for any time. The role is that of who
 // connected or accepted, RoleUnknown where that is not known: a single piece that looks like another one's is not believed.
@@ -104,7 +109,7 @@ func (c *Conn) Close() {
 
 // Held is the number of bytes of memory held for the connection, itself included.
 func (c *Conn) Held() int {
-	n := int(unsafe.Sizeof(*c)) + cap(c.waiting[Read].data) + cap(c.waiting[Write].data)
+	n := int(unsafe.Sizeof(*c)) + c.waiting[Read].held() + c.waiting[Write].held()
 	if c.parser != nil {
 		n += c.parser.Held()
 	}
@@ -128,7 +133,7 @@ func (c *Conn) classify(piece *Piece) {
 	}
 	waiting := &c.waiting[piece.Direction]
 	if piece.Lost != 0 {
-		waiting.data = waiting.data[:0]
+		waiting.forget()
 	}
 	if len(waiting.data) > 0 {
 		c.classifyJoined(waiting, piece)
@@ -139,7 +144,9 @@ func (c *Conn) classify(piece *Piece) {
 	case guess == No, guess.sure() && !c.believes(guess, piece.Direction):
 		c.unknown()
 	case guess == Perhaps:
-		waiting.begin(piece)
+		if int64(len(piece.Data)) == piece.Length && len(piece.Data) < maxBeginning {
+			waiting.add(piece)
+		}
 	default:
 		c.open(protocol, guess, piece.Direction)
 		c.parse(piece)
@@ -158,10 +165,10 @@ func (c *Conn) classifyJoined(waiting *beginning, piece *Piece) {
 		c.replay(waiting)
 		c.feed(piece)
 	case guess == Perhaps && n < maxBeginning && int64(len(piece.Data)) == piece.Length:
-		waiting.data = append(waiting.data, piece.Data...)
+		waiting.add(piece)
 	default:
 		// What was kept was none: the piece may begin a message by itself.
-		waiting.data = waiting.data[:0]
+		waiting.forget()
 		c.unknown()
 		c.classify(piece)
 	}
@@ -169,23 +176,34 @@ func (c *Conn) classifyJoined(waiting *beginning, piece *Piece) {
 
 // replay has parsed what a direction said before the protocol was known.
 func (c *Conn) replay(waiting *beginning) {
-	first := waiting.piece
-	first.Data, first.Length = waiting.data, int64(len(waiting.data))
-	waiting.data = nil
-	if first.Length > 0 {
-		c.feed(&first)
+	data, pieces := waiting.data, waiting.pieces
+	*waiting = beginning{}
+	for i := range pieces {
+		n := pieces[i].Length
+		pieces[i].Data, data = data[:n], data[n:]
+		c.feed(&pieces[i])
 	}
 }
 
-// begin keeps a piece that is too short to tell anything.
-func (b *beginning) begin(piece *Piece) {
-	if int64(len(piece.Data)) < piece.Length || len(piece.Data) >= maxBeginning {
+// add keeps a piece that is too short to tell anything, all of whose bytes are known.
+func (b *beginning) add(piece *Piece) {
+	b.data = append(b.data, piece.Data...)
+	if n := len(b.pieces); n == maxBeginningPieces {
+		last := &b.pieces[n-1]
+		packets := last.Wire.Packets + piece.Wire.Packets
+		last.Length, last.Ended, last.Wire = last.Length+piece.Length, piece.Ended, piece.Wire
+		last.Wire.Packets = packets
 		return
 	}
-	b.piece = *piece
-	b.piece.Data = nil
-	b.data = append(b.data[:0], piece.Data...)
+	b.pieces = append(b.pieces, *piece)
+	b.pieces[len(b.pieces)-1].Data = nil
 }
+
+// forget drops what was kept: it was no beginning.
+func (b *beginning) forget() { b.data, b.pieces = b.data[:0], b.pieces[:0] }
+
+// held is the number of bytes of memory held.
+func (b *beginning) held() int { return cap(b.data) + cap(b.pieces)*int(unsafe.Sizeof(Piece{})) }
 
 // guess asks the protocols in their order. One that is sure wins over one that is not.
 func (c *Conn) guess(first []byte, all bool) (Protocol, Guess) {
