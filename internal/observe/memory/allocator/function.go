@@ -36,7 +36,7 @@ type Function struct {
 	// Name is that of the symbol; of several at one address, one of them.
 	Name string
 	Call Call
-	// Offset is where it begins in the file, in bytes.
+	// Offset is where it begins in the file, in bytes; of Go's functions where they go on behind the check of their stack.
 	Offset uint64
 }
 

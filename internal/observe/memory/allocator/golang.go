@@ -3,10 +3,12 @@
 package allocator
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
 )
 
 // goMalloc are the functions of Go's runtime by which compiled code allocates;
@@ -14,22 +16,47 @@ import (
 // set. All have the arguments of the first.
 var goMalloc = regexp.MustCompile(`^runtime\.mallocgc(|SmallNoScanSC\d+|SmallScanNoHeaderSC\d+|TinySize\d+|TinySC\d+)$`)
 
-// maxGoTable bounds the memory for the list of a program's functions.
-const maxGoTable = 64 << 20
+const (
+	// maxGoTable bounds the memory for the list of a program's functions.
+	maxGoTable = 64 << 20
+	// maxGoCode bounds the code of a function that is looked through.
+	maxGoCode = 64 << 10
+)
 
 // findGo looks into the pclntab of a program of Go; there is none in others.
 func findGo(file *elfimage.File, sections []elfimage.Section, buf []byte) ([]Function, error) {
 	var out []Function
-	release, err := file.EachGoFunction(sections, buf, maxGoTable, func(name string, entry, _ uint64) {
-		if len(name) > elfimage.MaxFunctionName || !goMalloc.MatchString(name) {
+	var failed error
+	release, err := file.EachGoFunction(sections, buf, maxGoTable, func(name string, entry, end uint64) {
+		if failed != nil || len(name) > elfimage.MaxFunctionName || !goMalloc.MatchString(name) {
 			return
 		}
-		if offset, ok := file.OffsetOf(entry); ok {
-			out = append(out, Function{Name: name, Call: Go, Offset: offset})
+		offset, ok := file.OffsetOf(entry)
+		if !ok {
+			return
 		}
+		if offset, failed = runOnce(file, offset, end-entry); failed != nil {
+			failed = fmt.Errorf("looking for where %s begins: %w", name, failed)
+			return
+		}
+		out = append(out, Function{Name: name, Call: Go, Offset: offset})
 	})
 	if err == nil && release < elfimage.Go118 && len(out) > 0 {
 		return nil, fmt.Errorf("built by %v: %w", release, elfimage.ErrOldGo)
 	}
-	return out, err
+	return out, errors.Join(err, failed)
+}
+
+// runOnce gives the offset in the file of an instruction of a function of Go, of size bytes from an offset on, that is run once in each
+// call. The first one may be run twice: a goroutine that is to pause does so at the check of its stack.
+func runOnce(file *elfimage.File, offset, size uint64) (uint64, error) {
+	if size > maxGoCode {
+		return 0, fmt.Errorf("%d bytes of code: %w", size, elfimage.ErrTooLarge)
+	}
+	code := make([]byte, size)
+	if err := file.Read(code, offset); err != nil {
+		return 0, err
+	}
+	behind, err := symbol.BehindStackCheck(file.Machine, code)
+	return offset + behind, err
 }
