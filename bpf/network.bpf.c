@@ -16,8 +16,7 @@
 #include "include/network_function.h"
 #include "include/network_life.h"
 #include "include/network_message.h"
-#include "include/network_tls_call.h"
-#include "include/own_stack.h"
+#include "include/network_tls_functions.h"
 
 #include <bpf/bpf_tracing.h>
 
@@ -516,91 +515,5 @@ int adopt_socket(struct bpf_iter__task_file *ctx)
 		adopt(task, file);
 	return 0;
 }
-
-/*
- * Functions of TLS libraries, in the processes that are observed alone: those of
- * OpenSSL's shape, (object, buffer, length), those that store how much they have
- * moved, and those that shake hands.
- */
-SEC("uprobe")
-int tls_read_begins(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_function_begins(ctx, ARGUMENT_2(ctx), 0, NETWORK_READ); }
-
-SEC("uprobe")
-int tls_write_begins(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_function_begins(ctx, ARGUMENT_2(ctx), 0, NETWORK_WRITE); }
-
-SEC("uprobe")
-int tls_counted_read_begins(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_function_begins(ctx, ARGUMENT_2(ctx), ARGUMENT_4(ctx), NETWORK_READ); }
-
-SEC("uprobe")
-int tls_counted_write_begins(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_function_begins(ctx, ARGUMENT_2(ctx), ARGUMENT_4(ctx), NETWORK_WRITE); }
-
-SEC("uprobe")
-int tls_flagged_write_begins(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_function_begins(ctx, ARGUMENT_2(ctx), ARGUMENT_5(ctx), NETWORK_WRITE); }
-
-SEC("uprobe")
-int tls_send_file_begins(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_function_begins(ctx, NETWORK_TLS_UNSEEN, 0, NETWORK_WRITE); }
-
-SEC("uprobe")
-int tls_handshake_begins(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_function_begins(ctx, 0, 0, NETWORK_TLS_NEITHER); }
-
-SEC("uprobe")
-int tls_first_handshake_begins(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_first_handshake(ctx); }
-
-SEC("uretprobe")
-int tls_read_ends(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_function_ends(ctx, NETWORK_READ); }
-
-SEC("uretprobe")
-int tls_write_ends(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_function_ends(ctx, NETWORK_WRITE); }
-
-SEC("uretprobe")
-int tls_handshake_ends(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_function_ends(ctx, NETWORK_TLS_NEITHER); }
-
-SEC("uprobe")
-int tls_freed(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_freed(ARGUMENT_1(ctx)); }
-
-/* Methods of tls.Conn of Go; they end where an instruction returns. */
-SEC("uprobe")
-int tls_go_read_begins(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_method_begins(ctx, NETWORK_READ); }
-
-SEC("uprobe")
-int tls_go_write_begins(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_method_begins(ctx, NETWORK_WRITE); }
-
-SEC("uprobe")
-int tls_go_handshake_begins(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_method_begins(ctx, NETWORK_TLS_NEITHER); }
-
-SEC("uprobe")
-int tls_go_read_ends(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_method_ends(ctx, NETWORK_READ); }
-
-SEC("uprobe")
-int tls_go_write_ends(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_method_ends(ctx, NETWORK_WRITE); }
-
-SEC("uprobe")
-int tls_go_handshake_ends(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_method_ends(ctx, NETWORK_TLS_NEITHER); }
-
-/* The same of programs of Go that have arguments on the stack. */
-SEC("uprobe")
-int tls_old_go_read_begins(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_old_method_begins(ctx, NETWORK_READ); }
-
-SEC("uprobe")
-int tls_old_go_write_begins(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_old_method_begins(ctx, NETWORK_WRITE); }
-
-SEC("uprobe")
-int tls_old_go_handshake_begins(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_old_method_begins(ctx, NETWORK_TLS_NEITHER); }
-
-SEC("uprobe")
-int tls_old_go_read_ends(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_old_method_ends(ctx, NETWORK_READ); }
-
-SEC("uprobe")
-int tls_old_go_write_ends(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_old_method_ends(ctx, NETWORK_WRITE); }
-
-SEC("uprobe")
-int tls_old_go_handshake_ends(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_old_method_ends(ctx, NETWORK_TLS_NEITHER); }
-
-/* The same with one program for all of C and one for all of Go, where the kernel has sessions (Linux 6.13). */
-SEC("uprobe")
-int tls_session(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_in_session(ctx); }
-
-SEC("uprobe")
-int tls_methods(struct bpf_user_pt_regs *ctx) { on_own_stack(ctx); return network_tls_at_method(ctx); }
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
