@@ -68,8 +68,13 @@ type NetworkCaptureScratch struct {
 	First      [96]uint8
 	Since      uint64
 	PathNumber uint64
-	Piece      NetworkNetworkPiece
-	Data       [8192]uint8
+	Vectors    [4]struct {
+		_      structs.HostLayout
+		Base   uint64
+		Length uint64
+	}
+	Piece NetworkNetworkPiece
+	Data  [8192]uint8
 }
 
 type NetworkNetworkContentsKey struct {

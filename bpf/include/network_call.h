@@ -55,39 +55,42 @@ static __always_inline struct pt_regs *network_registers(struct task_struct *tas
 #endif
 }
 
+/* Each by a load of its own: the compiler merges those of several otherwise, into one at a place that the verifier does not know. */
+#define CALL_REGISTER(saved, name) (*(volatile u64 *)&(saved)->name)
+
 static __always_inline u64 network_argument_0(struct pt_regs *saved)
 {
 #if defined(__TARGET_ARCH_x86)
-	return BPF_CORE_READ(saved, di);
+	return CALL_REGISTER(saved, di);
 #elif defined(__TARGET_ARCH_arm64)
-	return BPF_CORE_READ(saved, orig_x0);
+	return CALL_REGISTER(saved, orig_x0);
 #endif
 }
 
 static __always_inline u64 network_argument_1(struct pt_regs *saved)
 {
 #if defined(__TARGET_ARCH_x86)
-	return BPF_CORE_READ(saved, si); /* the compiler merges loads, which the verifier does not like */
+	return CALL_REGISTER(saved, si);
 #elif defined(__TARGET_ARCH_arm64)
-	return BPF_CORE_READ(saved, regs[1]);
+	return CALL_REGISTER(saved, regs[1]);
 #endif
 }
 
 static __always_inline u64 network_argument_2(struct pt_regs *saved)
 {
 #if defined(__TARGET_ARCH_x86)
-	return BPF_CORE_READ(saved, dx);
+	return CALL_REGISTER(saved, dx);
 #elif defined(__TARGET_ARCH_arm64)
-	return BPF_CORE_READ(saved, regs[2]);
+	return CALL_REGISTER(saved, regs[2]);
 #endif
 }
 
 static __always_inline u64 network_argument_4(struct pt_regs *saved)
 {
 #if defined(__TARGET_ARCH_x86)
-	return BPF_CORE_READ(saved, r8);
+	return CALL_REGISTER(saved, r8);
 #elif defined(__TARGET_ARCH_arm64)
-	return BPF_CORE_READ(saved, regs[4]);
+	return CALL_REGISTER(saved, regs[4]);
 #endif
 }
 

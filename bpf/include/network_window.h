@@ -20,6 +20,8 @@
 #define CAPTURE_NEXT 512
 /* Pieces of memory that one call may name and that are looked at. */
 #define CAPTURE_VECTORS 32
+/* That many are looked up together: each look at the memory of a process takes as long as 64 bytes of it do. */
+#define VECTORS_TOGETHER 4
 /* And of them in one of several windows. */
 #define WINDOW_VECTORS 8
 
@@ -170,6 +172,12 @@ struct capture_head {
 	u32 unused;
 };
 
+/* struct iovec */
+struct capture_vector {
+	u64 base;
+	u64 length;
+};
+
 struct capture_scratch {
 	u64 users; /* of one that is shared */
 	struct capture_cursor cursor;
@@ -180,6 +188,7 @@ struct capture_scratch {
 	u8 first[FIRST_BYTES]; /* of what may be a request */
 	u64 since;             /* CLOCK_MONOTONIC, ns: when its first byte was read */
 	u64 path_number;       /* by which it is counted: see network_paths.h */
+	struct capture_vector vectors[VECTORS_TOGETHER];
 	struct network_piece piece; /* packets and rtt are the transfer's, the rest the window's */
 	u8 data[CAPTURE_ROOM];
 };
@@ -201,12 +210,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct capture_scratch);
 } network_scratch SEC(".maps");
-
-/* struct iovec */
-struct capture_vector {
-	u64 base;
-	u64 length;
-};
 
 /* user_msghdr.msg_iov and msg_iovlen */
 #define MSG_IOV_OFFSET 16
@@ -283,28 +286,40 @@ static __always_inline void capture_source_of(struct network_source *from, struc
 __noinline int capture_take_pieces(u32 slot, u32 want)
 {
 	struct capture_scratch *scratch = bpf_map_lookup_elem(&network_scratch, &slot);
-	struct capture_vector vector = {};
-	u32 have = 0, n, i;
+	u32 have = 0, named, size, n, i, k;
+	struct capture_vector *vectors;
+	void *place;
 	long err;
 
 	if (!scratch)
 		return 0;
-	for (i = 0; i < CAPTURE_VECTORS; i++) {
+	vectors = scratch->vectors;
+	for (i = 0; i < CAPTURE_VECTORS; i += VECTORS_TOGETHER) {
 		if (i >= scratch->kept.from.count || have >= want)
 			break;
+		named = scratch->kept.from.count - i;
+		if (named > VECTORS_TOGETHER)
+			named = VECTORS_TOGETHER;
+		barrier_var(named); /* the compiler knows it now, verifiers up to 6.1 want to be shown */
+		size = (((named - 1) & (VECTORS_TOGETHER - 1)) + 1) * sizeof(vectors[0]);
+		place = (void *)(scratch->kept.from.base + i * sizeof(vectors[0]));
 		if (scratch->kept.from.kernel)
-			err = bpf_probe_read_kernel(&vector, sizeof(vector), (void *)(scratch->kept.from.base + i * sizeof(vector)));
+			err = bpf_probe_read_kernel(vectors, size, place);
 		else
-			err = bpf_probe_read_user(&vector, sizeof(vector), (void *)(scratch->kept.from.base + i * sizeof(vector)));
+			err = bpf_probe_read_user(vectors, size, place);
 		if (err)
 			break;
-		n = want - have;
-		if (n > vector.length)
-			n = vector.length;
-		have &= CAPTURE_MOST - 1;
-		if (n > CAPTURE_MOST || bpf_probe_read_user(scratch->data + have, n, (void *)vector.base))
-			break;
-		have += n;
+		for (k = 0; k < VECTORS_TOGETHER; k++) {
+			if (k >= named || have >= want)
+				return have;
+			n = want - have;
+			if (n > vectors[k].length)
+				n = vectors[k].length;
+			have &= CAPTURE_MOST - 1;
+			if (n > CAPTURE_MOST || bpf_probe_read_user(scratch->data + have, n, (void *)vectors[k].base))
+				return have;
+			have += n;
+		}
 	}
 	return have;
 }
