@@ -203,6 +203,19 @@ func TestMetLate(t *testing.T) {
 }
 
 // TestMetWithinARequest holds that the response is told, without its request.
+// TestMetByAFewBytes holds that what is said before it is certain that frames are said has the times of its own calls.
+func TestMetByAFewBytes(t *testing.T) {
+	client, server := newEnd(t), newEnd(t)
+	l := listen()
+	request := client.get(1, "/a").take()
+	l.feedLost(l7.Read, l7.LostUnknown, client.settings().take())
+	l.feed(l7.Read, request[:9])
+	l.feed(l7.Read, request[9:])
+	l.feed(l7.Write, server.headers(1, true, ":status", "204").take())
+	l.requireBriefs(t, []any{"GET", "/a", 204, 0, 0, l7.Complete})
+	require.Equal(t, []int64{20, 30}, []int64{l.told[0].Request.First, l.told[0].Request.Last})
+}
+
 func TestMetWithinARequest(t *testing.T) {
 	p := meet(t, l7.DefaultLimits())
 	p.client.hello().get(1, "/before")
