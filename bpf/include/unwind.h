@@ -179,6 +179,13 @@ static __always_inline bool unwind_is_code(u64 address)
 	return address >= UNWIND_CODE_MIN && address < UNWIND_CODE_MAX;
 }
 
+/* How far below the stack pointer a frame pointer may be: Go's code of arm64 keeps the caller's there (cmd/internal/obj/arm64/obj7.go). */
+#if defined(__TARGET_ARCH_arm64)
+#define UNWIND_BELOW_SP 8
+#else
+#define UNWIND_BELOW_SP 0
+#endif
+
 /* A return address without the bits of arm64's pointer authentication. */
 static __always_inline u64 unwind_strip(u64 address)
 {
@@ -343,7 +350,7 @@ static __always_inline u64 unwind_by_frame_pointer(struct unwind_state *state)
 
 	state->leaf_by_fp |= state->leaf;
 	/* The first frame is on the stack that the code runs on. */
-	if (fp & 7 || !fp || (state->leaf && fp - state->sp >= UNWIND_FRAME_MAX))
+	if (fp & 7 || !fp || (state->leaf && fp + UNWIND_BELOW_SP - state->sp >= UNWIND_FRAME_MAX))
 		return unwind_stop(state, UNWIND_END_NO_TABLE);
 	if (!state->leaf && fp < state->sp) {
 		state->changes += 1;

@@ -110,7 +110,7 @@ func featuresOf(loader *kernel.Loader) (features, error) {
 
 // errNothing says why the network cannot be observed.
 var errNothing = errors.New("the kernel has neither the tracepoints sock_send_length and sock_recv_length (Linux 6.3) " +
-	"nor lets programs run where functions begin and end (CONFIG_FUNCTION_TRACER; on arm64 Linux 6.0)")
+	"nor lets programs run where functions begin and end (CONFIG_FUNCTION_TRACER; on arm64 Linux 6.4)")
 
 // calls are the system calls that begin a transfer, as their tracepoints name them.
 var calls = []string{

@@ -289,7 +289,9 @@ func TestMaxDepth(t *testing.T) {
 			require.LessOrEqual(t, len(one.Frames), c.max)
 			if one.Error == model.StackCut { // a stack on its way down may have just as many frames
 				require.Len(t, one.Frames, c.max)
-				require.Equal(t, model.StackCut, c.err)
+				if runtime.GOARCH == "amd64" { // elsewhere libc has frame pointers, too, and is deep while it starts the program
+					require.Equal(t, model.StackCut, c.err)
+				}
 			}
 		}
 		require.Greater(t, float64(matching)/float64(all), share, "all but what was taken before and after: %d of %d; %v", matching, all, lengths)
