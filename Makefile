@@ -192,6 +192,12 @@ test-kernels-quick: ## the oldest and the newest, with those tests alone that te
 test-kernels-long: ## the same with tests that take long on emulated CPUs: two thirds of an hour
 	@$(MAKE) test-kernels KERNELTEST_FLAGS="-long -timeout 60m $(KERNELTEST_FLAGS)"
 
+.PHONY: test-kernels-arm64
+test-kernels-arm64: ## the quick tests in the kernels for arm64, but for those of the distribution
+	@$(ENSURE) "kernels for arm64 are booted in QEMU; helper programs for the tests in it are C" \
+	  qemu-system-arm:qemu-system-aarch64 gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc libc6-dev-arm64-cross:/usr/aarch64-linux-gnu/include/stdio.h
+	@$(GO) run ./internal/kerneltest -arch arm64 -quick $(KERNELTEST_FLAGS)
+
 .PHONY: e2e
 e2e: build bin/demo-load ## run the built distribution from outside
 	@$(ENSURE) "policies watch nginx and a Java server" nginx-light:nginx default-jdk-headless:jcmd

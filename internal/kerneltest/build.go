@@ -63,7 +63,7 @@ func buildInitramfs(ctx context.Context, o options, images []aptkernel.Image, ta
 
 func pack(ctx context.Context, o options, a *archive, work string) error {
 	initBinary := filepath.Join(work, "init")
-	if err := goTool(ctx, "build", "-o", initBinary, "./internal/kerneltest/init"); err != nil {
+	if err := goTool(ctx, o, "build", "-o", initBinary, "./internal/kerneltest/init"); err != nil {
 		return err
 	}
 	if err := a.copy("/init", initBinary); err != nil {
@@ -74,7 +74,7 @@ func pack(ctx context.Context, o options, a *archive, work string) error {
 			return err
 		}
 	}
-	if err := packShell(a); err != nil {
+	if err := packShell(o, a); err != nil {
 		return err
 	}
 	for _, dir := range []string{"/proc", "/sys", "/dev", "/tmp", "/run", guest.TestbinPath} {
@@ -84,7 +84,7 @@ func pack(ctx context.Context, o options, a *archive, work string) error {
 	}
 	m := newManifest(o)
 	for _, p := range m.Packages {
-		if err := packPackage(ctx, a, work, p); err != nil {
+		if err := packPackage(ctx, o, a, work, p); err != nil {
 			return err
 		}
 	}
@@ -98,8 +98,11 @@ func pack(ctx context.Context, o options, a *archive, work string) error {
 // shell is this machine's, with the libraries that it needs: tests start children by it.
 const shell = "/bin/sh"
 
-// packShell adds the shell, its program interpreter and its libraries; these are where the interpreter looks by itself.
-func packShell(a *archive) error {
+// packShell adds the shell: one that needs nothing else where that of this machine is of another architecture, else this one, its program interpreter and its libraries; these are where the interpreter looks by itself.
+func packShell(o options, a *archive) error {
+	if o.shell != "" {
+		return a.copy(shell, o.shell)
+	}
 	f, err := elf.Open(shell)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", shell, err)
@@ -140,11 +143,11 @@ func newManifest(o options) guest.Manifest {
 }
 
 // packPackage adds a package's test binary, its testdata and the helpers that are in it.
-func packPackage(ctx context.Context, a *archive, work string, p guest.Package) error {
+func packPackage(ctx context.Context, o options, a *archive, work string, p guest.Package) error {
 	say("building the tests of %s", p.Name)
 	binary := filepath.Join(work, strings.ReplaceAll(p.Name, "/", "_")+".test")
 	extra := extras[p.Name]
-	if err := goTool(ctx, "test", "-c", "-tags", extra.tags, "-o", binary, "./"+p.Name); err != nil {
+	if err := goTool(ctx, o, "test", "-c", "-tags", extra.tags, "-o", binary, "./"+p.Name); err != nil {
 		return err
 	}
 	if err := a.copy(p.Binary, binary); err != nil {
@@ -163,7 +166,9 @@ func packPackage(ctx context.Context, a *archive, work string, p guest.Package) 
 		return fmt.Errorf("looking for helper programs of %s: %w", p.Name, err)
 	}
 	for _, source := range sources {
-		compile := func(target string) error { return testbin.Compile(source, target, "-static") }
+		compile := func(target string) error {
+			return testbin.CompileBy(machines[o.arch].compiler, source, target, "-static")
+		}
 		if err := packHelper(a, work, strings.TrimSuffix(filepath.Base(source), ".c"), compile); err != nil {
 			return err
 		}
@@ -174,7 +179,7 @@ func packPackage(ctx context.Context, a *archive, work string, p guest.Package) 
 	}
 	for _, source := range programs {
 		folder := filepath.Dir(source)
-		if err := packHelper(a, work, filepath.Base(folder), func(target string) error { return testbin.CompileGo(folder, target) }); err != nil {
+		if err := packHelper(a, work, filepath.Base(folder), func(target string) error { return testbin.CompileGo(folder, target, o.arch) }); err != nil {
 			return err
 		}
 	}
@@ -191,9 +196,9 @@ func packHelper(a *archive, work, name string, compile func(target string) error
 }
 
 // goTool runs the go command for the guest's platform.
-func goTool(ctx context.Context, args ...string) error {
+func goTool(ctx context.Context, o options, args ...string) error {
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+o.arch)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("running go %s: %w\n%s", strings.Join(args, " "), err, out)
 	}

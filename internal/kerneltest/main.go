@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -14,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -71,6 +73,8 @@ var extras = map[string]struct {
 type options struct {
 	packages []string
 	kernels  []aptkernel.Kernel
+	arch     string        // of the guests, one of machines
+	shell    string        // a program of that architecture that needs nothing else, where it is not this machine's
 	dir      string        // where kernels, test binaries and consoles are kept; absolute
 	run      string        // -test.run of the test binaries
 	count    int           // how often each test runs
@@ -99,7 +103,8 @@ func parseOptions(args []string) (options, error) {
 	fs := flag.NewFlagSet("kerneltest", flag.ContinueOnError)
 	packages := fs.String("packages", "", "folders to test, parted by commas; empty: all that need a kernel")
 	kernels := fs.String("kernels", "", "kernels to boot, such as 5.10,6.1; empty: all")
-	dir := fs.String("dir", "_build/kernels", "where kernels and consoles are kept")
+	arch := fs.String("arch", "amd64", "architecture of the machines: amd64 or arm64")
+	dir := fs.String("dir", "", "where kernels and consoles are kept; empty: _build/kernels, of arm64 _build/kernels-arm64")
 	run := fs.String("run", "", "tests to run, as for go test -run")
 	count := fs.Int("count", 1, "how often each test runs, as for go test -count")
 	jobs := fs.Int("jobs", 2, "kernels at a time")
@@ -110,7 +115,7 @@ func parseOptions(args []string) (options, error) {
 	if err := fs.Parse(args); err != nil {
 		return options{}, err
 	}
-	o := options{packages: existing(testedPackages), kernels: aptkernel.Kernels, run: *run, count: *count, jobs: *jobs, timeout: *timeout, quick: *quick, long: *long, verbose: *verbose}
+	o := options{packages: existing(testedPackages), kernels: aptkernel.Kernels, arch: *arch, run: *run, count: *count, jobs: *jobs, timeout: *timeout, quick: *quick, long: *long, verbose: *verbose}
 	if *packages != "" {
 		o.packages = strings.Split(*packages, ",")
 	}
@@ -132,8 +137,16 @@ func parseOptions(args []string) (options, error) {
 	if o.jobs < 1 || o.count < 1 || o.timeout < time.Second {
 		return options{}, fmt.Errorf("-jobs %d -count %d -timeout %s: at least one kernel, one run and one second", o.jobs, o.count, o.timeout)
 	}
+	if _, known := machines[o.arch]; !known {
+		return options{}, fmt.Errorf("-arch %s: no such machine; there are amd64 and arm64", o.arch)
+	}
+	home := "_build/kernels"
+	if o.arch != runtime.GOARCH {
+		o.packages = slices.DeleteFunc(o.packages, func(p string) bool { return len(extras[p].files) > 0 }) // which were built for this machine
+		home += "-" + o.arch
+	}
 	var err error
-	o.dir, err = filepath.Abs(*dir)
+	o.dir, err = filepath.Abs(cmp.Or(*dir, home))
 	return o, err
 }
 
@@ -181,6 +194,11 @@ func matrix(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	if o.arch != runtime.GOARCH {
+		if o.shell, err = o.store().Program(ctx, "busybox-static", "bin/busybox", "usr/bin/busybox"); err != nil {
+			return fmt.Errorf("fetching a shell: %w", err)
+		}
+	}
 	initrd := filepath.Join(o.dir, "initramfs")
 	if err := buildInitramfs(ctx, o, images, initrd); err != nil {
 		return err
@@ -193,12 +211,16 @@ func matrix(ctx context.Context, o options) error {
 	return nil
 }
 
+func (o options) store() *aptkernel.Store {
+	return &aptkernel.Store{Dir: o.dir, Arch: o.arch, Log: say}
+}
+
 // fetch gets all kernels, one after the other: apt's private state takes one at a time.
 func fetch(ctx context.Context, o options) ([]aptkernel.Image, error) {
-	store := &aptkernel.Store{Dir: o.dir, Log: say}
+	store := o.store()
 	var images []aptkernel.Image
 	for _, k := range o.kernels {
-		img, err := store.Fetch(ctx, k)
+		img, err := store.Fetch(ctx, k.On(o.arch))
 		if err != nil {
 			return nil, err
 		}

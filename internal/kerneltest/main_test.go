@@ -18,7 +18,7 @@ func TestParseOptions(t *testing.T) {
 	o, err := parseOptions([]string{"-packages", "a,b", "-kernels", "7.2,5.10", "-run", "TestA", "-count", "4", "-jobs", "1", "-dir", "/k", "-timeout", "3s"})
 	require.NoError(t, err)
 	require.Equal(t, options{packages: []string{"a", "b"}, kernels: []aptkernel.Kernel{aptkernel.Kernels[3], aptkernel.Kernels[0]},
-		dir: "/k", run: "TestA", count: 4, jobs: 1, timeout: 3 * time.Second}, o)
+		arch: "amd64", dir: "/k", run: "TestA", count: 4, jobs: 1, timeout: 3 * time.Second}, o)
 
 	o, err = parseOptions(nil)
 	require.NoError(t, err)
@@ -28,13 +28,14 @@ func TestParseOptions(t *testing.T) {
 
 // TestInShort holds how guests are told to leave out what takes long.
 func TestInShort(t *testing.T) {
-	require.Contains(t, qemuArgs("/k", "/rd", true), "console=ttyS0 quiet panic=-1 no_timer_check KERNELTEST_ARGS=-test.short")
-	require.Contains(t, qemuArgs("/k", "/rd", false), "console=ttyS0 quiet panic=-1 no_timer_check")
+	require.Contains(t, qemuArgs(machines["amd64"], "/k", "/rd", true), "console=ttyS0 quiet panic=-1 no_timer_check KERNELTEST_ARGS=-test.short")
+	require.Contains(t, qemuArgs(machines["amd64"], "/k", "/rd", false), "console=ttyS0 quiet panic=-1 no_timer_check")
 }
 
 func TestParseOptionsRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
 		"-kernels 4.19: no such kernel; there are 5.10, 6.1, 6.12, 7.2": {"-kernels", "4.19"},
+		"-arch s390x: no such machine; there are amd64 and arm64":       {"-arch", "s390x"},
 		"-run: error parsing regexp":                                    {"-run", "("},
 		"-quick together with -run":                                     {"-quick", "-run", "TestA"},
 		"-quick together with":                                          {"-quick", "-long"},

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,16 +27,29 @@ import (
 // other CPU has just replaced (fixed by its commits deba78709ae8 and cb62bd15e14e), which ends in an int3 or a call of
 // nothing wherever the kernel patches its code: attaching an empty program to sched_exit_tp or finish_task_switch again and
 // again does within seconds.
-func qemuArgs(kernel, initrd string, inShort bool) []string {
-	line := "console=ttyS0 quiet panic=-1 no_timer_check"
+func qemuArgs(m machine, kernel, initrd string, inShort bool) []string {
+	line := m.line
 	if inShort {
 		line += " " + guest.ArgsEnv + "=-test.short"
 	}
-	return []string{
-		"-accel", "tcg,thread=single", "-cpu", "max", "-m", "1536M", "-smp", "2",
+	return append(slices.Clone(m.args),
+		"-accel", "tcg,thread=single", "-m", "1536M", "-smp", "2",
 		"-nographic", "-no-reboot", "-nodefaults", "-serial", "stdio", "-nic", "none",
-		"-kernel", kernel, "-initrd", initrd, "-append", line,
-	}
+		"-kernel", kernel, "-initrd", initrd, "-append", line)
+}
+
+// machine is what QEMU is to be.
+type machine struct {
+	command  string
+	args     []string
+	line     string // of the kernel
+	compiler string // of C programs for it; empty: this machine's
+}
+
+// machines are those that can be tested, by Debian's and Go's name of their architecture.
+var machines = map[string]machine{
+	"amd64": {"qemu-system-x86_64", []string{"-cpu", "max"}, "console=ttyS0 quiet panic=-1 no_timer_check", ""},
+	"arm64": {"qemu-system-aarch64", []string{"-M", "virt", "-cpu", "cortex-a72"}, "console=ttyAMA0 quiet panic=-1", "aarch64-linux-gnu-gcc"},
 }
 
 // bootTimeout is how long a kernel may take until init speaks; 3 s is usual.
@@ -64,7 +78,7 @@ func bootOnce(ctx context.Context, o options, img aptkernel.Image, initrd string
 	}
 	defer console.Close()
 
-	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", qemuArgs(img.Path, initrd, !o.long)...)
+	cmd := exec.CommandContext(ctx, machines[o.arch].command, qemuArgs(machines[o.arch], img.Path, initrd, !o.long)...)
 	cmd.WaitDelay = 5 * time.Second
 	var stderr strings.Builder
 	cmd.Stderr = &stderr

@@ -64,7 +64,7 @@ func (s *Store) configure(archive, security string) error {
 	for name, text := range map[string]string{
 		"status":       "", // nothing is installed as far as this apt knows
 		"sources.list": sourcesList(archive, security, keyring()),
-		"apt.conf":     aptConf(s.aptDir()),
+		"apt.conf":     aptConf(s.aptDir(), s.Arch),
 	} {
 		if err := os.WriteFile(filepath.Join(s.aptDir(), name), []byte(text), 0o644); err != nil {
 			return err
@@ -92,7 +92,7 @@ func sourcesList(archive, security, keyring string) string {
 }
 
 // aptConf returns a configuration in which nothing points to the machine's own state. Proxies of the machine stay.
-func aptConf(dir string) string {
+func aptConf(dir, arch string) string {
 	return fmt.Sprintf(`Dir::State %[1]q;
 Dir::State::lists "lists";
 Dir::State::status %[2]q;
@@ -100,10 +100,10 @@ Dir::Cache %[3]q;
 Dir::Etc::sourcelist %[4]q;
 Dir::Etc::sourceparts %[5]q;
 Acquire::Languages "none";
-APT::Architecture "amd64";
-APT::Architectures "amd64";
+APT::Architecture %[6]q;
+APT::Architectures %[6]q;
 APT::Sandbox::User "";
-`, dir, filepath.Join(dir, "status"), filepath.Join(dir, "cache"), filepath.Join(dir, "sources.list"), filepath.Join(dir, "sources.list.d"))
+`, dir, filepath.Join(dir, "status"), filepath.Join(dir, "cache"), filepath.Join(dir, "sources.list"), filepath.Join(dir, "sources.list.d"), arch)
 }
 
 func keyring() string {

@@ -22,7 +22,7 @@ type Kernel struct {
 	Instead string
 }
 
-// Kernels are the lines that are tested, oldest first. Names of packages carry the point release; old releases are
+// Kernels are the lines that are tested, oldest first, for amd64. Names of packages carry the point release; old releases are
 // deleted from the mirror, so the newest is looked up by name. The unsigned and debug packages are others.
 var Kernels = []Kernel{
 	{Name: "5.10", Pattern: `linux-image-5\.10\.0-\d+-cloud-amd64`},
@@ -30,6 +30,12 @@ var Kernels = []Kernel{
 	{Name: "6.12", Pattern: `linux-image-6\.12\.\d+\+deb1[23]-cloud-amd64`},
 	// From forky on the image is in linux-binary; linux-image only depends on it. Sid moves on to newer kernels.
 	{Name: "7.2", Pattern: `linux-binary-7\.2\.\d+\+deb\d+-cloud-amd64`, Instead: `linux-binary-[789]\.\d+\.\d+\+deb\d+-cloud-amd64`},
+}
+
+// On returns the kernel's line for another architecture, by Debian's name of it.
+func (k Kernel) On(arch string) Kernel {
+	k.Pattern, k.Instead = strings.ReplaceAll(k.Pattern, "amd64", arch), strings.ReplaceAll(k.Instead, "amd64", arch)
+	return k
 }
 
 // packages are those that an image and its modules come in. From forky on the modules have one of their own.

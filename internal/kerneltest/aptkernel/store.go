@@ -26,8 +26,9 @@ type Image struct {
 
 // Store keeps unpacked kernels and apt's private state below one directory.
 type Store struct {
-	Dir string                           // absolute
-	Log func(format string, args ...any) // what is being done, for a person who waits
+	Dir  string                           // absolute
+	Arch string                           // Debian's name of the architecture
+	Log  func(format string, args ...any) // what is being done, for a person who waits
 }
 
 // Fetch returns the newest image of a kernel, from the store or else from the mirror.
@@ -67,23 +68,55 @@ func (s *Store) image(ctx context.Context, k Kernel, name string) (Image, error)
 		return Image{}, fmt.Errorf("making a directory for %s: %w", name, err)
 	}
 	defer os.RemoveAll(work)
-	if err := s.run(ctx, work, "apt-get", append([]string{"download", "-q"}, packages(name)...)...); err != nil {
+	if err := s.unpack(ctx, work, packages(name)...); err != nil {
 		return Image{}, err
 	}
-	debs, err := filepath.Glob(filepath.Join(work, "*.deb"))
-	if err != nil || len(debs) != len(packages(name)) {
-		return Image{}, fmt.Errorf("downloading %s: %d packages came instead of %d", name, len(debs), len(packages(name)))
-	}
-	root := filepath.Join(work, "root")
-	for _, deb := range debs {
-		if err := s.run(ctx, work, "dpkg", "-x", deb, root); err != nil {
-			return Image{}, err
-		}
-	}
-	if err := s.keep(root, name); err != nil {
+	if err := s.keep(filepath.Join(work, "root"), name); err != nil {
 		return Image{}, fmt.Errorf("storing the kernel of %s: %w", name, err)
 	}
 	return s.stored(k, name)
+}
+
+// Program returns the path of a program of a package, which one of the patterns leads to in it, from the store or else from the mirror.
+func (s *Store) Program(ctx context.Context, name string, patterns ...string) (string, error) {
+	target := filepath.Join(s.Dir, name)
+	if _, err := os.Stat(target); err == nil {
+		return target, nil
+	}
+	if err := s.refresh(ctx); err != nil {
+		return "", fmt.Errorf("looking for %s: %w", name, err)
+	}
+	s.Log("downloading %s", name)
+	root, err := os.MkdirTemp(s.Dir, "unpack-")
+	if err != nil {
+		return "", fmt.Errorf("making a directory for %s: %w", name, err)
+	}
+	defer os.RemoveAll(root)
+	if err := s.unpack(ctx, root, name); err != nil {
+		return "", err
+	}
+	path, err := onlyOne(filepath.Join(root, "root"), patterns, "files")
+	if err != nil {
+		return "", err
+	}
+	return target, os.Rename(path, target)
+}
+
+// unpack downloads packages and unpacks them in the folder root below work.
+func (s *Store) unpack(ctx context.Context, work string, names ...string) error {
+	if err := s.run(ctx, work, "apt-get", append([]string{"download", "-q"}, names...)...); err != nil {
+		return err
+	}
+	debs, err := filepath.Glob(filepath.Join(work, "*.deb"))
+	if err != nil || len(debs) != len(names) {
+		return fmt.Errorf("downloading %s: %d packages came instead of %d", names[0], len(debs), len(names))
+	}
+	for _, deb := range debs {
+		if err := s.run(ctx, work, "dpkg", "-x", deb, filepath.Join(work, "root")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // imagePatterns are where packages hold the kernel: up to Debian 13, and from then on.

@@ -13,11 +13,13 @@
 package testbin // import "github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -36,7 +38,7 @@ func C(t testing.TB, source string, flags ...string) string {
 // prebuilt. Without a Go compiler the test is skipped.
 func Go(t testing.TB, folder string) string {
 	t.Helper()
-	return program(t, filepath.Base(folder), func(path string) error { return CompileGo(folder, path) })
+	return program(t, filepath.Base(folder), func(path string) error { return CompileGo(folder, path, runtime.GOARCH) })
 }
 
 // program finds a prebuilt program by its name, or has it built.
@@ -60,11 +62,11 @@ func program(t testing.TB, name string, build func(path string) error) string {
 	return path
 }
 
-// CompileGo builds the Go program of a folder, static and stripped.
-func CompileGo(folder, target string) error {
+// CompileGo builds the Go program of a folder for an architecture, static and stripped.
+func CompileGo(folder, target, arch string) error {
 	source := filepath.Join(folder, "main.go")
 	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", target, source)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+arch)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("compiling %s: %w: %s", source, err, out)
 	}
@@ -73,13 +75,18 @@ func CompileGo(folder, target string) error {
 
 // Compile builds a C file with gcc, with the flags that the file asks for and more.
 func Compile(source, target string, flags ...string) error {
+	return CompileBy("", source, target, flags...)
+}
+
+// CompileBy does the same with another compiler, or gcc where that is empty.
+func CompileBy(compiler, source, target string, flags ...string) error {
 	text, err := os.ReadFile(source)
 	if err != nil {
 		return fmt.Errorf("compiling: %w", err)
 	}
 	args := append(fileFlags(string(text)), flags...)
 	args = append(args, "-o", target, source, "-lpthread")
-	cmd := exec.Command("gcc", args...)
+	cmd := exec.Command(cmp.Or(compiler, "gcc"), args...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("compiling %s: %w: %s", source, err, out)
 	}

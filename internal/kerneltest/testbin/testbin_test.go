@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,5 +53,5 @@ func TestGo(t *testing.T) {
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
 	require.Equal(t, 7, exit.ExitCode())
-	require.ErrorContains(t, CompileGo(t.TempDir(), filepath.Join(t.TempDir(), "x")), "main.go")
+	require.ErrorContains(t, CompileGo(t.TempDir(), filepath.Join(t.TempDir(), "x"), runtime.GOARCH), "main.go")
 }
