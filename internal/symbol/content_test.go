@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestContent tells copies of a binary from those in which something is different that unwind tables are made of, and from those
-// that cannot be told.
+// TestContent tells copies of a binary from those in which something is different that unwind tables or names of functions are made of,
+// and from those that cannot be told.
 func TestContent(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "program.c")
 	require.NoError(t, os.WriteFile(source, []byte(programC), 0o600))
@@ -40,19 +40,22 @@ func TestContent(t *testing.T) {
 	require.True(t, first.sharable)
 	require.Equal(t, first.contentKey(), read(func([]byte) {}).contentKey())
 	require.Equal(t, first.contentKey(), read(set(text.Offset, 0xcc)).contentKey(), "code is not looked at")
-	last := frames.Offset + frames.Size - 1
-	for _, at := range []uint64{frames.Offset, (frames.Offset + last) / 2, last} {
-		b := read(set(at, ^good[at]))
-		require.True(t, b.sharable)
-		require.Equal(t, first.id, b.id)
-		require.NotEqual(t, first.contentKey(), b.contentKey(), "byte %#x of .eh_frame", at-frames.Offset)
+	for _, name := range []string{".eh_frame", ".symtab", ".strtab", ".dynsym", ".dynstr"} {
+		s := file.Section(name)
+		last := s.Offset + s.Size - 1
+		for _, at := range []uint64{s.Offset, (s.Offset + last) / 2, last} {
+			b := read(set(at, ^good[at]))
+			require.True(t, b.sharable)
+			require.NotEqual(t, first.contentKey(), b.contentKey(), "byte %#x of %s", at-s.Offset, name)
+		}
 	}
+	require.Equal(t, first.id, read(set(frames.Offset, ^good[frames.Offset])).id, "or it is the id that tells them")
 	require.False(t, read(set(40, make([]byte, 8)...)).sharable, "without section headers")
 	headers := le.Uint64(good[40:])
 	for i, s := range file.Sections {
 		if s.Name == ".eh_frame" {
 			size := headers + uint64(i)*64 + 32
-			require.False(t, read(set(size, le.AppendUint64(nil, maxUnwinding+1)...)).sharable, "a section beyond the bound")
+			require.False(t, read(set(size, le.AppendUint64(nil, maxTold+1)...)).sharable, "a section beyond the bound")
 			require.False(t, read(set(size, le.AppendUint64(nil, uint64(len(good)))...)).sharable, "a section beyond the file")
 		}
 	}
