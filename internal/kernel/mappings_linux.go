@@ -18,9 +18,12 @@ import (
 const (
 	// mappingPages is the size of a CPU's ring, a power of two.
 	mappingPages = 8
-	// mappingPause is how long what is told after a wake-up is gathered: a program
-	// that starts maps several files, one after the other.
-	mappingPause = 300 * time.Microsecond
+	// mappingEvery is how often the rings are looked at. To be woken instead costs whoever
+	// maps code an interrupt of its own CPU and a switch to the reader each time, in scope
+	// or not: a program that starts does so ten times.
+	mappingEvery = 10 * time.Millisecond
+	// mappingWake is how many bytes of a ring wake the reader all the same, before it is full.
+	mappingWake = 8 << 10
 
 	perfRecordLost  = 2
 	perfRecordMmap2 = 10
@@ -100,7 +103,7 @@ func openMappingRing(cpu int) (*mappingRing, error) {
 		Type:   unix.PERF_TYPE_SOFTWARE,
 		Config: unix.PERF_COUNT_SW_DUMMY,
 		Bits:   unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitWatermark,
-		Wakeup: 1,
+		Wakeup: mappingWake,
 	}
 	attr.Size = uint32(unsafe.Sizeof(attr))
 	fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
@@ -119,25 +122,34 @@ func openMappingRing(cpu int) (*mappingRing, error) {
 // Stop.
 func (w *MappingWatch) Read(seen func(pid uint32)) error {
 	var events [16]unix.EpollEvent
-	for {
-		n, err := unix.EpollWait(w.epoll, events[:], -1)
+	for told := false; !told; {
+		_, err := unix.EpollWait(w.epoll, events[:], int(mappingEvery/time.Millisecond))
 		if w.closed.Load() {
 			return os.ErrClosed
 		}
 		if err != nil && err != unix.EINTR { //nolint:errorlint // an errno
 			return fmt.Errorf("waiting for mappings of code: %w", err)
 		}
-		if n > 0 {
-			break
-		}
+		told = w.look(seen)
 	}
-	time.Sleep(mappingPause)
+	return nil
+}
+
+// look reads all rings and tells whether anything was in them.
+func (w *MappingWatch) look(seen func(pid uint32)) (told bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, ring := range w.byCPU {
+		told = told || ring.waits()
 		w.lost.Add(ring.read(seen))
 	}
-	return nil
+	return told
+}
+
+// waits tells whether the kernel has written what was not read.
+func (r *mappingRing) waits() bool {
+	control := (*unix.PerfEventMmapPage)(unsafe.Pointer(unsafe.SliceData(r.shared)))
+	return atomic.LoadUint64(&control.Data_head) != control.Data_tail
 }
 
 // Lost counts records that the kernel had no room for.

@@ -76,7 +76,7 @@ func shapeOf(segment []byte) (s shape) {
 func isIdentifier(segment []byte) bool {
 	s := shapeOf(segment)
 	switch {
-	case isAddress(segment):
+	case isAddress(segment), isObjectToken(segment):
 		return true
 	case s.digits == 0:
 		return false
@@ -110,6 +110,11 @@ func endsInIdentifier(name []byte, separators int) bool {
 	}
 	// Four digits after one word are a number of it, unless they are a year.
 	return separators == 1 && s.digits == longNumber-1 && !bytes.HasPrefix(last, []byte("19")) && !bytes.HasPrefix(last, []byte("20"))
+}
+
+// isObjectToken tells whether a segment begins as an object of JSON in base64 does, such as a JSON Web Token (RFC 7519): {" is eyJ.
+func isObjectToken(segment []byte) bool {
+	return len(segment) >= longToken && bytes.HasPrefix(segment, []byte("eyJ"))
 }
 
 // isAddress tells whether a segment is an e-mail address, and no name with a version or a scale such as a@2.0 and a@2x.png.

@@ -48,6 +48,9 @@ func TestIdentifiersBecomePlaceholders(t *testing.T) {
 		"/users/bob@x.com":                                 "/users/{id}",
 		"/users/bob%40163.com/a":                           "/users/{id}/a",
 		"/users/b.o-b@mail.x.de":                           "/users/{id}",
+		"/reset/eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U/x": "/reset/{id}/x",
+		"/eyJhbGciOiJub25lIn0.e30.": "/{id}",
+		"/eyJs/eyJavascript":        "/eyJs/eyJavascript",
 
 		"/report-2026":              "/report-2026",
 		"/windows-11":               "/windows-11",

@@ -130,3 +130,17 @@ func mayBe(x, want told) bool {
 }
 
 func isWhole(s l7.Side) bool { return s.Ended && !s.Cut }
+
+// TestAWholeResponseIsComplete holds that a response that was seen to its end is told so where its request was not seen, whoever waits for it.
+func TestAWholeResponseIsComplete(t *testing.T) {
+	for _, client := range []bool{false, true} {
+		l := listen()
+		l.play(t, script{reads(get), writes(ok), readsMore(50), writes("HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nabc")}, client)
+		l.Close()
+		require.Len(t, l.told, 2, "client %t", client)
+		require.Equal(t, 404, l.told[1].Status)
+		require.Equal(t, l7.Complete, l.told[1].Outcome)
+		require.NotEqual(t, "aborted", l.told[1].ErrorType)
+		require.True(t, l.told[1].Response.Ended)
+	}
+}

@@ -213,15 +213,15 @@ func (p *parser) endResponse(outcome l7.Outcome) {
 		r.cur.end(r.last, r.stream.Offset())
 		r.cur = nil
 	}
+	if resp.side.Ended {
+		outcome = l7.Complete
+	}
 	q := resp.request
 	if q == nil {
 		p.tellUnpairedAs(outcome)
 		return
 	}
 	resp.active, resp.request = false, nil
-	if resp.side.Ended {
-		outcome = l7.Complete
-	}
 	if p.doubtful(q) || resp.isInterim() {
 		p.tell(q, nil, l7.Lost)
 	} else {

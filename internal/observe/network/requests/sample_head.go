@@ -58,7 +58,7 @@ func (r *Redaction) values(name string, values []string) []string {
 		case r.header(name):
 			told[i] = redactedHeader
 		case r.Query && urls[name]:
-			told[i] = r.queriesOf(r.pathOf(value))
+			told[i] = userOf(r.queriesOf(r.pathOf(value)))
 		case r.Query:
 			told[i] = r.queriesOf(value)
 		default:
@@ -66,6 +66,21 @@ func (r *Redaction) values(name string, values []string) []string {
 		}
 	}
 	return told
+}
+
+// userOf replaces who a URL says that asks, and by which password (RFC 3986, 3.2.1).
+func userOf(url string) string {
+	begin := strings.Index(url, "//")
+	if begin < 0 {
+		return url
+	}
+	begin += len("//")
+	end := begin + strings.IndexAny(url[begin:]+"/", "/?#")
+	at := strings.LastIndexByte(url[begin:end], '@')
+	if at < 0 {
+		return url
+	}
+	return url[:begin] + "?" + url[begin+at:]
 }
 
 // pathOf replaces the values of parameters in the path of a URL.
