@@ -16,14 +16,18 @@ import (
 )
 
 const (
-	// mappingPages is the size of a CPU's ring, a power of two.
+	// mappingPages is the size of a CPU's ring, a power of two; its bell has bellPages.
 	mappingPages = 8
-	// mappingEvery is how often the rings are looked at. To be woken instead costs whoever
-	// maps code an interrupt of its own CPU and a switch to the reader each time, in scope
-	// or not: a program that starts does so ten times.
-	mappingEvery = 10 * time.Millisecond
-	// mappingWake is how many bytes of a ring wake the reader all the same, before it is full.
+	bellPages    = 1
+	// mappingWake is how many bytes of a ring wake the reader whose bell is off.
 	mappingWake = 8 << 10
+	// mappingBusy is how often rings are looked at whose bells are off; quietLooks is how
+	// many looks find nothing before a bell is on again.
+	mappingBusy = 10 * time.Millisecond
+	quietLooks  = 3
+	// mappingPause is how long what is told after a wake-up is gathered: a program
+	// that starts maps several files, one after the other.
+	mappingPause = 300 * time.Microsecond
 
 	perfRecordLost  = 2
 	perfRecordMmap2 = 10
@@ -32,6 +36,11 @@ const (
 
 // MappingWatch tells which processes have mapped code of files. The kernel's own
 // records do it (PERF_RECORD_MMAP2, see perf_event_open(2)): no program runs.
+//
+// To wake the reader costs whoever maps code, in scope or not, an interrupt of its own
+// CPU and a switch, and a program that starts maps code ten times. So each CPU has two
+// events: a ring whose records are read, and a bell that wakes at each record. It is off
+// from when it has rung until the ring has been empty for some looks.
 type MappingWatch struct {
 	epoll, wake int
 	closed      atomic.Bool
@@ -42,10 +51,12 @@ type MappingWatch struct {
 	done  bool
 }
 
-// mappingRing is one CPU's event and the memory that the kernel writes to.
+// mappingRing is one CPU's events and the memory that the kernel writes to.
 type mappingRing struct {
-	fd     int
-	shared []byte
+	fd, bell int
+	shared   []byte
+	rings    []byte // the bell's, which nobody reads
+	quiet    int    // looks that found nothing since the bell is off; negative: it is on
 }
 
 // WatchMappings begins to watch the online CPUs.
@@ -90,7 +101,7 @@ func (w *MappingWatch) Follow(online []int) error {
 			continue // it went away meanwhile
 		}
 		if err == nil {
-			err = w.poll(ring.fd)
+			err = errors.Join(w.poll(ring.fd), w.poll(ring.bell))
 			w.byCPU[cpu] = ring
 		}
 		errs = append(errs, err)
@@ -99,22 +110,36 @@ func (w *MappingWatch) Follow(online []int) error {
 }
 
 func openMappingRing(cpu int) (*mappingRing, error) {
+	r := &mappingRing{quiet: -1}
+	var err error
+	if r.fd, r.shared, err = openMappingEvent(cpu, mappingWake, mappingPages, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		return nil, err
+	}
+	// Who may not write to it does not have to read it, either: it is written over.
+	if r.bell, r.rings, err = openMappingEvent(cpu, 1, bellPages, unix.PROT_READ); err != nil {
+		return nil, errors.Join(err, unix.Munmap(r.shared), unix.Close(r.fd))
+	}
+	return r, nil
+}
+
+// openMappingEvent opens an event that wakes whoever polls it when so many bytes were written, and maps pages of it.
+func openMappingEvent(cpu int, wake uint32, pages, protection int) (fd int, shared []byte, err error) {
 	attr := unix.PerfEventAttr{
 		Type:   unix.PERF_TYPE_SOFTWARE,
 		Config: unix.PERF_COUNT_SW_DUMMY,
 		Bits:   unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitWatermark,
-		Wakeup: mappingWake,
+		Wakeup: wake,
 	}
 	attr.Size = uint32(unsafe.Sizeof(attr))
-	fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	fd, err = unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("opening an event on CPU %d: %w", cpu, err)
+		return -1, nil, fmt.Errorf("opening an event on CPU %d: %w", cpu, err)
 	}
-	shared, err := unix.Mmap(fd, 0, (1+mappingPages)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	shared, err = unix.Mmap(fd, 0, (1+pages)*os.Getpagesize(), protection, unix.MAP_SHARED)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("mapping the ring of CPU %d: %w", cpu, err), unix.Close(fd))
+		return -1, nil, errors.Join(fmt.Errorf("mapping the ring of CPU %d: %w", cpu, err), unix.Close(fd))
 	}
-	return &mappingRing{fd: fd, shared: shared}, nil
+	return fd, shared, nil
 }
 
 // Read waits until processes have mapped code and calls seen with the thread
@@ -123,33 +148,72 @@ func openMappingRing(cpu int) (*mappingRing, error) {
 func (w *MappingWatch) Read(seen func(pid uint32)) error {
 	var events [16]unix.EpollEvent
 	for told := false; !told; {
-		_, err := unix.EpollWait(w.epoll, events[:], int(mappingEvery/time.Millisecond))
+		n, err := unix.EpollWait(w.epoll, events[:], w.patience())
 		if w.closed.Load() {
 			return os.ErrClosed
 		}
 		if err != nil && err != unix.EINTR { //nolint:errorlint // an errno
 			return fmt.Errorf("waiting for mappings of code: %w", err)
 		}
-		told = w.look(seen)
+		if n > 0 {
+			time.Sleep(mappingPause)
+		}
+		if told, err = w.look(seen); err != nil {
+			return fmt.Errorf("turning the bells of mappings of code on and off: %w", err)
+		}
 	}
 	return nil
 }
 
-// look reads all rings and tells whether anything was in them.
-func (w *MappingWatch) look(seen func(pid uint32)) (told bool) {
+// patience is how long to wait for a bell, in ms; for ever where all are on.
+func (w *MappingWatch) patience() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, ring := range w.byCPU {
+		if ring.quiet >= 0 {
+			return int(mappingBusy / time.Millisecond)
+		}
+	}
+	return -1
+}
+
+// look reads all rings and tells whether there was anything in them.
+func (w *MappingWatch) look(seen func(pid uint32)) (told bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, ring := range w.byCPU {
+		err = errors.Join(err, ring.listen(ring.waits()))
 		told = told || ring.waits()
 		w.lost.Add(ring.read(seen))
 	}
-	return told
+	return told, err
 }
 
 // waits tells whether the kernel has written what was not read.
 func (r *mappingRing) waits() bool {
 	control := (*unix.PerfEventMmapPage)(unsafe.Pointer(unsafe.SliceData(r.shared)))
 	return atomic.LoadUint64(&control.Data_head) != control.Data_tail
+}
+
+// listen turns the bell off where something was found, and on after some looks that found nothing. The ring is read after it: what came
+// before the bell was on does not ring it.
+func (r *mappingRing) listen(found bool) (err error) {
+	switch on := r.quiet < 0; {
+	case found && on:
+		err = unix.IoctlSetInt(r.bell, unix.PERF_EVENT_IOC_DISABLE, 0)
+		r.quiet = 0
+	case found:
+		r.quiet = 0
+	case !on:
+		if r.quiet++; r.quiet >= quietLooks {
+			err = unix.IoctlSetInt(r.bell, unix.PERF_EVENT_IOC_ENABLE, 0)
+			r.quiet = -1
+		}
+	}
+	if errors.Is(err, unix.ENODEV) {
+		return nil // its CPU went away
+	}
+	return err
 }
 
 // Lost counts records that the kernel had no room for.
@@ -189,7 +253,7 @@ func (r *mappingRing) read(seen func(uint32)) (lost uint64) {
 func (w *MappingWatch) closeRings() error {
 	var errs []error
 	for cpu, ring := range w.byCPU {
-		errs = append(errs, unix.Munmap(ring.shared), unix.Close(ring.fd))
+		errs = append(errs, unix.Munmap(ring.shared), unix.Close(ring.fd), unix.Munmap(ring.rings), unix.Close(ring.bell))
 		delete(w.byCPU, cpu)
 	}
 	return errors.Join(errs...)
