@@ -115,7 +115,7 @@ func openMappingRing(cpu int) (*mappingRing, error) {
 	if r.fd, r.shared, err = openMappingEvent(cpu, mappingWake, mappingPages, unix.PROT_READ|unix.PROT_WRITE); err != nil {
 		return nil, err
 	}
-	// Who may not write to it does not have to read it, either: it is written over.
+	// The kernel writes over what it has written where nobody may say how far it was read (perf_event_open(2), PROT_WRITE).
 	if r.bell, r.rings, err = openMappingEvent(cpu, 1, bellPages, unix.PROT_READ); err != nil {
 		return nil, errors.Join(err, unix.Munmap(r.shared), unix.Close(r.fd))
 	}

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,6 +124,48 @@ func TestMappingWatchWraps(t *testing.T) {
 	require.Positive(t, w.Lost())
 	require.NoError(t, w.Stop())
 	require.ErrorIs(t, w.Read(count), os.ErrClosed)
+	require.NoError(t, w.Close())
+}
+
+// TestMappingWatchIsNotWokenByEach holds that who maps code again and again wakes the reader once, and that it can be woken again when
+// nobody has for a while.
+func TestMappingWatchIsNotWokenByEach(t *testing.T) {
+	needRoot(t)
+	online, err := OnlineCPUs("/sys")
+	require.NoError(t, err)
+	w, err := WatchMappings(online)
+	require.NoError(t, err)
+	var seen, reads atomic.Int64
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			err := w.Read(func(pid uint32) {
+				if int(pid) == os.Getpid() {
+					seen.Add(1)
+				}
+			})
+			if err != nil {
+				ended <- err
+				return
+			}
+			reads.Add(1)
+		}
+	}()
+	mapCode := mapper(t)
+	const times = 300
+	began := time.Now()
+	for range times {
+		mapCode()
+		time.Sleep(time.Millisecond)
+	}
+	looks := int64(2+time.Since(began)/mappingBusy) * int64(len(online)) // a CPU may begin with each
+	require.Eventually(t, func() bool { return seen.Load() == times }, 10*time.Second, time.Millisecond)
+	require.LessOrEqual(t, reads.Load(), looks)
+	require.Eventually(t, func() bool { return w.patience() < 0 }, 10*time.Second, 5*time.Millisecond, "all bells are on again")
+	mapCode()
+	require.Eventually(t, func() bool { return seen.Load() == times+1 }, 10*time.Second, time.Millisecond)
+	require.NoError(t, w.Stop())
+	require.ErrorIs(t, <-ended, os.ErrClosed)
 	require.NoError(t, w.Close())
 }
 
