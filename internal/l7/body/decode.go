@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 )
 
 // ErrUnsupported says that a coding or charset is not known here.
@@ -129,7 +131,8 @@ func charsetReader(contentType, charset string) (func(io.Reader) io.Reader, erro
 	if err != nil {
 		return nil, fmt.Errorf("decoding a body of charset %q: %w", name, ErrUnsupported)
 	}
-	return from.NewDecoder().Reader, nil
+	// A byte order mark says more than the name, and is no text (Encoding Standard, decode).
+	return func(r io.Reader) io.Reader { return transform.NewReader(r, unicode.BOMOverride(from.NewDecoder())) }, nil
 }
 
 // KnowsCharset tells whether characters of a charset can be decoded.

@@ -51,6 +51,8 @@ func TestDecode(t *testing.T) {
 		"twice":                    {packed(t, string(packed(t, text, zlibbed)), gzipped), "deflate, gzip", "", text},
 		"Latin-1":                  {[]byte("\xe4\xfc"), "", "text/html; charset=iso-8859-1", "äü"},
 		"Shift JIS in gzip":        {packed(t, "\x93\xfa\x96\x7b", gzipped), "gzip", `text/html; charset="Shift_JIS"`, "日本"},
+		"UTF-16 with its mark":     {[]byte("\xff\xfea\x00b\x00"), "", "text/plain; charset=utf-16", "ab"},
+		"the mark says more":       {[]byte("\xfe\xff\x00a\x00b"), "", "text/plain; charset=utf-16le", "ab"},
 		"UTF-16":                   {[]byte("a\x00b\x00"), "", "text/plain; charset=utf-16le", "ab"},
 		"a kind that is none":      {[]byte(text), "", ";;", text},
 		"nothing":                  {nil, "", "", ""},
