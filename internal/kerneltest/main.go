@@ -104,7 +104,7 @@ func parseOptions(args []string) (options, error) {
 	packages := fs.String("packages", "", "folders to test, parted by commas; empty: all that need a kernel")
 	kernels := fs.String("kernels", "", "kernels to boot, such as 5.10,6.1; empty: all")
 	arch := fs.String("arch", "amd64", "architecture of the machines: amd64 or arm64")
-	dir := fs.String("dir", "", "where kernels and consoles are kept; empty: _build/kernels, of arm64 _build/kernels-arm64")
+	dir := fs.String("dir", "", "where kernels and consoles are kept; empty: _build/kernels, of another architecture than this machine's _build/kernels-ARCH")
 	run := fs.String("run", "", "tests to run, as for go test -run")
 	count := fs.Int("count", 1, "how often each test runs, as for go test -count")
 	jobs := fs.Int("jobs", 2, "kernels at a time")
