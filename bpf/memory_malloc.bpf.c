@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * Sampled allocations of processes in scope, by stack, and which of them have not
- * been freed. allocation.h says which calls are sampled; all others only pay for
- * the breakpoint and a few look-ups.
+ * Sampled allocations of processes in scope, by stack, and which of them have not been freed. allocation.h
+ * defines which calls are sampled; all others only pay for the breakpoint and a few look-ups.
  *
- * Each program is for functions whose arguments say in one way what is asked for;
- * user space knows which function that is. allocation_call.h has which calls are
- * taken, allocation_live.h what of them is in use.
+ * Each program is for functions with the same parameters; user space knows which function is which.
+ * allocation_call.h records calls, allocation_live.h memory in use.
  *
- * Hooks: uprobes, in the processes that are observed alone. Kernels: 5.10 and newer.
+ * Hooks: uprobes, in processes in scope only. Kernels: 5.10 and later.
  */
 #include "include/allocation_call.h"
 #include "include/allocation_live.h"
@@ -18,10 +16,7 @@ OBSERVES(SCOPE_MEMORY);
 
 #include <bpf/bpf_tracing.h>
 
-/*
- * A call of an allocating function. Written so that what is not sampled leaves
- * early.
- */
+/* Runs at the entry of an allocating function. A call that is not sampled leaves early. */
 static __always_inline int allocation(struct bpf_user_pt_regs *ctx, const struct request *asked)
 {
 	u64 pid_tgid = bpf_get_current_pid_tgid();
@@ -33,17 +28,17 @@ static __always_inline int allocation(struct bpf_user_pt_regs *ctx, const struct
 	u64 threshold;
 
 	if (scope_excludes(known, scope_bit) || asked->size >= ALLOCATION_TOO_LARGE)
-		return NO_RETURN;
+		return SKIP_RETURN;
 	allocation_counted(ALLOCATION_CALLS);
 	threshold = allocation_threshold(asked->size, sample_bytes);
 	sampled = bpf_get_prandom_u32() < threshold;
 	if (track_live && asked->old_address)
 		replaced = forget(asked->old_address, who.pid, &call.old);
 	if (!sampled && !replaced && !asked->outer)
-		return NO_RETURN;
+		return SKIP_RETURN;
 	nests = enter(ctx, pid_tgid, asked->outer, &before, &now);
 	if (sampled) {
-		subject_met(&who, known);
+		subject_discover(&who, known);
 		call.made.start_boottime = who.start_boottime;
 		call.made.exec_id = who.exec_id;
 		call.made.size = asked->size;
@@ -53,7 +48,7 @@ static __always_inline int allocation(struct bpf_user_pt_regs *ctx, const struct
 	return await_return(ctx, asked, &call);
 }
 
-/* count * size, or too much to be had where that overflows. */
+/* Returns count * size; if that overflows, more than can be allocated. */
 static __always_inline u64 product(u64 count, u64 size)
 {
 	if (count && size > ALLOCATION_TOO_LARGE / count)
@@ -61,7 +56,7 @@ static __always_inline u64 product(u64 count, u64 size)
 	return count * size;
 }
 
-/* In a session the program runs for the return, too. */
+/* In a session the program also runs at the return. */
 static __always_inline bool is_return(struct bpf_user_pt_regs *ctx)
 {
 	return session && bpf_get_func_ip(ctx) != FUNCTION(ctx);
@@ -132,7 +127,10 @@ ENTRY(reallocate_product)
 	asked.outer = true;
 END
 
-/* runtime.mallocgc(size, type, zero): Go frees by its collector. Never in a session: no return may be touched. */
+/*
+ * runtime.mallocgc(size, type, zero): Go's garbage collector frees. Never in a session: no return may be
+ * probed.
+ */
 SEC("uprobe")
 int allocate_go(struct bpf_user_pt_regs *ctx)
 {
@@ -151,13 +149,13 @@ int release(struct bpf_user_pt_regs *ctx)
 
 	on_own_stack(ctx);
 	if (!key.address || scope_excludes(bpf_map_lookup_elem(&scope, &key.pid), scope_bit))
-		return NO_RETURN;
+		return SKIP_RETURN;
 	allocation_counted(ALLOCATION_RELEASES);
 	bpf_map_delete_elem(&live, &key);
-	return NO_RETURN;
+	return SKIP_RETURN;
 }
 
-/* The return of an allocating function, where the kernel has no sessions. */
+/* The return of an allocating function, on kernels without sessions. */
 SEC("uretprobe")
 int returned(struct bpf_user_pt_regs *ctx)
 {

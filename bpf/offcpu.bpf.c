@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * Off-CPU time: how long threads wait, where and why. A wait begins when a thread
- * leaves its CPU (blocked, or runnable still) and ends when it runs again, and is
- * told then. Its stack is taken after the wait, by the thread itself: only then is it
- * known that the wait was long enough, and only there can the thread's memory be read.
+ * Off-CPU time: how long threads wait, where and why. A wait begins when a thread leaves its CPU, blocked or
+ * still runnable, and ends when it runs again. It is recorded then. Its stack is taken after the wait, by the
+ * thread itself: only then it is known that the wait was long enough, and only there the thread's memory can
+ * be read.
  *
- * Hooks: tp_btf sched_switch measures; the stack is taken at tp_btf sched_exit_tp
- * where the kernel has it, else at a kprobe of finish_task_switch. Both run on the
- * same CPU as the switch before them, with preemption off in between, so that
- * what the one has measured waits for the other in memory of the CPU. Neither
- * nests. Where there is no such hook sched_switch does it all (switched_alone): the
- * stack is taken as the thread leaves (departure.h). Kernels: 5.10 and newer.
+ * Hooks: tp_btf sched_switch measures; the stack is taken at tp_btf sched_exit_tp if the kernel has it,
+ * otherwise at a kprobe of finish_task_switch. Both run on the same CPU as the switch before them, with
+ * preemption off in between, so that the measurement is kept in memory of the CPU. Neither nests. If there is
+ * no such hook, sched_switch does both (switched_alone): the stack is taken as the thread leaves
+ * (departure.h). Kernels: 5.10 and later.
  *
- * When a thread left is kept in its task storage where the kernel allocates it so
- * that sched_switch may ask for it; before (6.4) in a hash map by thread id.
+ * The time at which a thread left is in its task storage if sched_switch may use it (since 6.4), otherwise in
+ * a hash map by thread id.
  */
 #include "include/subject.h"
 #include "include/block_reason.h"
@@ -23,26 +22,26 @@ OBSERVES(SCOPE_OFF_CPU);
 
 #include <bpf/bpf_tracing.h>
 
-/* What is known of a thread. */
+/* State of a thread. */
 struct offcpu_thread {
 	u64 since;       /* CLOCK_MONOTONIC, ns, when it left its CPU; 0: it runs */
-	u64 short_ns;    /* waits below min_block that were not told yet */
+	u64 short_ns;    /* sum of waits below min_block that were not recorded yet */
 	u32 short_count;
-	u32 epoch;       /* when its scope was last looked at */
+	u32 epoch;       /* when its scope was last checked */
 	u32 state;       /* task_struct.__state when it left, 0: runnable; in switched_alone enum block_reason */
 	u32 switches;    /* switches_of() when it left */
 	u16 excluded;    /* 1: out of scope */
 	u16 unused[3];
 };
 
-/* What is known of a CPU. */
+/* State of a CPU. */
 struct offcpu_cpu {
-	u64 waited;       /* ns, of the thread that is being switched to; 0: nothing to tell */
+	u64 waited;       /* ns, of the thread that is being switched to; 0: nothing to record */
 	u64 over_max;     /* waits that were longer than max_block */
-	u64 lost_thread;  /* times that there was no memory for a thread: its wait is lost */
-	u64 lost_untold;  /* waits whose end the second hook did not see */
-	u64 stackless;    /* waits told without the stack, of which there was none left */
-	u64 lost_unseen;  /* waits of threads that ran unseen in between */
+	u64 lost_thread;  /* times that there was no memory for the state of a thread: its wait is lost */
+	u64 lost_untold;  /* waits whose end the second hook missed */
+	u64 stackless;    /* waits recorded without a stack, as none was kept */
+	u64 lost_unseen;  /* waits of threads that ran unnoticed in between */
 	u32 state;        /* of the thread that is being switched to */
 	u32 unused;
 };
@@ -53,16 +52,16 @@ volatile const bool task_storage = true;
 volatile u64 min_block = 1000000;
 volatile u64 max_block;
 
-/* Counted up by user space about once a second: scopes are looked at again. */
+/* Incremented by user space about once per second: the scope of each process is checked again. */
 volatile u32 epoch = 1;
 
 /*
- * Programs that were found out of scope in this epoch, by thread group id: what
- * spares them, and all switches between them, any look-up. A word is whole at any
- * time, so no lock is needed; one that another has overwritten is looked up again.
+ * Processes that were found out of scope in this epoch, by thread group id: they and the switches between
+ * them need no map look-up. Words are read and written atomically, so that no lock is needed. A process whose
+ * word was overwritten is looked up again.
  */
-#define OUTSIDE_SLOTS 1024 /* a power of two */
-static u64 outside[OUTSIDE_SLOTS];
+#define OUT_OF_SCOPE_SLOTS 1024 /* a power of two */
+static u64 out_of_scope[OUT_OF_SCOPE_SLOTS];
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -71,7 +70,7 @@ struct {
 	__type(value, struct offcpu_thread);
 } offcpu_threads SEC(".maps");
 
-/* By thread id, where there is no task storage. Sized by the loader. */
+/* By thread id, on kernels without task storage. The loader sets the size. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -86,7 +85,7 @@ struct {
 	__type(value, struct offcpu_cpu);
 } offcpu_cpus SEC(".maps");
 
-/* Keep these types in the BTF, from which the Go types are made. */
+/* Keeps these types in BTF, from which bpf2go generates the Go types. */
 const struct offcpu_thread *unused_offcpu_thread __attribute__((unused));
 const struct offcpu_cpu *unused_offcpu_cpu __attribute__((unused));
 const enum block_reason *unused_block_reason __attribute__((unused));
@@ -120,7 +119,7 @@ static __always_inline struct offcpu_thread *create_thread(struct task_struct *t
 	return bpf_map_lookup_elem(&offcpu_thread_ids, &tid);
 }
 
-/* Kernel threads wait for work and for nothing else: they are left out. */
+/* Kernel threads only wait for work: they are left out. */
 static __always_inline bool is_kernel_thread(const struct task_struct *task)
 {
 	return !task->pid || task->flags & PF_KTHREAD;
@@ -138,7 +137,7 @@ struct task_struct___switches {
 	unsigned long nvcsw, nivcsw;
 } __attribute__((preserve_access_index));
 
-/* How often a thread has left a CPU: the same when it runs again as when it left, unless it ran in between. */
+/* Returns how often a thread has left a CPU. If it differs when the thread runs again, it ran in between. */
 static __always_inline u32 switches_of(struct task_struct *task)
 {
 	struct task_struct___switches *counted = (void *)task;
@@ -146,19 +145,19 @@ static __always_inline u32 switches_of(struct task_struct *task)
 	return counted->nvcsw + counted->nivcsw;
 }
 
-/* Names a program in this epoch: pids have 22 bits (PID_MAX_LIMIT); never 0. */
-static __always_inline u64 outside_name(const struct task_struct *task)
+/* Returns a value for a program in this epoch, never 0. Pids have 22 bits (PID_MAX_LIMIT). */
+static __always_inline u64 out_of_scope_key(const struct task_struct *task)
 {
 	return ((u64)task->tgid << 42) | ((task->self_exec_id & 0xffff) << 26) | (epoch & 0x3ffffff);
 }
 
 static __always_inline bool is_outside(const struct task_struct *task)
 {
-	return outside[task->tgid & (OUTSIDE_SLOTS - 1)] == outside_name(task);
+	return out_of_scope[task->tgid & (OUT_OF_SCOPE_SLOTS - 1)] == out_of_scope_key(task);
 }
 
-/* Tells the running thread's short waits together, without a stack. */
-static __always_inline void tell_short(struct offcpu_thread *thread, const struct stack_subject *who)
+/* Records the running thread's short waits together, without a stack. */
+static __always_inline void record_short(struct offcpu_thread *thread, const struct stack_subject *who)
 {
 	struct stack_table *table;
 	struct stack_entry *entry;
@@ -168,11 +167,11 @@ static __always_inline void tell_short(struct offcpu_thread *thread, const struc
 		return;
 	entry = stack_begin(table, who, thread->short_count);
 	if (!entry)
-		goto told;
+		goto clear;
 	entry->values[0] = thread->short_ns;
 	entry->tag = BLOCK_SHORT;
 	stack_end(table, entry, 0);
-told:
+clear:
 	thread->short_ns = 0;
 	thread->short_count = 0;
 }
@@ -185,7 +184,7 @@ static __always_inline void exclude(struct offcpu_thread *thread)
 	thread->short_count = 0;
 }
 
-/* The running thread leaves the CPU. alone: no other hook sees it run again. */
+/* The running thread leaves the CPU. alone: no other hook runs when it runs again. */
 static __always_inline void leave(void *ctx, struct task_struct *task, bool preempt, u64 now, bool alone)
 {
 	struct offcpu_thread *thread = thread_of(task);
@@ -194,11 +193,11 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
 	struct offcpu_cpu *cpu;
 
 	if (!thread || thread->excluded || thread->epoch != epoch || state & TASK_DEAD) {
-		/* Once in a while, at the thread's end, and each time when it is out of scope. */
+		/* At times, at the thread's exit, and each time that it is out of scope. */
 		bool wanted = subject_running(&who, scope_bit);
 
 		if (thread && thread->short_count && wanted)
-			tell_short(thread, &who);
+			record_short(thread, &who);
 		if (state & TASK_DEAD) {
 			if (!task_storage)
 				bpf_map_delete_elem(&offcpu_thread_ids, &tid);
@@ -207,7 +206,7 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
 			return;
 		}
 		if (!wanted) {
-			outside[task->tgid & (OUTSIDE_SLOTS - 1)] = outside_name(task);
+			out_of_scope[task->tgid & (OUT_OF_SCOPE_SLOTS - 1)] = out_of_scope_key(task);
 			if (thread)
 				exclude(thread);
 			return;
@@ -232,6 +231,14 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
 	}
 }
 
+/* Reports whether a process is in scope, as far as is known: losses of others do not count. */
+static __always_inline bool is_in_scope(const struct task_struct *task)
+{
+	u32 pid = task->tgid;
+
+	return !scope_excludes(bpf_map_lookup_elem(&scope, &pid), scope_bit);
+}
+
 /* A thread is about to run again, on this CPU. */
 static __always_inline u64 arrive(struct task_struct *task, bool alone)
 {
@@ -253,16 +260,16 @@ static __always_inline u64 arrive(struct task_struct *task, bool alone)
 	if (!cpu)
 		return now;
 	if (thread->switches != switches_of(task)) { /* such as while its process was out of scope */
-		cpu->lost_unseen += 1;
+		cpu->lost_unseen += is_in_scope(task);
 		return now;
 	}
 	if (max_block && waited > max_block) {
-		cpu->over_max += 1;
+		cpu->over_max += is_in_scope(task);
 		return now;
 	}
 	if (alone) {
-		if (!departure_tell(task, thread->state, waited))
-			cpu->stackless += 1;
+		if (!departure_report(task, thread->state, waited))
+			cpu->stackless += is_in_scope(task);
 		return now;
 	}
 	if (cpu->waited)
@@ -278,7 +285,7 @@ static __always_inline int switches(void *ctx, bool preempt, struct task_struct 
 
 	if (!is_kernel_thread(next) && !is_outside(next))
 		now = arrive(next, alone);
-	/* What is kept of a thread must go with it. */
+	/* What is kept of a thread is removed with it. */
 	if (!is_kernel_thread(prev) && (!is_outside(prev) || task_state(prev) & TASK_DEAD))
 		leave(ctx, prev, preempt, now, alone);
 	return 0;
@@ -290,14 +297,14 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 	return switches(ctx, preempt, prev, next, false);
 }
 
-/* Where no other hook is to be had. */
+/* For kernels without another hook. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(switched_alone, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	return switches(ctx, preempt, prev, next, true);
 }
 
-/* The running thread has waited, for long enough: where and why. */
+/* Records where and why the running thread has waited, for long enough. */
 static __always_inline int resumed(void *ctx)
 {
 	struct offcpu_cpu *cpu = this_cpu();
@@ -322,7 +329,7 @@ static __always_inline int resumed(void *ctx)
 		return 0;
 	entry->values[0] = waited;
 	entry->tag = block_reason_of(task, cpu->state);
-	stack_end(table, entry, stack_take(ctx, saved_registers(), table, entry, who.space, 0));
+	stack_end(table, entry, stack_take(ctx, saved_registers(), entry, who.space, 0));
 	return 0;
 }
 

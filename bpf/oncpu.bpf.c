@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * On-CPU samples, counted where they are taken. A perf event on every CPU runs
- * sample(); equal (process, thread, stack) are one entry with a count in the
- * CPU's table.
+ * On-CPU samples. A perf event on every CPU runs sample(); equal (process, thread, stack) are one entry with
+ * a count in the CPU's table.
  *
- * Hooks: perf_event (cpu-clock or cycles), whose programs do not nest. Kernels:
- * 5.10 and newer.
+ * Hooks: perf_event (cpu-clock or cycles), whose programs do not nest. Kernels: 5.10 and later.
  */
 #define STACK_SUMS 0
 
@@ -13,7 +11,7 @@
 
 OBSERVES(SCOPE_ON_CPU);
 
-/* Keep these types in the BTF, from which the Go types are made. */
+/* Keeps these types in BTF, from which bpf2go generates the Go types. */
 const struct unwind_page *unused_unwind_page __attribute__((unused));
 const struct unwind_space *unused_unwind_space __attribute__((unused));
 const enum unwind_end *unused_unwind_end __attribute__((unused));
@@ -21,8 +19,8 @@ const enum unwind_cfa *unused_unwind_cfa __attribute__((unused));
 const enum unwind_save *unused_unwind_save __attribute__((unused));
 
 /*
- * Who runs at the start is met before sampling begins, so that the first samples
- * find unwind tables.
+ * Discovers the processes that run at the start before sampling begins, so that their first samples find
+ * unwind tables.
  */
 SEC("perf_event")
 int meet(struct bpf_perf_event_data *ctx)
@@ -33,7 +31,7 @@ int meet(struct bpf_perf_event_data *ctx)
 	if (bpf_map_lookup_elem(&scope, &pid))
 		return 0;
 	process_current(&start_boottime, &exec_id);
-	scope_met(0, pid, start_boottime, exec_id);
+	scope_discover(0, pid, start_boottime, exec_id);
 	return 0;
 }
 
@@ -52,7 +50,7 @@ int sample(struct bpf_perf_event_data *ctx)
 	entry = stack_begin(table, &who, 1);
 	if (!entry)
 		return 0;
-	stack_end(table, entry, stack_take(ctx, user_registers(ctx), table, entry, who.space, 0));
+	stack_end(table, entry, stack_take(ctx, user_registers(ctx), entry, who.space, 0));
 	return 0;
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 /*
- * What watched processes have used, read at once: CPU time and threads. One pass
- * over all tasks of the host writes it to memory that user space has mapped, so
- * that a look costs one system call, however many processes are watched.
+ * CPU time and number of threads of watched processes. One pass over all tasks of the host writes them to
+ * memory that user space has mapped, so that reading costs one system call for any number of watched
+ * processes.
  *
- * Hook: iter/task. Kernels: 5.10 and newer.
+ * Hook: iter/task. Kernels: 5.10 and later.
  */
 #include "include/vmlinux.h"
 
@@ -12,18 +12,18 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-/* What a process has used, as of the pass that is named. */
+/* What a process has used, as of the pass with a number. */
 struct process_usage {
-	u64 start_boottime; /* ns: whose it is */
-	u64 cpu;            /* ns, of threads that have ended included */
+	u64 start_boottime; /* ns: identifies the process */
+	u64 cpu;            /* ns, including exited threads */
 	u32 threads;
 	u32 pass;
 };
 
-/* Keep it in the BTF, from which the Go type is made. */
+/* Keeps the type in BTF, from which bpf2go generates the Go type. */
 const struct process_usage *unused_process_usage __attribute__((unused));
 
-/* Where in process_usages a process is, by its thread group id. */
+/* The index of a process in process_usages, by its thread group id. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -40,13 +40,10 @@ struct {
 	__type(value, struct process_usage);
 } process_usages SEC(".maps");
 
-/* Counted up by user space before each pass. */
+/* Incremented by user space before each pass. */
 volatile u32 usage_pass;
 
-/*
- * Threads come in the order of their ids, so that the first one may come at any
- * time: whichever is met first begins.
- */
+/* Threads are in the order of their ids, so that the main thread may not be first: the first one found begins. */
 SEC("iter/task")
 int read_usage(struct bpf_iter__task *ctx)
 {

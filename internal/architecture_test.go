@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package internal_test holds the rules of docs/architecture.md about who imports whom.
+// Package internal_test checks the import rules of docs/internals/architecture.md.
 package internal_test
 
 import (
@@ -23,19 +23,21 @@ const (
 	collector = "go.opentelemetry.io/collector/"
 )
 
-// imports says which rooms a room may import, beside itself. Imports run one way:
+// imports lists the packages that a package may import, in addition to its own. Imports run one way:
 // receiver → engine → observe → {kernel, process, conntrack, unwind, symbol, l7, tls} → {model, elfimage}; pdata and control hang off engine and
 // receiver. Rooms of one layer do not import each other but for what is listed here. A new room gets a row.
 var imports = map[string][]string{
-	"receiver":   {"engine", "control", "skywalking", "pdata", "observe", "process", "policy", "task", "kernel", "model"},
+	"receiver":   {"cgroup", "engine", "monitor", "l7", "control", "skywalking", "pdata", "observe", "process", "setting", "policy", "task", "garbage", "warn", "model"},
 	"control":    {"engine", "observe", "policy", "task", "process", "pdata", "kernel", "model"},
 	"skywalking": {"engine", "observe", "policy", "task", "process", "pdata", "model"},
 	"pdata":      {"model"},
-	"engine":     {"observe", "policy", "task", "kernel", "process", "unwind", "symbol", "l7", "tls", "warn", "model"},
-	"policy":     {"process", "model"},
+	"engine":     {"observe", "policy", "monitor", "task", "kernel", "process", "unwind", "symbol", "l7", "tls", "warn", "model"},
+	"policy":     {"monitor", "process", "model"},
+	"monitor":    {"proc", "model"},
 	"task":       {"process", "warn", "model"},
-	"observe":    {"bpf", "kernel", "process", "conntrack", "unwind", "symbol", "l7", "tls", "elfimage", "warn", "model"},
+	"observe":    {"bpf", "kernel", "proc", "process", "setting", "conntrack", "unwind", "symbol", "l7", "tls", "elfimage", "garbage", "warn", "model"},
 	"process":    {"bpf", "kernel", "proc", "warn", "model"}, // its life is followed by a BPF program, which kernel loads
+	"setting":    {"process"},
 	"conntrack":  {"kernel", "proc"},
 	"unwind":     {"bpf", "kernel", "symbol", "debuginfo", "elfimage", "model"},
 	"tls":        {"symbol", "elfimage"},
@@ -44,24 +46,31 @@ var imports = map[string][]string{
 	"debuginfo":  {"elfimage"},
 	"l7":         {"model"},
 	"bpf":        {},
+	"cgroup":     {},
 	"elfimage":   {},
+	"garbage":    {},
 	"proc":       {},
 	"warn":       {},
 	"model":      {},
 
 	// Not part of the receiver: programs and what is only tested or built with.
-	"cmd":          {"flamegraph", "model", "pdata"},
+	"cmd":          {"flamegraph", "follow", "overview", "profilefile", "terminal", "model", "pdata"},
+	"follow":       {},
+	"overview":     {}, // reads OTLP
+	"profilefile":  {"model", "pdata"},
+	"terminal":     {},
 	"flamegraph":   {"model", "pdata"},
 	"accuracy":     nil,
 	"bench":        nil,
+	"hostile":      {"bench", "pdata"},
 	"demo":         {"pdata"}, // what it shows is read from what the Collector writes
-	"distribution": {"receiver"},
+	"distribution": {"receiver", "cgroup"},
 	"kerneltest":   {},
 	"nettest":      {},
 }
 
 // knowsCollector are the rooms that may import the Collector's packages.
-var knowsCollector = []string{"receiver", "control", "pdata", "distribution", "cmd", "bench"}
+var knowsCollector = []string{"receiver", "control", "pdata", "distribution", "cmd", "overview", "bench"}
 
 // file is what the rules look at in a Go file.
 type file struct {
@@ -85,7 +94,108 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 }
 
-// violation tells what is wrong with an import, or nothing. A nil list allows all rooms but the receiver.
+// kindsKnownTo are the packages of internal/observe that a room may import. The list of kinds is for all others: the engine knows network alone,
+// whose observation reads the requests that policies use.
+var kindsKnownTo = map[string][]string{
+	"receiver": {"observe", "observe/kinds"},
+	"engine":   {"observe", "observe/kinds", "observe/network"},
+	"task":     {},
+	"policy":   {},
+}
+
+// TestKindsAreKnownByTheirList checks that a kind of observation is imported by the list of kinds alone.
+func TestKindsAreKnownByTheirList(t *testing.T) {
+	for _, f := range goFiles(t) {
+		known, bound := kindsKnownTo[f.room]
+		if !bound {
+			continue
+		}
+		for _, imported := range f.imports {
+			name, ours := strings.CutPrefix(imported, module+"/internal/")
+			if ours && roomOf("internal/"+name) == "observe" && !slices.Contains(known, name) {
+				t.Errorf("%s imports %s: the kinds are in the list of internal/observe/kinds", f.path, imported)
+			}
+		}
+	}
+}
+
+// partsOfSymbol are the packages below internal/symbol, each with those of internal that it may import. symbol itself puts them together and may
+// import all of them; none of them knows the symbolizer, its lock or its processes. A new package gets a row.
+var partsOfSymbol = map[string][]string{
+	"disasm":             {},
+	"budget":             {},
+	"patience":           {"symbol/reason"},
+	"reason":             {},
+	"elfsym":             {"symbol/reason", "elfimage", "model"},
+	"codemap":            {"symbol/elfsym", "symbol/reason", "proc", "model"},
+	"codemap/dumptest":   {},
+	"kernelsym":          {"symbol/elfsym", "symbol/reason", "proc", "model"},
+	"kernelsym/ksymtest": {"proc"},
+}
+
+// partsOfSymbolForOthers are those that other rooms may import.
+var partsOfSymbolForOthers = []string{"disasm", "reason"}
+
+// TestPartsOfSymbol checks the imports of and from the packages below internal/symbol.
+func TestPartsOfSymbol(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range goFiles(t) {
+		part := ""
+		if folder := path.Dir(f.path); f.room == "symbol" && folder != "internal/symbol" {
+			part = strings.TrimPrefix(folder, "internal/symbol/")
+			seen[part] = true
+		}
+		for _, imported := range f.imports {
+			if msg := symbolViolation(f.room, part, imported); msg != "" {
+				t.Errorf("%s: %s", f.path, msg)
+			}
+		}
+	}
+	for part := range seen {
+		require.Contains(t, partsOfSymbol, part, "the package has no row")
+	}
+	require.Len(t, seen, len(partsOfSymbol), "packages of the table that are not there")
+}
+
+// symbolViolation returns what is wrong with an import of a file in a room; part is the file's package below internal/symbol, if any.
+func symbolViolation(room, part, imported string) string {
+	name, ours := strings.CutPrefix(imported, module+"/internal/")
+	if !ours {
+		return ""
+	}
+	below, isPart := strings.CutPrefix(name, "symbol/")
+	switch {
+	case part != "" && !slices.Contains(partsOfSymbol[part], name):
+		return fmt.Sprintf("symbol/%s imports %s", part, name)
+	case part == "" && room == "symbol" && isPart && strings.HasSuffix(below, "test"):
+		return fmt.Sprintf("symbol imports %s, which is for tests", name)
+	case room != "symbol" && isPart && !slices.Contains(partsOfSymbolForOthers, below):
+		return fmt.Sprintf("the room %s imports %s, which is for symbol alone", room, name)
+	}
+	return ""
+}
+
+func TestSymbolRulesSeeViolations(t *testing.T) {
+	for _, c := range []struct {
+		room, part, imported string
+		bad                  bool
+	}{
+		{"symbol", "", module + "/internal/symbol/elfsym", false},
+		{"symbol", "", module + "/internal/debuginfo", false},
+		{"symbol", "", module + "/internal/symbol/kernelsym/ksymtest", true},
+		{"symbol", "kernelsym", module + "/internal/symbol/reason", false},
+		{"symbol", "kernelsym", module + "/internal/symbol", true},
+		{"symbol", "elfsym", module + "/internal/symbol/codemap", true},
+		{"symbol", "disasm", "debug/elf", false},
+		{"tls", "", module + "/internal/symbol/disasm", false},
+		{"engine", "", module + "/internal/symbol", false},
+		{"engine", "", module + "/internal/symbol/budget", true},
+	} {
+		require.Equal(t, c.bad, symbolViolation(c.room, c.part, c.imported) != "", "%s/%s imports %s", c.room, c.part, c.imported)
+	}
+}
+
+// violation returns what is wrong with an import, or an empty text. A nil list allows all rooms but the receiver.
 func violation(room string, allowed []string, imported string) string {
 	if strings.HasPrefix(imported, collector) && !slices.Contains(knowsCollector, room) {
 		return fmt.Sprintf("imports %s: only %s know the Collector", imported, strings.Join(knowsCollector, ", "))
@@ -142,7 +252,7 @@ func goFiles(t *testing.T) []file {
 
 func skipDir(rel string) error {
 	name := path.Base(rel)
-	if rel != "." && (strings.ContainsAny(name[:1], "._") || slices.Contains([]string{"testdata", "bin", "out"}, name)) || rel == "internal/tools" {
+	if rel != "." && (strings.ContainsAny(name[:1], "._") || slices.Contains([]string{"testdata", "bin", "out"}, name)) || rel == "internal/tools" || rel == "cmd" { // modules of their own
 		return fs.SkipDir
 	}
 	return nil
@@ -183,6 +293,8 @@ func TestRulesSeeViolations(t *testing.T) {
 		{"engine", collector + "component", true},
 		{"pdata", collector + "pdata/pprofile", false},
 		{"symbol", "debug/elf", false},
+		{"policy", module + "/internal/monitor", false},
+		{"monitor", module + "/internal/policy", true},
 		{"l7", module + "/internal/kernel", true},
 		{"observe", module + "/internal/l7", false},
 	} {

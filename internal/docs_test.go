@@ -12,6 +12,8 @@ import (
 	"unicode"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 )
 
 // link is the target of a Markdown link, heading a heading.
@@ -113,20 +115,20 @@ func TestBrokenLinksAreSeen(t *testing.T) {
 	require.Equal(t, "there is no such heading", broken(t, file, "a.md#b"))
 }
 
-// reasons are the places in the source that name what the metrics tell, each with how it stands there.
+// reasons are the places in the source that name what the metrics report, each with its form there.
 var reasons = map[string]*regexp.Regexp{
-	"symbol/reason.go":       regexp.MustCompile(`Reason = "([a-z_]+)"`),
-	"process/stats.go":       regexp.MustCompile(`reason\w+ += "([a-z_]+)"`),
-	"observe/*/*_linux.go":   regexp.MustCompile(`Reason: "([a-z_]+)"`),
-	"engine/stats*_linux.go": regexp.MustCompile(`LossKey\{(?:probeProcess|"\w+"), "([a-z_]+)"\}`),
-	"engine/[a-z]*_linux.go": regexp.MustCompile(`degrade\("([a-z_.]+)"|unread\w+ += "([a-z_]+)"|Degraded\["([a-z_]+)"\]`),
-	"../receiver/sink.go":    regexp.MustCompile(`dropped\w+ += "([a-z_]+)"`),
+	"symbol/reason/reason.go": regexp.MustCompile(`Name = "([a-z_]+)"`),
+	"process/stats.go":        regexp.MustCompile(`reason\w+ += "([a-z_]+)"`),
+	"observe/*/*_linux.go":    regexp.MustCompile(`Reason: "([a-z_]+)"`),
+	"engine/stats*_linux.go":  regexp.MustCompile(`LossKey\{(?:probeProcess|"\w+"), "([a-z_]+)"\}`),
+	"engine/[a-z]*_linux.go":  regexp.MustCompile(`degrade\("([a-z_.]+)"|unread\w+ += "([a-z_]+)"|Degraded\["([a-z_]+)"\]`),
+	"../receiver/sink.go":     regexp.MustCompile(`dropped\w+ += "([a-z_]+)"`),
 }
 
-// TestReasonsAreDocumented holds that docs/telemetry.md has every reason that a metric names.
+// TestReasonsAreDocumented holds that docs/reference/telemetry.md has every reason that a metric names.
 func TestReasonsAreDocumented(t *testing.T) {
 	var rows []string // the words of the first two columns, of probe and reason
-	for line := range strings.Lines(read(t, "../docs/telemetry.md")) {
+	for line := range strings.Lines(read(t, "../docs/reference/telemetry.md")) {
 		if cells := strings.Split(line, "|"); len(cells) > 3 && cells[0] == "" {
 			rows = append(rows, regexp.MustCompile(`[a-z_.]+`).FindAllString(cells[1]+" "+cells[2], -1)...)
 		}
@@ -154,4 +156,14 @@ func read(t *testing.T, path string) string {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return string(text)
+}
+
+// TestRedactedHeadersAreDocumented holds that the documentation lists the headers that are redacted by default.
+func TestRedactedHeadersAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../docs/reference/configuration.md")
+	require.NoError(t, err)
+	list := regexp.MustCompile(`(?s)redact:\n  headers: \[([^\]]*)\]\n` + "```").FindSubmatch(text)
+	require.NotNil(t, list)
+	documented := regexp.MustCompile(`[^\s",]+`).FindAllString(string(list[1]), -1)
+	require.Equal(t, requests.CredentialHeaders(), documented)
 }

@@ -22,10 +22,11 @@ import (
 	"go.opentelemetry.io/collector/receiver/receivertest"
 	"go.opentelemetry.io/collector/receiver/xreceiver"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
 	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
 )
 
-// TestBlockedConsumerStallsNothing holds that policies look on and fire, and that what they start samples from its begin to its end,
+// TestBlockedConsumerStallsNothing checks that policies look on and fire, and that what they start samples from its begin to its end,
 // while the consumer of profiles takes nothing; and that it gets all of it when it does again.
 func TestBlockedConsumerStallsNothing(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -42,11 +43,11 @@ func TestBlockedConsumerStallsNothing(t *testing.T) {
 
 	config := createDefaultConfig().(*Config)
 	config.Limits.CPUPercent = 100 // whatever it costs, it samples as configured
-	config.Observe.Network = nothingListed().Network
-	config.Observe.OnCPU.Get().ReportInterval = time.Second // of everybody: something is told always
+	delete(config.Observe.listed, network.Name)
+	onCPUOf(config).ReportInterval = time.Second // of all processes: there is always something to report
 	var run RunConfig
 	require.NoError(t, run.UnmarshalText([]byte("on_cpu")))
-	run.OnCPU.Get().Kind.ReportInterval = time.Second
+	runOnCPU(&run).ReportInterval = time.Second
 	config.Policies = []PolicyConfig{{
 		Name: "busy", Targets: []SelectorConfig{{PID: uint32(lazy.Process.Pid)}}, Run: []RunConfig{run}, Duration: 2 * time.Second, Silence: time.Hour,
 		When: []RuleConfig{{Monitor: "process_cpu", Threshold: threshold(10 / float64(runtime.NumCPU())), Period: 10 * time.Second, Count: 3}},
@@ -76,19 +77,20 @@ func TestBlockedConsumerStallsNothing(t *testing.T) {
 	_, err = factory.CreateLogs(t.Context(), settings, config, logs)
 	require.NoError(t, err)
 	require.NoError(t, r.Start(t.Context(), host))
+	awaitStart(r)
 	for _, e := range host.events {
 		require.NotEqual(t, componentstatus.StatusPermanentError, e.Status(), "%v", e.Err())
 	}
 	select {
 	case <-held:
 	case <-time.After(60 * time.Second):
-		t.Fatal("no profile was told")
+		t.Fatal("no profile was exported")
 	}
 
 	_, err = io.WriteString(work, "now\n")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return len(toldEvents(logs)["ebpf.task.finished"]) > 0 }, 60*time.Second, 50*time.Millisecond)
-	events := toldEvents(logs)
+	require.Eventually(t, func() bool { return len(exportedEvents(logs)["ebpf.task.finished"]) > 0 }, 60*time.Second, 50*time.Millisecond)
+	events := exportedEvents(logs)
 	require.Len(t, events["ebpf.profiling.triggered"], 1)
 	finished := events["ebpf.task.finished"][0]
 	require.Equal(t, "duration", finished["ebpf.task.end.reason"])

@@ -8,17 +8,19 @@ import (
 	"math"
 	"os"
 	"path"
+	"reflect"
 	"runtime"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
-	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/confmap"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/setting"
 	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
 )
 
-// Config is the configuration of the receiver, see docs/configuration.md.
+// Config is the configuration of the receiver, see docs/reference/configuration.md.
 type Config struct {
 	// RootPath is where the host's file system is mounted, an absolute path.
 	RootPath string `mapstructure:"root_path"`
@@ -26,8 +28,8 @@ type Config struct {
 	Targets TargetsConfig `mapstructure:"targets"`
 	// Observe lists what runs from start to shutdown.
 	Observe ObserveConfig `mapstructure:"observe"`
-	// Metrics turns single metrics off.
-	Metrics metadata.MetricsConfig `mapstructure:"metrics"`
+	// Metrics turns single metrics off, and says what their resources are.
+	Metrics MetricsConfig `mapstructure:"metrics"`
 	// Events turns single events off.
 	Events metadata.EventsConfig `mapstructure:"events"`
 	// Policies are what starts by itself when a threshold is reached.
@@ -36,7 +38,8 @@ type Config struct {
 	Tasks []TaskConfig `mapstructure:"tasks"`
 	// Storage is the extension that keeps the history of tasks over a restart; nil: none does.
 	Storage *component.ID `mapstructure:"storage"`
-	// Symbols says where names and lines come from, beside the binaries themselves.
+	// Symbols configures where names and lines come from, in addition to the binaries
+	// themselves.
 	Symbols SymbolsConfig `mapstructure:"symbols"`
 	// Limits is what the receiver may cost the host.
 	Limits LimitsConfig `mapstructure:"limits"`
@@ -50,15 +53,6 @@ type TargetsConfig struct {
 	Exclude []SelectorConfig `mapstructure:"exclude"`
 	// ScanInterval is the time between two full scans of /proc.
 	ScanInterval time.Duration `mapstructure:"scan_interval"`
-}
-
-// ObserveConfig has a field for each kind of observation; a kind that is not
-// listed does not run.
-type ObserveConfig struct {
-	OnCPU   configoptional.Optional[OnCPUConfig]   `mapstructure:"on_cpu"`
-	OffCPU  configoptional.Optional[OffCPUConfig]  `mapstructure:"off_cpu"`
-	Memory  configoptional.Optional[MemoryConfig]  `mapstructure:"memory"`
-	Network configoptional.Optional[NetworkConfig] `mapstructure:"network"`
 }
 
 // LimitsConfig bounds the receiver's own cost.
@@ -77,7 +71,7 @@ const (
 	maxScanInterval = time.Hour
 	minMemoryMiB    = 32
 	maxMemoryMiB    = 64 << 10
-	// Some tasks are kept in a history of a thousand, in which those that run must find room.
+	// Some tasks are kept in a history of a thousand, in which running ones must find an entry.
 	maxConcurrentTasks = 256
 )
 
@@ -88,26 +82,14 @@ var (
 )
 
 func createDefaultConfig() component.Config {
-	observe := nothingListed()
-	observe.OnCPU, observe.Network = configoptional.Some(defaultOnCPU()), configoptional.Some(defaultNetwork())
 	return &Config{
 		RootPath: "/",
 		Targets:  TargetsConfig{ScanInterval: 10 * time.Second},
-		Observe:  observe,
-		Metrics:  metadata.DefaultMetricsConfig(),
+		Observe:  defaultObserve(),
+		Metrics:  defaultMetrics(),
 		Events:   metadata.DefaultEventsConfig(),
 		Symbols:  SymbolsConfig{DebugInfo: true, CacheMiB: 256},
 		Limits:   LimitsConfig{MemoryMiB: 256, CPUPercent: 2, ConcurrentTasks: 16},
-	}
-}
-
-// nothingListed has the defaults of all kinds, of which none runs.
-func nothingListed() ObserveConfig {
-	return ObserveConfig{
-		OnCPU:   configoptional.Default(defaultOnCPU()),
-		OffCPU:  configoptional.Default(defaultOffCPU()),
-		Memory:  configoptional.Default(defaultMemory()),
-		Network: configoptional.Default(defaultNetwork()),
 	}
 }
 
@@ -115,14 +97,17 @@ func nothingListed() ObserveConfig {
 // runs. Errors are as those of Validate.
 func (c *Config) Unmarshal(conf *confmap.Conf) error {
 	values := conf.ToStringMap()
-	if err := checkKeys(values); err != nil {
-		return err
+	if faults := checkKeys(values); len(faults) > 0 {
+		return faultsOf(values, faults, notText("", values, reflect.TypeFor[Config]()))
 	}
 	if conf.IsSet("observe") {
-		c.Observe = nothingListed()
+		c.Observe = ObserveConfig{}
 	}
 	if err := conf.Unmarshal(c); err != nil {
-		return textInstead(values, err)
+		if texts := notText("", values, reflect.TypeFor[Config]()); len(texts) > 0 {
+			return faultsOf(values, nil, texts)
+		}
+		return err
 	}
 	return nil
 }
@@ -131,30 +116,21 @@ func (c *Config) Unmarshal(conf *confmap.Conf) error {
 // key below the receiver, whose name the Collector knows and a configuration does not.
 func (c *Config) Validate() error {
 	errs := []error{c.validateRoot()}
-	errs = append(errs, validateSelectors("targets::include", c.Targets.Include)...)
-	errs = append(errs, validateSelectors("targets::exclude", c.Targets.Exclude)...)
-	errs = append(errs, withoutSet("targets::exclude", c.Targets.Exclude)...)
-	errs = append(errs, between("targets::scan_interval", c.Targets.ScanInterval, minScanInterval, maxScanInterval))
-	if onCPU := c.Observe.OnCPU.Get(); onCPU != nil {
-		errs = append(errs, onCPU.validate("observe::on_cpu")...)
-	}
-	if offCPU := c.Observe.OffCPU.Get(); offCPU != nil {
-		errs = append(errs, offCPU.validate("observe::off_cpu")...)
-	}
-	if memory := c.Observe.Memory.Get(); memory != nil {
-		errs = append(errs, memory.validate("observe::memory")...)
-	}
-	if network := c.Observe.Network.Get(); network != nil {
-		errs = append(errs, network.validate("observe::network", c.Limits.MemoryMiB)...)
-	}
-	errs = append(errs, validatePolicies("policies", c.Policies, &c.Limits)...)
-	errs = append(errs, validateTasks("tasks", c.Tasks, &c.Limits)...)
+	errs = append(errs, setting.Selectors("targets::include", c.Targets.Include)...)
+	errs = append(errs, setting.Selectors("targets::exclude", c.Targets.Exclude)...)
+	errs = append(errs, setting.WithoutSet("targets::exclude", c.Targets.Exclude)...)
+	errs = append(errs, setting.Between("targets::scan_interval", c.Targets.ScanInterval, minScanInterval, maxScanInterval))
+	limits := c.Limits.ofKinds()
+	errs = append(errs, c.Observe.validate(limits)...)
+	errs = append(errs, c.Metrics.validate("metrics")...)
+	errs = append(errs, validatePolicies("policies", c.Policies, limits)...)
+	errs = append(errs, validateTasks("tasks", c.Tasks, limits)...)
 	errs = append(errs, c.Symbols.validate("symbols")...)
-	errs = append(errs, between("limits::memory_mib", c.Limits.MemoryMiB, minMemoryMiB, maxMemoryMiB))
+	errs = append(errs, setting.Between("limits::memory_mib", c.Limits.MemoryMiB, minMemoryMiB, maxMemoryMiB))
 	if c.Limits.CPUPercent <= 0 || c.Limits.CPUPercent > 100 || math.IsNaN(c.Limits.CPUPercent) {
 		errs = append(errs, fmt.Errorf("limits::cpu_percent: %v is not allowed: it is per cent of one core, above 0 and at most 100", c.Limits.CPUPercent))
 	}
-	errs = append(errs, between("limits::concurrent_tasks", c.Limits.ConcurrentTasks, 1, maxConcurrentTasks))
+	errs = append(errs, setting.Between("limits::concurrent_tasks", c.Limits.ConcurrentTasks, 1, maxConcurrentTasks))
 	return errors.Join(errs...)
 }
 
@@ -178,13 +154,10 @@ func (c *Config) validateRoot() error {
 	return nil
 }
 
-// between checks a value against a closed range.
-func between[T interface {
-	~int | ~int64
-}](path string, value, lowest, highest T,
-) error {
-	if value < lowest || value > highest {
-		return fmt.Errorf("%s: %v is not allowed: it must lie between %v and %v", path, value, lowest, highest)
+// ofKinds are the limits that options of kinds are validated against.
+func (c *LimitsConfig) ofKinds() observe.Limits {
+	if c.MemoryMiB < minMemoryMiB {
+		return observe.Limits{} // which is an error itself
 	}
-	return nil
+	return observe.Limits{MemoryMiB: c.MemoryMiB}
 }

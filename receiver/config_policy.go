@@ -4,7 +4,6 @@ package receiver
 
 import (
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,7 +12,10 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/monitor"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/setting"
 )
 
 // PolicyConfig is what starts by itself when a threshold is reached.
@@ -35,15 +37,15 @@ type PolicyConfig struct {
 
 // RuleConfig holds while count of the last period's seconds have reached the threshold.
 type RuleConfig struct {
-	// Monitor is one of internal/policy's.
+	// Monitor is the name of one of [monitor.All].
 	Monitor string `mapstructure:"monitor"`
 	// Threshold is in the monitor's unit; nil where none is said, for 0 is one.
 	Threshold *float64 `mapstructure:"threshold"`
 	// Period is of whole seconds.
 	Period time.Duration `mapstructure:"period"`
 	Count  int           `mapstructure:"count"`
-	// URIList are paths, without query, that monitors of requests look at, each by
-	// itself; URIRegex finds those that they look at together.
+	// URIList are paths, without query, to which monitors of requests apply
+	// individually; URIRegex matches paths to which they apply together.
 	URIList  []string `mapstructure:"uri_list"`
 	URIRegex string   `mapstructure:"uri_regex"`
 }
@@ -66,47 +68,35 @@ func (c *PolicyConfig) Unmarshal(conf *confmap.Conf) error {
 }
 
 // validatePolicies checks the list `policies`.
-func validatePolicies(path string, policies []PolicyConfig, limits *LimitsConfig) []error {
-	errs := []error{atMost(path, len(policies), maxPolicies)}
+func validatePolicies(path string, policies []PolicyConfig, limits observe.Limits) []error {
+	errs := []error{setting.AtMost(path, len(policies), maxPolicies)}
 	named := map[string]int{}
 	for i := range policies {
 		c, at := &policies[i], fmt.Sprintf("%s[%d]", path, i)
 		errs = append(errs, validateName(at+"::name", c.Name, named, i, path))
-		errs = append(errs, validateSelectors(at+"::targets", c.Targets)...)
-		errs = append(errs, withoutSet(at+"::targets", c.Targets)...)
+		errs = append(errs, setting.Selectors(at+"::targets", c.Targets)...)
+		errs = append(errs, setting.WithoutSet(at+"::targets", c.Targets)...)
 		if len(c.When) == 0 {
 			errs = append(errs, fmt.Errorf("%s::when: it is empty: say at least one threshold, such as {monitor: process_cpu, threshold: 80, period: 10s, count: 5}", at))
 		}
-		errs = append(errs, atMost(at+"::when", len(c.When), maxRules))
+		errs = append(errs, setting.AtMost(at+"::when", len(c.When), maxRules))
 		for j := range c.When {
 			errs = append(errs, c.When[j].validate(fmt.Sprintf("%s::when[%d]", at, j))...)
 		}
 		errs = append(errs, validateRuns(at+"::run", c.Run, limits)...)
-		errs = append(errs, between(at+"::duration", c.Duration, minRunDuration, maxRunDuration),
-			between(at+"::silence", c.Silence, time.Second, maxSilence))
+		errs = append(errs, setting.Between(at+"::duration", c.Duration, minRunDuration, maxRunDuration),
+			setting.Between(at+"::silence", c.Silence, time.Second, maxSilence))
 	}
 	return errs
 }
 
-func atMost(path string, n, most int) error {
-	if n <= most {
-		return nil
-	}
-	return fmt.Errorf("%s: %d elements are not allowed: at most %d", path, n, most)
-}
-
 func (c *RuleConfig) validate(path string) []error {
-	var names []string
-	for _, m := range policy.Monitors() {
-		names = append(names, string(m))
+	errs := []error{setting.OneOf(path+"::monitor", c.Monitor, monitor.Names(nil))}
+	if of := monitor.Named(c.Monitor); of != nil {
+		errs = append(errs, c.validateThreshold(path+"::threshold", of))
+		errs = append(errs, c.validateURIs(path, of)...)
 	}
-	monitor := policy.Monitor(c.Monitor)
-	errs := []error{oneOf(path+"::monitor", c.Monitor, names)}
-	if errs[0] == nil {
-		errs = append(errs, c.validateThreshold(path+"::threshold", monitor))
-		errs = append(errs, c.validateURIs(path, monitor)...)
-	}
-	if err := between(path+"::period", c.Period, time.Second, maxRulePeriod); err != nil {
+	if err := setting.Between(path+"::period", c.Period, time.Second, maxRulePeriod); err != nil {
 		return append(errs, err)
 	}
 	if c.Period%time.Second != 0 {
@@ -118,33 +108,30 @@ func (c *RuleConfig) validate(path string) []error {
 	return errs
 }
 
-func (c *RuleConfig) validateThreshold(path string, monitor policy.Monitor) error {
+func (c *RuleConfig) validateThreshold(path string, of *monitor.Descriptor) error {
 	if c.Threshold == nil {
 		return fmt.Errorf("%s: it is missing: it must be a number from 0 on", path)
 	}
-	switch t := *c.Threshold; {
-	case t < 0 || math.IsNaN(t) || math.IsInf(t, 0):
-		return fmt.Errorf("%s: %v is not allowed: it must be a number from 0 on", path, t)
-	case monitor.Percentage() && t > 100:
-		return fmt.Errorf("%s: %v is not allowed: %s is in per cent, from 0 to 100", path, t, monitor)
+	if err := of.CheckThreshold(*c.Threshold); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
 }
 
-func (c *RuleConfig) validateURIs(path string, monitor policy.Monitor) []error {
+func (c *RuleConfig) validateURIs(path string, of *monitor.Descriptor) []error {
 	var errs []error
 	for _, key := range []struct {
 		name  string
 		given bool
 	}{{"uri_list", len(c.URIList) > 0}, {"uri_regex", c.URIRegex != ""}} {
-		if key.given && !monitor.OfRequests() {
-			errs = append(errs, fmt.Errorf("%s::%s: not allowed where monitor is %s: it narrows http_error_rate and http_avg_response_time", path, key.name, monitor))
+		if key.given && !of.OfRequests() {
+			errs = append(errs, fmt.Errorf("%s::%s: not allowed where monitor is %s: it narrows %s", path, key.name, of.Name, strings.Join(monitor.Names((*monitor.Descriptor).OfRequests), " and ")))
 		}
 	}
 	if len(c.URIList) > 0 && c.URIRegex != "" {
-		errs = append(errs, fmt.Errorf("%s::uri_regex: not allowed beside uri_list: write a rule for each", path))
+		errs = append(errs, fmt.Errorf("%s::uri_regex: not allowed together with uri_list: write a rule for each", path))
 	}
-	errs = append(errs, atMost(path+"::uri_list", len(c.URIList), maxURIs))
+	errs = append(errs, setting.AtMost(path+"::uri_list", len(c.URIList), maxURIs))
 	for i, uri := range c.URIList {
 		at := fmt.Sprintf("%s::uri_list[%d]", path, i)
 		if !strings.HasPrefix(uri, "/") || strings.ContainsAny(uri, "?#") {
@@ -160,10 +147,10 @@ func (c *RuleConfig) validateURIs(path string, monitor policy.Monitor) []error {
 }
 
 // engine is what the engine does. Runs whose results no pipeline takes are left out.
-func (c *PolicyConfig) engine(taken signals) engine.Policy {
+func (c *PolicyConfig) engine(taken observe.Signals) engine.Policy {
 	p := engine.Policy{
 		Policy:  policy.Policy{Name: c.Name, Silence: c.Silence},
-		Targets: selectors(c.Targets), Runs: taskRuns(c.Run, taken), Duration: c.Duration,
+		Targets: c.Targets, Runs: taskRuns(c.Run, taken), Duration: c.Duration,
 	}
 	for i := range c.When {
 		p.When = append(p.When, c.When[i].rule())
@@ -173,7 +160,7 @@ func (c *PolicyConfig) engine(taken signals) engine.Policy {
 
 func (c *RuleConfig) rule() policy.Rule {
 	r := policy.Rule{
-		Monitor: policy.Monitor(c.Monitor), Threshold: *c.Threshold,
+		Monitor: monitor.Named(c.Monitor), Threshold: *c.Threshold,
 		Period: int(c.Period / time.Second), Count: c.Count, Paths: c.URIList,
 	}
 	if c.URIRegex != "" {

@@ -6,30 +6,32 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
-	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/confmap"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/setting"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
 
 // RunConfig is one observation that a task or a policy runs: the name of a kind, such as
-// on_cpu, or a map from that name to the kind's fields, and duration.
+// on_cpu, or a map from that name to the kind's fields, and duration. A valid one names one kind.
 type RunConfig struct {
-	OnCPU   configoptional.Optional[KindRun[OnCPUConfig]]   `mapstructure:"on_cpu"`
-	OffCPU  configoptional.Optional[KindRun[OffCPUConfig]]  `mapstructure:"off_cpu"`
-	Memory  configoptional.Optional[KindRun[MemoryConfig]]  `mapstructure:"memory"`
-	Network configoptional.Optional[KindRun[NetworkConfig]] `mapstructure:"network"`
+	perKind[kindRun]
 }
 
-// KindRun is a kind's fields in a run.
-type KindRun[C any] struct {
-	Kind C `mapstructure:",squash"`
-	// Duration is how long it runs; 0: as long as the task or the policy says.
+// kindRun is a kind with its options in a run.
+type kindRun struct {
+	options observe.Options
+	// duration is how long it runs; 0: as long as the task or the policy says.
+	duration time.Duration
+}
+
+// runDuration is the field that each kind has in a run in addition to its own.
+type runDuration struct {
 	Duration time.Duration `mapstructure:"duration"`
 }
 
@@ -42,19 +44,19 @@ const (
 var _ confmap.Unmarshaler = (*RunConfig)(nil)
 
 // runKinds are the kinds that can be run.
-var runKinds = slices.Sorted(maps.Keys(keysOf(reflect.TypeFor[RunConfig]())))
-
-func defaultRun[C any](kind C) configoptional.Optional[KindRun[C]] {
-	return configoptional.Default(KindRun[C]{Kind: kind})
-}
+var runKinds = slices.Sorted(maps.Keys(keysOf(runType)))
 
 // Unmarshal reads the spelling with fields.
-func (c *RunConfig) Unmarshal(conf *confmap.Conf) error {
-	*c = RunConfig{
-		OnCPU: defaultRun(defaultOnCPU()), OffCPU: defaultRun(defaultOffCPU()),
-		Memory: defaultRun(defaultMemory()), Network: defaultRun(defaultNetwork()),
+func (c *RunConfig) Unmarshal(conf *confmap.Conf) error { return c.unmarshal(conf, readRun) }
+
+func readRun(kind *observe.Descriptor, fields *confmap.Conf) (kindRun, error) {
+	var own runDuration
+	if err := fields.Unmarshal(&own, confmap.WithIgnoreUnused()); err != nil {
+		return kindRun{}, err
 	}
-	return conf.Unmarshal(c)
+	fields.Delete("duration")
+	options, err := readOptions(kind, fields)
+	return kindRun{options, own.Duration}, err
 }
 
 // UnmarshalText reads the spelling of a kind alone.
@@ -65,9 +67,12 @@ func (c *RunConfig) UnmarshalText(kind []byte) error {
 // wrongRun says what is wrong with a run that is not a map.
 func wrongRun(path string, value any) error {
 	name, ok := value.(string)
+	const wanted = "the name of a kind, such as on_cpu, or a map from that name to its fields"
 	switch {
+	case value == nil:
+		return noValue(path, wanted)
 	case !ok:
-		return fmt.Errorf("%s: %s is not allowed: it must be the name of a kind, such as on_cpu, or a map from that name to its fields", path, shown(value))
+		return fmt.Errorf("%s: %s is not allowed: it must be %s", path, shown(value), wanted)
 	case slices.Contains(runKinds, name):
 		return nil
 	case slices.Contains(laterKinds, name):
@@ -77,7 +82,7 @@ func wrongRun(path string, value any) error {
 }
 
 // validateRuns checks the list `run` of a task or a policy.
-func validateRuns(path string, runs []RunConfig, limits *LimitsConfig) []error {
+func validateRuns(path string, runs []RunConfig, limits observe.Limits) []error {
 	if len(runs) == 0 {
 		return []error{fmt.Errorf("%s: it is empty: say what to run, such as [on_cpu]; there are %s", path, strings.Join(runKinds, ", "))}
 	}
@@ -103,69 +108,41 @@ func validateRuns(path string, runs []RunConfig, limits *LimitsConfig) []error {
 // kinds are those that a run names: one, where it is valid.
 func (c *RunConfig) kinds() []string {
 	var names []string
-	for _, k := range []struct {
-		name   string
-		listed bool
-	}{
-		{"on_cpu", c.OnCPU.HasValue()},
-		{"off_cpu", c.OffCPU.HasValue()},
-		{"memory", c.Memory.HasValue()},
-		{"network", c.Network.HasValue()},
-	} {
-		if k.listed {
-			names = append(names, k.name)
-		}
-	}
+	c.each(func(kind *observe.Descriptor, _ kindRun) { names = append(names, string(kind.Name)) })
 	return names
 }
 
-func (c *RunConfig) validate(path string, limits *LimitsConfig) []error {
+func (c *RunConfig) validate(path string, limits observe.Limits) []error {
 	var errs []error
-	if run := c.OnCPU.Get(); run != nil {
-		errs = append(errs, run.Kind.validate(path+"::on_cpu")...)
-		errs = append(errs, validateRun(path+"::on_cpu", run.Duration, &run.Kind.KindConfig))
-	}
-	if run := c.OffCPU.Get(); run != nil {
-		errs = append(errs, run.Kind.validate(path+"::off_cpu")...)
-		errs = append(errs, validateRun(path+"::off_cpu", run.Duration, &run.Kind.KindConfig))
-	}
-	if run := c.Memory.Get(); run != nil {
-		errs = append(errs, run.Kind.validate(path+"::memory")...)
-		errs = append(errs, validateRun(path+"::memory", run.Duration, &run.Kind.KindConfig))
-	}
-	if run := c.Network.Get(); run != nil {
-		errs = append(errs, run.Kind.validate(path+"::network", limits.MemoryMiB)...)
-		errs = append(errs, validateRun(path+"::network", run.Duration, &run.Kind.KindConfig))
-	}
+	c.each(func(kind *observe.Descriptor, run kindRun) {
+		at := path + "::" + string(kind.Name)
+		errs = append(errs, run.options.Validate(at, limits)...)
+		errs = append(errs, run.validate(at))
+	})
 	return errs
 }
 
-// validateRun checks what all kinds have in a run.
-func validateRun(path string, duration time.Duration, kind *KindConfig) error {
+// validate checks what all kinds have in a run.
+func (r kindRun) validate(path string) error {
 	var errs []error
-	if duration != 0 {
-		errs = append(errs, between(path+"::duration", duration, minRunDuration, maxRunDuration))
+	if r.duration != 0 {
+		errs = append(errs, setting.Between(path+"::duration", r.duration, minRunDuration, maxRunDuration))
 	}
-	if len(kind.Targets) > 0 {
-		errs = append(errs, fmt.Errorf("%s::targets: a run has none: whom it observes, the task or the policy says", path))
+	if len(r.options.Shared().Targets) > 0 {
+		errs = append(errs, fmt.Errorf("%s::targets: not allowed in a run: set the targets of the task or policy", path))
 	}
 	return errors.Join(errs...)
 }
 
-// taskRuns says what tasks must do. Kinds whose results no pipeline takes are left out.
-func taskRuns(runs []RunConfig, taken signals) []task.Run {
+// taskRuns returns what tasks run. Kinds whose results no pipeline takes are left out.
+func taskRuns(runs []RunConfig, taken observe.Signals) []task.Run {
 	var list []task.Run
 	for i := range runs {
-		switch c := &runs[i]; {
-		case c.OnCPU.HasValue() && taken.profiles:
-			list = append(list, task.Run{Kind: "on_cpu", Options: c.OnCPU.Get().Kind.engine(), Duration: c.OnCPU.Get().Duration})
-		case c.OffCPU.HasValue() && taken.profiles:
-			list = append(list, task.Run{Kind: "off_cpu", Options: c.OffCPU.Get().Kind.engine(), Duration: c.OffCPU.Get().Duration})
-		case c.Memory.HasValue() && taken.profiles:
-			list = append(list, task.Run{Kind: "memory", Options: c.Memory.Get().Kind.engine(), Duration: c.Memory.Get().Duration})
-		case c.Network.HasValue() && c.Network.Get().Kind.heard(taken):
-			list = append(list, task.Run{Kind: "network", Options: c.Network.Get().Kind.engine(taken), Duration: c.Network.Get().Duration})
-		}
+		runs[i].each(func(kind *observe.Descriptor, run kindRun) {
+			if plan := run.options.Plan(taken); plan != nil {
+				list = append(list, task.Run{Kind: string(kind.Name), Options: plan, Duration: run.duration})
+			}
+		})
 	}
 	return list
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net/url"
 	"path"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/setting"
 )
 
-// SymbolsConfig says where names and lines come from, beside the binaries themselves.
+// SymbolsConfig configures where names and lines come from, in addition to the binaries themselves.
 type SymbolsConfig struct {
 	// DebugInfo has debug information and separate debug files read.
 	DebugInfo bool `mapstructure:"debug_info"`
@@ -27,7 +29,7 @@ const (
 )
 
 func (c *SymbolsConfig) validate(at string) []error {
-	errs := []error{between(at+"::cache_mib", c.CacheMiB, minCacheMiB, maxCacheMiB)}
+	errs := []error{setting.Between(at+"::cache_mib", c.CacheMiB, minCacheMiB, maxCacheMiB)}
 	if !c.DebugInfo && (c.CacheDir != "" || len(c.Debuginfod) > 0) {
 		errs = append(errs, fmt.Errorf("%s::debug_info: false is not allowed where cache_dir or debuginfod is given: there would be nothing to keep or to ask for", at))
 	}

@@ -8,6 +8,8 @@ import (
 
 	"go.opentelemetry.io/collector/confmap"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/setting"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
 
@@ -34,24 +36,24 @@ func (c *TaskConfig) Unmarshal(conf *confmap.Conf) error {
 }
 
 // validateTasks checks the list `tasks`.
-func validateTasks(path string, tasks []TaskConfig, limits *LimitsConfig) []error {
+func validateTasks(path string, tasks []TaskConfig, limits observe.Limits) []error {
 	var errs []error
 	named := map[string]int{}
 	for i := range tasks {
 		c, at := &tasks[i], fmt.Sprintf("%s[%d]", path, i)
 		errs = append(errs, validateName(at+"::name", c.Name, named, i, path))
 		errs = append(errs, validateRuns(at+"::run", c.Run, limits)...)
-		errs = append(errs, validateSelectors(at+"::targets", c.Targets)...)
-		errs = append(errs, withoutSet(at+"::targets", c.Targets)...)
-		errs = append(errs, between(at+"::duration", c.Duration, minRunDuration, maxRunDuration))
+		errs = append(errs, setting.Selectors(at+"::targets", c.Targets)...)
+		errs = append(errs, setting.WithoutSet(at+"::targets", c.Targets)...)
+		errs = append(errs, setting.Between(at+"::duration", c.Duration, minRunDuration, maxRunDuration))
 	}
 	return errs
 }
 
-// validateName holds that an element of a list has a name of its own, and notes it in named.
+// validateName checks that an element of a list has a name of its own, and notes it in named.
 func validateName(path, name string, named map[string]int, i int, list string) error {
 	if name == "" {
-		return fmt.Errorf("%s: it has no value: what is told of it needs a name", path)
+		return fmt.Errorf("%s: it has no value: the task's logs and profiles need a name", path)
 	}
 	if first, twice := named[name]; twice {
 		return fmt.Errorf("%s: %q is not allowed: it is the name of %s[%d] already", path, name, list, first)
@@ -65,15 +67,15 @@ const byConfig = "config"
 
 // requests are what the configuration asks for at the start, as of now. What was over by then
 // is left out, and of what has begun the rest is asked for.
-func taskRequests(tasks []TaskConfig, taken signals, now time.Time) (requests []task.Request, over []string) {
+func taskRequests(tasks []TaskConfig, taken observe.Signals, now time.Time) (requests []task.Request, over []string) {
 	for i := range tasks {
 		c := &tasks[i]
 		request := task.Request{
-			Name: c.Name, By: byConfig, Runs: taskRuns(c.Run, taken), Targets: selectors(c.Targets),
+			Name: c.Name, By: byConfig, Runs: taskRuns(c.Run, taken), Targets: c.Targets,
 			Start: c.Start, Duration: c.Duration,
 		}
 		if len(request.Runs) == 0 {
-			continue // nobody takes what they make
+			continue // no pipeline takes what they make
 		}
 		if !c.Start.IsZero() && c.Start.Before(now) {
 			request = rest(request, now.Sub(c.Start))

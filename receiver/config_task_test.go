@@ -8,7 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/offcpu"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
@@ -18,8 +21,8 @@ func TestTaskRequests(t *testing.T) {
 	c, err := load(t, "config.yaml", "ebpf/tasks")
 	require.NoError(t, err)
 	start := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
-	all := signals{profiles: true, metrics: true, logs: true}
-	minBlock := &engine.OffCPU{ReportInterval: 5 * time.Second, MinBlock: 5 * time.Millisecond, KernelStacks: true, UserStacks: true, MaxDepth: 127}
+	all := observe.Signals{Profiles: true, Metrics: true, Logs: true}
+	minBlock := &offcpu.Options{Common: observe.Common{ReportInterval: 5 * time.Second}, Options: stacks.Options{KernelStacks: true, UserStacks: true, MaxDepth: 127}, MinBlock: 5 * time.Millisecond}
 
 	before, over := taskRequests(c.Tasks, all, start.Add(-time.Hour))
 	require.Empty(t, over)
@@ -34,7 +37,7 @@ func TestTaskRequests(t *testing.T) {
 	require.Equal(t, task.Run{Kind: "off_cpu", Options: minBlock}, first.Runs[1])
 	require.Equal(t, "network", first.Runs[2].Kind)
 	require.Equal(t, 2*time.Minute, first.Runs[2].Duration)
-	require.IsType(t, &engine.Network{}, first.Runs[2].Options)
+	require.IsType(t, &network.Plan{}, first.Runs[2].Options)
 	require.Equal(t, 10*time.Minute, before[1].Duration)
 
 	amid, over := taskRequests(c.Tasks, all, start.Add(5*time.Minute))
@@ -47,12 +50,12 @@ func TestTaskRequests(t *testing.T) {
 	require.Empty(t, after)
 	require.Equal(t, []string{"slow-pay", "text"}, over)
 
-	unheard, _ := taskRequests(c.Tasks, signals{metrics: true}, start)
+	unheard, _ := taskRequests(c.Tasks, observe.Signals{Metrics: true}, start)
 	require.Len(t, unheard, 1)
 	require.Len(t, unheard[0].Runs, 1)
 	require.Equal(t, []string{
 		"tasks[0]::run[0] (on_cpu)", "tasks[0]::run[1] (off_cpu)", "tasks[0]::run[3] (memory)", "tasks[1]::run[0] (on_cpu)",
-	}, unheardRuns(c.Tasks, signals{metrics: true}))
+	}, unheardRuns(c.Tasks, observe.Signals{Metrics: true}))
 	require.Empty(t, unheardRuns(c.Tasks, all))
 	require.True(t, engineConfig(c, all).OnDemand)
 }

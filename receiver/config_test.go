@@ -13,13 +13,21 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/component/componenttest"
-	"go.opentelemetry.io/collector/config/configoptional"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/confmaptest"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/monitor"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/memory"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/offcpu"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/setting"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/tls"
 	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
 )
 
@@ -46,59 +54,54 @@ func TestConfig(t *testing.T) {
 	}
 	for name, want := range map[string]*Config{
 		"":        defaults(func(*Config) {}),
-		"nothing": defaults(func(c *Config) { c.Observe = nothingListed() }),
-		"listed":  defaults(func(c *Config) { c.Observe.Network = configoptional.Default(defaultNetwork()) }),
-		"network": defaults(func(c *Config) { c.Observe.OnCPU = configoptional.Default(defaultOnCPU()) }),
+		"nothing": defaults(func(c *Config) { c.Observe = ObserveConfig{} }),
+		"listed":  defaults(func(c *Config) { delete(c.Observe.listed, network.Name) }),
+		"network": defaults(func(c *Config) { delete(c.Observe.listed, oncpu.Name) }),
 		"l4": defaults(func(c *Config) {
-			network := defaultNetwork()
-			network.Capture, network.Role, network.Peers = "none", "server", PeersConfig{}
-			c.Observe = nothingListed()
-			c.Observe.Network = configoptional.Some(network)
+			l4 := network.DefaultOptions()
+			l4.Capture, l4.Role, l4.Peers = "none", "server", network.PeerOptions{Detail: "service"}
+			c.Observe = ObserveConfig{}
+			c.Observe.list(network.Name, l4)
 		}),
 		"some": defaults(func(c *Config) {
-			onCPU := defaultOnCPU()
+			onCPU := oncpu.DefaultOptions()
 			onCPU.Period = 50 * time.Millisecond
-			c.Observe = nothingListed()
-			c.Observe.OnCPU = configoptional.Some(onCPU)
+			c.Observe = ObserveConfig{}
+			c.Observe.list(oncpu.Name, onCPU)
 		}),
 		"faults": defaults(func(c *Config) {
-			c.Observe = nothingListed()
-			c.Observe.Memory = configoptional.Some(MemoryConfig{
-				KindConfig: KindConfig{ReportInterval: 5 * time.Second}, Source: "page_faults", SampleBytes: 512 << 10, Live: true,
+			c.Observe = ObserveConfig{}
+			c.Observe.list(memory.Name, &memory.Options{
+				Common: observe.Common{ReportInterval: 5 * time.Second}, Source: "page_faults", SampleBytes: 512 << 10, Live: true,
 			})
 		}),
 		"malloc": defaults(func(c *Config) {
-			memory := defaultMemory()
-			memory.Source = "malloc"
-			c.Observe = nothingListed()
-			c.Observe.Memory = configoptional.Some(memory)
+			malloc := memory.DefaultOptions()
+			malloc.Source = "malloc"
+			c.Observe = ObserveConfig{}
+			c.Observe.list(memory.Name, malloc)
 		}),
 		"tasks": defaults(func(c *Config) {
-			run := func(set func(*RunConfig)) RunConfig {
+			run := func(kind observe.Kind, options observe.Options, duration time.Duration) RunConfig {
 				var c RunConfig
-				_ = c.Unmarshal(confmap.New())
-				set(&c)
+				c.list(kind, kindRun{options, duration})
 				return c
 			}
-			onCPU := run(func(c *RunConfig) { c.OnCPU = configoptional.Some(KindRun[OnCPUConfig]{Kind: defaultOnCPU()}) })
-			slow := defaultOffCPU()
+			onCPU := run(oncpu.Name, oncpu.DefaultOptions(), 0)
+			slow := offcpu.DefaultOptions()
 			slow.MinBlock = 5 * time.Millisecond
 			c.Tasks = []TaskConfig{{
 				Name: "slow-pay", Targets: []SelectorConfig{{Service: "checkout"}}, Duration: 20 * time.Minute,
 				Start: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC),
 				Run: []RunConfig{
-					onCPU, run(func(c *RunConfig) { c.OffCPU = configoptional.Some(KindRun[OffCPUConfig]{Kind: slow}) }),
-					run(func(c *RunConfig) {
-						c.Network = configoptional.Some(KindRun[NetworkConfig]{Kind: defaultNetwork(), Duration: 2 * time.Minute})
-					}),
-					run(func(c *RunConfig) { c.Memory = configoptional.Some(KindRun[MemoryConfig]{Kind: defaultMemory()}) }),
+					onCPU, run(offcpu.Name, slow, 0), run(network.Name, network.DefaultOptions(), 2*time.Minute),
+					run(memory.Name, memory.DefaultOptions(), 0),
 				},
 			}, {Name: "text", Duration: 10 * time.Minute, Start: time.Date(2026, 11, 21, 10, 0, 0, 0, time.FixedZone("", 3600)), Run: []RunConfig{onCPU}}}
 		}),
 		"policies": defaults(func(c *Config) {
 			var run RunConfig
-			_ = run.Unmarshal(confmap.New())
-			run.OnCPU = configoptional.Some(KindRun[OnCPUConfig]{Kind: defaultOnCPU()})
+			run.list(oncpu.Name, kindRun{options: oncpu.DefaultOptions()})
 			c.Policies = []PolicyConfig{{
 				Name: "checkout-slow", Targets: []SelectorConfig{{Service: "checkout"}},
 				When: []RuleConfig{
@@ -121,29 +124,29 @@ func TestConfig(t *testing.T) {
 				Exclude:      []SelectorConfig{{Exe: "/usr/bin/**"}},
 				ScanInterval: time.Minute,
 			},
-			Observe: ObserveConfig{OnCPU: configoptional.Some(OnCPUConfig{
-				KindConfig:   KindConfig{Targets: []SelectorConfig{{Port: 65535}}, ReportInterval: 10 * time.Minute},
-				StacksConfig: StacksConfig{UserStacks: true, MaxDepth: 1},
-				Period:       time.Second, Event: "cycles",
-			}), OffCPU: configoptional.Some(OffCPUConfig{
-				KindConfig:   KindConfig{Targets: []SelectorConfig{{Comm: "redis"}}, ReportInterval: time.Second},
-				StacksConfig: StacksConfig{KernelStacks: true, MaxDepth: 64},
-				MaxBlock:     24 * time.Hour,
-			}), Memory: configoptional.Some(MemoryConfig{
-				KindConfig: KindConfig{Targets: []SelectorConfig{{Comm: "redis"}}, ReportInterval: time.Second},
-				Source:     "malloc", SampleBytes: 64 << 20,
-			}), Network: configoptional.Some(NetworkConfig{
-				KindConfig: KindConfig{Targets: []SelectorConfig{{Comm: "redis"}}, ReportInterval: time.Second},
-				Role:       "client", Protocols: []string{"redis", "dns"}, TLS: []string{},
+			Observe: listing(&oncpu.Options{
+				Common:  observe.Common{Targets: []SelectorConfig{{Port: 65535}}, ReportInterval: 10 * time.Minute},
+				Options: stacks.Options{UserStacks: true, MaxDepth: 1},
+				Period:  time.Second, Event: "cycles",
+			}, &offcpu.Options{
+				Common:   observe.Common{Targets: []SelectorConfig{{Comm: "redis"}}, ReportInterval: time.Second},
+				Options:  stacks.Options{KernelStacks: true, MaxDepth: 64},
+				MaxBlock: 24 * time.Hour,
+			}, &memory.Options{
+				Common: observe.Common{Targets: []SelectorConfig{{Comm: "redis"}}, ReportInterval: time.Second},
+				Source: "malloc", SampleBytes: 64 << 20,
+			}, &network.Options{
+				Common: observe.Common{Targets: []SelectorConfig{{Comm: "redis"}}, ReportInterval: time.Second},
+				Role:   "client", Peers: network.PeerOptions{Detail: "process"}, Protocols: []string{"redis", "dns"}, TLS: []string{},
 				Capture: "messages", CaptureLimit: 128 << 10, Buffer: 64 << 10, QueueSize: 1, Analyzers: 64,
-				Requests: RequestsConfig{Log: "all", Slow: time.Millisecond, Spans: true, SamplesPerSecond: 5, Samples: []SampleConfig{{
+				Requests: network.RequestOptions{Log: "all", Slow: time.Millisecond, Spans: true, SamplesPerSecond: 5, Samples: []network.SampleOptions{{
 					URIRegex: "^/pay", MinDuration: 2 * time.Second, On4xx: true, On5xx: true,
-					Request:  BodyConfig{MaxSize: 1 << 10, Encoding: "utf-8"},
-					Response: BodyConfig{MaxSize: 2 << 10, Encoding: "iso-8859-1"},
+					Request:  network.BodyOptions{MaxSize: 1 << 10, Encoding: "utf-8"},
+					Response: network.BodyOptions{MaxSize: 2 << 10, Encoding: "iso-8859-1"},
 				}}},
-				Redact: RedactConfig{Headers: []string{"X-Token"}},
-			})},
-			Metrics:  metadata.DefaultMetricsConfig(),
+				Redact: network.RedactOptions{Headers: []string{"X-Token"}},
+			}),
+			Metrics:  defaultMetrics(),
 			Events:   metadata.DefaultEventsConfig(),
 			Policies: []PolicyConfig{}, Tasks: []TaskConfig{},
 			Storage: &fileStorage,
@@ -166,28 +169,28 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, LimitsConfig{MemoryMiB: 256, CPUPercent: 2, ConcurrentTasks: 16}, c.Limits)
 	require.Equal(t, SymbolsConfig{DebugInfo: true, CacheMiB: 256}, c.Symbols)
 	require.Equal(t, 10*time.Second, c.Targets.ScanInterval)
-	kind, stacks := KindConfig{ReportInterval: 5 * time.Second}, StacksConfig{KernelStacks: true, UserStacks: true, MaxDepth: 127}
-	require.Equal(t, OnCPUConfig{
-		KindConfig: kind, StacksConfig: stacks, Period: 9 * time.Millisecond, Event: "cpu_clock",
-	}, *c.Observe.OnCPU.Get())
-	network := *c.Observe.Network.Get()
-	require.Equal(t, min(runtime.NumCPU(), 4), network.Analyzers)
-	network.Analyzers = 0
-	require.Equal(t, NetworkConfig{
-		KindConfig: KindConfig{ReportInterval: 2 * time.Second},
-		Role:       "both", Peers: PeersConfig{ResolveNAT: true},
+	kind, both := observe.Common{ReportInterval: 5 * time.Second}, stacks.Options{KernelStacks: true, UserStacks: true, MaxDepth: 127}
+	require.Equal(t, oncpu.Options{
+		Common: kind, Options: both, Period: 9 * time.Millisecond, Event: "cpu_clock",
+	}, *onCPUOf(c))
+	ofNetwork := *networkOf(c)
+	require.Equal(t, min(runtime.NumCPU(), 4), ofNetwork.Analyzers)
+	ofNetwork.Analyzers = 0
+	require.Equal(t, network.Options{
+		Common: observe.Common{ReportInterval: 2 * time.Second},
+		Role:   "both", Peers: network.PeerOptions{ResolveNAT: true, Detail: "service"},
 		Protocols: []string{"http", "http2", "mysql", "postgresql", "redis", "mongodb", "cassandra", "kafka", "rocketmq", "dns"},
 		TLS:       []string{"openssl", "boringssl", "gnutls", "go", "node", "java"},
 		Capture:   "headers", CaptureLimit: 16 << 10, Buffer: 8 << 20, QueueSize: 5000,
-		Requests: RequestsConfig{Log: "slow_or_error", Slow: 500 * time.Millisecond, Top: 10, SamplesPerSecond: 20},
-		Redact: RedactConfig{
-			Headers: []string{"authorization", "cookie", "set-cookie", "proxy-authorization", "x-api-key"}, QueryValues: true,
+		Requests: network.RequestOptions{Log: "slow_or_error", Slow: 500 * time.Millisecond, Top: 10, SamplesPerSecond: 20},
+		Redact: network.RedactOptions{
+			Headers: requests.CredentialHeaders(), QueryValues: true,
 		},
-	}, network)
-	require.Nil(t, c.Observe.OffCPU.Get(), "only where it is listed")
-	require.Equal(t, OffCPUConfig{
-		KindConfig: kind, StacksConfig: stacks, MinBlock: time.Millisecond,
-	}, defaultOffCPU())
+	}, ofNetwork)
+	require.Nil(t, c.Observe.listed[offcpu.Name], "only where it is listed")
+	require.Equal(t, offcpu.Options{
+		Common: kind, Options: both, MinBlock: time.Millisecond,
+	}, *offcpu.DefaultOptions())
 }
 
 // TestInvalid has one file for each case. The text is what the user reads after the Collector's own path to the receiver.
@@ -219,11 +222,11 @@ func TestInvalid(t *testing.T) {
 			"policies[0]::silence: 0s is not allowed: it must lie between 1s and 168h0m0s\n" +
 			`policies[1]::name: "a" is not allowed: it is the name of policies[0] already` + "\n" +
 			"policies[1]::targets[0]::set: only selectors of targets::include set attributes\n" +
-			`policies[1]::when[0]::monitor: "cpu" is not allowed: it must be one of process_cpu, process_thread_count, system_load, system_cpu_pressure, system_memory_pressure, system_io_pressure, http_error_rate, http_avg_response_time` + "\n" +
+			`policies[1]::when[0]::monitor: "cpu" is not allowed: it must be one of ` + strings.Join(monitor.Names(nil), ", ") + "\n" +
 			"policies[1]::when[1]::threshold: it is missing: it must be a number from 0 on\n" +
 			"policies[1]::when[1]::count: 11 is not allowed: it must lie between 1 and 10, the seconds of period\n" +
 			"policies[1]::when[2]::threshold: 101 is not allowed: http_error_rate is in per cent, from 0 to 100\n" +
-			"policies[1]::when[2]::uri_regex: not allowed beside uri_list: write a rule for each\n" +
+			"policies[1]::when[2]::uri_regex: not allowed together with uri_list: write a rule for each\n" +
 			`policies[1]::when[2]::uri_list[1]: "pay" is not allowed: it must be a path as /pay, without a query` + "\n" +
 			`policies[1]::when[2]::uri_list[2]: "/pay" is not allowed: it is uri_list[0] already` + "\n" +
 			"policies[1]::when[2]::uri_regex: compiling the RE2 pattern: error parsing regexp: missing closing ): `(`\n" +
@@ -239,7 +242,8 @@ func TestInvalid(t *testing.T) {
 			`policies[0]::when[0]::count: "few" is not allowed: it must be a whole number` + "\n" +
 			`policies[0]::when[0]::period: 10 is not allowed: it must be a duration with its unit, such as 9ms` + "\n" +
 			"policies[0]::when[0]::thresh: no such key; allowed here are count, monitor, period, threshold, uri_list, uri_regex\n" +
-			`policies[0]::when[0]::threshold: "80%" is not allowed: it must be a number`,
+			`policies[0]::when[0]::threshold: "80%" is not allowed: it must be a number` + "\n" +
+			"policies[0]::run: it is empty: say what to run, such as [on_cpu]; there are memory, network, off_cpu, on_cpu",
 
 		"tasks": "tasks[0]::run: it is empty: say what to run, such as [on_cpu]; there are memory, network, off_cpu, on_cpu\n" +
 			`tasks[1]::name: "a" is not allowed: it is the name of tasks[0] already` + "\n" +
@@ -247,9 +251,9 @@ func TestInvalid(t *testing.T) {
 			"tasks[1]::run[1]::on_cpu::period: 1µs is not allowed: it must lie between 1ms and 1s\n" +
 			"tasks[1]::targets[0]::comm: compiling the RE2 pattern: error parsing regexp: missing closing ): `(`\n" +
 			"tasks[1]::duration: 1ms is not allowed: it must lie between 1s and 24h0m0s\n" +
-			"tasks[2]::name: it has no value: what is told of it needs a name\n" +
+			"tasks[2]::name: it has no value: the task's logs and profiles need a name\n" +
 			"tasks[2]::run[0]::network::duration: 48h0m0s is not allowed: it must lie between 1s and 24h0m0s\n" +
-			"tasks[2]::run[0]::network::targets: a run has none: whom it observes, the task or the policy says\n" +
+			"tasks[2]::run[0]::network::targets: not allowed in a run: set the targets of the task or policy\n" +
 			"tasks[2]::run[1]: it must name one kind of observation, and names 2: write a list element for each\n" +
 			"tasks[2]::run[2]: it must name one kind of observation, and names 0: write a list element for each\n" +
 			"tasks[2]::duration: 0s is not allowed: it must lie between 1s and 24h0m0s",
@@ -279,11 +283,26 @@ func TestInvalid(t *testing.T) {
 		"text_container":    "targets::include[0]::container_id: a number is not allowed: it must be text; put it in quotes",
 		"text_octal":        "targets::exclude[1]::container_id: a number is not allowed: it must be text; put it in quotes",
 		"text_set":          "targets::include[0]::set::team: a number is not allowed: it must be text; put it in quotes",
-		"text_several": "root_path: a number is not allowed: it must be text; put it in quotes\n" +
-			"targets::include[0]::cmdline: a date is not allowed: it must be text; put it in quotes\n" +
+		"text_several": "targets::include[0]::cmdline: a date is not allowed: it must be text; put it in quotes\n" +
 			"targets::include[0]::comm: true is not allowed: it must be text; put it in quotes\n" +
 			"targets::include[0]::exe: a list is not allowed: it must be text\n" +
-			"targets::include[0]::service: a map is not allowed: it must be text",
+			"targets::include[0]::service: a map is not allowed: it must be text\n" +
+			`root_path: "5" is not allowed: it must be absolute`,
+		"text_refused": "targets::include[0]::set::team: a number is not allowed: it must be text; put it in quotes\n" +
+			"targets::include[1]::set: process.pid is what the receiver finds out itself: it cannot be set\n" +
+			"targets::exclude[0]::set: only selectors of targets::include set attributes\n" +
+			`observe::network::capture: "5" is not allowed: it must be one of none, headers, messages`,
+		"several": `observe::on_cpu::period: "fast" is not allowed: it must be a duration with its unit, such as 9ms` + "\n" +
+			`targets::include[0]::pid: "init" is not allowed: it must be a whole number from 1 to 4294967295` + "\n" +
+			"targets::include[0]::prot: no such key; allowed here are " + selectorKeys + "\n" +
+			"targets::include[1]::comm: compiling the RE2 pattern: error parsing regexp: missing closing ): `(`\n" +
+			"targets::scan_interval: 0s is not allowed: it must lie between 1s and 1h0m0s\n" +
+			"observe::on_cpu::max_depth: 0 is not allowed: it must lie between 1 and 1023\n" +
+			"limits::memory_mib: 1 is not allowed: it must lie between 32 and 65536",
+		"several_depend": `limits::memory_mib: "much" is not allowed: it must be a whole number` + "\n" +
+			`observe::off_cpu::min_block: 1 is not allowed: it must be a duration with its unit, such as 9ms` + "\n" +
+			`policies[0]::when[0]::threshold: "80%" is not allowed: it must be a number` + "\n" +
+			"policies[0]::silence: 0s is not allowed: it must lie between 1s and 168h0m0s",
 		"type_set":           "targets::include[0]::set: a list is not allowed: it must be a map",
 		"type_period":        `observe::on_cpu::period: "soon" is not allowed: it must be a duration with its unit, such as 9ms`,
 		"type_period_number": "observe::on_cpu::period: 9 is not allowed: it must be a duration with its unit, such as 9ms",
@@ -309,7 +328,15 @@ func TestInvalid(t *testing.T) {
 		"selector_set_only": "targets::include[0]: " + condition,
 		"selector_no_value": "observe::memory::targets[0]::port: " + noValue + "say what must match, or leave the key out\n" +
 			"targets::include[0]::container_id: " + noValue + "say what must match, or leave the key out\n" +
-			"targets::include[0]::pid: " + noValue + "say what must match, or leave the key out",
+			"targets::include[0]::pid: " + noValue + "say what must match, or leave the key out\n" +
+			"targets::include[0]::set: " + noValue + "it must be a map, or leave the key out for the default",
+		"no_value_scope": "metrics::ebpf.tcp.rtt: " + noValue + "it must be a map, or leave the key out for the default\n" +
+			"observe::network::redact::headers: " + noValue + "it must be a list, or leave the key out for the default\n" +
+			"observe::on_cpu::targets: " + noValue + "it must be a list, or leave the key out for the default\n" +
+			"policies[0]::targets: " + noValue + "it must be a list, or leave the key out for the default\n" +
+			"policies[0]::when[0]::uri_list: " + noValue + "it must be a list, or leave the key out for the default\n" +
+			"targets::exclude[1]: " + noValue + "it must be a map, or leave the element out\n" +
+			"targets::include: " + noValue + "it must be a list, or leave the key out for the default",
 		"selector_set_no_value": "targets::include[0]::set::service.name: " + noValue + "give it one, or leave the key out\n" +
 			"targets::include[0]::set::team: " + noValue + "give it one, or leave the key out",
 		"selector_exe":          `targets::include[0]::exe: compiling the glob "[a": at byte 2: [ without ], or nothing between them`,
@@ -330,16 +357,21 @@ func TestInvalid(t *testing.T) {
 		"memory_targets":      "observe::memory::targets[0]::set: only selectors of targets::include set attributes",
 		"memory_key":          "observe::memory::period: no such key; allowed here are live, report_interval, sample_bytes, source, targets",
 
-		"metrics_name": "metrics::ebpf.network.oi: no such key; allowed here are dns.lookup.duration, ebpf.http.avg_response_time, ebpf.http.client.request.size, ebpf.http.client.response.size, " +
-			"ebpf.http.error_rate, ebpf.http.server.request.size, ebpf.http.server.response.size, ebpf.network.connections, ebpf.network.drops, ebpf.network.io, " +
-			"ebpf.network.operation.duration, ebpf.network.wait.duration, ebpf.system.cpu.pressure, ebpf.system.io.pressure, ebpf.system.memory.pressure, ebpf.tcp.connection.failures, ebpf.tcp.resets, ebpf.tcp.retransmits, ebpf.tcp.rtt, " +
+		"metrics_name": "metrics::ebpf.network.oi: no such key; allowed here are dns.lookup.duration, ebpf.dns.lookups.untimed, ebpf.http.avg_response_time, " +
+			"ebpf.http.client.request.size, ebpf.http.client.requests.untimed, ebpf.http.client.response.size, ebpf.http.error_rate, ebpf.http.server.request.size, " +
+			"ebpf.http.server.requests.untimed, ebpf.http.server.response.size, ebpf.limit.level, ebpf.network.connections, ebpf.network.drops, ebpf.network.io, " +
+			"ebpf.network.operation.duration, ebpf.network.wait.duration, ebpf.rpc.client.calls.untimed, ebpf.rpc.server.calls.untimed, " +
+			"ebpf.system.cpu.pressure, ebpf.system.io.pressure, ebpf.system.memory.pressure, ebpf.tcp.connection.failures, ebpf.tcp.resets, ebpf.tcp.retransmits, ebpf.tcp.rtt, histograms, " +
 			"http.client.request.body.size, http.client.request.duration, http.client.response.body.size, http.server.request.body.size, " +
-			"http.server.request.duration, http.server.response.body.size, process.cpu.utilization, process.thread.count, rpc.client.call.duration, " +
+			"http.server.request.duration, http.server.response.body.size, process.cpu.utilization, process.thread.count, resource, rpc.client.call.duration, " +
 			"rpc.server.call.duration, system.cpu.load_average.1m",
 		"metrics_type": "metrics::ebpf.network.io: false is not allowed: it must be a map",
 
+		"metrics_resource":     `metrics::resource: "pod" is not allowed: it must be one of instance, process`,
+		"metrics_histograms":   `metrics::histograms: "native" is not allowed: it must be one of explicit, exponential`,
 		"network_role":         `observe::network::role: "proxy" is not allowed: it must be one of client, server, both`,
 		"network_protocol":     `observe::network::protocols[1]: "gopher" is not allowed: it must be one of http, http2, mysql, postgresql, redis, mongodb, cassandra, kafka, rocketmq, dns`,
+		"network_peers":        `observe::network::peers::detail: "pod" is not allowed: it must be one of service, address, process, none`,
 		"network_tls":          `observe::network::tls[0]: "schannel" is not allowed: it must be one of openssl, boringssl, gnutls, go, node, java`,
 		"network_capture":      `observe::network::capture: "packets" is not allowed: it must be one of none, headers, messages`,
 		"network_buffer_power": "observe::network::buffer: 3MiB is not allowed: it must be a power of two",
@@ -362,7 +394,9 @@ func TestInvalid(t *testing.T) {
 			"observe::network::requests::samples[2]::uri_regex: compiling the RE2 pattern: error parsing regexp: missing closing ): `(`\n" +
 			`observe::network::requests::samples[2]::response::encoding: "utf 8" is not allowed: it must be the name of a character encoding by the Encoding Standard, such as utf-8`,
 		"network_redact": `observe::network::redact::headers[1]: "x api key" is not allowed: it must be the name of a header, such as authorization` + "\n" +
-			`observe::network::redact::headers[2]: "" is not allowed: it must be the name of a header, such as authorization`,
+			`observe::network::redact::headers[2]: "" is not allowed: it must be the name of a header, such as authorization` + "\n" +
+			`observe::network::redact::headers[3]: "x-*-token" is not allowed: one * may stand at the beginning or the end, such as *-token` + "\n" +
+			`observe::network::redact::headers[4]: "*-token-*" is not allowed: one * may stand at the beginning or the end, such as *-token`,
 		"network_type":     `observe::network::protocols: "http" is not allowed: it must be a list`,
 		"network_type_nat": `observe::network::peers::resolve_nat: "maybe" is not allowed: it must be true or false`,
 
@@ -424,7 +458,7 @@ func (texts) Retrieve(_ context.Context, uri string, _ confmap.WatcherFunc) (*co
 	return confmap.NewRetrievedFromYAML([]byte(text))
 }
 
-// TestTextFromTheEnvironment holds that text that looks like a number needs no quotes where the environment gives it.
+// TestTextFromTheEnvironment checks that text that looks like a number needs no quotes where the environment gives it.
 func TestTextFromTheEnvironment(t *testing.T) {
 	resolver, err := confmap.NewResolver(confmap.ResolverSettings{
 		URIs:              []string{"text:file"},
@@ -441,70 +475,65 @@ func TestTextFromTheEnvironment(t *testing.T) {
 func TestEngineConfig(t *testing.T) {
 	c, err := load(t, "config.yaml", "ebpf/all")
 	require.NoError(t, err)
-	got := engineConfig(c, signals{profiles: true, metrics: true})
+	got := engineConfig(c, observe.Signals{Profiles: true, Metrics: true})
 	require.Equal(t, engine.Config{
 		RootPath: "/proc/self/root",
 		Include: []process.Selector{{
 			PID: 17, Comm: "^nginx", Exe: "/usr/sbin/*", Cmdline: "worker", Port: 8080, ContainerID: "0123456789AB",
 			PodUID: "^8d3a", Service: "checkout", Set: map[string]string{"service.name": "checkout", "team": "pay"},
 		}, {Comm: "redis"}},
-		Exclude:      []process.Selector{{Exe: "/usr/bin/**"}},
-		ScanInterval: time.Minute,
-		OnCPU: &engine.OnCPU{
-			Targets: []process.Selector{{Port: 65535}}, Period: time.Second, ReportInterval: 10 * time.Minute,
-			Cycles: true, UserStacks: true, MaxDepth: 1,
-		},
-		OffCPU: &engine.OffCPU{
-			Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second, MaxBlock: 24 * time.Hour,
-			KernelStacks: true, MaxDepth: 64,
-		},
-		Memory: &engine.Memory{Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second, Distance: 64 << 20},
-		Network: &engine.Network{
-			Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second, Role: engine.ClientRole, Requests: true, Protocols: []string{"dns"}, BufferBytes: 64 << 10, TLS: []string{},
-		},
-		Symbols:     engine.Symbols{DebugInfo: true, CacheDir: "/var/cache/ebpf", CacheBytes: 64 << 20, Debuginfod: []string{"https://debuginfod.example.com/x"}},
-		MemoryBytes: 32 << 20, CPUPercent: 0.5,
+		Exclude:           []process.Selector{{Exe: "/usr/bin/**"}},
+		ScanInterval:      time.Minute,
+		Observe:           []observe.Plan{&oncpu.Options{Common: observe.Common{Targets: []process.Selector{{Port: 65535}}, ReportInterval: 10 * time.Minute}, Options: stacks.Options{UserStacks: true, MaxDepth: 1}, Period: time.Second, Event: oncpu.EventCycles}, &offcpu.Options{Common: observe.Common{Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second}, Options: stacks.Options{KernelStacks: true, MaxDepth: 64}, MaxBlock: 24 * time.Hour}, &memory.Options{Common: observe.Common{Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second}, Source: memory.SourceMalloc, SampleBytes: setting.ByteSize(64 << 20)}, &network.Plan{Common: observe.Common{Targets: []process.Selector{{Comm: "redis"}}, ReportInterval: time.Second}, Role: network.Client, Requests: true, Protocols: []network.Protocol{"dns"}, BufferBytes: 64 << 10, Journal: requests.JournalConfig{Redact: requests.Redaction{Headers: []string{"X-Token"}}}}},
+		Symbols:           engine.Symbols{DebugInfo: true, CacheDir: "/var/cache/ebpf", CacheBytes: 64 << 20, Debuginfod: []string{"https://debuginfod.example.com/x"}},
+		MetricsByInstance: true,
+		MemoryBytes:       32 << 20,
+		CPUPercent:        0.5,
 	}, got)
-	unheard := engineConfig(c, signals{})
-	require.False(t, unheard.Observes(), "nobody takes anything")
-	metrics := engineConfig(c, signals{metrics: true})
-	require.NotNil(t, metrics.Network)
-	metrics.Network = nil
-	require.False(t, metrics.Observes(), "nobody takes profiles")
-	require.Nil(t, engineConfig(c, signals{profiles: true}).Network, "nobody takes metrics")
+	metricsOnly, err := load(t, "config.yaml", "ebpf/metrics")
+	require.NoError(t, err)
+	require.True(t, engineConfig(metricsOnly, observe.Signals{Metrics: true}).ExponentialHistograms)
+	require.False(t, engineConfig(metricsOnly, observe.Signals{Metrics: true}).MetricsByInstance)
+	unheard := engineConfig(c, observe.Signals{})
+	require.False(t, unheard.Observes(), "no pipeline takes anything")
+	metrics := engineConfig(c, observe.Signals{Metrics: true})
+	require.NotNil(t, networkPlan(metrics))
+	require.Len(t, metrics.Observe, 1)
+	metrics.Observe = nil
+	require.False(t, metrics.Observes(), "no pipeline takes profiles")
+	require.Nil(t, networkPlan(engineConfig(c, observe.Signals{Profiles: true})), "no pipeline takes metrics")
 	l4, err := load(t, "config.yaml", "ebpf/l4")
 	require.NoError(t, err)
-	require.Equal(t, &engine.Network{ReportInterval: 2 * time.Second, Role: engine.ServerRole, BufferBytes: 8 << 20, TLS: libraries}, engineConfig(l4, signals{metrics: true}).Network)
+	require.Equal(t, &network.Plan{Common: observe.Common{ReportInterval: 2 * time.Second}, Role: network.Server, Peers: requests.PeerService, BufferBytes: 8 << 20}, networkPlan(engineConfig(l4, observe.Signals{Metrics: true})))
 	plain, err := load(t, "config.yaml", "ebpf/network")
 	require.NoError(t, err)
-	redact := requests.Redaction{Headers: []string{"authorization", "cookie", "set-cookie", "proxy-authorization", "x-api-key"}, Query: true}
-	require.Equal(t, &engine.Network{
-		ReportInterval: 2 * time.Second, ResolveNAT: true, Requests: true, Protocols: []string{"http", "http2", "dns"}, BufferBytes: 8 << 20, TLS: libraries,
-		Journal: requests.JournalConfig{Redact: redact},
-	}, engineConfig(plain, signals{metrics: true}).Network)
+	redact := requests.Redaction{Headers: requests.CredentialHeaders(), Query: true}
+	require.Equal(t, &network.Plan{Common: observe.Common{ReportInterval: 2 * time.Second}, ResolveNAT: true, Peers: requests.PeerService, Requests: true, Protocols: []network.Protocol{"http", "http2", "dns"}, BufferBytes: 8 << 20, TLS: tls.Libraries, Journal: requests.JournalConfig{Redact: redact}}, networkPlan(engineConfig(plain, observe.Signals{Metrics: true})))
 	require.Equal(t, requests.JournalConfig{
 		Which: requests.SlowOrError, Slow: 500 * time.Millisecond, Top: 10, Redact: redact,
-	}, engineConfig(plain, signals{logs: true}).Network.Journal)
-	require.Zero(t, engineConfig(c, signals{logs: true, metrics: true}).Network.Journal, "http is not among its protocols")
-	network := plain.Observe.Network.Get()
-	network.Requests, network.Redact = RequestsConfig{Log: "all", Slow: time.Hour}, RedactConfig{Headers: []string{"X-Secret"}}
+	}, networkPlan(engineConfig(plain, observe.Signals{Logs: true})).Journal)
+	require.Equal(t, requests.JournalConfig{
+		Which: requests.AllRequests, Slow: time.Millisecond, Redact: requests.Redaction{Headers: []string{"X-Token"}},
+	}, networkPlan(engineConfig(c, observe.Signals{Logs: true, Metrics: true, Traces: true})).Journal, "lookups are logged; spans and samples are of HTTP")
+	options := networkOf(plain)
+	options.Requests, options.Redact = network.RequestOptions{Log: "all", Slow: time.Hour}, network.RedactOptions{Headers: []string{"X-Secret"}}
 	require.Equal(t, requests.JournalConfig{
 		Which: requests.AllRequests, Slow: time.Hour, Redact: requests.Redaction{Headers: []string{"X-Secret"}},
-	}, engineConfig(plain, signals{logs: true}).Network.Journal)
-	network.Requests = RequestsConfig{Log: "none"}
-	require.Nil(t, engineConfig(plain, signals{logs: true}).Network, "no request is told by itself")
-	require.Nil(t, engineConfig(l4, signals{logs: true}).Network, "it reads no requests")
-	profiles := signals{profiles: true}
+	}, networkPlan(engineConfig(plain, observe.Signals{Logs: true})).Journal)
+	options.Requests = network.RequestOptions{Log: "none"}
+	require.Nil(t, networkPlan(engineConfig(plain, observe.Signals{Logs: true})), "no single request is exported")
+	require.Nil(t, networkPlan(engineConfig(l4, observe.Signals{Logs: true})), "it reads no requests")
+	profiles := observe.Signals{Profiles: true}
 	nothing, err := load(t, "config.yaml", "ebpf/nothing")
 	require.NoError(t, err)
-	idle := engineConfig(nothing, signals{profiles: true, metrics: true})
+	idle := engineConfig(nothing, observe.Signals{Profiles: true, Metrics: true})
 	require.False(t, idle.Observes())
 	faults, err := load(t, "config.yaml", "ebpf/faults")
 	require.NoError(t, err)
-	require.Equal(t, &engine.Memory{ReportInterval: 5 * time.Second}, engineConfig(faults, profiles).Memory)
+	require.Equal(t, &memory.Options{Common: observe.Common{ReportInterval: 5 * time.Second}, Source: memory.SourcePageFaults}, engineConfig(faults, profiles).Observe[0])
 	malloc, err := load(t, "config.yaml", "ebpf/malloc")
 	require.NoError(t, err)
-	require.Equal(t, &engine.Memory{ReportInterval: 5 * time.Second, Distance: 512 << 10, Live: true}, engineConfig(malloc, profiles).Memory)
+	require.Equal(t, &memory.Options{Common: observe.Common{ReportInterval: 5 * time.Second}, Source: memory.SourceMalloc, SampleBytes: setting.ByteSize(512 << 10), Live: true}, engineConfig(malloc, profiles).Observe[0])
 }
 
 func threshold(t float64) *float64 { return &t }

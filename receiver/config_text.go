@@ -3,7 +3,6 @@
 package receiver
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -13,31 +12,24 @@ import (
 	"go.opentelemetry.io/collector/confmap"
 )
 
-// textInstead explains why the decoder did not take a configuration whose keys
-// and types are as they should be otherwise: text without quotes that YAML reads
-// as something else, such as a container id of digits alone. It returns the
-// decoder's error when that is not the reason. Beside what is wrong it may name a
-// text from the environment that looks like a number; quotes do no harm there.
-func textInstead(values map[string]any, decoder error) error {
-	if errs := notText("", values, reflect.TypeFor[Config]()); len(errs) > 0 {
-		return errors.Join(errs...)
+// notText returns a fault for each text without quotes that YAML reads as something else, such as a container id of digits alone. It walks
+// a decoded YAML value along the type that it is for. It also returns texts from the environment that look like a number, which the decoder
+// takes: only the decoder can distinguish them.
+func notText(path string, value any, t reflect.Type) []fault {
+	if t == nil {
+		return nil // there is no such key
 	}
-	return decoder
-}
-
-// notText walks a decoded YAML value along the type that it is for.
-func notText(path string, value any, t reflect.Type) []error {
 	t = plain(t)
 	if t == reflect.TypeFor[time.Time]() {
 		return nil
 	}
 	if t.Kind() == reflect.String {
 		if wrong := shownKind(value); wrong != "" {
-			return []error{fmt.Errorf("%s: %s", path, wrong)}
+			return []fault{newFault(path, "%s", wrong)}
 		}
 		return nil
 	}
-	var errs []error
+	var faults []fault
 	switch given := value.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(given)) {
@@ -45,22 +37,28 @@ func notText(path string, value any, t reflect.Type) []error {
 			if path != "" {
 				below = path + confmap.KeyDelimiter + key
 			}
-			errs = append(errs, notText(below, given[key], elementOf(t, key))...)
+			faults = append(faults, notText(below, given[key], elementOf(t, key))...)
 		}
 	case []any:
+		if t.Kind() != reflect.Slice {
+			return nil
+		}
 		for i, nested := range given {
-			errs = append(errs, notText(fmt.Sprintf("%s[%d]", path, i), nested, t.Elem())...)
+			faults = append(faults, notText(fmt.Sprintf("%s[%d]", path, i), nested, t.Elem())...)
 		}
 	}
-	return errs
+	return faults
 }
 
 // elementOf is the type of what a key of a map or of a struct is for.
 func elementOf(t reflect.Type, key string) reflect.Type {
-	if t.Kind() == reflect.Map {
+	switch t.Kind() {
+	case reflect.Map:
 		return t.Elem()
+	case reflect.Struct:
+		return keysOf(t)[key]
 	}
-	return keysOf(t)[key]
+	return nil
 }
 
 // shownKind says what is given instead of text, or nothing. The value itself is

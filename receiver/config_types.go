@@ -7,49 +7,65 @@ import (
 	"math"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/setting"
 )
 
-// wrongValue says what is wrong with the type of a decoded YAML value, or
-// nothing. The decoder would cut a fraction off, let a number that is too large
-// begin at 0 again, and name only a part of the key's path. What is given for a
-// text is left to it: a text from the environment may look like a number, which
-// it alone can tell; see notText.
+// wrongValue describes what is wrong with the type of a decoded YAML value, or returns
+// nothing. The decoder would truncate a fraction, wrap a number that is too large
+// around to 0, and name only a part of the key's path. A value for a text is left to
+// the decoder: a text from the environment may look like a number, which only the
+// decoder can distinguish; see notText.
 func wrongValue(path string, value any, t reflect.Type) error {
-	wanted := ""
+	wanted := wantedInstead(value, t)
 	switch {
-	case t.Kind() == reflect.String || t.Kind() == reflect.Interface:
-	case t == reflect.TypeFor[time.Time]():
-		wanted = wrongTime(value)
-	case t == reflect.TypeFor[component.ID]():
-		wanted = wrongID(value)
-	case value == nil && (t.Kind() == reflect.Struct || t.Kind() == reflect.Map || t.Kind() == reflect.Slice):
-		// on_cpu: and the like, with nothing below it
-	case t == reflect.TypeFor[time.Duration]():
-		wanted = wrongDuration(value)
-	case t == reflect.TypeFor[ByteSize]():
-		wanted = wrongByteSize(value)
-	case t.Kind() == reflect.Bool:
-		wanted = wrongBool(value)
-	case t.Kind() == reflect.Float64:
-		wanted = wrongFloat(value)
-	case t.Kind() == reflect.Struct, t.Kind() == reflect.Map:
-		wanted = "a map"
-	case t.Kind() == reflect.Slice:
-		wanted = "a list"
-	default:
-		wanted = wrongInteger(value, t)
-	}
-	if wanted == "" {
+	case wanted == "":
 		return nil
-	}
-	if value == nil {
-		// The decoder would take it for false or 0, not for the default.
-		return fmt.Errorf("%s: it has no value: it must be %s, or leave the key out for the default", path, wanted)
+	case value == nil:
+		return noValue(path, wanted)
 	}
 	return fmt.Errorf("%s: %s is not allowed: it must be %s", path, shown(value), wanted)
+}
+
+// noValue refuses a key or an element of a list without a value, such as of an environment variable that is not
+// set. The decoder would take it for false, 0, or an empty list, which may mean every process.
+func noValue(path, wanted string) error {
+	if strings.HasSuffix(path, "]") {
+		return fmt.Errorf("%s: it has no value: it must be %s, or leave the element out", path, wanted)
+	}
+	return fmt.Errorf("%s: it has no value: it must be %s, or leave the key out for the default", path, wanted)
+}
+
+// wantedInstead says what must be given instead of a value; nothing where its type is right.
+func wantedInstead(value any, t reflect.Type) string {
+	switch {
+	case t.Kind() == reflect.String || t.Kind() == reflect.Interface:
+		if value == nil {
+			return "text"
+		}
+		return ""
+	case t == reflect.TypeFor[time.Time]():
+		return wrongTime(value)
+	case t == reflect.TypeFor[component.ID]():
+		return wrongID(value)
+	case t == reflect.TypeFor[time.Duration]():
+		return wrongDuration(value)
+	case t == reflect.TypeFor[setting.ByteSize]():
+		return wrongByteSize(value)
+	case t.Kind() == reflect.Bool:
+		return wrongBool(value)
+	case t.Kind() == reflect.Float64:
+		return wrongFloat(value)
+	case t.Kind() == reflect.Struct, t.Kind() == reflect.Map:
+		return "a map"
+	case t.Kind() == reflect.Slice:
+		return "a list"
+	}
+	return wrongInteger(value, t)
 }
 
 func wrongDuration(value any) string {
@@ -82,7 +98,7 @@ func wrongID(value any) string {
 
 func wrongByteSize(value any) string {
 	if text, ok := value.(string); ok {
-		if new(ByteSize).UnmarshalText([]byte(text)) == nil {
+		if new(setting.ByteSize).UnmarshalText([]byte(text)) == nil {
 			return ""
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,12 +26,12 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
 )
 
-// TestMetricsAreDeclared holds that metadata.yaml, of which documentation.md is made, declares what observations have, and
+// TestMetricsAreDeclared checks that metadata.yaml, of which documentation.md is made, declares what observations have, and
 // nothing else.
 func TestMetricsAreDeclared(t *testing.T) {
 	d := readDeclared(t)
 	names := map[string]bool{}
-	for _, m := range append(network.Descriptors(), engine.MonitorDescriptors()...) {
+	for _, m := range slices.Concat(network.Descriptors(), engine.MonitorDescriptors(), engine.LimitDescriptors()) {
 		names[m.Name] = true
 		require.Contains(t, d.Metrics, m.Name)
 		got := d.Metrics[m.Name]
@@ -62,18 +63,20 @@ func TestConnects(t *testing.T) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// TestMetricsPipelineAlone holds that a metrics pipeline starts network and nothing else, that the last interval arrives at
+// TestMetricsPipelineAlone checks that a metrics pipeline starts network and nothing else, that the last interval arrives at
 // shutdown, and that all points are as metadata.yaml declares them.
 func TestMetricsPipelineAlone(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("loading BPF programs needs root")
 	}
 	config, sink := createDefaultConfig().(*Config), &consumertest.MetricsSink{}
-	config.Observe.Network.Get().ReportInterval = time.Minute // the last one alone is told
+	networkOf(config).ReportInterval = time.Minute // only the last report is sent
+	config.Metrics.Resource = resourceProcess
 	r, err := NewFactory().CreateMetrics(t.Context(), receivertest.NewNopSettings(metadata.Type), config, sink)
 	require.NoError(t, err)
 	host := &statusHost{}
 	require.NoError(t, r.Start(t.Context(), host))
+	awaitStart(r)
 	for _, e := range host.events {
 		require.NotEqual(t, componentstatus.StatusPermanentError, e.Status(), "%v", e.Err())
 	}
@@ -105,7 +108,7 @@ func TestMetricsPipelineAlone(t *testing.T) {
 	require.Equal(t, map[string]int64{"transmit": 12, "receive": 5}, bytes)
 }
 
-// connect lets another process connect to this one, and returns when both have told each other something.
+// connect lets another process connect to this one, and returns when both have sent something to each other.
 func connect(t *testing.T) (pid int, end func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -130,20 +133,20 @@ func connect(t *testing.T) (pid int, end func()) {
 	}
 }
 
-// eachPoint tells the points of a metric; those of histograms have no number.
-func eachPoint(metric pmetric.Metric, tell func(pcommon.Map, pmetric.NumberDataPoint)) {
+// eachPoint calls visit with the points of a metric; those of histograms have no number.
+func eachPoint(metric pmetric.Metric, visit func(pcommon.Map, pmetric.NumberDataPoint)) {
 	switch metric.Type() {
 	case pmetric.MetricTypeSum:
 		for _, p := range metric.Sum().DataPoints().All() {
-			tell(p.Attributes(), p)
+			visit(p.Attributes(), p)
 		}
 	case pmetric.MetricTypeGauge:
 		for _, p := range metric.Gauge().DataPoints().All() {
-			tell(p.Attributes(), p)
+			visit(p.Attributes(), p)
 		}
 	case pmetric.MetricTypeHistogram:
 		for _, p := range metric.Histogram().DataPoints().All() {
-			tell(p.Attributes(), pmetric.NewNumberDataPoint())
+			visit(p.Attributes(), pmetric.NewNumberDataPoint())
 		}
 	}
 }

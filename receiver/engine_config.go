@@ -2,33 +2,27 @@
 
 package receiver
 
-import "github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+import (
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+)
 
-// engineConfig says what the engine must do. Kinds whose results no pipeline
+// engineConfig returns what the engine does. Kinds whose results no pipeline
 // takes do not run.
-func engineConfig(c *Config, taken signals) engine.Config {
+func engineConfig(c *Config, taken observe.Signals) engine.Config {
 	config := engine.Config{
 		RootPath:     c.RootPath,
-		Include:      selectors(c.Targets.Include),
-		Exclude:      selectors(c.Targets.Exclude),
+		Include:      c.Targets.Include,
+		Exclude:      c.Targets.Exclude,
 		ScanInterval: c.Targets.ScanInterval,
 		Symbols: engine.Symbols{
 			DebugInfo: c.Symbols.DebugInfo, CacheDir: c.Symbols.CacheDir, CacheBytes: int64(c.Symbols.CacheMiB) << 20, Debuginfod: c.Symbols.Debuginfod,
 		},
-		MemoryBytes: uint64(c.Limits.MemoryMiB) << 20,
-		CPUPercent:  c.Limits.CPUPercent,
-	}
-	if onCPU := c.Observe.OnCPU.Get(); onCPU != nil && taken.profiles {
-		config.OnCPU = onCPU.engine()
-	}
-	if offCPU := c.Observe.OffCPU.Get(); offCPU != nil && taken.profiles {
-		config.OffCPU = offCPU.engine()
-	}
-	if memory := c.Observe.Memory.Get(); memory != nil && taken.profiles {
-		config.Memory = memory.engine()
-	}
-	if network := c.Observe.Network.Get(); network != nil && network.heard(taken) {
-		config.Network = network.engine(taken)
+		Observe:               c.Observe.plans(taken),
+		MetricsByInstance:     c.Metrics.Resource == resourceInstance,
+		ExponentialHistograms: c.Metrics.Histograms == histogramsExponential,
+		MemoryBytes:           uint64(c.Limits.MemoryMiB) << 20,
+		CPUPercent:            c.Limits.CPUPercent,
 	}
 	for i := range c.Policies {
 		config.Policies = append(config.Policies, c.Policies[i].engine(taken))

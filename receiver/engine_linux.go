@@ -5,13 +5,15 @@
 package receiver
 
 import (
+	"context"
+
 	"go.uber.org/zap"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
 )
 
-func startEngine(config engine.Config, hooks engine.Hooks, logger *zap.Logger) (runner, error) {
-	e, err := engine.Start(config, hooks, logger)
+func startEngine(ctx context.Context, config engine.Config, hooks engine.Hooks, logger *zap.Logger) (runner, error) {
+	e, err := engine.Start(ctx, config, hooks, logger)
 	if err != nil {
 		return nil, err // not e: a nil *Engine in the interface is not nil
 	}

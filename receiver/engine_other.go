@@ -5,6 +5,7 @@
 package receiver
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 
@@ -13,8 +14,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
 )
 
-// startEngine says that this platform has no engine, so that a distribution
+// startEngine returns an error on platforms without an engine, so that a distribution
 // with the receiver still builds and starts everywhere.
-func startEngine(engine.Config, engine.Hooks, *zap.Logger) (runner, error) {
+func startEngine(context.Context, engine.Config, engine.Hooks, *zap.Logger) (runner, error) {
 	return nil, fmt.Errorf("the receiver runs on linux/amd64 and linux/arm64, this is %s/%s", runtime.GOOS, runtime.GOARCH)
 }

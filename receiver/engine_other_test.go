@@ -11,11 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOtherPlatform holds that the receiver says for good where it runs, and keeps no Collector from running.
+// TestOtherPlatform checks that the receiver says for good where it runs, and keeps no Collector from running.
 func TestOtherPlatform(t *testing.T) {
 	r := newProfiles(t, createDefaultConfig())
 	host := &statusHost{}
 	require.NoError(t, r.Start(t.Context(), host))
+	awaitStart(r)
 	require.Equal(t, []string{
 		"StatusPermanentError: the receiver runs on linux/amd64 and linux/arm64, this is " + runtime.GOOS + "/" + runtime.GOARCH,
 	}, host.seen())

@@ -47,7 +47,7 @@ func openFiles(t *testing.T) map[string]int {
 	return counts
 }
 
-// TestNothingIsLeft holds that what Start opens Shutdown closes, with two pipelines on one engine.
+// TestNothingIsLeft checks that what Start opens Shutdown closes, with two pipelines on one engine.
 func TestNothingIsLeft(t *testing.T) {
 	guest.TakesLong(t)
 	if os.Geteuid() != 0 {
@@ -58,8 +58,8 @@ func TestNothingIsLeft(t *testing.T) {
 	settings := metadatatest.NewSettings(tt)
 	run := func() (open map[string]int, programs int) {
 		factory, config := NewFactory().(xreceiver.Factory), createDefaultConfig().(*Config)
-		config.Observe.OnCPU.Get().Period = time.Millisecond
-		config.Observe.OnCPU.Get().ReportInterval = time.Second
+		onCPUOf(config).Period = time.Millisecond
+		onCPUOf(config).ReportInterval = time.Second
 		sink := &consumertest.ProfilesSink{}
 		profiles, err := factory.CreateProfiles(t.Context(), settings, config, sink)
 		require.NoError(t, err)
@@ -68,6 +68,7 @@ func TestNothingIsLeft(t *testing.T) {
 		host := &statusHost{}
 		require.NoError(t, profiles.Start(t.Context(), host))
 		require.NoError(t, metrics.Start(t.Context(), host))
+		awaitStart(profiles)
 		for _, e := range host.events {
 			require.NotEqual(t, componentstatus.StatusPermanentError, e.Status(), "%v", e.Err())
 		}
@@ -83,7 +84,8 @@ func TestNothingIsLeft(t *testing.T) {
 	before := openFiles(t)
 	during, programs := run()
 	require.Positive(t, during["anon_inode:bpf-map"])
-	require.Equal(t, before["anon_inode:bpf-prog"]+programs, during["anon_inode:bpf-prog"], "one engine for both pipelines")
+	// The program that names kernel functions is loaded when the first one was sampled.
+	require.Contains(t, []int{programs, programs + 1}, during["anon_inode:bpf-prog"]-before["anon_inode:bpf-prog"], "one engine for both pipelines")
 	require.Positive(t, during["anon_inode:[perf_event"])
 	require.Positive(t, during["mapped bpf-map"], "the tables of samples")
 	require.Positive(t, during["mapped [perf_event]"], "the rings of mappings of code")

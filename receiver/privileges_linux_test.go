@@ -14,10 +14,10 @@ import (
 	"go.opentelemetry.io/collector/component/componentstatus"
 )
 
-// unprivileged is the environment variable that tells the test binary, started once more, to be the one without privileges.
+// unprivileged is the environment variable that makes the test binary, started once more, the process without privileges.
 const unprivileged = "EBPFRECEIVER_TEST_UNPRIVILEGED"
 
-// TestWithoutPrivileges holds that the receiver starts, says for good what it lacks, and stops.
+// TestWithoutPrivileges checks that the receiver starts, says for good what it lacks, and stops.
 func TestWithoutPrivileges(t *testing.T) {
 	if os.Geteuid() != 0 || os.Getenv(unprivileged) != "" {
 		withoutPrivileges(t)
@@ -44,6 +44,7 @@ func withoutPrivileges(t *testing.T) {
 	first, second := &statusHost{}, &statusHost{}
 	require.NoError(t, r.Start(t.Context(), first))
 	require.NoError(t, r.Start(t.Context(), second), "the second pipeline")
+	awaitStart(r)
 	for _, host := range []*statusHost{first, second} {
 		require.Len(t, host.events, 1)
 		require.Equal(t, componentstatus.StatusPermanentError, host.events[0].Status())

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,11 +16,15 @@ import (
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/consumer/xconsumer"
 	"go.opentelemetry.io/collector/receiver"
+	"go.opentelemetry.io/collector/receiver/receiverhelper"
 	"go.uber.org/zap"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/cgroup"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
 	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
 )
 
@@ -29,34 +35,40 @@ type runner interface {
 	Stats() engine.Stats
 	// Windows are what policies have seen; nil where there are none. It is called after Shutdown.
 	Windows() *engine.Windows
-	// Ran tells what a policy has started for a process before this engine was.
-	Ran(policy string, id model.ProcessID, began time.Time)
-	// GoOn asks again for what policies had started before and did not end, and returns what is left of
+	// RestoreSilence restores that a policy started a run for a process before this engine
+	// existed.
+	RestoreSilence(policy string, id model.ProcessID, began time.Time)
+	// Resume asks again for what policies had started before and did not end, and returns what is left of
 	// it where the receiver stops meanwhile.
-	GoOn(unfinished []task.Request) (left []task.Request)
+	Resume(unfinished []task.Request) (left []task.Request)
 	// Charge adds the CPU time of work to what the engine has used.
 	Charge(work func())
 	task.Starter
 }
 
-// idle stands for an engine that could not start: the receiver's metrics tell so.
-type idle struct{ why error }
+// idle stands for an engine that has not started, or could not: the receiver's metrics report so.
+type idle struct {
+	capability string // that is missing
+	why        error
+	// before are what the policies of the engine before have seen, for the one that follows.
+	before *engine.Windows
+}
 
-func (idle) Shutdown() error                             { return nil }
-func (idle) Windows() *engine.Windows                    { return nil }
-func (idle) Ran(string, model.ProcessID, time.Time)      {}
-func (idle) GoOn([]task.Request) []task.Request          { return nil }
-func (idle) Charge(work func())                          { work() }
-func (i idle) Start(task.Spec) (task.Observation, error) { return nil, i.why }
+func (idle) Shutdown() error                                   { return nil }
+func (i idle) Windows() *engine.Windows                        { return i.before }
+func (idle) RestoreSilence(string, model.ProcessID, time.Time) {}
+func (idle) Resume([]task.Request) []task.Request              { return nil }
+func (idle) Charge(work func())                                { work() }
+func (i idle) Start(task.Spec) (task.Observation, error)       { return nil, i.why }
 func (i idle) Stats() engine.Stats {
 	return engine.Stats{
 		Attached: map[string]int{"on_cpu": 0, "process": 0},
-		Degraded: map[string]string{degradedStart: i.why.Error()},
+		Degraded: map[string]string{i.capability: i.why.Error()},
 	}
 }
 
-// degradedStart is the capability that is missing when nothing could be started.
-const degradedStart = "start"
+// degradedStart is the capability that is missing when nothing could be started, degradedStarting while the start goes on.
+const degradedStart, degradedStarting = "start", "starting"
 
 // pendingShare is the part of the memory limit that intervals may take that wait
 // for the next consumer.
@@ -75,20 +87,31 @@ type ebpfReceiver struct {
 
 	started, stopped sync.Once
 
+	// starting is the start of the engine, which giveUp ends.
+	starting sync.WaitGroup
+	giveUp   context.CancelFunc
+
 	mu     sync.Mutex
+	engine runner
 	hosts  []component.Host
 	status *componentstatus.Event // what was last reported, if anything
-	// missing says which kinds cannot run here, and why; nil where all do.
-	missing error
+	// missing is why kinds cannot run here, or parts of them; nil where all do. reduced is why kinds are
+	// reduced to keep to the limits.
+	missing []error
+	reduced map[string]error
 
-	engine    runner
+	// warned keeps the warnings that were logged over a reload.
+	warned *warn.Memory
+
 	sinks     []*sink
 	tasks     tasks
 	telemetry *metadata.TelemetryBuilder
+	// deliveries counts what the next consumers accept and refuse.
+	deliveries *receiverhelper.ObsReport
 }
 
-// Start starts the engine the first time it is called. What keeps the engine
-// from starting is reported as the component's status and stops nothing else.
+// Start begins to start the engine the first time it is called. That takes seconds, and a minute on a busy host: it goes on when Start has
+// returned, so that Shutdown can give it up. What keeps the engine from starting is reported as the component's status and stops nothing else.
 func (r *ebpfReceiver) Start(ctx context.Context, host component.Host) error {
 	r.join(host)
 	var err error
@@ -103,52 +126,70 @@ func (r *ebpfReceiver) start(ctx context.Context, host component.Host) error {
 	if r.telemetry, err = metadata.NewTelemetryBuilder(r.settings.TelemetrySettings); err != nil {
 		return fmt.Errorf("creating the receiver's own metrics: %w", err)
 	}
-	taken := signals{profiles: r.profiles != nil, metrics: r.metrics != nil, logs: r.logs != nil, traces: r.traces != nil}
+	if r.deliveries, err = newReport(r.settings); err != nil {
+		return fmt.Errorf("creating the metrics of what is accepted and refused: %w", err)
+	}
+	taken := observe.Signals{Profiles: r.profiles != nil, Metrics: r.metrics != nil, Logs: r.logs != nil, Traces: r.traces != nil}
 	config := engineConfig(r.config, taken)
-	r.tellIdle(config, taken)
+	r.logIdle(config, taken)
 	if r.tasks.store, err = openTaskStore(ctx, host, r.config.Storage, r.settings.ID); err != nil {
 		return err
 	}
 	var unfinished []task.Request
-	config.Before, unfinished = successions.take(r.settings.ID)
-	hooks := r.makeSinks(config.MemoryBytes)
-	if r.engine, err = startEngine(config, hooks, r.settings.Logger); err != nil {
-		r.settings.Logger.Error("The receiver observes nothing", zap.Error(err))
-		r.report(componentstatus.NewPermanentErrorEvent(err))
-		r.engine, r.sinks = idle{why: err}, nil
+	config.Before, unfinished, r.warned = handovers.take(r.settings.ID)
+	r.warned = r.warned.Next()
+	config.Warned = r.warned
+	r.setEngine(idle{capability: degradedStarting, why: errStarting, before: config.Before})
+	r.tasks.left = unfinished
+	if err := r.fit(&config); err != nil {
+		r.observeNothing(err)
 		return r.observeSelf()
 	}
+	hooks := r.makeSinks(config.MemoryBytes)
 	for _, s := range r.sinks {
-		s.start(r.engine.Charge)
+		s.start(r.charge)
 	}
-	r.startTasks(config, hooks, taken, unfinished)
-	r.reportMissing(r.engine.Stats())
+	starting, cancel := context.WithCancel(context.Background())
+	r.giveUp = cancel
+	r.starting.Go(func() { r.observe(starting, config, hooks, taken) })
 	return r.observeSelf()
+}
+
+// fit has the engine keep to the limits of the Collector's control group, too.
+func (r *ebpfReceiver) fit(config *engine.Config) error {
+	if !config.Observes() {
+		return nil
+	}
+	limits, err := cgroup.Read()
+	if err != nil {
+		r.settings.Logger.Warn("The limits of the Collector's control group are not known; limits::memory_mib and cpu_percent are kept to alone", zap.Error(err))
+	}
+	return fit(config, r.settings.ID, limits, inUse(), r.settings.Logger)
 }
 
 // makeSinks makes a sink for each signal that a pipeline takes, and returns the
 // hooks that lead there.
 func (r *ebpfReceiver) makeSinks(memoryBytes uint64) engine.Hooks {
-	hooks := engine.Hooks{Level: r.levelChanged, Held: r.held, Exited: r.tasks.exited, Ask: r.tasks.ask}
+	hooks := engine.Hooks{Level: r.levelChanged, Held: r.held, Exited: r.tasks.exited, Ask: r.tasks.ask, Unavailable: r.unavailable}
 	logger, version := r.settings.Logger, r.settings.BuildInfo.Version
 	maxBytes := memoryBytes / pendingShare
 	if n := count(r.profiles != nil, r.metrics != nil, r.logs != nil, r.traces != nil); n > 1 {
 		maxBytes /= n
 	}
 	if r.profiles != nil {
-		s := newProfileSink(r.profiles, logger, version, maxBytes)
+		s := newProfileSink(reportedProfiles{r.profiles, r.deliveries}, logger, version, maxBytes)
 		hooks.Profiles, r.sinks = s.put, append(r.sinks, s.sink)
 	}
 	if r.metrics != nil {
-		s := newMetricSink(r.metrics, turnedOff(r.config.Metrics), logger, version, maxBytes)
+		s := newMetricSink(reportedMetrics{r.metrics, r.deliveries}, turnedOff(r.config.Metrics.MetricsConfig), logger, version, maxBytes)
 		hooks.Metrics, r.sinks = s.put, append(r.sinks, s.sink)
 	}
 	if r.logs != nil {
-		s := newLogSink(r.logs, turnedOff(r.config.Events), logger, version, maxBytes)
+		s := newLogSink(reportedLogs{r.logs, r.deliveries}, turnedOff(r.config.Events), logger, version, maxBytes)
 		hooks.Logs, r.sinks = s.put, append(r.sinks, s.sink)
 	}
 	if r.traces != nil {
-		s := newTraceSink(r.traces, logger, version, maxBytes)
+		s := newTraceSink(reportedTraces{r.traces, r.deliveries}, logger, version, maxBytes)
 		hooks.Spans, r.sinks = s.put, append(r.sinks, s.sink)
 	}
 	return hooks
@@ -173,27 +214,32 @@ func (r *ebpfReceiver) held() uint64 {
 	return bytes
 }
 
-// reportMissing tells of kinds that cannot run where others do.
+// reportMissing reports kinds that cannot run where others do.
 func (r *ebpfReceiver) reportMissing(stats engine.Stats) {
-	var errs []error
 	for _, kind := range stats.Missing {
-		errs = append(errs, errors.New(stats.Degraded[kind]))
+		r.unavailable(errors.New(stats.Degraded[kind]))
 	}
-	if len(errs) == 0 {
-		return
-	}
-	r.mu.Lock()
-	r.missing = errors.Join(errs...)
-	r.mu.Unlock()
-	r.report(r.asStarted())
 }
 
-// asStarted is the status while no sampling is reduced.
-func (r *ebpfReceiver) asStarted() *componentstatus.Event {
+// unavailable reports why something that was asked for cannot be had, once.
+func (r *ebpfReceiver) unavailable(why error) {
+	r.mu.Lock()
+	known := slices.ContainsFunc(r.missing, func(other error) bool { return other.Error() == why.Error() })
+	if !known {
+		r.missing = append(r.missing, why)
+	}
+	r.mu.Unlock()
+	if !known {
+		r.report(r.state())
+	}
+}
+
+// state is the status of a receiver that has started.
+func (r *ebpfReceiver) state() *componentstatus.Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.missing != nil {
-		return componentstatus.NewRecoverableErrorEvent(r.missing)
+	if err := errors.Join(append(slices.Clone(r.missing), r.reductions()...)...); err != nil {
+		return componentstatus.NewRecoverableErrorEvent(err)
 	}
 	return componentstatus.NewEvent(componentstatus.StatusOK)
 }
@@ -210,11 +256,15 @@ func (r *ebpfReceiver) Shutdown(ctx context.Context) error {
 
 func (r *ebpfReceiver) stop(ctx context.Context) error {
 	r.forget()
+	if r.giveUp != nil {
+		r.giveUp()
+	}
+	r.starting.Wait()
 	var err error
 	unfinished := r.tasks.stop()
-	if r.engine != nil {
-		err = r.engine.Shutdown()
-		successions.leave(r.settings.ID, r.engine.Windows(), unfinished)
+	if e := r.running(); e != nil {
+		err = e.Shutdown()
+		handovers.leave(r.settings.ID, e.Windows(), unfinished, r.warned)
 		r.stopSinks(ctx)
 	}
 	if r.telemetry != nil {
@@ -233,7 +283,8 @@ func (r *ebpfReceiver) stopSinks(ctx context.Context) {
 	stopped.Wait()
 }
 
-// join remembers a pipeline's host and tells it what was reported before.
+// join remembers a pipeline's host and reports to it the status that was reported
+// before.
 func (r *ebpfReceiver) join(host component.Host) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -252,14 +303,30 @@ func (r *ebpfReceiver) report(event *componentstatus.Event) {
 	}
 }
 
-// levelChanged tells that sampling was reduced or restored.
-func (r *ebpfReceiver) levelChanged(level int, cause string) {
-	if level == 0 {
-		r.settings.Logger.Info("Sampling is as configured again", zap.String("cause", cause))
-		r.report(r.asStarted())
-		return
+// reductions is why kinds are reduced, by their names. The caller holds the lock.
+func (r *ebpfReceiver) reductions() []error {
+	var list []error
+	for _, kind := range slices.Sorted(maps.Keys(r.reduced)) {
+		list = append(list, r.reduced[kind])
 	}
-	r.settings.Logger.Warn("Sampling is reduced to keep to the limits",
-		zap.Int("level", level), zap.String("cause", cause))
-	r.report(componentstatus.NewRecoverableErrorEvent(fmt.Errorf("sampling is reduced by %d steps: %s", level, cause)))
+	return list
+}
+
+// levelChanged reports that a kind was reduced or restored.
+func (r *ebpfReceiver) levelChanged(c engine.LevelChange) {
+	fields := []zap.Field{zap.String("kind", c.Kind), zap.Int("level", c.Level), zap.String("cause", c.Cause)}
+	r.mu.Lock()
+	if r.reduced == nil {
+		r.reduced = map[string]error{}
+	}
+	if delete(r.reduced, c.Kind); c.Level > 0 {
+		r.reduced[c.Kind] = fmt.Errorf("%s is reduced by %d steps and %s: %s", c.Kind, c.Level, c.Effect, c.Cause)
+	}
+	r.mu.Unlock()
+	if c.Level == 0 {
+		r.settings.Logger.Info(c.Kind+" is as configured again", fields...)
+	} else {
+		r.settings.Logger.Warn(fmt.Sprintf("%s is reduced to keep to the limits: it %s", c.Kind, c.Effect), fields...)
+	}
+	r.report(r.state())
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
 )
 
-// TestPipelinesShareAReceiver holds that there is one receiver for each configuration, however many pipelines list it.
+// TestPipelinesShareAReceiver checks that there is one receiver for each configuration, however many pipelines list it.
 func TestPipelinesShareAReceiver(t *testing.T) {
 	factory := NewFactory().(xreceiver.Factory)
 	settings := receivertest.NewNopSettings(metadata.Type)

@@ -24,35 +24,36 @@ import (
 	"go.opentelemetry.io/collector/receiver/receivertest"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
 	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
 )
 
-// told is one log with the pid of its process.
-type told struct {
+// requestLog is one log with the pid of its process.
+type requestLog struct {
 	pid    int64
 	record plog.LogRecord
 	of     map[string]any
 }
 
-func allLogs(sink *consumertest.LogsSink) (all []told) {
+func allLogs(sink *consumertest.LogsSink) (all []requestLog) {
 	for _, message := range sink.AllLogs() {
 		for _, resource := range message.ResourceLogs().All() {
 			pid, _ := resource.Resource().Attributes().Get("process.pid")
 			for _, record := range resource.ScopeLogs().At(0).LogRecords().All() {
-				all = append(all, told{pid.Int(), record, record.Attributes().AsRaw()})
+				all = append(all, requestLog{pid.Int(), record, record.Attributes().AsRaw()})
 			}
 		}
 	}
 	return all
 }
 
-// TestRequestsOfOthersAreLogged holds that a logs pipeline alone is told each request of curl to Python's http.server by
-// both, with the trace that curl sends, the status and size that it has received and a duration within that which it has measured.
+// TestRequestsOfOthersAreLogged checks that with a logs pipeline alone each request of curl to Python's http.server is logged by both, with
+// the trace that curl sends, the status and size that it has received and a duration within that which it has measured.
 func TestRequestsOfOthersAreLogged(t *testing.T) {
 	needOthers(t)
 	config, sink := createDefaultConfig().(*Config), &consumertest.LogsSink{}
-	network := config.Observe.Network.Get()
-	network.ReportInterval, network.Requests.Log = 500*time.Millisecond, logAll
+	options := networkOf(config)
+	options.ReportInterval, options.Requests.Log = 500*time.Millisecond, network.LogAll
 	r, err := NewFactory().CreateLogs(t.Context(), receivertest.NewNopSettings(metadata.Type), config, sink)
 	require.NoError(t, err)
 	startWhole(t, r)
@@ -66,8 +67,8 @@ func TestRequestsOfOthersAreLogged(t *testing.T) {
 		c := curl(t, fmt.Sprintf("http://127.0.0.1:%d%s", port, path), "traceparent: 00-"+trace+"-"+span+"-01")
 		clients[c.pid] = c
 	}
-	var logs []told
-	requestsOf := func(event string) (list []told) {
+	var logs []requestLog
+	requestsOf := func(event string) (list []requestLog) {
 		for _, l := range allLogs(sink) {
 			if _, client := clients[int(l.pid)]; (client || l.pid == int64(server)) && l.record.EventName() == event && l.of["url.path"] != "/" {
 				list = append(list, l)
@@ -77,8 +78,8 @@ func TestRequestsOfOthersAreLogged(t *testing.T) {
 	}
 	require.Eventually(t, func() bool {
 		logs = requestsOf("ebpf.request")
-		return len(logs) == 2*len(clients) && len(requestsOf("ebpf.request.top")) >= 2*len(clients)
-	}, 20*time.Second, 100*time.Millisecond, "each is told by both sides: %v", &logs)
+		return len(logs) == 2*len(clients) && len(requestsOf("ebpf.request.top")) >= 2
+	}, 20*time.Second, 100*time.Millisecond, "each is logged by both sides: %v", &logs)
 	require.NoError(t, r.Shutdown(t.Context()))
 	require.Len(t, requestsOf("ebpf.request"), 2*len(clients), "and once by each")
 
@@ -116,7 +117,9 @@ func TestRequestsOfOthersAreLogged(t *testing.T) {
 	}
 	for _, l := range requestsOf("ebpf.request.top") {
 		reason := l.of["ebpf.reason"]
-		require.True(t, reason == "slow" || reason == "4xx" && l.of["url.path"] == "/absent", l.of)
+		took := l.of["ebpf.request.duration"].(float64)
+		require.True(t, reason == "slow" && took >= 0.5 || reason == "4xx" && l.of["url.path"] == "/absent", l.of)
+		require.Contains(t, l.record.Body().Str(), fmt.Sprint(reason, ": ", l.of["ebpf.role"], " GET ", l.of["url.path"], " "))
 	}
 }
 
@@ -177,6 +180,7 @@ func startWhole(t *testing.T, r component.Component) {
 	t.Helper()
 	host := &statusHost{}
 	require.NoError(t, r.Start(t.Context(), host))
+	awaitStart(r)
 	for _, e := range host.events {
 		require.NotEqual(t, componentstatus.StatusPermanentError, e.Status(), "%v", e.Err())
 	}

@@ -16,23 +16,24 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/receiver/receivertest"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
 	"github.com/otelcol-ebpf/ebpfreceiver/receiver/internal/metadata"
 )
 
-// sampledBy is a configuration that samples what is slow, fails, is packed or long, and tells all as spans.
+// sampledBy is a configuration that samples requests that are slow, fail, are compressed or long, and exports all as spans.
 func sampledBy() *Config {
 	config := createDefaultConfig().(*Config)
-	network := config.Observe.Network.Get()
-	network.ReportInterval, network.Capture, network.CaptureLimit = time.Second, captureMessages, maxCaptureLimit
-	network.Requests.Log, network.Requests.Top, network.Requests.Spans = logNone, 0, true
-	network.Requests.Samples = []SampleConfig{
+	options := networkOf(config)
+	options.ReportInterval, options.Capture, options.CaptureLimit = time.Second, network.CaptureMessages, 128<<10
+	options.Requests.Log, options.Requests.Top, options.Requests.Spans = network.LogNone, 0, true
+	options.Requests.Samples = []network.SampleOptions{
 		{URIRegex: "^/slow$", MinDuration: 300 * time.Millisecond}, {URIRegex: "^/quick$", MinDuration: 300 * time.Millisecond},
 		{On5xx: true}, {URIRegex: "^/(packed|long)$"},
 	}
 	return config
 }
 
-// TestSamplesOfOthers holds that what curl asks Python's http.server for, and what that answers, comes out of a logs pipeline as samples
+// TestSamplesOfOthers checks that what curl asks Python's http.server for, and what that answers, comes out of a logs pipeline as samples
 // where a rule says so, decoded, cut and redacted, and out of a traces pipeline as spans below the one that curl names.
 func TestSamplesOfOthers(t *testing.T) {
 	needOthers(t)
@@ -86,7 +87,7 @@ func TestSamplesOfOthers(t *testing.T) {
 		require.Equal(t, true, cut["ebpf.body.cut"])
 		require.Equal(t, int64(300_000), cut["http.response.body.size"])
 		text := cut["ebpf.body.content"].(string)
-		require.Greater(t, len(text), int(maxCaptureLimit)-1000, "but for the head all that is captured")
+		require.Greater(t, len(text), 128<<10-1000, "but for the head all that is captured")
 		for n := 0; n+8 <= len(text); n += 8 {
 			require.Equal(t, fmt.Sprintf("%07d\n", n), text[n:n+8])
 		}
@@ -98,11 +99,15 @@ func TestSamplesOfOthers(t *testing.T) {
 		require.Equal(t, []any{"[redacted]"}, failed["http.response.header.set-cookie"])
 	}
 
-	told := spans()
-	require.Len(t, told, 2*5)
-	for key, s := range told {
+	exported := spans()
+	require.Len(t, exported, 2*5)
+	for key, s := range exported {
 		require.Equal(t, trace, s.TraceID().String(), key)
-		require.Equal(t, span, s.ParentSpanID().String(), key)
+		if client, ok := strings.CutPrefix(key, "Server"); ok {
+			require.Equal(t, exported["Client"+client].SpanID(), s.ParentSpanID(), key)
+		} else {
+			require.Equal(t, span, s.ParentSpanID().String(), key)
+		}
 		require.Equal(t, strings.HasSuffix(key, "/fail"), s.Status().Code() == ptrace.StatusCodeError, key)
 		if strings.HasSuffix(key, "/slow") {
 			require.GreaterOrEqual(t, s.EndTimestamp().AsTime().Sub(s.StartTimestamp().AsTime()), 300*time.Millisecond)
@@ -110,7 +115,7 @@ func TestSamplesOfOthers(t *testing.T) {
 	}
 }
 
-// samplesOf are the attributes of the messages that were told, by role, path and which of both they are, with the ids of their traces.
+// samplesOf returns the attributes of the exported messages, by role, path and direction, with the ids of their traces.
 func samplesOf(t *testing.T, sink *consumertest.LogsSink, ours func(pid int64) bool) map[string]map[string]any {
 	d, all := readDeclared(t), map[string]map[string]any{}
 	for _, l := range allLogs(sink) {
@@ -150,7 +155,7 @@ func spansOfBoth(t *testing.T, sink *consumertest.TracesSink, ours func(pid int6
 					continue
 				}
 				key := s.Kind().String() + " " + path.Str()
-				require.NotContains(t, all, key, "each is told once")
+				require.NotContains(t, all, key, "each is exported once")
 				all[key] = s
 			}
 		}

@@ -21,17 +21,17 @@ func (r *ebpfReceiver) observeSelf() error {
 	// Several receivers of one Collector have the same instruments.
 	own := attribute.String("receiver", r.settings.ID.String())
 	read := r.readings()
-	count := func(tell func(engine.Stats, observeInt)) metric.Int64Callback {
+	count := func(observe func(engine.Stats, observeInt)) metric.Int64Callback {
 		return func(_ context.Context, observer metric.Int64Observer) error {
-			tell(read(), func(value int64, attributes ...attribute.KeyValue) {
+			observe(read(), func(value int64, attributes ...attribute.KeyValue) {
 				observer.Observe(value, metric.WithAttributes(append(attributes, own)...))
 			})
 			return nil
 		}
 	}
-	number := func(tell func(engine.Stats, observeFloat)) metric.Float64Callback {
+	number := func(observe func(engine.Stats, observeFloat)) metric.Float64Callback {
 		return func(_ context.Context, observer metric.Float64Observer) error {
-			tell(read(), func(value float64, attributes ...attribute.KeyValue) {
+			observe(read(), func(value float64, attributes ...attribute.KeyValue) {
 				observer.Observe(value, metric.WithAttributes(append(attributes, own)...))
 			})
 			return nil
@@ -45,11 +45,12 @@ func (r *ebpfReceiver) observeSelf() error {
 		t.RegisterEbpfFramesUnnamedCallback(count(unnamed)),
 		t.RegisterEbpfSymbolLookupsCallback(count(symbolLookups)),
 		t.RegisterEbpfSymbolEvictionsCallback(count(symbolEvictions)),
+		t.RegisterEbpfSymbolTablesCallback(count(symbolTables)),
 		t.RegisterEbpfSymbolErrorsCallback(count(symbolErrors)),
 		t.RegisterEbpfUnwindLookupsCallback(count(unwindLookups)),
 		t.RegisterEbpfUnwindEvictionsCallback(count(unwindEvictions)),
 		t.RegisterEbpfRuntimesCallback(count(runtimes)),
-		t.RegisterEbpfMemoryCallback(count(memory)),
+		t.RegisterEbpfMemoryCallback(count(memoryHeld)),
 		t.RegisterEbpfMapFillCallback(number(mapFill)),
 		t.RegisterEbpfProbeCPUTimeCallback(number(probeTime)),
 		t.RegisterEbpfProbeRunsCallback(count(probeRuns)),
@@ -59,16 +60,18 @@ func (r *ebpfReceiver) observeSelf() error {
 		t.RegisterEbpfProcessErrorsCallback(count(processErrors)),
 		t.RegisterEbpfSelectorsUnmatchedCallback(count(selectorsUnmatched)),
 		t.RegisterEbpfDegradedCallback(count(degraded)),
+		t.RegisterEbpfSeriesRetiredCallback(count(seriesRetired)),
 		t.RegisterEbpfLimitLevelCallback(count(limitLevel)),
 		t.RegisterEbpfBatchesDroppedCallback(count(r.batchesDropped)),
+		t.RegisterEbpfRecordsDroppedCallback(count(r.recordsDropped)),
 		t.RegisterEbpfPolicyTriggersCallback(count(policyTriggers)),
 		t.RegisterEbpfTasksCallback(count(r.tasksNow)),
 		t.RegisterEbpfTasksRefusedCallback(count(r.tasksRefused)),
 	)
 }
 
-// sameReading is how long a reading is good for: all instruments are collected one
-// after the other and tell of one moment.
+// sameReading is how long a reading is valid: all instruments are collected one after
+// the other and report the same moment.
 const sameReading = 100 * time.Millisecond
 
 // readings returns what reads the engine's statistics, on the engine's account.
@@ -80,7 +83,8 @@ func (r *ebpfReceiver) readings() func() engine.Stats {
 		mu.Lock()
 		defer mu.Unlock()
 		if now := time.Now(); now.Sub(at) > sameReading {
-			r.engine.Charge(func() { last = r.engine.Stats() })
+			e := r.running()
+			e.Charge(func() { last = e.Stats() })
 			at = now
 		}
 		return last
@@ -125,6 +129,12 @@ func symbolLookups(s engine.Stats, observe observeInt) {
 
 func symbolEvictions(s engine.Stats, observe observeInt) { observe(int64(s.SymbolEvictions)) }
 
+func symbolTables(s engine.Stats, observe observeInt) {
+	for outcome, n := range s.SymbolTables {
+		observe(int64(n), attribute.String("outcome", outcome))
+	}
+}
+
 func unwindLookups(s engine.Stats, observe observeInt) {
 	observe(int64(s.UnwindHits), attribute.String("outcome", "hit"))
 	observe(int64(s.UnwindMisses), attribute.String("outcome", "miss"))
@@ -140,11 +150,12 @@ func runtimes(s engine.Stats, observe observeInt) {
 	}
 }
 
-func memory(s engine.Stats, observe observeInt) {
+func memoryHeld(s engine.Stats, observe observeInt) {
 	observe(int64(s.MapBytes), attribute.String("component", "maps"))
 	observe(int64(s.SymbolBytes), attribute.String("component", "symbols"))
 	observe(int64(s.SampleBytes), attribute.String("component", "samples"))
 	observe(int64(s.ProcessBytes), attribute.String("component", "processes"))
+	observe(int64(s.BuildingBytes), attribute.String("component", "unwind"))
 }
 
 func mapFill(s engine.Stats, observe observeFloat) {
@@ -182,19 +193,34 @@ func processErrors(s engine.Stats, observe observeInt) { byReason(s.ProcessError
 
 func selectorsUnmatched(s engine.Stats, observe observeInt) { observe(int64(s.SelectorsUnmatched)) }
 
+func seriesRetired(s engine.Stats, observe observeInt) { observe(int64(s.SeriesRetired)) }
+
 func degraded(s engine.Stats, observe observeInt) {
 	for capability := range s.Degraded {
 		observe(1, attribute.String("capability", capability))
 	}
 }
 
-func limitLevel(s engine.Stats, observe observeInt) { observe(int64(s.Level)) }
+func limitLevel(s engine.Stats, observe observeInt) {
+	for kind, level := range s.Levels {
+		observe(int64(level), attribute.String("probe", kind))
+	}
+}
 
 func (r *ebpfReceiver) batchesDropped(_ engine.Stats, observe observeInt) {
 	for _, s := range r.sinks {
 		signal := attribute.String("signal", s.signal)
 		observe(int64(s.refused.Load()), signal, attribute.String("reason", droppedRefused))
 		observe(int64(s.queue.dropped.Load()), signal, attribute.String("reason", droppedFull))
+	}
+}
+
+// recordsDropped are those of signals whose records are dropped by fair shares.
+func (r *ebpfReceiver) recordsDropped(_ engine.Stats, observe observeInt) {
+	for _, s := range r.sinks {
+		if s.signal == signalLogs || s.signal == signalTraces {
+			observe(int64(s.queue.records.Load()), attribute.String("signal", s.signal))
+		}
 	}
 }
 

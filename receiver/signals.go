@@ -4,38 +4,27 @@ package receiver
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 )
 
-// signals says which kinds of pipelines take what the receiver makes.
-type signals struct{ profiles, metrics, logs, traces bool }
-
-// unheard says of each kind that is listed and whose results no pipeline takes
+// unheard returns for each kind that is listed and whose results no pipeline takes
 // which pipeline it needs.
-func (c *ObserveConfig) unheard(taken signals) []string {
+func (c *ObserveConfig) unheard(taken observe.Signals) []string {
 	var needs []string
-	network := c.Network.Get()
-	for _, k := range []struct {
-		kind           string
-		listed, taken  bool
-		neededPipeline string
-	}{
-		{"on_cpu", c.OnCPU.HasValue(), taken.profiles, "profiles"},
-		{"off_cpu", c.OffCPU.HasValue(), taken.profiles, "profiles"},
-		{"memory", c.Memory.HasValue(), taken.profiles, "profiles"},
-		{"network", network != nil, network != nil && network.heard(taken), "metrics, logs or, with requests::spans, traces"},
-	} {
-		if k.listed && !k.taken {
-			needs = append(needs, k.kind+" needs a "+k.neededPipeline+" pipeline")
+	c.each(func(kind *observe.Descriptor, options observe.Options) {
+		if options.Plan(taken) == nil {
+			needs = append(needs, string(kind.Name)+" needs a "+kind.Pipelines+" pipeline")
 		}
-	}
+	})
 	return needs
 }
 
 // unheardRuns are those of tasks whose results no pipeline takes.
-func unheardRuns(tasks []TaskConfig, taken signals) []string {
+func unheardRuns(tasks []TaskConfig, taken observe.Signals) []string {
 	var list []string
 	for i := range tasks {
 		list = append(list, unheardOf(fmt.Sprintf("tasks[%d]", i), tasks[i].Run, taken)...)
@@ -44,7 +33,7 @@ func unheardRuns(tasks []TaskConfig, taken signals) []string {
 }
 
 // unheardPolicies are those of policies.
-func unheardPolicies(policies []PolicyConfig, taken signals) []string {
+func unheardPolicies(policies []PolicyConfig, taken observe.Signals) []string {
 	var list []string
 	for i := range policies {
 		list = append(list, unheardOf(fmt.Sprintf("policies[%d]", i), policies[i].Run, taken)...)
@@ -52,7 +41,7 @@ func unheardPolicies(policies []PolicyConfig, taken signals) []string {
 	return list
 }
 
-func unheardOf(path string, runs []RunConfig, taken signals) []string {
+func unheardOf(path string, runs []RunConfig, taken observe.Signals) []string {
 	var list []string
 	for j := range runs {
 		if len(taskRuns(runs[j:j+1], taken)) == 0 {
@@ -62,8 +51,8 @@ func unheardOf(path string, runs []RunConfig, taken signals) []string {
 	return list
 }
 
-// tellIdle says what was asked for and does not run, or not whole.
-func (r *ebpfReceiver) tellIdle(config engine.Config, taken signals) {
+// logIdle logs what is configured and does not run, or only in part.
+func (r *ebpfReceiver) logIdle(config engine.Config, taken observe.Signals) {
 	unheard := r.config.Observe.unheard(taken)
 	switch {
 	case config.ObservesAtOnce():
@@ -80,17 +69,20 @@ func (r *ebpfReceiver) tellIdle(config engine.Config, taken signals) {
 	if runs := append(unheardRuns(r.config.Tasks, taken), unheardPolicies(r.config.Policies, taken)...); len(runs) > 0 {
 		r.settings.Logger.Warn("What tasks and policies run does not, because no pipeline takes what it makes: " + strings.Join(runs, ", "))
 	}
-	if taken.traces && (config.Network == nil || !config.Network.Journal.Spans) {
+	if taken.Traces && !slices.ContainsFunc(config.Observe, func(p observe.Plan) bool { return p.Needs().Spans }) {
 		r.settings.Logger.Warn("The traces pipeline gets nothing: spans are made where observe::network::requests::spans is true alone")
 	}
-	if config.Network != nil && config.Network.Requests {
-		r.settings.Logger.Info("network: of requests this version tells those of HTTP and gRPC, as metrics, logs and spans, and of DNS, as metrics: " +
-			"other protocols have no effect yet")
-	}
-	if config.Network == nil {
-		return
-	}
-	if ignored := r.config.Observe.Network.Get().withoutEffect("observe::network", taken); len(ignored) > 0 {
-		r.settings.Logger.Warn("What is configured of requests has no effect: " + strings.Join(ignored, ", "))
-	}
+	r.config.Observe.each(func(kind *observe.Descriptor, options observe.Options) {
+		noter, ok := options.(observe.Noter)
+		if !ok {
+			return
+		}
+		infos, warnings := noter.Notes(placeOfKinds+string(kind.Name), taken)
+		for _, info := range infos {
+			r.settings.Logger.Info(info)
+		}
+		for _, warning := range warnings {
+			r.settings.Logger.Warn(warning)
+		}
+	})
 }

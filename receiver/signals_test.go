@@ -6,72 +6,80 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/collector/config/configoptional"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/memory"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/offcpu"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
 )
 
-// TestIdleIsTold holds that the log says what was asked for and does not run, and what it needs.
-func TestIdleIsTold(t *testing.T) {
-	const unparsed = "info: network: of requests this version tells those of HTTP and gRPC, as metrics, logs and spans, and of DNS, as metrics: " +
-		"other protocols have no effect yet"
+// TestIdleIsLogged checks that the log says what was asked for and does not run, and what it needs.
+func TestIdleIsLogged(t *testing.T) {
+	const unparsed = "info: network: requests of HTTP and gRPC are exported as metrics, logs and spans, DNS lookups as metrics and logs: " +
+		"other protocols have no effect in this version"
 	everything := func(c *Config) {
-		c.Observe.OffCPU, c.Observe.Memory = configoptional.Some(defaultOffCPU()), configoptional.Some(defaultMemory())
+		c.Observe.list(offcpu.Name, offcpu.DefaultOptions())
+		c.Observe.list(memory.Name, memory.DefaultOptions())
 	}
 	for name, c := range map[string]struct {
 		change func(*Config)
-		taken  signals
+		taken  observe.Signals
 		want   []string
 	}{
-		"both": {func(*Config) {}, signals{profiles: true, metrics: true}, []string{unparsed}},
-		"other protocols": {func(c *Config) { c.Observe.Network.Get().Protocols = []string{"mysql", "redis"} }, signals{profiles: true, metrics: true}, []string{
+		"both": {func(*Config) {}, observe.Signals{Profiles: true, Metrics: true}, []string{unparsed}},
+		"other protocols": {func(c *Config) { networkOf(c).Protocols = []string{"mysql", "redis"} }, observe.Signals{Profiles: true, Metrics: true}, []string{
 			"warn: What is configured of requests has no effect: observe::network::protocols (mysql, redis)",
 		}},
-		"http alone": {func(c *Config) { c.Observe.Network.Get().Protocols = []string{"http"} }, signals{profiles: true, metrics: true}, []string{unparsed}},
+		"http alone": {func(c *Config) { networkOf(c).Protocols = []string{"http"} }, observe.Signals{Profiles: true, Metrics: true}, []string{unparsed}},
 		"all that has no effect": {func(c *Config) {
-			n := c.Observe.Network.Get()
-			n.Protocols, n.TLS, n.Capture, n.CaptureLimit = []string{"http", "mysql"}, []string{"go"}, captureMessages, 1<<10
-			n.QueueSize, n.Analyzers, n.Requests.Samples, n.Requests.Spans = 1, maxAnalyzers, []SampleConfig{{On5xx: true}}, true
-		}, signals{profiles: true, metrics: true}, []string{
+			n := networkOf(c)
+			n.Protocols, n.TLS, n.Capture, n.CaptureLimit = []string{"http", "mysql"}, []string{"go"}, network.CaptureMessages, 1<<10
+			n.QueueSize, n.Analyzers, n.Requests.Samples, n.Requests.Spans = 1, 64, []network.SampleOptions{{On5xx: true}}, true
+		}, observe.Signals{Profiles: true, Metrics: true}, []string{
 			unparsed, "warn: What is configured of requests has no effect: observe::network::protocols (mysql), observe::network::queue_size, " +
 				"observe::network::analyzers, observe::network::requests::samples (they need a logs pipeline), observe::network::requests::spans (they need a traces pipeline)",
 		}},
 		"all is taken": {func(c *Config) {
-			n := c.Observe.Network.Get()
-			n.Capture, n.Requests.Samples, n.Requests.Spans = captureMessages, []SampleConfig{{On5xx: true}}, true
-		}, signals{profiles: true, logs: true, traces: true}, []string{unparsed}},
-		"a limit of messages for heads": {func(c *Config) { c.Observe.Network.Get().CaptureLimit = 1 << 10 }, signals{profiles: true, metrics: true}, []string{
+			n := networkOf(c)
+			n.Capture, n.Requests.Samples, n.Requests.Spans = network.CaptureMessages, []network.SampleOptions{{On5xx: true}}, true
+		}, observe.Signals{Profiles: true, Logs: true, Traces: true}, []string{unparsed}},
+		"a limit of messages for heads": {func(c *Config) { networkOf(c).CaptureLimit = 1 << 10 }, observe.Signals{Profiles: true, Metrics: true}, []string{
 			unparsed, "warn: What is configured of requests has no effect: observe::network::capture_limit (capture is not messages)",
 		}},
-		"traces without spans": {func(c *Config) { c.Observe.OnCPU = nothingListed().OnCPU }, signals{metrics: true, traces: true}, []string{
+		"traces without spans": {func(c *Config) { delete(c.Observe.listed, oncpu.Name) }, observe.Signals{Metrics: true, Traces: true}, []string{
 			"warn: The traces pipeline gets nothing: spans are made where observe::network::requests::spans is true alone", unparsed,
 		}},
 		"spans alone": {func(c *Config) {
-			c.Observe.OnCPU, c.Observe.Network.Get().Requests.Spans = nothingListed().OnCPU, true
-		}, signals{traces: true}, []string{unparsed}},
+			delete(c.Observe.listed, oncpu.Name)
+			networkOf(c).Requests.Spans = true
+		}, observe.Signals{Traces: true}, []string{unparsed}},
 		"no effect, and nothing read": {func(c *Config) {
-			c.Observe.Network.Get().Capture, c.Observe.Network.Get().Requests.Spans = captureNone, true
-		}, signals{profiles: true, metrics: true}, nil},
-		"capture none": {func(c *Config) { c.Observe.Network.Get().Capture = captureNone }, signals{profiles: true, metrics: true}, nil},
-		"profiles alone": {everything, signals{profiles: true}, []string{
-			"info: A kind of observation does not run, because no pipeline takes what it makes: network needs a metrics, logs or, with requests::spans, traces pipeline",
+			networkOf(c).Capture, networkOf(c).Requests.Spans = network.CaptureNone, true
+		}, observe.Signals{Profiles: true, Metrics: true}, nil},
+		"capture none": {func(c *Config) { networkOf(c).Capture = network.CaptureNone }, observe.Signals{Profiles: true, Metrics: true}, nil},
+		"profiles alone": {everything, observe.Signals{Profiles: true}, []string{
+			"info: A kind of observation does not run, because no pipeline takes what it makes: network needs a metrics, logs or, with requests::spans and the protocols http or http2, traces pipeline",
 		}},
-		"metrics alone": {func(*Config) {}, signals{metrics: true}, []string{
+		"metrics alone": {func(*Config) {}, observe.Signals{Metrics: true}, []string{
 			"info: A kind of observation does not run, because no pipeline takes what it makes: on_cpu needs a profiles pipeline", unparsed,
 		}},
-		"logs alone": {func(*Config) {}, signals{logs: true}, []string{
+		"logs alone": {func(*Config) {}, observe.Signals{Logs: true}, []string{
 			"info: A kind of observation does not run, because no pipeline takes what it makes: on_cpu needs a profiles pipeline", unparsed,
 		}},
 		"logs of nothing": {func(c *Config) {
-			c.Observe.OnCPU, c.Observe.Network.Get().Requests = nothingListed().OnCPU, RequestsConfig{Log: logNone}
-		}, signals{logs: true}, []string{
-			"warn: The receiver observes nothing, because no pipeline takes what the kinds listed under observe make: network needs a metrics, logs or, with requests::spans, traces pipeline",
+			delete(c.Observe.listed, oncpu.Name)
+			networkOf(c).Requests = network.RequestOptions{Log: network.LogNone}
+		}, observe.Signals{Logs: true}, []string{
+			"warn: The receiver observes nothing, because no pipeline takes what the kinds listed under observe make: network needs a metrics, logs or, with requests::spans and the protocols http or http2, traces pipeline",
 		}},
-		"neither": {everything, signals{}, []string{
+		"neither": {everything, observe.Signals{}, []string{
 			"warn: The receiver observes nothing, because no pipeline takes what the kinds listed under observe make: on_cpu needs a profiles pipeline, " +
-				"off_cpu needs a profiles pipeline, memory needs a profiles pipeline, network needs a metrics, logs or, with requests::spans, traces pipeline",
+				"off_cpu needs a profiles pipeline, memory needs a profiles pipeline, network needs a metrics, logs or, with requests::spans and the protocols http or http2, traces pipeline",
 		}},
-		"nothing listed": {func(c *Config) { c.Observe = nothingListed() }, signals{profiles: true, metrics: true}, []string{
+		"nothing listed": {func(c *Config) { c.Observe = ObserveConfig{} }, observe.Signals{Profiles: true, Metrics: true}, []string{
 			"warn: The receiver observes nothing: no kind is listed under observe",
 		}},
 	} {
@@ -81,7 +89,7 @@ func TestIdleIsTold(t *testing.T) {
 			c.change(config)
 			r := newProfiles(t, config).(*ebpfReceiver)
 			r.settings.Logger = zap.New(core)
-			r.tellIdle(engineConfig(config, c.taken), c.taken)
+			r.logIdle(engineConfig(config, c.taken), c.taken)
 			var got []string
 			for _, entry := range logs.All() {
 				got = append(got, entry.Level.String()+": "+entry.Message)

@@ -24,6 +24,12 @@ const (
 	afterGivenUp = time.Second
 )
 
+// Names of the signals whose records are counted where they are dropped.
+const (
+	signalLogs   = "logs"
+	signalTraces = "traces"
+)
+
 // Reasons why a batch was dropped.
 const (
 	droppedRefused = "refused"
@@ -62,10 +68,11 @@ func newSink(signal string, logger *zap.Logger, maxPending int, maxBytes uint64)
 	}
 }
 
-// put hands over an interval. It never waits: where there is no room the oldest
-// goes and is counted.
+// put hands over an interval. It never waits: if the queue is full, the oldest interval
+// is dropped and counted.
 func (s *sink) put(d *delivery) {
 	s.queue.push(d)
+	s.warnDropped(time.Now())
 	select {
 	case s.arrived <- struct{}{}:
 	default:
@@ -143,30 +150,37 @@ func (s *sink) run() {
 	}
 }
 
-// deliver sends what waits, oldest first, and tells whether nothing is left.
+// deliver sends what is pending, oldest first, and reports whether nothing is left.
 func (s *sink) deliver(ctx context.Context) bool {
 	for {
 		d := s.queue.pop()
 		if d == nil {
 			return true
 		}
-		if _, err := s.send(ctx, d); err != nil {
+		if err := s.send(ctx, d); err != nil {
 			s.queue.putBack(d)
 			s.logger.Debug(fmt.Sprintf("The next consumer refuses %s for now", s.signal), zap.Error(err))
 			return false
 		}
+		s.queue.done(d)
 	}
 }
 
 // send delivers the messages of one interval that have not been taken yet. Where
-// the consumer may take them later it returns an error and how many are left.
-func (s *sink) send(ctx context.Context, d *delivery) (left int, err error) {
-	var messages []message
-	s.charge(func() { messages = d.build() })
-	for _, send := range messages[min(d.done, len(messages)):] {
+// the consumer may take them later it returns an error.
+func (s *sink) send(ctx context.Context, d *delivery) error {
+	next := s.messages(d)
+	for n := 0; ; n++ {
+		send, ok := next()
+		if !ok {
+			break
+		}
+		if n < d.done {
+			continue
+		}
 		err := send(ctx)
 		if err != nil && !consumererror.IsPermanent(err) {
-			return len(messages) - d.done, err
+			return err
 		}
 		if err != nil {
 			s.refused.Add(1)
@@ -177,18 +191,36 @@ func (s *sink) send(ctx context.Context, d *delivery) (left int, err error) {
 	if d.over != nil {
 		d.over()
 	}
-	return 0, nil
+	return nil
 }
 
-// finish makes one last attempt at everything and tells what is lost.
+// messages returns a function that builds the messages of an interval one by one, and charges what that costs.
+func (s *sink) messages(d *delivery) func() (message, bool) {
+	next := d.build()
+	return func() (send message, ok bool) {
+		s.charge(func() { send, ok = next() })
+		return send, ok
+	}
+}
+
+// left is how many messages of an interval were not taken.
+func (s *sink) left(d *delivery) (n int) {
+	next := s.messages(d)
+	for _, ok := next(); ok; _, ok = next() {
+		n++
+	}
+	return n - d.done
+}
+
+// finish makes one last attempt at everything and returns what is lost.
 func (s *sink) finish(ctx context.Context) lostAtEnd {
 	var lost lostAtEnd
 	for d := s.queue.pop(); d != nil; d = s.queue.pop() {
-		left, err := s.send(ctx, d)
-		if err != nil {
-			lost.batches += uint64(left)
+		if err := s.send(ctx, d); err != nil {
+			lost.batches += uint64(s.left(d))
 			lost.why = err
 		}
+		s.queue.done(d)
 	}
 	return lost
 }

@@ -13,9 +13,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/pdata"
 )
 
-// maxPendingLogs is how many deliveries are kept for a consumer that refuses them for now:
-// those of some 40 seconds, four each second where all requests are told, and one with each
-// report.
+// maxPendingLogs is how many deliveries are kept for a consumer that refuses them for now: those of
+// some 40 seconds, four each second if all requests are exported, and one with each report.
 const maxPendingLogs = 180
 
 // logSink delivers logs.
@@ -23,12 +22,12 @@ type logSink struct {
 	*sink
 	next    consumer.Logs
 	builder *pdata.LogsBuilder
-	off     map[string]bool // names of events that nobody wants
+	off     map[string]bool // names of events that are disabled
 }
 
 func newLogSink(next consumer.Logs, off map[string]bool, logger *zap.Logger, version string, maxBytes uint64) *logSink {
 	return &logSink{
-		sink:    newSink("logs", logger, maxPendingLogs, maxBytes),
+		sink:    newSink(signalLogs, logger, maxPendingLogs, maxBytes),
 		next:    next,
 		builder: pdata.NewLogsBuilder(scopeName, version),
 		off:     off,
@@ -48,12 +47,45 @@ func (s *logSink) put(logs []*model.Logs) {
 		release(logs)
 		return
 	}
-	s.sink.put(&delivery{bytes: logBytes(logs), build: func() []message {
-		return messages(s.builder.Batches(logs), s.next.ConsumeLogs)
-	}, over: func() { release(logs) }})
+	chunk := s.queue.maxBytes / chunkShare
+	chunks(splitLogs(logs, chunk), bytesOfLogs, chunk, s.putChunk)
 }
 
-// release gives back the memory of logs that nobody looks at any more: messages have copies.
+// putChunk hands over what one delivery takes.
+func (s *logSink) putChunk(logs []*model.Logs) {
+	d := &delivery{build: func() func() (message, bool) {
+		return messages(s.builder.Messages(logs), s.next.ConsumeLogs)
+	}, over: func() { release(logs) }}
+	for _, of := range logs {
+		p := part{process: of.Process, bytes: bytesOfLogs(of), records: uint64(len(of.Logs)), drop: func() { dropLogs(of) }}
+		d.bytes += p.bytes
+		d.parts = append(d.parts, p)
+	}
+	s.sink.put(d)
+}
+
+// dropLogs forgets logs that are not delivered.
+func dropLogs(of *model.Logs) {
+	release([]*model.Logs{of})
+	of.Logs = nil
+}
+
+// splitLogs splits lists that are larger than a chunk, as far as their memory is not given back as a whole.
+func splitLogs(logs []*model.Logs, chunk uint64) []*model.Logs {
+	var split []*model.Logs
+	for _, of := range logs {
+		if of.Release != nil || of.Bytes > 0 || bytesOfLogs(of) <= chunk {
+			split = append(split, of)
+			continue
+		}
+		chunks(of.Logs, func(l model.Log) uint64 { return bytesOfLog(&l) }, chunk, func(some []model.Log) {
+			split = append(split, &model.Logs{Process: of.Process, Logs: some})
+		})
+	}
+	return split
+}
+
+// release returns the memory of logs that are not read any more: messages have copies.
 func release(logs []*model.Logs) {
 	for _, of := range logs {
 		if of.Release != nil {
@@ -63,19 +95,20 @@ func release(logs []*model.Logs) {
 	}
 }
 
-// logBytes estimates the memory of logs.
-func logBytes(logs []*model.Logs) uint64 {
-	const log = uint64(unsafe.Sizeof(model.Log{}))
+// bytesOfLogs estimates the memory of the logs of a process.
+func bytesOfLogs(of *model.Logs) uint64 {
+	if of.Bytes > 0 {
+		return of.Bytes
+	}
 	var bytes uint64
-	for _, of := range logs {
-		if bytes += of.Bytes; of.Bytes > 0 {
-			continue
-		}
-		for i := range of.Logs {
-			bytes += log + attributeBytes(of.Logs[i].Attributes)
-		}
+	for i := range of.Logs {
+		bytes += bytesOfLog(&of.Logs[i])
 	}
 	return bytes
+}
+
+func bytesOfLog(l *model.Log) uint64 {
+	return uint64(unsafe.Sizeof(model.Log{})) + attributeBytes(l.Attributes)
 }
 
 // attributeBytes estimates the memory of attributes, most keys of which are constants.

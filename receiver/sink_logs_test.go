@@ -30,7 +30,7 @@ func (c *taker) ConsumeLogs(ctx context.Context, l plog.Logs) error {
 	return nil
 }
 
-// event is something that has happened; the number tells it from others.
+// event is something that has happened; the number distinguishes it from others.
 func event(name string, n int64) model.Log {
 	return model.Log{Event: name, Attributes: []model.Attribute{model.Int("n", n)}}
 }
@@ -45,7 +45,7 @@ func newTestLogSink(next *taker, off map[string]bool) *logSink {
 	return s
 }
 
-// TestLogsComeAgain holds that what was refused for now comes later, in order and once.
+// TestLogsComeAgain checks that what was refused for now comes later, in order and once.
 func TestLogsComeAgain(t *testing.T) {
 	next := &taker{answer: refuse}
 	s := newTestLogSink(next, nil)
@@ -58,8 +58,8 @@ func TestLogsComeAgain(t *testing.T) {
 	require.Zero(t, s.queue.dropped.Load()+s.refused.Load()+s.queue.held.Load())
 }
 
-// TestLogsAreReleased holds that the memory of logs is given back once, when they were taken or nobody wants them, not while they
-// may be built anew, and that what was taken does not lie there.
+// TestLogsAreReleased checks that the memory of logs is released once, when they were taken or are disabled, not while they may be built
+// anew, and that what was taken does not lie there.
 func TestLogsAreReleased(t *testing.T) {
 	var released atomic.Int64
 	held := func(name string, n int64) []*model.Logs {
@@ -85,7 +85,7 @@ func TestLogsAreReleased(t *testing.T) {
 	require.Equal(t, []int64{1, 3}, next.taken())
 }
 
-// TestTheOldestLogsGoFirst holds that what is kept is bounded, and what goes is counted.
+// TestTheOldestLogsGoFirst checks that what is kept is bounded, and what goes is counted.
 func TestTheOldestLogsGoFirst(t *testing.T) {
 	next := &taker{answer: refuse}
 	s := newTestLogSink(next, nil)
@@ -101,7 +101,7 @@ func TestTheOldestLogsGoFirst(t *testing.T) {
 	require.Equal(t, int64(more), next.taken()[0])
 }
 
-// TestEventsAreTurnedOff holds that what the configuration turns off is not delivered, and that nothing is where all is.
+// TestEventsAreTurnedOff checks that what the configuration turns off is not delivered, and that nothing is where all is.
 func TestEventsAreTurnedOff(t *testing.T) {
 	c, err := load(t, "config.yaml", "ebpf/events")
 	require.NoError(t, err)
@@ -121,7 +121,7 @@ func TestLogBytes(t *testing.T) {
 	log := event("a", 1)
 	log.Attributes = append(log.Attributes, model.Text("path", "/four"))[:2:2]
 	logs := logsOf(log)
-	require.Equal(t, uint64(120+2*48+5), logBytes(logs))
+	require.Equal(t, uint64(120+2*48+5), bytesOfLogs(logs[0]))
 	logs[0].Bytes = 1000
-	require.Equal(t, uint64(1000), logBytes(logs), "counted already")
+	require.Equal(t, uint64(1000), bytesOfLogs(logs[0]), "counted already")
 }

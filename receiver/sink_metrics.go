@@ -20,15 +20,15 @@ import (
 // them for now: those of 40 seconds, as of profiles, by the default intervals.
 const maxPendingMetrics = 20
 
-// metricSink delivers metrics. What waits is not merged, though its points are
-// cumulative: each interval is a point of a curve. One that is dropped costs this
-// point alone, since the next tells the same totals; only of series that have
-// ended since it may cost what they counted last.
+// metricSink delivers metrics. Pending messages are not merged, though their points are
+// cumulative: each interval is a point of a curve. A dropped message costs this point
+// alone, since the next one has the same totals; only for series that have ended since
+// it may cost what they counted last.
 type metricSink struct {
 	*sink
 	next    consumer.Metrics
 	builder *pdata.MetricsBuilder
-	off     map[string]bool // names of metrics that nobody wants
+	off     map[string]bool // names of metrics that are disabled
 }
 
 func newMetricSink(next consumer.Metrics, off map[string]bool, logger *zap.Logger, version string, maxBytes uint64) *metricSink {
@@ -45,8 +45,8 @@ func (s *metricSink) put(metrics []*model.Metrics) {
 	for _, m := range metrics {
 		m.Metrics = slices.DeleteFunc(m.Metrics, func(metric model.Metric) bool { return s.off[metric.Name] })
 	}
-	s.sink.put(&delivery{bytes: metricBytes(metrics), build: func() []message {
-		return messages(s.builder.Batches(metrics), s.next.ConsumeMetrics)
+	s.sink.put(&delivery{bytes: metricBytes(metrics), build: func() func() (message, bool) {
+		return messages(s.builder.Messages(metrics), s.next.ConsumeMetrics)
 	}})
 }
 
@@ -54,12 +54,18 @@ func (s *metricSink) put(metrics []*model.Metrics) {
 // belong to the observation.
 func metricBytes(metrics []*model.Metrics) uint64 {
 	const point, histogram = uint64(unsafe.Sizeof(model.Point{})), uint64(unsafe.Sizeof(model.Histogram{}))
+	const exponential = uint64(unsafe.Sizeof(model.Exponential{}))
 	var bytes uint64
 	for _, m := range metrics {
 		for _, metric := range m.Metrics {
 			bytes += point * uint64(len(metric.Points))
-			if metric.Instrument == model.Distribution {
-				bytes += (histogram + 8*uint64(len(metric.Bounds)+1)) * uint64(len(metric.Points))
+			for i := range metric.Points {
+				if h := metric.Points[i].Histogram; h != nil {
+					bytes += histogram + 8*uint64(len(h.Buckets))
+					if h.Exponential != nil {
+						bytes += exponential
+					}
+				}
 			}
 		}
 	}

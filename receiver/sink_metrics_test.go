@@ -44,7 +44,7 @@ func newTestMetricSink(next *taker) *metricSink {
 	return s
 }
 
-// TestMetricsComeAgain holds that intervals that were refused for now come later, in order, and the last one at the end.
+// TestMetricsComeAgain checks that intervals that were refused for now come later, in order, and the last one at the end.
 func TestMetricsComeAgain(t *testing.T) {
 	next := &taker{answer: refuse}
 	s := newTestMetricSink(next)
@@ -58,7 +58,7 @@ func TestMetricsComeAgain(t *testing.T) {
 	require.Zero(t, s.queue.dropped.Load()+s.refused.Load()+s.queue.held.Load())
 }
 
-// TestTheOldestMetricsGoFirst holds that what is kept is bounded, and what goes is counted.
+// TestTheOldestMetricsGoFirst checks that what is kept is bounded, and what goes is counted.
 func TestTheOldestMetricsGoFirst(t *testing.T) {
 	next := &taker{answer: refuse}
 	s := newTestMetricSink(next)
@@ -77,11 +77,13 @@ func TestTheOldestMetricsGoFirst(t *testing.T) {
 func TestMetricBytes(t *testing.T) {
 	require.Equal(t, uint64(80), metricBytes(total(1)), "one number")
 	histogram := total(1)
-	histogram[0].Metrics[0].Descriptor = &model.Descriptor{Instrument: model.Distribution, Bounds: []float64{1, 2, 3}}
-	require.Equal(t, uint64(80+56+4*8), metricBytes(histogram))
+	histogram[0].Metrics[0].Points[0].Histogram = &model.Histogram{Bounds: []float64{1, 2, 3}, Buckets: make([]uint64, 4)}
+	require.Equal(t, uint64(80+88+4*8), metricBytes(histogram))
+	histogram[0].Metrics[0].Points[0].Histogram.Exponential = &model.Exponential{}
+	require.Equal(t, uint64(80+88+4*8+24), metricBytes(histogram))
 }
 
-// TestSinksOfBothSignals holds that each signal has a sink of its own, that both share the memory, and that they are
+// TestSinksOfBothSignals checks that each signal has a sink of its own, that both share the memory, and that they are
 // stopped at the same time.
 func TestSinksOfBothSignals(t *testing.T) {
 	profiles, metrics := &taker{}, &taker{}
@@ -90,6 +92,9 @@ func TestSinksOfBothSignals(t *testing.T) {
 	metrics.answers(hang)
 	r := newProfiles(t, createDefaultConfig()).(*ebpfReceiver)
 	r.profiles, r.metrics, r.engine = profiles, metrics, &fakeEngine{}
+	var err error
+	r.deliveries, err = newReport(r.settings)
+	require.NoError(t, err)
 	hooks := r.makeSinks(1 << 20)
 	for _, s := range r.sinks {
 		require.Equal(t, uint64(1<<16), s.queue.maxBytes)
@@ -100,22 +105,23 @@ func TestSinksOfBothSignals(t *testing.T) {
 	eventually(t, "both wait", func() bool { return profiles.attempts()+metrics.attempts() == 2 })
 	hooks.Profiles(interval(3))
 	hooks.Metrics(total(4))
-	require.Equal(t, profileBytes(interval(3))+metricBytes(total(4)), hooks.Held())
+	require.Equal(t, profileBytes(interval(1))+metricBytes(total(2))+profileBytes(interval(3))+metricBytes(total(4)), hooks.Held(), "what is being delivered counts")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	before := time.Now()
 	require.NoError(t, r.Shutdown(ctx))
 	require.Less(t, time.Since(before), time.Second)
 	require.Equal(t, []uint64{2, 2}, []uint64{r.sinks[0].refused.Load(), r.sinks[1].refused.Load()})
+	require.Zero(t, hooks.Held())
 }
 
-// TestMetricsAreTurnedOff holds that what the configuration turns off is not delivered.
+// TestMetricsAreTurnedOff checks that what the configuration turns off is not delivered.
 func TestMetricsAreTurnedOff(t *testing.T) {
 	c, err := load(t, "config.yaml", "ebpf/metrics")
 	require.NoError(t, err)
-	off := turnedOff(c.Metrics)
+	off := turnedOff(c.Metrics.MetricsConfig)
 	require.Equal(t, map[string]bool{"ebpf.tcp.rtt": true, "ebpf.network.io": true}, off)
-	require.Empty(t, turnedOff(createDefaultConfig().(*Config).Metrics))
+	require.Empty(t, turnedOff(createDefaultConfig().(*Config).Metrics.MetricsConfig))
 
 	next := &taker{}
 	s := newMetricSink(next, off, zap.NewNop(), "1.0", 1<<20)

@@ -37,8 +37,8 @@ func newProfileSink(next xconsumer.Profiles, logger *zap.Logger, version string,
 
 // put hands over an interval.
 func (s *profileSink) put(profiles []*model.Profile) {
-	s.sink.put(&delivery{bytes: profileBytes(profiles), build: func() []message {
-		return messages(s.builder.Batches(profiles, maxBatchSamples), s.next.ConsumeProfiles)
+	s.sink.put(&delivery{bytes: profileBytes(profiles), build: func() func() (message, bool) {
+		return messages(s.builder.Messages(profiles, maxBatchSamples), s.next.ConsumeProfiles)
 	}})
 }
 

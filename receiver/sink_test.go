@@ -5,6 +5,7 @@ package receiver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -78,7 +79,7 @@ var errLater = errors.New("not now")
 
 func refuse(context.Context) error { return errLater }
 
-// interval is what was seen in one interval; the number tells it from others.
+// interval is what was seen in one interval; the number distinguishes it from others.
 func interval(n int64) []*model.Profile {
 	return []*model.Profile{{
 		Process:     &model.Process{ID: model.ProcessID{PID: 1}, ServiceName: "a"},
@@ -123,7 +124,7 @@ func TestSinkDelivers(t *testing.T) {
 	require.Zero(t, s.queue.dropped.Load()+s.refused.Load())
 }
 
-// TestSlowConsumerHoldsNobodyUp holds that put never waits and what does not fit is counted.
+// TestSlowConsumerHoldsNobodyUp checks that put never waits and what does not fit is counted.
 func TestSlowConsumerHoldsNobodyUp(t *testing.T) {
 	release := make(chan struct{})
 	next := &taker{answer: func(context.Context) error { <-release; return nil }}
@@ -205,7 +206,7 @@ func TestStopCountsWhatIsLeft(t *testing.T) {
 	require.Empty(t, next.taken())
 }
 
-// TestStopGivesUpAConsumerThatHangs holds that shutdown ends when its context does.
+// TestStopGivesUpAConsumerThatHangs checks that shutdown ends when its context does.
 func TestStopGivesUpAConsumerThatHangs(t *testing.T) {
 	next := &taker{answer: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
 	s, logs := newObservedSink(next)
@@ -218,7 +219,7 @@ func TestStopGivesUpAConsumerThatHangs(t *testing.T) {
 	require.Equal(t, uint64(1), s.refused.Load())
 }
 
-// TestStopLeavesAConsumerBehind holds that one that does not even heed its context does not keep the Collector from ending.
+// TestStopLeavesAConsumerBehind checks that one that does not even heed its context does not keep the Collector from ending.
 func TestStopLeavesAConsumerBehind(t *testing.T) {
 	release := make(chan struct{})
 	next := &taker{answer: func(context.Context) error { <-release; return nil }}
@@ -237,7 +238,7 @@ func TestStopLeavesAConsumerBehind(t *testing.T) {
 	close(release)
 }
 
-// TestShutdownOutlivesARefusal holds that a Collector does not end with an error because the last delivery was refused.
+// TestShutdownOutlivesARefusal checks that a Collector does not end with an error because the last delivery was refused.
 func TestShutdownOutlivesARefusal(t *testing.T) {
 	s, logs := newObservedSink(&taker{answer: refuse})
 	r := &ebpfReceiver{engine: &fakeEngine{}, sinks: []*sink{s.sink}, forget: func() {}}
@@ -251,7 +252,7 @@ func TestShutdownOutlivesARefusal(t *testing.T) {
 	require.Equal(t, map[string]int64{"refused": 1, "buffer_full": 0}, dropped)
 }
 
-// TestStopCountsMessages holds that of an interval of many messages only those count that were not taken.
+// TestStopCountsMessages checks that of an interval of many messages only those count that were not taken.
 func TestStopCountsMessages(t *testing.T) {
 	next := &taker{}
 	next.answers(func(context.Context) error {
@@ -279,7 +280,7 @@ func threeMessages() (large []*model.Profile) {
 	return large
 }
 
-// TestMessagesAreTakenOnce holds that of an interval of many messages only those come again that were not taken.
+// TestMessagesAreTakenOnce checks that of an interval of many messages only those come again that were not taken.
 func TestMessagesAreTakenOnce(t *testing.T) {
 	next := &taker{}
 	next.answers(func(context.Context) error {
@@ -294,4 +295,41 @@ func TestMessagesAreTakenOnce(t *testing.T) {
 	s.stop(t.Context())
 	require.Equal(t, []int64{1, 2, 3}, next.taken())
 	require.Equal(t, 4, next.attempts())
+}
+
+// TestMessagesAreBuiltOneByOne checks that a message is built when the one before it was taken, that one which was refused is built anew, and that what is
+// left at the end is counted.
+func TestMessagesAreBuiltOneByOne(t *testing.T) {
+	var events []string
+	refused := false
+	consume := func(_ context.Context, n int) error {
+		events = append(events, fmt.Sprint("send ", n))
+		if n == 2 && !refused {
+			refused = true
+			return errLater
+		}
+		return nil
+	}
+	build := func() func() (message, bool) {
+		n := 0
+		return messages(func() (int, bool) {
+			if n++; n > 3 {
+				return 0, false
+			}
+			events = append(events, fmt.Sprint("build ", n))
+			return n, true
+		}, consume)
+	}
+	s := newSink("metrics", zap.NewNop(), 10, 1<<20)
+	s.charge = func(work func()) { work() }
+	d := &delivery{build: build, bytes: 100}
+	s.queue.push(d)
+	require.False(t, s.deliver(t.Context()))
+	require.Equal(t, []string{"build 1", "send 1", "build 2", "send 2"}, events)
+	require.Equal(t, uint64(100), s.queue.held.Load())
+	require.Equal(t, 2, s.left(d))
+	events = nil
+	require.True(t, s.deliver(t.Context()))
+	require.Equal(t, []string{"build 1", "build 2", "send 2", "build 3", "send 3"}, events)
+	require.Zero(t, s.queue.held.Load())
 }

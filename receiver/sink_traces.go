@@ -25,7 +25,7 @@ type traceSink struct {
 
 func newTraceSink(next consumer.Traces, logger *zap.Logger, version string, maxBytes uint64) *traceSink {
 	return &traceSink{
-		sink:    newSink("traces", logger, maxPendingTraces, maxBytes),
+		sink:    newSink(signalTraces, logger, maxPendingTraces, maxBytes),
 		next:    next,
 		builder: pdata.NewTracesBuilder(scopeName, version),
 	}
@@ -33,19 +33,43 @@ func newTraceSink(next consumer.Traces, logger *zap.Logger, version string, maxB
 
 // put hands over the requests that have ended.
 func (s *traceSink) put(spans []*model.Spans) {
-	s.sink.put(&delivery{bytes: spanBytes(spans), build: func() []message {
-		return messages(s.builder.Batches(spans), s.next.ConsumeTraces)
-	}})
+	chunk := s.queue.maxBytes / chunkShare
+	chunks(splitSpans(spans, chunk), bytesOfSpans, chunk, s.putChunk)
 }
 
-// spanBytes estimates the memory of spans.
-func spanBytes(spans []*model.Spans) uint64 {
-	const span = uint64(unsafe.Sizeof(model.Span{}))
-	var bytes uint64
+// putChunk hands over what one delivery takes.
+func (s *traceSink) putChunk(spans []*model.Spans) {
+	d := &delivery{build: func() func() (message, bool) {
+		return messages(s.builder.Messages(spans), s.next.ConsumeTraces)
+	}}
 	for _, of := range spans {
-		for i := range of.Spans {
-			bytes += span + uint64(len(of.Spans[i].Name)) + attributeBytes(of.Spans[i].Attributes)
-		}
+		p := part{process: of.Process, bytes: bytesOfSpans(of), records: uint64(len(of.Spans)), drop: func() { of.Spans = nil }}
+		d.bytes += p.bytes
+		d.parts = append(d.parts, p)
+	}
+	s.sink.put(d)
+}
+
+// splitSpans splits lists that are larger than a chunk.
+func splitSpans(spans []*model.Spans, chunk uint64) []*model.Spans {
+	var split []*model.Spans
+	for _, of := range spans {
+		chunks(of.Spans, func(span model.Span) uint64 { return bytesOfSpan(&span) }, chunk, func(some []model.Span) {
+			split = append(split, &model.Spans{Process: of.Process, Spans: some})
+		})
+	}
+	return split
+}
+
+// bytesOfSpans estimates the memory of the spans of a process.
+func bytesOfSpans(of *model.Spans) uint64 {
+	var bytes uint64
+	for i := range of.Spans {
+		bytes += bytesOfSpan(&of.Spans[i])
 	}
 	return bytes
+}
+
+func bytesOfSpan(s *model.Span) uint64 {
+	return uint64(unsafe.Sizeof(model.Span{})) + uint64(len(s.Name)) + attributeBytes(s.Attributes)
 }

@@ -29,14 +29,14 @@ func (c *taker) ConsumeTraces(ctx context.Context, traces ptrace.Traces) error {
 	return nil
 }
 
-// spansOf is the span of one request; the number tells it from others.
+// spansOf is the span of one request; the number distinguishes it from others.
 func spansOf(n int64) []*model.Spans {
 	return []*model.Spans{{
 		Process: &model.Process{ID: model.ProcessID{PID: 1}}, Spans: []model.Span{{Attributes: []model.Attribute{model.Int("n", n)}}},
 	}}
 }
 
-// TestSpansComeAgain holds that what was refused for now comes later, in order and once, and that what is kept is bounded.
+// TestSpansComeAgain checks that what was refused for now comes later, in order and once, and that what is kept is bounded.
 func TestSpansComeAgain(t *testing.T) {
 	next := &taker{answer: refuse}
 	s := newTraceSink(next, zap.NewNop(), "1.0", 1<<20)
@@ -59,5 +59,5 @@ func TestSpanBytes(t *testing.T) {
 	spans := spansOf(1)
 	spans[0].Spans[0].Name = "GET"
 	spans[0].Spans[0].Attributes = append(spans[0].Spans[0].Attributes, model.Text("path", "/four"))[:2:2]
-	require.Equal(t, uint64(136+3+2*48+5), spanBytes(spans))
+	require.Equal(t, uint64(136+3+2*48+5), bytesOfSpans(spans[0]))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
 
@@ -20,10 +21,10 @@ type tasks struct {
 	manager atomic.Pointer[task.Manager]
 	store   *taskStore // nil where the configuration names no storage
 	asking  sync.WaitGroup
-	left    []task.Request // of what policies had started before, when asking is over
+	left    []task.Request // of what policies had started before: all of it until asking begins, what was not asked for when that is over
 }
 
-// exited is told of processes by the engine, which is there first.
+// exited forwards the exits that the engine reports; the engine exists first.
 func (t *tasks) exited(id model.ProcessID) {
 	if m := t.manager.Load(); m != nil {
 		m.Exited(id)
@@ -42,15 +43,15 @@ func (t *tasks) ask(r task.Request) []task.Outcome {
 	return outcomes
 }
 
-// start makes the manager and asks it for what the configuration says. ran is told of what
-// policies have started before, as far as that is remembered; goOn is called when the configuration's
-// tasks have started, which may do what was left to do.
+// start makes the manager and requests the configured tasks. ran is called with the remembered runs
+// that policies started before; goOn is called when the configured tasks have started, and may resume
+// interrupted ones.
 func (t *tasks) start(config task.Config, requests []task.Request, ran func(policy string, id model.ProcessID, began time.Time), goOn func() (left []task.Request)) {
 	if t.store != nil {
 		config.Store = t.store
 	}
 	m := task.New(config)
-	tellPast(m.Tasks(), ran)
+	restorePast(m.Tasks(), ran)
 	t.manager.Store(m) // from now on policies can start something
 	// Loading takes a while, in which the Collector can go on starting.
 	t.asking.Go(func() {
@@ -61,8 +62,8 @@ func (t *tasks) start(config task.Config, requests []task.Request, ran func(poli
 	})
 }
 
-// tellPast tells of what policies have started, or had for their own since it ran already.
-func tellPast(records []task.Record, ran func(policy string, id model.ProcessID, began time.Time)) {
+// restorePast reports the runs that policies started, or took for their own since they ran already.
+func restorePast(records []task.Record, ran func(policy string, id model.ProcessID, began time.Time)) {
 	for i := range records {
 		r := &records[i]
 		if began, p := r.Began(), r.Process; r.Policy() != "" && p != nil && !began.IsZero() && !r.GoesOn {
@@ -102,7 +103,9 @@ func (t *tasks) stop() (unfinished []task.Request) {
 }
 
 // startTasks begins with tasks where the configuration may ask for any.
-func (r *ebpfReceiver) startTasks(config engine.Config, hooks engine.Hooks, taken signals, unfinished []task.Request) {
+func (r *ebpfReceiver) startTasks(config engine.Config, hooks engine.Hooks, taken observe.Signals) {
+	unfinished := r.tasks.left
+	r.tasks.left = nil
 	if !config.OnDemand {
 		return
 	}
@@ -111,17 +114,18 @@ func (r *ebpfReceiver) startTasks(config engine.Config, hooks engine.Hooks, take
 	for _, name := range over {
 		logger.Info("A task of the configuration does not run: its time is over", zap.String("name", name))
 	}
-	tell := hooks.Logs
-	if tell == nil {
-		tell = func(logs []*model.Logs) { tellPlainly(logs, logger) }
+	emit := hooks.Logs
+	if emit == nil {
+		emit = func(logs []*model.Logs) { logEvents(logs, logger) }
 	}
-	r.tasks.start(task.Config{Starter: r.engine, Running: r.config.Limits.ConcurrentTasks, Different: engine.TaskObservations, Tell: tell, Logger: logger}, requests, r.engine.Ran,
-		func() []task.Request { return r.engine.GoOn(unfinished) })
+	e := r.running()
+	r.tasks.start(task.Config{Starter: e, Running: r.config.Limits.ConcurrentTasks, Different: engine.TaskObservations, Emit: emit, Logger: logger}, requests, e.RestoreSilence,
+		func() []task.Request { return e.Resume(unfinished) })
 }
 
-// tellPlainly writes events of tasks to the Collector's own log, where no pipeline takes
+// logEvents writes events of tasks to the Collector's own log, where no pipeline takes
 // logs.
-func tellPlainly(logs []*model.Logs, logger *zap.Logger) {
+func logEvents(logs []*model.Logs, logger *zap.Logger) {
 	for _, of := range logs {
 		for i := range of.Logs {
 			l := &of.Logs[i]

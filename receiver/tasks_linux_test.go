@@ -83,8 +83,8 @@ type extended struct {
 
 func (h *extended) GetExtensions() map[component.ID]component.Component { return h.extensions }
 
-// toldEvents are the events of logs, by name, with their attributes and the pid of their resource.
-func toldEvents(sink *consumertest.LogsSink) map[string][]map[string]any {
+// exportedEvents are the events of logs, by name, with their attributes and the pid of their resource.
+func exportedEvents(sink *consumertest.LogsSink) map[string][]map[string]any {
 	events := map[string][]map[string]any{}
 	for _, message := range sink.AllLogs() {
 		for _, resource := range message.ResourceLogs().All() {
@@ -96,8 +96,8 @@ func toldEvents(sink *consumertest.LogsSink) map[string][]map[string]any {
 	return events
 }
 
-// TestTaskOfTheConfiguration holds that a task of the configuration profiles its process for its time, that what it sees says
-// whose it is, that its begin and end are told as metadata.yaml declares them, and that a restart knows of it.
+// TestTaskOfTheConfiguration checks that a task of the configuration profiles its process for its time, that its profiles have the
+// process's resource, that its start and end are logged as metadata.yaml declares them, and that a restart knows of it.
 func TestTaskOfTheConfiguration(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("loading BPF programs needs root")
@@ -109,10 +109,10 @@ func TestTaskOfTheConfiguration(t *testing.T) {
 		_ = busy.Wait()         // it was killed
 	})
 	config := createDefaultConfig().(*Config)
-	config.Observe = nothingListed()
+	config.Observe = ObserveConfig{}
 	var run RunConfig
 	require.NoError(t, run.UnmarshalText([]byte("on_cpu")))
-	run.OnCPU.Get().Kind.ReportInterval = time.Second
+	runOnCPU(&run).ReportInterval = time.Second
 	config.Tasks = []TaskConfig{{
 		Name: "busy", Run: []RunConfig{run}, Targets: []SelectorConfig{{PID: uint32(busy.Process.Pid)}}, Duration: 2 * time.Second,
 	}}
@@ -129,10 +129,11 @@ func TestTaskOfTheConfiguration(t *testing.T) {
 	_, err = factory.CreateLogs(t.Context(), settings, config, logs)
 	require.NoError(t, err)
 	require.NoError(t, r.Start(t.Context(), host))
+	awaitStart(r)
 	for _, e := range host.events {
 		require.NotEqual(t, componentstatus.StatusPermanentError, e.Status(), "%v", e.Err())
 	}
-	require.Eventually(t, func() bool { return len(toldEvents(logs)["ebpf.task.finished"]) > 0 }, 30*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return len(exportedEvents(logs)["ebpf.task.finished"]) > 0 }, 30*time.Second, 50*time.Millisecond)
 	tasks := r.(*ebpfReceiver).tasks.manager.Load().Tasks()
 	require.Len(t, tasks, 1)
 	require.NoError(t, r.Shutdown(context.Background()))
@@ -140,7 +141,7 @@ func TestTaskOfTheConfiguration(t *testing.T) {
 	require.Len(t, kept.values, 1)
 	require.Contains(t, string(kept.values["task/0"]), `"reason":"duration"`)
 
-	events, d := toldEvents(logs), readDeclared(t)
+	events, d := exportedEvents(logs), readDeclared(t)
 	require.Len(t, events, 2)
 	for name, list := range events {
 		require.Len(t, list, 1)
@@ -173,8 +174,8 @@ func TestTaskOfTheConfiguration(t *testing.T) {
 	require.Equal(t, events["ebpf.task.finished"][0]["ebpf.task.samples"], samples)
 }
 
-// TestHistoryIsReadBack holds that a receiver knows after a restart what has run in the last 48 hours, that what it cannot read on
-// the disk is told and stops nothing, and that what is older is removed there.
+// TestHistoryIsReadBack checks that a receiver knows after a restart what has run in the last 48 hours, that an unreadable record on the
+// disk is logged and stops nothing, and that older records are removed there.
 func TestHistoryIsReadBack(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("loading BPF programs needs root")
@@ -184,7 +185,7 @@ func TestHistoryIsReadBack(t *testing.T) {
 		raw, err := json.Marshal(task.Record{
 			ID: id, Name: "slow", By: "policy:slow", Asked: end.Add(-time.Minute), Runs: []task.RunRecord{{
 				Kind: "on_cpu", State: state, Reason: task.TimeUp, Duration: time.Minute, Begin: end.Add(-time.Minute), End: end,
-				Processes: []task.Whom{{PID: 7, StartTicks: 70, Service: "shop"}}, Of: 1, Counts: task.Counts{Samples: 600},
+				Processes: []task.ProcessName{{PID: 7, StartTicks: 70, Service: "shop"}}, Of: 1, Counts: task.Counts{Samples: 600},
 			}},
 			Causes: []model.Cause{{Monitor: "process_cpu", Threshold: 80, Value: 93.5}},
 		})
@@ -195,10 +196,10 @@ func TestHistoryIsReadBack(t *testing.T) {
 		"task/0": ran("yesterday", 24*time.Hour, task.Ended), "task/3": ran("old", 49*time.Hour, task.Ended),
 		"task/5": ran("killed", -time.Hour, task.Started), "task/7": ran("just now", time.Minute, task.Ended),
 		"task/8": []byte("{"), "task/9": make([]byte, 1<<20), "task/10": []byte(`{"id": 5}`),
-		"task/5000": ran("beyond", time.Hour, task.Ended), "other": []byte("of somebody else"),
+		"task/5000": ran("beyond", time.Hour, task.Ended), "other": []byte("of another component"),
 	}}
 	config, id := createDefaultConfig().(*Config), component.MustNewID("file_storage")
-	config.Observe, config.Storage = nothingListed(), &id
+	config.Observe, config.Storage = ObserveConfig{}, &id
 	var run RunConfig
 	require.NoError(t, run.UnmarshalText([]byte("on_cpu")))
 	config.Tasks = []TaskConfig{{Name: "later", Run: []RunConfig{run}, Duration: time.Minute, Start: time.Now().Add(time.Hour)}}
@@ -210,6 +211,7 @@ func TestHistoryIsReadBack(t *testing.T) {
 	r, err := NewFactory().(xreceiver.Factory).CreateProfiles(t.Context(), settings, config, &consumertest.ProfilesSink{})
 	require.NoError(t, err)
 	require.NoError(t, r.Start(t.Context(), host))
+	awaitStart(r)
 	for _, e := range host.events {
 		require.NotEqual(t, componentstatus.StatusPermanentError, e.Status(), "%v", e.Err())
 	}
@@ -239,10 +241,10 @@ func TestHistoryIsReadBack(t *testing.T) {
 	require.NoError(t, r.Shutdown(context.Background()))
 	require.NotContains(t, kept.values, "task/3", "it is too old")
 	require.Contains(t, string(kept.values["task/5"]), "interrupted")
-	require.Equal(t, "of somebody else", string(kept.values["other"]))
+	require.Equal(t, "of another component", string(kept.values["other"]))
 }
 
-// TestStorageMissing holds that a storage that is not there stops the Collector, with what to do.
+// TestStorageMissing checks that a storage that is not there stops the Collector, with what to do.
 func TestStorageMissing(t *testing.T) {
 	config, id := createDefaultConfig().(*Config), component.MustNewID("file_storage")
 	config.Storage = &id
@@ -256,25 +258,27 @@ func TestStorageMissing(t *testing.T) {
 	}
 }
 
-// TestPastIsTold holds that what policies have started, and of whom, is told from the history, and nothing else is.
-func TestPastIsTold(t *testing.T) {
+// TestPastIsRestored checks that the runs that policies started, with their processes, are restored from the history, and nothing else is.
+func TestPastIsRestored(t *testing.T) {
 	at := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
-	of := &task.Whom{PID: 7, StartTicks: 70}
+	of := &task.ProcessName{PID: 7, StartTicks: 70}
 	ran := []task.RunRecord{{State: task.Ended, Begin: at.Add(time.Second)}, {State: task.Ended, Begin: at}, {State: task.Ended}}
-	type told struct {
+	type restored struct {
 		policy string
 		id     model.ProcessID
 		at     time.Time
 	}
-	var list []told
-	tellPast([]task.Record{
+	var list []restored
+	restorePast([]task.Record{
 		{By: "policy:slow", Process: of, Runs: ran},
 		{By: "policy:slow", Process: of, Runs: []task.RunRecord{{State: task.Ended, Reason: task.Expired}}},
 		{By: "policy:slow", Process: of, Runs: []task.RunRecord{{State: task.Ended, Begin: at.Add(time.Hour)}}, GoesOn: true}, // silence began before
 		{By: "policy:slow", Runs: ran}, // of an earlier version
 		{By: "config", Process: of, Runs: ran, For: []task.Beneficiary{{By: "policy:busy", PID: 8, StartTicks: 80, At: at.Add(time.Minute)}}},
-	}, func(policy string, id model.ProcessID, began time.Time) { list = append(list, told{policy, id, began}) })
-	require.Equal(t, []told{
+	}, func(policy string, id model.ProcessID, began time.Time) {
+		list = append(list, restored{policy, id, began})
+	})
+	require.Equal(t, []restored{
 		{"slow", model.ProcessID{PID: 7, StartTicks: 70}, at}, {"busy", model.ProcessID{PID: 8, StartTicks: 80}, at.Add(time.Minute)},
 	}, list)
 }

@@ -25,9 +25,9 @@ var shared = []struct {
 	value        any
 }{
 	{"oncpu", "stack_entry", 88, OnCPUStackEntry{}},
-	{"oncpu", "stack_table", 64 + 2*1024, OnCPUStackTable{}},
+	{"oncpu", "stack_table", 48 + 2*1024, OnCPUStackTable{}},
 	{"offcpu", "stack_entry", 88, OnCPUStackEntry{}},
-	{"offcpu", "stack_table", 64 + 2*1024, OnCPUStackTable{}},
+	{"offcpu", "stack_table", 48 + 2*1024, OnCPUStackTable{}},
 	{"offcpu", "offcpu_cpu", 56, OffCPUOffcpuCpu{}},
 	{"process", "scope_entry", 24, ProcessScopeEntry{}},
 	{"oncpu", "unwind_rule", 16, OnCPUUnwindRule{}},
@@ -42,11 +42,12 @@ var shared = []struct {
 	{"network", "network_record", 1024, NetworkNetworkRecord{}},
 	{"network", "network_histogram", 120, NetworkNetworkHistogram{}},
 	{"network", "network_listener", 24, NetworkNetworkListener{}},
-	{"network", "network_path", 72, NetworkNetworkPath{}},
-	{"network", "network_value_key", 32, NetworkNetworkValueKey{}},
-	{"network", "network_value", 24, NetworkNetworkValue{}},
+	{"networkcapture", "network_path", 72, NetworkCaptureNetworkPath{}},
+	{"networkcapture", "network_value_key", 32, NetworkCaptureNetworkValueKey{}},
+	{"networkcapture", "network_value", 24, NetworkCaptureNetworkValue{}},
 	{"network", "network_socket", 24, NetworkNetworkSocket{}},
-	{"network", "network_piece", 56, NetworkNetworkPiece{}},
+	{"network", "network_segment", 56, NetworkNetworkSegment{}},
+	{"network", "network_request_record", 16, NetworkNetworkRequestRecord{}},
 	{"network", "network_count_key", 8, NetworkNetworkCountKey{}},
 	{"memorymalloc", "live_key", 16, MemoryMallocLiveKey{}},
 	{"memorymalloc", "live_allocation", 40, MemoryMallocLiveAllocation{}},
@@ -75,7 +76,7 @@ func embedded(t *testing.T, room string) *ebpf.CollectionSpec {
 	t.Helper()
 	load := map[string]func() (*ebpf.CollectionSpec, error){
 		"oncpu": LoadOnCPU, "offcpu": LoadOffCPU, "process": LoadProcess, "memoryfaults": LoadMemoryFaults, "memorymalloc": LoadMemoryMalloc,
-		"network": LoadNetwork, "usage": LoadUsage,
+		"network": LoadNetwork, "networkcapture": LoadNetworkCapture, "usage": LoadUsage,
 	}
 	spec, err := load[room]()
 	require.NoError(t, err)

@@ -22,12 +22,12 @@ type MemoryFaultsBpfUserPtRegs struct {
 }
 
 type MemoryFaultsScopeEntry struct {
-	_         structs.HostLayout
-	Bits      uint32
-	Space     uint32
-	LentUntil uint64
-	ExecId    uint32
-	Unused    uint32
+	_           structs.HostLayout
+	Bits        uint32
+	Space       uint32
+	SharedUntil uint64
+	ExecId      uint32
+	Unused      uint32
 }
 
 type MemoryFaultsUnwindCpu struct {
@@ -98,30 +98,31 @@ type MemoryFaultsUnwindRule struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	MemoryFaultsMapProcessEvents     = "process_events"
-	MemoryFaultsMapProcessLosses     = "process_losses"
-	MemoryFaultsMapScope             = "scope"
-	MemoryFaultsMapStackTables       = "stack_tables"
-	MemoryFaultsMapUnwindChunks      = "unwind_chunks"
-	MemoryFaultsMapUnwindCpus        = "unwind_cpus"
-	MemoryFaultsMapUnwindRules       = "unwind_rules"
-	MemoryFaultsMapUnwindSaved       = "unwind_saved"
-	MemoryFaultsProgPageFaultEvent   = "page_fault_event"
-	MemoryFaultsProgPageFaultKernel  = "page_fault_kernel"
-	MemoryFaultsProgPageFaultUser    = "page_fault_user"
-	MemoryFaultsVarArenaBytes        = "arena_bytes"
-	MemoryFaultsVarEntryBytes        = "entry_bytes"
-	MemoryFaultsVarFaultMask         = "fault_mask"
-	MemoryFaultsVarGeneration        = "generation"
-	MemoryFaultsVarHelperBytes       = "helper_bytes"
-	MemoryFaultsVarKernelStacks      = "kernel_stacks"
-	MemoryFaultsVarLostNoTable       = "lost_no_table"
-	MemoryFaultsVarScopeBit          = "scope_bit"
-	MemoryFaultsVarUnusedStackEntry  = "unused_stack_entry"
-	MemoryFaultsVarUnusedStackTable  = "unused_stack_table"
-	MemoryFaultsVarUnusedUnwindState = "unused_unwind_state"
-	MemoryFaultsVarUserFrames        = "user_frames"
-	MemoryFaultsVarUserStacks        = "user_stacks"
+	MemoryFaultsMapProcessEvents      = "process_events"
+	MemoryFaultsMapProcessLosses      = "process_losses"
+	MemoryFaultsMapScope              = "scope"
+	MemoryFaultsMapStackTables        = "stack_tables"
+	MemoryFaultsMapUnwindChunks       = "unwind_chunks"
+	MemoryFaultsMapUnwindCpus         = "unwind_cpus"
+	MemoryFaultsMapUnwindRules        = "unwind_rules"
+	MemoryFaultsMapUnwindSaved        = "unwind_saved"
+	MemoryFaultsProgPageFaultEvent    = "page_fault_event"
+	MemoryFaultsProgPageFaultKernel   = "page_fault_kernel"
+	MemoryFaultsProgPageFaultUser     = "page_fault_user"
+	MemoryFaultsVarArenaBytes         = "arena_bytes"
+	MemoryFaultsVarEntryBytes         = "entry_bytes"
+	MemoryFaultsVarFaultMask          = "fault_mask"
+	MemoryFaultsVarGeneration         = "generation"
+	MemoryFaultsVarHelperBytes        = "helper_bytes"
+	MemoryFaultsVarKernelStacks       = "kernel_stacks"
+	MemoryFaultsVarLostNoTable        = "lost_no_table"
+	MemoryFaultsVarScopeBit           = "scope_bit"
+	MemoryFaultsVarUnusedSignalStruct = "unused_signal_struct"
+	MemoryFaultsVarUnusedStackEntry   = "unused_stack_entry"
+	MemoryFaultsVarUnusedStackTable   = "unused_stack_table"
+	MemoryFaultsVarUnusedUnwindState  = "unused_unwind_state"
+	MemoryFaultsVarUserFrames         = "user_frames"
+	MemoryFaultsVarUserStacks         = "user_stacks"
 )
 
 // LoadMemoryFaults returns the embedded CollectionSpec for MemoryFaults.
@@ -189,19 +190,20 @@ type MemoryFaultsMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type MemoryFaultsVariableSpecs struct {
-	ArenaBytes        *ebpf.VariableSpec `ebpf:"arena_bytes"`
-	EntryBytes        *ebpf.VariableSpec `ebpf:"entry_bytes"`
-	FaultMask         *ebpf.VariableSpec `ebpf:"fault_mask"`
-	Generation        *ebpf.VariableSpec `ebpf:"generation"`
-	HelperBytes       *ebpf.VariableSpec `ebpf:"helper_bytes"`
-	KernelStacks      *ebpf.VariableSpec `ebpf:"kernel_stacks"`
-	LostNoTable       *ebpf.VariableSpec `ebpf:"lost_no_table"`
-	ScopeBit          *ebpf.VariableSpec `ebpf:"scope_bit"`
-	UnusedStackEntry  *ebpf.VariableSpec `ebpf:"unused_stack_entry"`
-	UnusedStackTable  *ebpf.VariableSpec `ebpf:"unused_stack_table"`
-	UnusedUnwindState *ebpf.VariableSpec `ebpf:"unused_unwind_state"`
-	UserFrames        *ebpf.VariableSpec `ebpf:"user_frames"`
-	UserStacks        *ebpf.VariableSpec `ebpf:"user_stacks"`
+	ArenaBytes         *ebpf.VariableSpec `ebpf:"arena_bytes"`
+	EntryBytes         *ebpf.VariableSpec `ebpf:"entry_bytes"`
+	FaultMask          *ebpf.VariableSpec `ebpf:"fault_mask"`
+	Generation         *ebpf.VariableSpec `ebpf:"generation"`
+	HelperBytes        *ebpf.VariableSpec `ebpf:"helper_bytes"`
+	KernelStacks       *ebpf.VariableSpec `ebpf:"kernel_stacks"`
+	LostNoTable        *ebpf.VariableSpec `ebpf:"lost_no_table"`
+	ScopeBit           *ebpf.VariableSpec `ebpf:"scope_bit"`
+	UnusedSignalStruct *ebpf.VariableSpec `ebpf:"unused_signal_struct"`
+	UnusedStackEntry   *ebpf.VariableSpec `ebpf:"unused_stack_entry"`
+	UnusedStackTable   *ebpf.VariableSpec `ebpf:"unused_stack_table"`
+	UnusedUnwindState  *ebpf.VariableSpec `ebpf:"unused_unwind_state"`
+	UserFrames         *ebpf.VariableSpec `ebpf:"user_frames"`
+	UserStacks         *ebpf.VariableSpec `ebpf:"user_stacks"`
 }
 
 // MemoryFaultsObjects contains all objects after they have been loaded into the kernel.
@@ -251,19 +253,20 @@ func (m *MemoryFaultsMaps) Close() error {
 //
 // It can be passed to LoadMemoryFaultsObjects or ebpf.CollectionSpec.LoadAndAssign.
 type MemoryFaultsVariables struct {
-	ArenaBytes        *ebpf.Variable `ebpf:"arena_bytes"`
-	EntryBytes        *ebpf.Variable `ebpf:"entry_bytes"`
-	FaultMask         *ebpf.Variable `ebpf:"fault_mask"`
-	Generation        *ebpf.Variable `ebpf:"generation"`
-	HelperBytes       *ebpf.Variable `ebpf:"helper_bytes"`
-	KernelStacks      *ebpf.Variable `ebpf:"kernel_stacks"`
-	LostNoTable       *ebpf.Variable `ebpf:"lost_no_table"`
-	ScopeBit          *ebpf.Variable `ebpf:"scope_bit"`
-	UnusedStackEntry  *ebpf.Variable `ebpf:"unused_stack_entry"`
-	UnusedStackTable  *ebpf.Variable `ebpf:"unused_stack_table"`
-	UnusedUnwindState *ebpf.Variable `ebpf:"unused_unwind_state"`
-	UserFrames        *ebpf.Variable `ebpf:"user_frames"`
-	UserStacks        *ebpf.Variable `ebpf:"user_stacks"`
+	ArenaBytes         *ebpf.Variable `ebpf:"arena_bytes"`
+	EntryBytes         *ebpf.Variable `ebpf:"entry_bytes"`
+	FaultMask          *ebpf.Variable `ebpf:"fault_mask"`
+	Generation         *ebpf.Variable `ebpf:"generation"`
+	HelperBytes        *ebpf.Variable `ebpf:"helper_bytes"`
+	KernelStacks       *ebpf.Variable `ebpf:"kernel_stacks"`
+	LostNoTable        *ebpf.Variable `ebpf:"lost_no_table"`
+	ScopeBit           *ebpf.Variable `ebpf:"scope_bit"`
+	UnusedSignalStruct *ebpf.Variable `ebpf:"unused_signal_struct"`
+	UnusedStackEntry   *ebpf.Variable `ebpf:"unused_stack_entry"`
+	UnusedStackTable   *ebpf.Variable `ebpf:"unused_stack_table"`
+	UnusedUnwindState  *ebpf.Variable `ebpf:"unused_unwind_state"`
+	UserFrames         *ebpf.Variable `ebpf:"user_frames"`
+	UserStacks         *ebpf.Variable `ebpf:"user_stacks"`
 }
 
 // MemoryFaultsPrograms contains all programs after they have been loaded into the kernel.

@@ -72,12 +72,12 @@ type MemoryMallocOuter struct {
 }
 
 type MemoryMallocScopeEntry struct {
-	_         structs.HostLayout
-	Bits      uint32
-	Space     uint32
-	LentUntil uint64
-	ExecId    uint32
-	Unused    uint32
+	_           structs.HostLayout
+	Bits        uint32
+	Space       uint32
+	SharedUntil uint64
+	ExecId      uint32
+	Unused      uint32
 }
 
 type MemoryMallocUnwindCpu struct {

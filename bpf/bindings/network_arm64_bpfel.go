@@ -13,77 +13,6 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-type NetworkCaptureScratch struct {
-	_      structs.HostLayout
-	Users  uint64
-	Cursor struct {
-		_      structs.HostLayout
-		Vector uint32
-		At     uint32
-		Failed uint32
-		Unused uint32
-	}
-	Kept struct {
-		_        structs.HostLayout
-		Sk       uint64
-		Began    uint64
-		Ended    uint64
-		Length   uint32
-		Kind     uint32
-		Position uint32
-		Tls      uint32
-		Want     uint32
-		At       uint32
-		From     struct {
-			_      structs.HostLayout
-			Base   uint64
-			Count  uint32
-			Kernel uint32
-		}
-		Socket NetworkNetworkSocket
-	}
-	Walk struct {
-		_       structs.HostLayout
-		At      uint32
-		Have    uint32
-		Next    uint32
-		Keep    uint32
-		Windows uint32
-		Unused  uint32
-		Joined  [4]uint64
-		Frames  NetworkNetworkFrames
-	}
-	Path NetworkNetworkPath
-	Head struct {
-		_        structs.HostLayout
-		Have     uint32
-		At       uint32
-		Line     uint32
-		End      uint32
-		Lengths  uint32
-		LengthAt uint32
-		Transfer uint32
-		Unused   uint32
-	}
-	First      [96]uint8
-	Since      uint64
-	PathNumber uint64
-	Vectors    [4]struct {
-		_      structs.HostLayout
-		Base   uint64
-		Length uint64
-	}
-	Piece NetworkNetworkPiece
-	Data  [8192]uint8
-}
-
-type NetworkNetworkContentsKey struct {
-	_      structs.HostLayout
-	Frames NetworkNetworkFramesKey
-	Id     uint32
-	Unused uint32
-}
-
 type NetworkNetworkCountKey struct {
 	_      structs.HostLayout
 	Series uint32
@@ -104,35 +33,14 @@ const (
 	NetworkNetworkDropNETWORK_DROP_ELSEWHERE NetworkNetworkDrop = 65535
 )
 
-type NetworkNetworkFrames struct {
-	_        structs.HostLayout
-	Left     uint32
-	Position uint32
-	Followed uint8
-	Data     uint8
-	Head     uint8
-	Astray   uint8
-	Stream   uint32
-	Begun    [2]uint64
-	Body     uint32
-	Packets  uint32
-}
+type NetworkNetworkEnd uint32
 
-type NetworkNetworkFramesKey struct {
-	_      structs.HostLayout
-	Sock   uint64
-	Stream uint32
-	Kind   uint32
-}
-
-type NetworkNetworkHeld struct {
-	_      structs.HostLayout
-	Began  uint64
-	Ended  uint64
-	Length uint32
-	Unused uint32
-	Data   [2]uint64
-}
+const (
+	NetworkNetworkEndNETWORK_END_UNKNOWN NetworkNetworkEnd = 0
+	NetworkNetworkEndNETWORK_END_LOCAL   NetworkNetworkEnd = 1
+	NetworkNetworkEndNETWORK_END_REMOTE  NetworkNetworkEnd = 2
+	NetworkNetworkEndNETWORK_END_TIMEOUT NetworkNetworkEnd = 3
+)
 
 type NetworkNetworkHistogram struct {
 	_       structs.HostLayout
@@ -177,7 +85,7 @@ const (
 	NetworkNetworkLossNETWORK_LOST_COUNTS    NetworkNetworkLoss = 3
 	NetworkNetworkLossNETWORK_LOST_PEERS     NetworkNetworkLoss = 4
 	NetworkNetworkLossNETWORK_LOST_LISTENERS NetworkNetworkLoss = 5
-	NetworkNetworkLossNETWORK_LOST_PIECES    NetworkNetworkLoss = 6
+	NetworkNetworkLossNETWORK_LOST_SEGMENTS  NetworkNetworkLoss = 6
 	NetworkNetworkLossNETWORK_LOST_TLS       NetworkNetworkLoss = 7
 	NetworkNetworkLossNETWORK_LOST_ENDS      NetworkNetworkLoss = 8
 	NetworkNetworkLossNETWORK_LOST_VALUES    NetworkNetworkLoss = 9
@@ -196,54 +104,6 @@ const (
 	NetworkNetworkOperationNETWORK_OPERATIONS NetworkNetworkOperation = 5
 )
 
-type NetworkNetworkPath struct {
-	_    structs.HostLayout
-	Bits uint32
-	Set  uint32
-	Text [64]uint8
-}
-
-type NetworkNetworkPiece struct {
-	_          structs.HostLayout
-	Sock       uint64
-	Began      uint64
-	Ended      uint64
-	Stream     uint32
-	Series     uint32
-	Generation uint32
-	Length     uint32
-	Kind       uint8
-	Protocol   uint8
-	Role       uint8
-	Lost       uint8
-	Position   uint32
-	Packets    uint32
-	Rtt        uint32
-}
-
-type NetworkNetworkPieceGap uint32
-
-const (
-	NetworkNetworkPieceGapNETWORK_PIECE_GAP NetworkNetworkPieceGap = 805306368
-)
-
-type NetworkNetworkPieceKind uint32
-
-const (
-	NetworkNetworkPieceKindNETWORK_PIECE_READ   NetworkNetworkPieceKind = 0
-	NetworkNetworkPieceKindNETWORK_PIECE_WRITE  NetworkNetworkPieceKind = 1
-	NetworkNetworkPieceKindNETWORK_PIECE_CLOSED NetworkNetworkPieceKind = 2
-)
-
-type NetworkNetworkPieceLoss uint32
-
-const (
-	NetworkNetworkPieceLossNETWORK_PIECE_NONE_LOST  NetworkNetworkPieceLoss = 0
-	NetworkNetworkPieceLossNETWORK_PIECE_LOST       NetworkNetworkPieceLoss = 1
-	NetworkNetworkPieceLossNETWORK_PIECE_UNKNOWN    NetworkNetworkPieceLoss = 2
-	NetworkNetworkPieceLossNETWORK_PIECE_WRITE_LOST NetworkNetworkPieceLoss = 4
-)
-
 type NetworkNetworkProcess struct {
 	_             structs.HostLayout
 	StartBoottime uint64
@@ -258,6 +118,7 @@ const (
 	NetworkNetworkProtocolNETWORK_HTTP1    NetworkNetworkProtocol = 1
 	NetworkNetworkProtocolNETWORK_DNS      NetworkNetworkProtocol = 2
 	NetworkNetworkProtocolNETWORK_HTTP2    NetworkNetworkProtocol = 3
+	NetworkNetworkProtocolNETWORK_UNPARSED NetworkNetworkProtocol = 32
 	NetworkNetworkProtocolNETWORK_TLS_OPEN NetworkNetworkProtocol = 64
 	NetworkNetworkProtocolNETWORK_TLS      NetworkNetworkProtocol = 128
 )
@@ -275,27 +136,12 @@ type NetworkNetworkRecord struct {
 	Rtt            NetworkNetworkHistogram
 }
 
-type NetworkNetworkRequests struct {
-	_       structs.HostLayout
-	Request uint64
-	Left    [2]uint32
-	Out     [2]uint32
-	Wrote   uint32
-	From    uint32
-	Current uint32
-	Counts  uint32
-	Counted [2]struct {
-		_       structs.HostLayout
-		ReadAt  uint64
-		Ended   uint64
-		Set     uint32
-		Path    uint32
-		Left    uint32
-		Phase   uint8
-		IsHead  uint8
-		IsError uint8
-		Unused  uint8
-	}
+type NetworkNetworkRequestRecord struct {
+	_      structs.HostLayout
+	Set    uint32
+	Path   uint32
+	Head   uint32
+	Unused uint32
 }
 
 type NetworkNetworkRole uint32
@@ -304,6 +150,53 @@ const (
 	NetworkNetworkRoleNETWORK_NO_ROLE NetworkNetworkRole = 0
 	NetworkNetworkRoleNETWORK_CLIENT  NetworkNetworkRole = 1
 	NetworkNetworkRoleNETWORK_SERVER  NetworkNetworkRole = 2
+)
+
+type NetworkNetworkSegment struct {
+	_          structs.HostLayout
+	Sock       uint64
+	Began      uint64
+	Ended      uint64
+	Stream     uint32
+	Series     uint32
+	Generation uint32
+	Length     uint32
+	Kind       uint8
+	Protocol   uint8
+	Role       uint8
+	Lost       uint8
+	Position   uint32
+	Packets    uint32
+	Rtt        uint32
+}
+
+type NetworkNetworkSegmentGap uint32
+
+const (
+	NetworkNetworkSegmentGapNETWORK_SEGMENT_GAP NetworkNetworkSegmentGap = 805306368
+)
+
+type NetworkNetworkSegmentKind uint32
+
+const (
+	NetworkNetworkSegmentKindNETWORK_SEGMENT_READ       NetworkNetworkSegmentKind = 0
+	NetworkNetworkSegmentKindNETWORK_SEGMENT_WRITE      NetworkNetworkSegmentKind = 1
+	NetworkNetworkSegmentKindNETWORK_SEGMENT_CLOSED     NetworkNetworkSegmentKind = 2
+	NetworkNetworkSegmentKindNETWORK_SEGMENT_UNSEEN     NetworkNetworkSegmentKind = 3
+	NetworkNetworkSegmentKindNETWORK_SEGMENT_ENDING     NetworkNetworkSegmentKind = 4
+	NetworkNetworkSegmentKindNETWORK_SEGMENT_TLS_BEGINS NetworkNetworkSegmentKind = 5
+	NetworkNetworkSegmentKindNETWORK_SEGMENT_UNPARSED   NetworkNetworkSegmentKind = 6
+	NetworkNetworkSegmentKindNETWORK_SEGMENT_REQUEST    NetworkNetworkSegmentKind = 7
+)
+
+type NetworkNetworkSegmentLoss uint32
+
+const (
+	NetworkNetworkSegmentLossNETWORK_SEGMENT_NONE_LOST   NetworkNetworkSegmentLoss = 0
+	NetworkNetworkSegmentLossNETWORK_SEGMENT_LOST        NetworkNetworkSegmentLoss = 1
+	NetworkNetworkSegmentLossNETWORK_SEGMENT_UNKNOWN     NetworkNetworkSegmentLoss = 2
+	NetworkNetworkSegmentLossNETWORK_SEGMENT_WRITE_LOST  NetworkNetworkSegmentLoss = 4
+	NetworkNetworkSegmentLossNETWORK_SEGMENT_UNSEEN_SENT NetworkNetworkSegmentLoss = 8
 )
 
 type NetworkNetworkSeries struct {
@@ -358,67 +251,6 @@ type NetworkNetworkThread struct {
 	}
 }
 
-type NetworkNetworkTlsConnection struct {
-	_         structs.HostLayout
-	Sock      uint64
-	Socket    NetworkNetworkSocket
-	Positions [2]uint32
-	Unsent    uint64
-	Moving    [2]uint32
-}
-
-type NetworkNetworkTlsFunction uint32
-
-const (
-	NetworkNetworkTlsFunctionNETWORK_TLS_READ                  NetworkNetworkTlsFunction = 0
-	NetworkNetworkTlsFunctionNETWORK_TLS_WRITE                 NetworkNetworkTlsFunction = 1
-	NetworkNetworkTlsFunctionNETWORK_TLS_READ_COUNTED          NetworkNetworkTlsFunction = 2
-	NetworkNetworkTlsFunctionNETWORK_TLS_WRITE_COUNTED         NetworkNetworkTlsFunction = 3
-	NetworkNetworkTlsFunctionNETWORK_TLS_HANDSHAKE             NetworkNetworkTlsFunction = 4
-	NetworkNetworkTlsFunctionNETWORK_TLS_FREED                 NetworkNetworkTlsFunction = 5
-	NetworkNetworkTlsFunctionNETWORK_TLS_GO_READ               NetworkNetworkTlsFunction = 6
-	NetworkNetworkTlsFunctionNETWORK_TLS_GO_WRITE              NetworkNetworkTlsFunction = 7
-	NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE          NetworkNetworkTlsFunction = 8
-	NetworkNetworkTlsFunctionNETWORK_TLS_GO_READ_ENDS          NetworkNetworkTlsFunction = 9
-	NetworkNetworkTlsFunctionNETWORK_TLS_GO_WRITE_ENDS         NetworkNetworkTlsFunction = 10
-	NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE_ENDS     NetworkNetworkTlsFunction = 11
-	NetworkNetworkTlsFunctionNETWORK_TLS_FIRST_HANDSHAKE       NetworkNetworkTlsFunction = 12
-	NetworkNetworkTlsFunctionNETWORK_TLS_SEND_FILE             NetworkNetworkTlsFunction = 13
-	NetworkNetworkTlsFunctionNETWORK_TLS_WRITE_FLAGGED         NetworkNetworkTlsFunction = 14
-	NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_READ           NetworkNetworkTlsFunction = 15
-	NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_WRITE          NetworkNetworkTlsFunction = 16
-	NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_HANDSHAKE      NetworkNetworkTlsFunction = 17
-	NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_READ_ENDS      NetworkNetworkTlsFunction = 18
-	NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_WRITE_ENDS     NetworkNetworkTlsFunction = 19
-	NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_HANDSHAKE_ENDS NetworkNetworkTlsFunction = 20
-)
-
-type NetworkNetworkTlsKey struct {
-	_             structs.HostLayout
-	Object        uint64
-	StartBoottime uint64
-	Pid           uint32
-	ExecId        uint32
-}
-
-type NetworkNetworkTlsThread struct {
-	_    structs.HostLayout
-	Call struct {
-		_       structs.HostLayout
-		Object  uint64
-		Buffer  uint64
-		CountAt uint64
-		Sp      uint64
-		Began   uint64
-	}
-	Sock   uint64
-	Socket NetworkNetworkSocket
-	Use    uint32
-	Missed uint32
-	Opened uint32
-	Unused uint32
-}
-
 type NetworkNetworkTransport uint32
 
 const (
@@ -439,24 +271,6 @@ type NetworkNetworkTuple struct {
 	Sequence   uint16
 }
 
-type NetworkNetworkValue struct {
-	_        structs.HostLayout
-	Requests uint64
-	Errors   uint64
-	Took     uint64
-}
-
-type NetworkNetworkValueKey struct {
-	_             structs.HostLayout
-	StartBoottime uint64
-	Pid           uint32
-	ExecId        uint32
-	Set           uint32
-	Path          uint32
-	Second        uint32
-	Unused        uint32
-}
-
 type NetworkNetworkWait uint32
 
 const (
@@ -474,164 +288,107 @@ const (
 )
 
 type NetworkScopeEntry struct {
-	_         structs.HostLayout
-	Bits      uint32
-	Space     uint32
-	LentUntil uint64
-	ExecId    uint32
-	Unused    uint32
+	_           structs.HostLayout
+	Bits        uint32
+	Space       uint32
+	SharedUntil uint64
+	ExecId      uint32
+	Unused      uint32
 }
 
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	NetworkMapNetworkContents          = "network_contents"
-	NetworkMapNetworkCounts            = "network_counts"
-	NetworkMapNetworkEnds              = "network_ends"
-	NetworkMapNetworkFrames            = "network_frames"
-	NetworkMapNetworkFree              = "network_free"
-	NetworkMapNetworkHeld              = "network_held"
-	NetworkMapNetworkIds               = "network_ids"
-	NetworkMapNetworkListeners         = "network_listeners"
-	NetworkMapNetworkLosses            = "network_losses"
-	NetworkMapNetworkPathOwners        = "network_path_owners"
-	NetworkMapNetworkPaths             = "network_paths"
-	NetworkMapNetworkPieces            = "network_pieces"
-	NetworkMapNetworkPlaces            = "network_places"
-	NetworkMapNetworkReceivers         = "network_receivers"
-	NetworkMapNetworkRecords           = "network_records"
-	NetworkMapNetworkRefused           = "network_refused"
-	NetworkMapNetworkRequests          = "network_requests"
-	NetworkMapNetworkScratch           = "network_scratch"
-	NetworkMapNetworkSecondBase        = "network_second_base"
-	NetworkMapNetworkSocketAddresses   = "network_socket_addresses"
-	NetworkMapNetworkSockets           = "network_sockets"
-	NetworkMapNetworkSpare             = "network_spare"
-	NetworkMapNetworkThreadIds         = "network_thread_ids"
-	NetworkMapNetworkThreads           = "network_threads"
-	NetworkMapNetworkTlsConnections    = "network_tls_connections"
-	NetworkMapNetworkTlsGoroutines     = "network_tls_goroutines"
-	NetworkMapNetworkTlsOldGo          = "network_tls_old_go"
-	NetworkMapNetworkTlsThreadIds      = "network_tls_thread_ids"
-	NetworkMapNetworkTlsThreads        = "network_tls_threads"
-	NetworkMapNetworkValues            = "network_values"
-	NetworkMapProcessEvents            = "process_events"
-	NetworkMapProcessLosses            = "process_losses"
-	NetworkMapScope                    = "scope"
-	NetworkProgAcceptEnds              = "accept_ends"
-	NetworkProgAdoptSocket             = "adopt_socket"
-	NetworkProgAnswersFunctionReceived = "answers_function_received"
-	NetworkProgAnswersFunctionSent     = "answers_function_sent"
-	NetworkProgAnswersFunctionSentPage = "answers_function_sent_page"
-	NetworkProgAnswersFunctionSpliced  = "answers_function_spliced"
-	NetworkProgAnswersReceived         = "answers_received"
-	NetworkProgAnswersSent             = "answers_sent"
-	NetworkProgCallBegins              = "call_begins"
-	NetworkProgCloseBegins             = "close_begins"
-	NetworkProgCloseEnds               = "close_ends"
-	NetworkProgConnectEnds             = "connect_ends"
-	NetworkProgCountFile               = "count_file"
-	NetworkProgCountSocket             = "count_socket"
-	NetworkProgDatagramReceived        = "datagram_received"
-	NetworkProgDropped                 = "dropped"
-	NetworkProgDroppedOfSocket         = "dropped_of_socket"
-	NetworkProgDroppedSomehow          = "dropped_somehow"
-	NetworkProgFunctionBegins          = "function_begins"
-	NetworkProgFunctionReceived        = "function_received"
-	NetworkProgFunctionSent            = "function_sent"
-	NetworkProgFunctionSentPage        = "function_sent_page"
-	NetworkProgFunctionSpliced         = "function_spliced"
-	NetworkProgMessageBegins           = "message_begins"
-	NetworkProgOpenBegins              = "open_begins"
-	NetworkProgReceiveEnds             = "receive_ends"
-	NetworkProgReceived                = "received"
-	NetworkProgResetReceived           = "reset_received"
-	NetworkProgResetSent               = "reset_sent"
-	NetworkProgRetransmitTried         = "retransmit_tried"
-	NetworkProgRetransmitted           = "retransmitted"
-	NetworkProgRetransmittedSynack     = "retransmitted_synack"
-	NetworkProgSent                    = "sent"
-	NetworkProgSocketGoes              = "socket_goes"
-	NetworkProgSpliceEnds              = "splice_ends"
-	NetworkProgStateChanges            = "state_changes"
-	NetworkProgTlsCountedReadBegins    = "tls_counted_read_begins"
-	NetworkProgTlsCountedWriteBegins   = "tls_counted_write_begins"
-	NetworkProgTlsFirstHandshakeBegins = "tls_first_handshake_begins"
-	NetworkProgTlsFlaggedWriteBegins   = "tls_flagged_write_begins"
-	NetworkProgTlsFreed                = "tls_freed"
-	NetworkProgTlsGoHandshakeBegins    = "tls_go_handshake_begins"
-	NetworkProgTlsGoHandshakeEnds      = "tls_go_handshake_ends"
-	NetworkProgTlsGoReadBegins         = "tls_go_read_begins"
-	NetworkProgTlsGoReadEnds           = "tls_go_read_ends"
-	NetworkProgTlsGoWriteBegins        = "tls_go_write_begins"
-	NetworkProgTlsGoWriteEnds          = "tls_go_write_ends"
-	NetworkProgTlsHandshakeBegins      = "tls_handshake_begins"
-	NetworkProgTlsHandshakeEnds        = "tls_handshake_ends"
-	NetworkProgTlsMethods              = "tls_methods"
-	NetworkProgTlsOldGoHandshakeBegins = "tls_old_go_handshake_begins"
-	NetworkProgTlsOldGoHandshakeEnds   = "tls_old_go_handshake_ends"
-	NetworkProgTlsOldGoReadBegins      = "tls_old_go_read_begins"
-	NetworkProgTlsOldGoReadEnds        = "tls_old_go_read_ends"
-	NetworkProgTlsOldGoWriteBegins     = "tls_old_go_write_begins"
-	NetworkProgTlsOldGoWriteEnds       = "tls_old_go_write_ends"
-	NetworkProgTlsReadBegins           = "tls_read_begins"
-	NetworkProgTlsReadEnds             = "tls_read_ends"
-	NetworkProgTlsSendFileBegins       = "tls_send_file_begins"
-	NetworkProgTlsSession              = "tls_session"
-	NetworkProgTlsWriteBegins          = "tls_write_begins"
-	NetworkProgTlsWriteEnds            = "tls_write_ends"
-	NetworkProgUnixEnds                = "unix_ends"
-	NetworkVarCaptureAnswers           = "capture_answers"
-	NetworkVarCaptureBytes             = "capture_bytes"
-	NetworkVarCaptureLimit             = "capture_limit"
-	NetworkVarCaptureProtocols         = "capture_protocols"
-	NetworkVarCaptureWake              = "capture_wake"
-	NetworkVarCaptureWoken             = "capture_woken"
-	NetworkVarClientsBefore            = "clients_before"
-	NetworkVarClientsNoted             = "clients_noted"
-	NetworkVarClockSkew                = "clock_skew"
-	NetworkVarCountingRound            = "counting_round"
-	NetworkVarDatagramsUntold          = "datagrams_untold"
-	NetworkVarEndsBefore               = "ends_before"
-	NetworkVarEndsKept                 = "ends_kept"
-	NetworkVarEndsNoted                = "ends_noted"
-	NetworkVarEpoch                    = "epoch"
-	NetworkVarMaxSockets               = "max_sockets"
-	NetworkVarNetworkTlsGo             = "network_tls_go"
-	NetworkVarScopeBit                 = "scope_bit"
-	NetworkVarShardMask                = "shard_mask"
-	NetworkVarShards                   = "shards"
-	NetworkVarSocketStorage            = "socket_storage"
-	NetworkVarSocketsKnown             = "sockets_known"
-	NetworkVarSocketsSeen              = "sockets_seen"
-	NetworkVarSocketsUndecided         = "sockets_undecided"
-	NetworkVarTaskStorage              = "task_storage"
-	NetworkVarUnixByClose              = "unix_by_close"
-	NetworkVarUnusedNetworkCountKey    = "unused_network_count_key"
-	NetworkVarUnusedNetworkCountKind   = "unused_network_count_kind"
-	NetworkVarUnusedNetworkDrop        = "unused_network_drop"
-	NetworkVarUnusedNetworkHistogram   = "unused_network_histogram"
-	NetworkVarUnusedNetworkListener    = "unused_network_listener"
-	NetworkVarUnusedNetworkLoss        = "unused_network_loss"
-	NetworkVarUnusedNetworkOperation   = "unused_network_operation"
-	NetworkVarUnusedNetworkPath        = "unused_network_path"
-	NetworkVarUnusedNetworkPiece       = "unused_network_piece"
-	NetworkVarUnusedNetworkPieceGap    = "unused_network_piece_gap"
-	NetworkVarUnusedNetworkPieceKind   = "unused_network_piece_kind"
-	NetworkVarUnusedNetworkPieceLoss   = "unused_network_piece_loss"
-	NetworkVarUnusedNetworkProtocol    = "unused_network_protocol"
-	NetworkVarUnusedNetworkRecord      = "unused_network_record"
-	NetworkVarUnusedNetworkRole        = "unused_network_role"
-	NetworkVarUnusedNetworkSeries      = "unused_network_series"
-	NetworkVarUnusedNetworkSocket      = "unused_network_socket"
-	NetworkVarUnusedNetworkTlsFunction = "unused_network_tls_function"
-	NetworkVarUnusedNetworkTransport   = "unused_network_transport"
-	NetworkVarUnusedNetworkValue       = "unused_network_value"
-	NetworkVarUnusedNetworkValueKey    = "unused_network_value_key"
-	NetworkVarUnusedNetworkWait        = "unused_network_wait"
-	NetworkVarUnusedNetworkWalk        = "unused_network_walk"
-	NetworkVarWalk                     = "walk"
+	NetworkMapNetworkCounts              = "network_counts"
+	NetworkMapNetworkEnds                = "network_ends"
+	NetworkMapNetworkFreeSlots           = "network_free_slots"
+	NetworkMapNetworkIds                 = "network_ids"
+	NetworkMapNetworkListeners           = "network_listeners"
+	NetworkMapNetworkLosses              = "network_losses"
+	NetworkMapNetworkOverflowSlots       = "network_overflow_slots"
+	NetworkMapNetworkReceivers           = "network_receivers"
+	NetworkMapNetworkRecords             = "network_records"
+	NetworkMapNetworkShares              = "network_shares"
+	NetworkMapNetworkSlots               = "network_slots"
+	NetworkMapNetworkSocketAddresses     = "network_socket_addresses"
+	NetworkMapNetworkSockets             = "network_sockets"
+	NetworkMapNetworkThreadIds           = "network_thread_ids"
+	NetworkMapNetworkThreads             = "network_threads"
+	NetworkMapProcessEvents              = "process_events"
+	NetworkMapProcessLosses              = "process_losses"
+	NetworkMapScope                      = "scope"
+	NetworkProgAcceptEnds                = "accept_ends"
+	NetworkProgAdoptSocket               = "adopt_socket"
+	NetworkProgCallBegins                = "call_begins"
+	NetworkProgCloseBegins               = "close_begins"
+	NetworkProgCloseEnds                 = "close_ends"
+	NetworkProgConnectEnds               = "connect_ends"
+	NetworkProgCountFile                 = "count_file"
+	NetworkProgCountSocket               = "count_socket"
+	NetworkProgDatagramReceived          = "datagram_received"
+	NetworkProgDropped                   = "dropped"
+	NetworkProgDroppedOfSocket           = "dropped_of_socket"
+	NetworkProgDroppedWithoutReason      = "dropped_without_reason"
+	NetworkProgFunctionBegins            = "function_begins"
+	NetworkProgFunctionReceived          = "function_received"
+	NetworkProgFunctionSent              = "function_sent"
+	NetworkProgFunctionSentPage          = "function_sent_page"
+	NetworkProgFunctionSpliced           = "function_spliced"
+	NetworkProgMessageBegins             = "message_begins"
+	NetworkProgOpenBegins                = "open_begins"
+	NetworkProgReceiveEnds               = "receive_ends"
+	NetworkProgReceived                  = "received"
+	NetworkProgResetReceived             = "reset_received"
+	NetworkProgResetSent                 = "reset_sent"
+	NetworkProgRetransmitTried           = "retransmit_tried"
+	NetworkProgRetransmitted             = "retransmitted"
+	NetworkProgRetransmittedSynack       = "retransmitted_synack"
+	NetworkProgSent                      = "sent"
+	NetworkProgSpliceEnds                = "splice_ends"
+	NetworkProgStateChanges              = "state_changes"
+	NetworkVarClientsBefore              = "clients_before"
+	NetworkVarClientsNoted               = "clients_noted"
+	NetworkVarClockSkew                  = "clock_skew"
+	NetworkVarCountingRound              = "counting_round"
+	NetworkVarDatagramsPending           = "datagrams_pending"
+	NetworkVarEndsBefore                 = "ends_before"
+	NetworkVarEndsKept                   = "ends_kept"
+	NetworkVarEndsNoted                  = "ends_noted"
+	NetworkVarEpoch                      = "epoch"
+	NetworkVarMaxSockets                 = "max_sockets"
+	NetworkVarPowersOfTwo                = "powers_of_two"
+	NetworkVarScopeBit                   = "scope_bit"
+	NetworkVarSeriesAllowed              = "series_allowed"
+	NetworkVarShardMask                  = "shard_mask"
+	NetworkVarShards                     = "shards"
+	NetworkVarSocketStorage              = "socket_storage"
+	NetworkVarSocketsKnown               = "sockets_known"
+	NetworkVarSocketsSeen                = "sockets_seen"
+	NetworkVarSocketsUndecided           = "sockets_undecided"
+	NetworkVarTaskStorage                = "task_storage"
+	NetworkVarUnusedNetworkCountKey      = "unused_network_count_key"
+	NetworkVarUnusedNetworkCountKind     = "unused_network_count_kind"
+	NetworkVarUnusedNetworkDrop          = "unused_network_drop"
+	NetworkVarUnusedNetworkEnd           = "unused_network_end"
+	NetworkVarUnusedNetworkHistogram     = "unused_network_histogram"
+	NetworkVarUnusedNetworkListener      = "unused_network_listener"
+	NetworkVarUnusedNetworkLoss          = "unused_network_loss"
+	NetworkVarUnusedNetworkOperation     = "unused_network_operation"
+	NetworkVarUnusedNetworkProtocol      = "unused_network_protocol"
+	NetworkVarUnusedNetworkRecord        = "unused_network_record"
+	NetworkVarUnusedNetworkRequestRecord = "unused_network_request_record"
+	NetworkVarUnusedNetworkRole          = "unused_network_role"
+	NetworkVarUnusedNetworkSegment       = "unused_network_segment"
+	NetworkVarUnusedNetworkSegmentGap    = "unused_network_segment_gap"
+	NetworkVarUnusedNetworkSegmentKind   = "unused_network_segment_kind"
+	NetworkVarUnusedNetworkSegmentLoss   = "unused_network_segment_loss"
+	NetworkVarUnusedNetworkSeries        = "unused_network_series"
+	NetworkVarUnusedNetworkSocket        = "unused_network_socket"
+	NetworkVarUnusedNetworkTransport     = "unused_network_transport"
+	NetworkVarUnusedNetworkWait          = "unused_network_wait"
+	NetworkVarUnusedNetworkWalk          = "unused_network_walk"
+	NetworkVarWalk                       = "walk"
 )
 
 // LoadNetwork returns the embedded CollectionSpec for Network.
@@ -676,105 +433,56 @@ type NetworkSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type NetworkProgramSpecs struct {
-	AcceptEnds              *ebpf.ProgramSpec `ebpf:"accept_ends"`
-	AdoptSocket             *ebpf.ProgramSpec `ebpf:"adopt_socket"`
-	AnswersFunctionReceived *ebpf.ProgramSpec `ebpf:"answers_function_received"`
-	AnswersFunctionSent     *ebpf.ProgramSpec `ebpf:"answers_function_sent"`
-	AnswersFunctionSentPage *ebpf.ProgramSpec `ebpf:"answers_function_sent_page"`
-	AnswersFunctionSpliced  *ebpf.ProgramSpec `ebpf:"answers_function_spliced"`
-	AnswersReceived         *ebpf.ProgramSpec `ebpf:"answers_received"`
-	AnswersSent             *ebpf.ProgramSpec `ebpf:"answers_sent"`
-	CallBegins              *ebpf.ProgramSpec `ebpf:"call_begins"`
-	CloseBegins             *ebpf.ProgramSpec `ebpf:"close_begins"`
-	CloseEnds               *ebpf.ProgramSpec `ebpf:"close_ends"`
-	ConnectEnds             *ebpf.ProgramSpec `ebpf:"connect_ends"`
-	CountFile               *ebpf.ProgramSpec `ebpf:"count_file"`
-	CountSocket             *ebpf.ProgramSpec `ebpf:"count_socket"`
-	DatagramReceived        *ebpf.ProgramSpec `ebpf:"datagram_received"`
-	Dropped                 *ebpf.ProgramSpec `ebpf:"dropped"`
-	DroppedOfSocket         *ebpf.ProgramSpec `ebpf:"dropped_of_socket"`
-	DroppedSomehow          *ebpf.ProgramSpec `ebpf:"dropped_somehow"`
-	FunctionBegins          *ebpf.ProgramSpec `ebpf:"function_begins"`
-	FunctionReceived        *ebpf.ProgramSpec `ebpf:"function_received"`
-	FunctionSent            *ebpf.ProgramSpec `ebpf:"function_sent"`
-	FunctionSentPage        *ebpf.ProgramSpec `ebpf:"function_sent_page"`
-	FunctionSpliced         *ebpf.ProgramSpec `ebpf:"function_spliced"`
-	MessageBegins           *ebpf.ProgramSpec `ebpf:"message_begins"`
-	OpenBegins              *ebpf.ProgramSpec `ebpf:"open_begins"`
-	ReceiveEnds             *ebpf.ProgramSpec `ebpf:"receive_ends"`
-	Received                *ebpf.ProgramSpec `ebpf:"received"`
-	ResetReceived           *ebpf.ProgramSpec `ebpf:"reset_received"`
-	ResetSent               *ebpf.ProgramSpec `ebpf:"reset_sent"`
-	RetransmitTried         *ebpf.ProgramSpec `ebpf:"retransmit_tried"`
-	Retransmitted           *ebpf.ProgramSpec `ebpf:"retransmitted"`
-	RetransmittedSynack     *ebpf.ProgramSpec `ebpf:"retransmitted_synack"`
-	Sent                    *ebpf.ProgramSpec `ebpf:"sent"`
-	SocketGoes              *ebpf.ProgramSpec `ebpf:"socket_goes"`
-	SpliceEnds              *ebpf.ProgramSpec `ebpf:"splice_ends"`
-	StateChanges            *ebpf.ProgramSpec `ebpf:"state_changes"`
-	TlsCountedReadBegins    *ebpf.ProgramSpec `ebpf:"tls_counted_read_begins"`
-	TlsCountedWriteBegins   *ebpf.ProgramSpec `ebpf:"tls_counted_write_begins"`
-	TlsFirstHandshakeBegins *ebpf.ProgramSpec `ebpf:"tls_first_handshake_begins"`
-	TlsFlaggedWriteBegins   *ebpf.ProgramSpec `ebpf:"tls_flagged_write_begins"`
-	TlsFreed                *ebpf.ProgramSpec `ebpf:"tls_freed"`
-	TlsGoHandshakeBegins    *ebpf.ProgramSpec `ebpf:"tls_go_handshake_begins"`
-	TlsGoHandshakeEnds      *ebpf.ProgramSpec `ebpf:"tls_go_handshake_ends"`
-	TlsGoReadBegins         *ebpf.ProgramSpec `ebpf:"tls_go_read_begins"`
-	TlsGoReadEnds           *ebpf.ProgramSpec `ebpf:"tls_go_read_ends"`
-	TlsGoWriteBegins        *ebpf.ProgramSpec `ebpf:"tls_go_write_begins"`
-	TlsGoWriteEnds          *ebpf.ProgramSpec `ebpf:"tls_go_write_ends"`
-	TlsHandshakeBegins      *ebpf.ProgramSpec `ebpf:"tls_handshake_begins"`
-	TlsHandshakeEnds        *ebpf.ProgramSpec `ebpf:"tls_handshake_ends"`
-	TlsMethods              *ebpf.ProgramSpec `ebpf:"tls_methods"`
-	TlsOldGoHandshakeBegins *ebpf.ProgramSpec `ebpf:"tls_old_go_handshake_begins"`
-	TlsOldGoHandshakeEnds   *ebpf.ProgramSpec `ebpf:"tls_old_go_handshake_ends"`
-	TlsOldGoReadBegins      *ebpf.ProgramSpec `ebpf:"tls_old_go_read_begins"`
-	TlsOldGoReadEnds        *ebpf.ProgramSpec `ebpf:"tls_old_go_read_ends"`
-	TlsOldGoWriteBegins     *ebpf.ProgramSpec `ebpf:"tls_old_go_write_begins"`
-	TlsOldGoWriteEnds       *ebpf.ProgramSpec `ebpf:"tls_old_go_write_ends"`
-	TlsReadBegins           *ebpf.ProgramSpec `ebpf:"tls_read_begins"`
-	TlsReadEnds             *ebpf.ProgramSpec `ebpf:"tls_read_ends"`
-	TlsSendFileBegins       *ebpf.ProgramSpec `ebpf:"tls_send_file_begins"`
-	TlsSession              *ebpf.ProgramSpec `ebpf:"tls_session"`
-	TlsWriteBegins          *ebpf.ProgramSpec `ebpf:"tls_write_begins"`
-	TlsWriteEnds            *ebpf.ProgramSpec `ebpf:"tls_write_ends"`
-	UnixEnds                *ebpf.ProgramSpec `ebpf:"unix_ends"`
+	AcceptEnds           *ebpf.ProgramSpec `ebpf:"accept_ends"`
+	AdoptSocket          *ebpf.ProgramSpec `ebpf:"adopt_socket"`
+	CallBegins           *ebpf.ProgramSpec `ebpf:"call_begins"`
+	CloseBegins          *ebpf.ProgramSpec `ebpf:"close_begins"`
+	CloseEnds            *ebpf.ProgramSpec `ebpf:"close_ends"`
+	ConnectEnds          *ebpf.ProgramSpec `ebpf:"connect_ends"`
+	CountFile            *ebpf.ProgramSpec `ebpf:"count_file"`
+	CountSocket          *ebpf.ProgramSpec `ebpf:"count_socket"`
+	DatagramReceived     *ebpf.ProgramSpec `ebpf:"datagram_received"`
+	Dropped              *ebpf.ProgramSpec `ebpf:"dropped"`
+	DroppedOfSocket      *ebpf.ProgramSpec `ebpf:"dropped_of_socket"`
+	DroppedWithoutReason *ebpf.ProgramSpec `ebpf:"dropped_without_reason"`
+	FunctionBegins       *ebpf.ProgramSpec `ebpf:"function_begins"`
+	FunctionReceived     *ebpf.ProgramSpec `ebpf:"function_received"`
+	FunctionSent         *ebpf.ProgramSpec `ebpf:"function_sent"`
+	FunctionSentPage     *ebpf.ProgramSpec `ebpf:"function_sent_page"`
+	FunctionSpliced      *ebpf.ProgramSpec `ebpf:"function_spliced"`
+	MessageBegins        *ebpf.ProgramSpec `ebpf:"message_begins"`
+	OpenBegins           *ebpf.ProgramSpec `ebpf:"open_begins"`
+	ReceiveEnds          *ebpf.ProgramSpec `ebpf:"receive_ends"`
+	Received             *ebpf.ProgramSpec `ebpf:"received"`
+	ResetReceived        *ebpf.ProgramSpec `ebpf:"reset_received"`
+	ResetSent            *ebpf.ProgramSpec `ebpf:"reset_sent"`
+	RetransmitTried      *ebpf.ProgramSpec `ebpf:"retransmit_tried"`
+	Retransmitted        *ebpf.ProgramSpec `ebpf:"retransmitted"`
+	RetransmittedSynack  *ebpf.ProgramSpec `ebpf:"retransmitted_synack"`
+	Sent                 *ebpf.ProgramSpec `ebpf:"sent"`
+	SpliceEnds           *ebpf.ProgramSpec `ebpf:"splice_ends"`
+	StateChanges         *ebpf.ProgramSpec `ebpf:"state_changes"`
 }
 
 // NetworkMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type NetworkMapSpecs struct {
-	NetworkContents        *ebpf.MapSpec `ebpf:"network_contents"`
 	NetworkCounts          *ebpf.MapSpec `ebpf:"network_counts"`
 	NetworkEnds            *ebpf.MapSpec `ebpf:"network_ends"`
-	NetworkFrames          *ebpf.MapSpec `ebpf:"network_frames"`
-	NetworkFree            *ebpf.MapSpec `ebpf:"network_free"`
-	NetworkHeld            *ebpf.MapSpec `ebpf:"network_held"`
+	NetworkFreeSlots       *ebpf.MapSpec `ebpf:"network_free_slots"`
 	NetworkIds             *ebpf.MapSpec `ebpf:"network_ids"`
 	NetworkListeners       *ebpf.MapSpec `ebpf:"network_listeners"`
 	NetworkLosses          *ebpf.MapSpec `ebpf:"network_losses"`
-	NetworkPathOwners      *ebpf.MapSpec `ebpf:"network_path_owners"`
-	NetworkPaths           *ebpf.MapSpec `ebpf:"network_paths"`
-	NetworkPieces          *ebpf.MapSpec `ebpf:"network_pieces"`
-	NetworkPlaces          *ebpf.MapSpec `ebpf:"network_places"`
+	NetworkOverflowSlots   *ebpf.MapSpec `ebpf:"network_overflow_slots"`
 	NetworkReceivers       *ebpf.MapSpec `ebpf:"network_receivers"`
 	NetworkRecords         *ebpf.MapSpec `ebpf:"network_records"`
-	NetworkRefused         *ebpf.MapSpec `ebpf:"network_refused"`
-	NetworkRequests        *ebpf.MapSpec `ebpf:"network_requests"`
-	NetworkScratch         *ebpf.MapSpec `ebpf:"network_scratch"`
-	NetworkSecondBase      *ebpf.MapSpec `ebpf:"network_second_base"`
+	NetworkShares          *ebpf.MapSpec `ebpf:"network_shares"`
+	NetworkSlots           *ebpf.MapSpec `ebpf:"network_slots"`
 	NetworkSocketAddresses *ebpf.MapSpec `ebpf:"network_socket_addresses"`
 	NetworkSockets         *ebpf.MapSpec `ebpf:"network_sockets"`
-	NetworkSpare           *ebpf.MapSpec `ebpf:"network_spare"`
 	NetworkThreadIds       *ebpf.MapSpec `ebpf:"network_thread_ids"`
 	NetworkThreads         *ebpf.MapSpec `ebpf:"network_threads"`
-	NetworkTlsConnections  *ebpf.MapSpec `ebpf:"network_tls_connections"`
-	NetworkTlsGoroutines   *ebpf.MapSpec `ebpf:"network_tls_goroutines"`
-	NetworkTlsOldGo        *ebpf.MapSpec `ebpf:"network_tls_old_go"`
-	NetworkTlsThreadIds    *ebpf.MapSpec `ebpf:"network_tls_thread_ids"`
-	NetworkTlsThreads      *ebpf.MapSpec `ebpf:"network_tls_threads"`
-	NetworkValues          *ebpf.MapSpec `ebpf:"network_values"`
 	ProcessEvents          *ebpf.MapSpec `ebpf:"process_events"`
 	ProcessLosses          *ebpf.MapSpec `ebpf:"process_losses"`
 	Scope                  *ebpf.MapSpec `ebpf:"scope"`
@@ -784,56 +492,48 @@ type NetworkMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type NetworkVariableSpecs struct {
-	CaptureAnswers           *ebpf.VariableSpec `ebpf:"capture_answers"`
-	CaptureBytes             *ebpf.VariableSpec `ebpf:"capture_bytes"`
-	CaptureLimit             *ebpf.VariableSpec `ebpf:"capture_limit"`
-	CaptureProtocols         *ebpf.VariableSpec `ebpf:"capture_protocols"`
-	CaptureWake              *ebpf.VariableSpec `ebpf:"capture_wake"`
-	CaptureWoken             *ebpf.VariableSpec `ebpf:"capture_woken"`
-	ClientsBefore            *ebpf.VariableSpec `ebpf:"clients_before"`
-	ClientsNoted             *ebpf.VariableSpec `ebpf:"clients_noted"`
-	ClockSkew                *ebpf.VariableSpec `ebpf:"clock_skew"`
-	CountingRound            *ebpf.VariableSpec `ebpf:"counting_round"`
-	DatagramsUntold          *ebpf.VariableSpec `ebpf:"datagrams_untold"`
-	EndsBefore               *ebpf.VariableSpec `ebpf:"ends_before"`
-	EndsKept                 *ebpf.VariableSpec `ebpf:"ends_kept"`
-	EndsNoted                *ebpf.VariableSpec `ebpf:"ends_noted"`
-	Epoch                    *ebpf.VariableSpec `ebpf:"epoch"`
-	MaxSockets               *ebpf.VariableSpec `ebpf:"max_sockets"`
-	NetworkTlsGo             *ebpf.VariableSpec `ebpf:"network_tls_go"`
-	ScopeBit                 *ebpf.VariableSpec `ebpf:"scope_bit"`
-	ShardMask                *ebpf.VariableSpec `ebpf:"shard_mask"`
-	Shards                   *ebpf.VariableSpec `ebpf:"shards"`
-	SocketStorage            *ebpf.VariableSpec `ebpf:"socket_storage"`
-	SocketsKnown             *ebpf.VariableSpec `ebpf:"sockets_known"`
-	SocketsSeen              *ebpf.VariableSpec `ebpf:"sockets_seen"`
-	SocketsUndecided         *ebpf.VariableSpec `ebpf:"sockets_undecided"`
-	TaskStorage              *ebpf.VariableSpec `ebpf:"task_storage"`
-	UnixByClose              *ebpf.VariableSpec `ebpf:"unix_by_close"`
-	UnusedNetworkCountKey    *ebpf.VariableSpec `ebpf:"unused_network_count_key"`
-	UnusedNetworkCountKind   *ebpf.VariableSpec `ebpf:"unused_network_count_kind"`
-	UnusedNetworkDrop        *ebpf.VariableSpec `ebpf:"unused_network_drop"`
-	UnusedNetworkHistogram   *ebpf.VariableSpec `ebpf:"unused_network_histogram"`
-	UnusedNetworkListener    *ebpf.VariableSpec `ebpf:"unused_network_listener"`
-	UnusedNetworkLoss        *ebpf.VariableSpec `ebpf:"unused_network_loss"`
-	UnusedNetworkOperation   *ebpf.VariableSpec `ebpf:"unused_network_operation"`
-	UnusedNetworkPath        *ebpf.VariableSpec `ebpf:"unused_network_path"`
-	UnusedNetworkPiece       *ebpf.VariableSpec `ebpf:"unused_network_piece"`
-	UnusedNetworkPieceGap    *ebpf.VariableSpec `ebpf:"unused_network_piece_gap"`
-	UnusedNetworkPieceKind   *ebpf.VariableSpec `ebpf:"unused_network_piece_kind"`
-	UnusedNetworkPieceLoss   *ebpf.VariableSpec `ebpf:"unused_network_piece_loss"`
-	UnusedNetworkProtocol    *ebpf.VariableSpec `ebpf:"unused_network_protocol"`
-	UnusedNetworkRecord      *ebpf.VariableSpec `ebpf:"unused_network_record"`
-	UnusedNetworkRole        *ebpf.VariableSpec `ebpf:"unused_network_role"`
-	UnusedNetworkSeries      *ebpf.VariableSpec `ebpf:"unused_network_series"`
-	UnusedNetworkSocket      *ebpf.VariableSpec `ebpf:"unused_network_socket"`
-	UnusedNetworkTlsFunction *ebpf.VariableSpec `ebpf:"unused_network_tls_function"`
-	UnusedNetworkTransport   *ebpf.VariableSpec `ebpf:"unused_network_transport"`
-	UnusedNetworkValue       *ebpf.VariableSpec `ebpf:"unused_network_value"`
-	UnusedNetworkValueKey    *ebpf.VariableSpec `ebpf:"unused_network_value_key"`
-	UnusedNetworkWait        *ebpf.VariableSpec `ebpf:"unused_network_wait"`
-	UnusedNetworkWalk        *ebpf.VariableSpec `ebpf:"unused_network_walk"`
-	Walk                     *ebpf.VariableSpec `ebpf:"walk"`
+	ClientsBefore              *ebpf.VariableSpec `ebpf:"clients_before"`
+	ClientsNoted               *ebpf.VariableSpec `ebpf:"clients_noted"`
+	ClockSkew                  *ebpf.VariableSpec `ebpf:"clock_skew"`
+	CountingRound              *ebpf.VariableSpec `ebpf:"counting_round"`
+	DatagramsPending           *ebpf.VariableSpec `ebpf:"datagrams_pending"`
+	EndsBefore                 *ebpf.VariableSpec `ebpf:"ends_before"`
+	EndsKept                   *ebpf.VariableSpec `ebpf:"ends_kept"`
+	EndsNoted                  *ebpf.VariableSpec `ebpf:"ends_noted"`
+	Epoch                      *ebpf.VariableSpec `ebpf:"epoch"`
+	MaxSockets                 *ebpf.VariableSpec `ebpf:"max_sockets"`
+	PowersOfTwo                *ebpf.VariableSpec `ebpf:"powers_of_two"`
+	ScopeBit                   *ebpf.VariableSpec `ebpf:"scope_bit"`
+	SeriesAllowed              *ebpf.VariableSpec `ebpf:"series_allowed"`
+	ShardMask                  *ebpf.VariableSpec `ebpf:"shard_mask"`
+	Shards                     *ebpf.VariableSpec `ebpf:"shards"`
+	SocketStorage              *ebpf.VariableSpec `ebpf:"socket_storage"`
+	SocketsKnown               *ebpf.VariableSpec `ebpf:"sockets_known"`
+	SocketsSeen                *ebpf.VariableSpec `ebpf:"sockets_seen"`
+	SocketsUndecided           *ebpf.VariableSpec `ebpf:"sockets_undecided"`
+	TaskStorage                *ebpf.VariableSpec `ebpf:"task_storage"`
+	UnusedNetworkCountKey      *ebpf.VariableSpec `ebpf:"unused_network_count_key"`
+	UnusedNetworkCountKind     *ebpf.VariableSpec `ebpf:"unused_network_count_kind"`
+	UnusedNetworkDrop          *ebpf.VariableSpec `ebpf:"unused_network_drop"`
+	UnusedNetworkEnd           *ebpf.VariableSpec `ebpf:"unused_network_end"`
+	UnusedNetworkHistogram     *ebpf.VariableSpec `ebpf:"unused_network_histogram"`
+	UnusedNetworkListener      *ebpf.VariableSpec `ebpf:"unused_network_listener"`
+	UnusedNetworkLoss          *ebpf.VariableSpec `ebpf:"unused_network_loss"`
+	UnusedNetworkOperation     *ebpf.VariableSpec `ebpf:"unused_network_operation"`
+	UnusedNetworkProtocol      *ebpf.VariableSpec `ebpf:"unused_network_protocol"`
+	UnusedNetworkRecord        *ebpf.VariableSpec `ebpf:"unused_network_record"`
+	UnusedNetworkRequestRecord *ebpf.VariableSpec `ebpf:"unused_network_request_record"`
+	UnusedNetworkRole          *ebpf.VariableSpec `ebpf:"unused_network_role"`
+	UnusedNetworkSegment       *ebpf.VariableSpec `ebpf:"unused_network_segment"`
+	UnusedNetworkSegmentGap    *ebpf.VariableSpec `ebpf:"unused_network_segment_gap"`
+	UnusedNetworkSegmentKind   *ebpf.VariableSpec `ebpf:"unused_network_segment_kind"`
+	UnusedNetworkSegmentLoss   *ebpf.VariableSpec `ebpf:"unused_network_segment_loss"`
+	UnusedNetworkSeries        *ebpf.VariableSpec `ebpf:"unused_network_series"`
+	UnusedNetworkSocket        *ebpf.VariableSpec `ebpf:"unused_network_socket"`
+	UnusedNetworkTransport     *ebpf.VariableSpec `ebpf:"unused_network_transport"`
+	UnusedNetworkWait          *ebpf.VariableSpec `ebpf:"unused_network_wait"`
+	UnusedNetworkWalk          *ebpf.VariableSpec `ebpf:"unused_network_walk"`
+	Walk                       *ebpf.VariableSpec `ebpf:"walk"`
 }
 
 // NetworkObjects contains all objects after they have been loaded into the kernel.
@@ -856,36 +556,21 @@ func (o *NetworkObjects) Close() error {
 //
 // It can be passed to LoadNetworkObjects or ebpf.CollectionSpec.LoadAndAssign.
 type NetworkMaps struct {
-	NetworkContents        *ebpf.Map `ebpf:"network_contents"`
 	NetworkCounts          *ebpf.Map `ebpf:"network_counts"`
 	NetworkEnds            *ebpf.Map `ebpf:"network_ends"`
-	NetworkFrames          *ebpf.Map `ebpf:"network_frames"`
-	NetworkFree            *ebpf.Map `ebpf:"network_free"`
-	NetworkHeld            *ebpf.Map `ebpf:"network_held"`
+	NetworkFreeSlots       *ebpf.Map `ebpf:"network_free_slots"`
 	NetworkIds             *ebpf.Map `ebpf:"network_ids"`
 	NetworkListeners       *ebpf.Map `ebpf:"network_listeners"`
 	NetworkLosses          *ebpf.Map `ebpf:"network_losses"`
-	NetworkPathOwners      *ebpf.Map `ebpf:"network_path_owners"`
-	NetworkPaths           *ebpf.Map `ebpf:"network_paths"`
-	NetworkPieces          *ebpf.Map `ebpf:"network_pieces"`
-	NetworkPlaces          *ebpf.Map `ebpf:"network_places"`
+	NetworkOverflowSlots   *ebpf.Map `ebpf:"network_overflow_slots"`
 	NetworkReceivers       *ebpf.Map `ebpf:"network_receivers"`
 	NetworkRecords         *ebpf.Map `ebpf:"network_records"`
-	NetworkRefused         *ebpf.Map `ebpf:"network_refused"`
-	NetworkRequests        *ebpf.Map `ebpf:"network_requests"`
-	NetworkScratch         *ebpf.Map `ebpf:"network_scratch"`
-	NetworkSecondBase      *ebpf.Map `ebpf:"network_second_base"`
+	NetworkShares          *ebpf.Map `ebpf:"network_shares"`
+	NetworkSlots           *ebpf.Map `ebpf:"network_slots"`
 	NetworkSocketAddresses *ebpf.Map `ebpf:"network_socket_addresses"`
 	NetworkSockets         *ebpf.Map `ebpf:"network_sockets"`
-	NetworkSpare           *ebpf.Map `ebpf:"network_spare"`
 	NetworkThreadIds       *ebpf.Map `ebpf:"network_thread_ids"`
 	NetworkThreads         *ebpf.Map `ebpf:"network_threads"`
-	NetworkTlsConnections  *ebpf.Map `ebpf:"network_tls_connections"`
-	NetworkTlsGoroutines   *ebpf.Map `ebpf:"network_tls_goroutines"`
-	NetworkTlsOldGo        *ebpf.Map `ebpf:"network_tls_old_go"`
-	NetworkTlsThreadIds    *ebpf.Map `ebpf:"network_tls_thread_ids"`
-	NetworkTlsThreads      *ebpf.Map `ebpf:"network_tls_threads"`
-	NetworkValues          *ebpf.Map `ebpf:"network_values"`
 	ProcessEvents          *ebpf.Map `ebpf:"process_events"`
 	ProcessLosses          *ebpf.Map `ebpf:"process_losses"`
 	Scope                  *ebpf.Map `ebpf:"scope"`
@@ -893,36 +578,21 @@ type NetworkMaps struct {
 
 func (m *NetworkMaps) Close() error {
 	return _NetworkClose(
-		m.NetworkContents,
 		m.NetworkCounts,
 		m.NetworkEnds,
-		m.NetworkFrames,
-		m.NetworkFree,
-		m.NetworkHeld,
+		m.NetworkFreeSlots,
 		m.NetworkIds,
 		m.NetworkListeners,
 		m.NetworkLosses,
-		m.NetworkPathOwners,
-		m.NetworkPaths,
-		m.NetworkPieces,
-		m.NetworkPlaces,
+		m.NetworkOverflowSlots,
 		m.NetworkReceivers,
 		m.NetworkRecords,
-		m.NetworkRefused,
-		m.NetworkRequests,
-		m.NetworkScratch,
-		m.NetworkSecondBase,
+		m.NetworkShares,
+		m.NetworkSlots,
 		m.NetworkSocketAddresses,
 		m.NetworkSockets,
-		m.NetworkSpare,
 		m.NetworkThreadIds,
 		m.NetworkThreads,
-		m.NetworkTlsConnections,
-		m.NetworkTlsGoroutines,
-		m.NetworkTlsOldGo,
-		m.NetworkTlsThreadIds,
-		m.NetworkTlsThreads,
-		m.NetworkValues,
 		m.ProcessEvents,
 		m.ProcessLosses,
 		m.Scope,
@@ -933,137 +603,89 @@ func (m *NetworkMaps) Close() error {
 //
 // It can be passed to LoadNetworkObjects or ebpf.CollectionSpec.LoadAndAssign.
 type NetworkVariables struct {
-	CaptureAnswers           *ebpf.Variable `ebpf:"capture_answers"`
-	CaptureBytes             *ebpf.Variable `ebpf:"capture_bytes"`
-	CaptureLimit             *ebpf.Variable `ebpf:"capture_limit"`
-	CaptureProtocols         *ebpf.Variable `ebpf:"capture_protocols"`
-	CaptureWake              *ebpf.Variable `ebpf:"capture_wake"`
-	CaptureWoken             *ebpf.Variable `ebpf:"capture_woken"`
-	ClientsBefore            *ebpf.Variable `ebpf:"clients_before"`
-	ClientsNoted             *ebpf.Variable `ebpf:"clients_noted"`
-	ClockSkew                *ebpf.Variable `ebpf:"clock_skew"`
-	CountingRound            *ebpf.Variable `ebpf:"counting_round"`
-	DatagramsUntold          *ebpf.Variable `ebpf:"datagrams_untold"`
-	EndsBefore               *ebpf.Variable `ebpf:"ends_before"`
-	EndsKept                 *ebpf.Variable `ebpf:"ends_kept"`
-	EndsNoted                *ebpf.Variable `ebpf:"ends_noted"`
-	Epoch                    *ebpf.Variable `ebpf:"epoch"`
-	MaxSockets               *ebpf.Variable `ebpf:"max_sockets"`
-	NetworkTlsGo             *ebpf.Variable `ebpf:"network_tls_go"`
-	ScopeBit                 *ebpf.Variable `ebpf:"scope_bit"`
-	ShardMask                *ebpf.Variable `ebpf:"shard_mask"`
-	Shards                   *ebpf.Variable `ebpf:"shards"`
-	SocketStorage            *ebpf.Variable `ebpf:"socket_storage"`
-	SocketsKnown             *ebpf.Variable `ebpf:"sockets_known"`
-	SocketsSeen              *ebpf.Variable `ebpf:"sockets_seen"`
-	SocketsUndecided         *ebpf.Variable `ebpf:"sockets_undecided"`
-	TaskStorage              *ebpf.Variable `ebpf:"task_storage"`
-	UnixByClose              *ebpf.Variable `ebpf:"unix_by_close"`
-	UnusedNetworkCountKey    *ebpf.Variable `ebpf:"unused_network_count_key"`
-	UnusedNetworkCountKind   *ebpf.Variable `ebpf:"unused_network_count_kind"`
-	UnusedNetworkDrop        *ebpf.Variable `ebpf:"unused_network_drop"`
-	UnusedNetworkHistogram   *ebpf.Variable `ebpf:"unused_network_histogram"`
-	UnusedNetworkListener    *ebpf.Variable `ebpf:"unused_network_listener"`
-	UnusedNetworkLoss        *ebpf.Variable `ebpf:"unused_network_loss"`
-	UnusedNetworkOperation   *ebpf.Variable `ebpf:"unused_network_operation"`
-	UnusedNetworkPath        *ebpf.Variable `ebpf:"unused_network_path"`
-	UnusedNetworkPiece       *ebpf.Variable `ebpf:"unused_network_piece"`
-	UnusedNetworkPieceGap    *ebpf.Variable `ebpf:"unused_network_piece_gap"`
-	UnusedNetworkPieceKind   *ebpf.Variable `ebpf:"unused_network_piece_kind"`
-	UnusedNetworkPieceLoss   *ebpf.Variable `ebpf:"unused_network_piece_loss"`
-	UnusedNetworkProtocol    *ebpf.Variable `ebpf:"unused_network_protocol"`
-	UnusedNetworkRecord      *ebpf.Variable `ebpf:"unused_network_record"`
-	UnusedNetworkRole        *ebpf.Variable `ebpf:"unused_network_role"`
-	UnusedNetworkSeries      *ebpf.Variable `ebpf:"unused_network_series"`
-	UnusedNetworkSocket      *ebpf.Variable `ebpf:"unused_network_socket"`
-	UnusedNetworkTlsFunction *ebpf.Variable `ebpf:"unused_network_tls_function"`
-	UnusedNetworkTransport   *ebpf.Variable `ebpf:"unused_network_transport"`
-	UnusedNetworkValue       *ebpf.Variable `ebpf:"unused_network_value"`
-	UnusedNetworkValueKey    *ebpf.Variable `ebpf:"unused_network_value_key"`
-	UnusedNetworkWait        *ebpf.Variable `ebpf:"unused_network_wait"`
-	UnusedNetworkWalk        *ebpf.Variable `ebpf:"unused_network_walk"`
-	Walk                     *ebpf.Variable `ebpf:"walk"`
+	ClientsBefore              *ebpf.Variable `ebpf:"clients_before"`
+	ClientsNoted               *ebpf.Variable `ebpf:"clients_noted"`
+	ClockSkew                  *ebpf.Variable `ebpf:"clock_skew"`
+	CountingRound              *ebpf.Variable `ebpf:"counting_round"`
+	DatagramsPending           *ebpf.Variable `ebpf:"datagrams_pending"`
+	EndsBefore                 *ebpf.Variable `ebpf:"ends_before"`
+	EndsKept                   *ebpf.Variable `ebpf:"ends_kept"`
+	EndsNoted                  *ebpf.Variable `ebpf:"ends_noted"`
+	Epoch                      *ebpf.Variable `ebpf:"epoch"`
+	MaxSockets                 *ebpf.Variable `ebpf:"max_sockets"`
+	PowersOfTwo                *ebpf.Variable `ebpf:"powers_of_two"`
+	ScopeBit                   *ebpf.Variable `ebpf:"scope_bit"`
+	SeriesAllowed              *ebpf.Variable `ebpf:"series_allowed"`
+	ShardMask                  *ebpf.Variable `ebpf:"shard_mask"`
+	Shards                     *ebpf.Variable `ebpf:"shards"`
+	SocketStorage              *ebpf.Variable `ebpf:"socket_storage"`
+	SocketsKnown               *ebpf.Variable `ebpf:"sockets_known"`
+	SocketsSeen                *ebpf.Variable `ebpf:"sockets_seen"`
+	SocketsUndecided           *ebpf.Variable `ebpf:"sockets_undecided"`
+	TaskStorage                *ebpf.Variable `ebpf:"task_storage"`
+	UnusedNetworkCountKey      *ebpf.Variable `ebpf:"unused_network_count_key"`
+	UnusedNetworkCountKind     *ebpf.Variable `ebpf:"unused_network_count_kind"`
+	UnusedNetworkDrop          *ebpf.Variable `ebpf:"unused_network_drop"`
+	UnusedNetworkEnd           *ebpf.Variable `ebpf:"unused_network_end"`
+	UnusedNetworkHistogram     *ebpf.Variable `ebpf:"unused_network_histogram"`
+	UnusedNetworkListener      *ebpf.Variable `ebpf:"unused_network_listener"`
+	UnusedNetworkLoss          *ebpf.Variable `ebpf:"unused_network_loss"`
+	UnusedNetworkOperation     *ebpf.Variable `ebpf:"unused_network_operation"`
+	UnusedNetworkProtocol      *ebpf.Variable `ebpf:"unused_network_protocol"`
+	UnusedNetworkRecord        *ebpf.Variable `ebpf:"unused_network_record"`
+	UnusedNetworkRequestRecord *ebpf.Variable `ebpf:"unused_network_request_record"`
+	UnusedNetworkRole          *ebpf.Variable `ebpf:"unused_network_role"`
+	UnusedNetworkSegment       *ebpf.Variable `ebpf:"unused_network_segment"`
+	UnusedNetworkSegmentGap    *ebpf.Variable `ebpf:"unused_network_segment_gap"`
+	UnusedNetworkSegmentKind   *ebpf.Variable `ebpf:"unused_network_segment_kind"`
+	UnusedNetworkSegmentLoss   *ebpf.Variable `ebpf:"unused_network_segment_loss"`
+	UnusedNetworkSeries        *ebpf.Variable `ebpf:"unused_network_series"`
+	UnusedNetworkSocket        *ebpf.Variable `ebpf:"unused_network_socket"`
+	UnusedNetworkTransport     *ebpf.Variable `ebpf:"unused_network_transport"`
+	UnusedNetworkWait          *ebpf.Variable `ebpf:"unused_network_wait"`
+	UnusedNetworkWalk          *ebpf.Variable `ebpf:"unused_network_walk"`
+	Walk                       *ebpf.Variable `ebpf:"walk"`
 }
 
 // NetworkPrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to LoadNetworkObjects or ebpf.CollectionSpec.LoadAndAssign.
 type NetworkPrograms struct {
-	AcceptEnds              *ebpf.Program `ebpf:"accept_ends"`
-	AdoptSocket             *ebpf.Program `ebpf:"adopt_socket"`
-	AnswersFunctionReceived *ebpf.Program `ebpf:"answers_function_received"`
-	AnswersFunctionSent     *ebpf.Program `ebpf:"answers_function_sent"`
-	AnswersFunctionSentPage *ebpf.Program `ebpf:"answers_function_sent_page"`
-	AnswersFunctionSpliced  *ebpf.Program `ebpf:"answers_function_spliced"`
-	AnswersReceived         *ebpf.Program `ebpf:"answers_received"`
-	AnswersSent             *ebpf.Program `ebpf:"answers_sent"`
-	CallBegins              *ebpf.Program `ebpf:"call_begins"`
-	CloseBegins             *ebpf.Program `ebpf:"close_begins"`
-	CloseEnds               *ebpf.Program `ebpf:"close_ends"`
-	ConnectEnds             *ebpf.Program `ebpf:"connect_ends"`
-	CountFile               *ebpf.Program `ebpf:"count_file"`
-	CountSocket             *ebpf.Program `ebpf:"count_socket"`
-	DatagramReceived        *ebpf.Program `ebpf:"datagram_received"`
-	Dropped                 *ebpf.Program `ebpf:"dropped"`
-	DroppedOfSocket         *ebpf.Program `ebpf:"dropped_of_socket"`
-	DroppedSomehow          *ebpf.Program `ebpf:"dropped_somehow"`
-	FunctionBegins          *ebpf.Program `ebpf:"function_begins"`
-	FunctionReceived        *ebpf.Program `ebpf:"function_received"`
-	FunctionSent            *ebpf.Program `ebpf:"function_sent"`
-	FunctionSentPage        *ebpf.Program `ebpf:"function_sent_page"`
-	FunctionSpliced         *ebpf.Program `ebpf:"function_spliced"`
-	MessageBegins           *ebpf.Program `ebpf:"message_begins"`
-	OpenBegins              *ebpf.Program `ebpf:"open_begins"`
-	ReceiveEnds             *ebpf.Program `ebpf:"receive_ends"`
-	Received                *ebpf.Program `ebpf:"received"`
-	ResetReceived           *ebpf.Program `ebpf:"reset_received"`
-	ResetSent               *ebpf.Program `ebpf:"reset_sent"`
-	RetransmitTried         *ebpf.Program `ebpf:"retransmit_tried"`
-	Retransmitted           *ebpf.Program `ebpf:"retransmitted"`
-	RetransmittedSynack     *ebpf.Program `ebpf:"retransmitted_synack"`
-	Sent                    *ebpf.Program `ebpf:"sent"`
-	SocketGoes              *ebpf.Program `ebpf:"socket_goes"`
-	SpliceEnds              *ebpf.Program `ebpf:"splice_ends"`
-	StateChanges            *ebpf.Program `ebpf:"state_changes"`
-	TlsCountedReadBegins    *ebpf.Program `ebpf:"tls_counted_read_begins"`
-	TlsCountedWriteBegins   *ebpf.Program `ebpf:"tls_counted_write_begins"`
-	TlsFirstHandshakeBegins *ebpf.Program `ebpf:"tls_first_handshake_begins"`
-	TlsFlaggedWriteBegins   *ebpf.Program `ebpf:"tls_flagged_write_begins"`
-	TlsFreed                *ebpf.Program `ebpf:"tls_freed"`
-	TlsGoHandshakeBegins    *ebpf.Program `ebpf:"tls_go_handshake_begins"`
-	TlsGoHandshakeEnds      *ebpf.Program `ebpf:"tls_go_handshake_ends"`
-	TlsGoReadBegins         *ebpf.Program `ebpf:"tls_go_read_begins"`
-	TlsGoReadEnds           *ebpf.Program `ebpf:"tls_go_read_ends"`
-	TlsGoWriteBegins        *ebpf.Program `ebpf:"tls_go_write_begins"`
-	TlsGoWriteEnds          *ebpf.Program `ebpf:"tls_go_write_ends"`
-	TlsHandshakeBegins      *ebpf.Program `ebpf:"tls_handshake_begins"`
-	TlsHandshakeEnds        *ebpf.Program `ebpf:"tls_handshake_ends"`
-	TlsMethods              *ebpf.Program `ebpf:"tls_methods"`
-	TlsOldGoHandshakeBegins *ebpf.Program `ebpf:"tls_old_go_handshake_begins"`
-	TlsOldGoHandshakeEnds   *ebpf.Program `ebpf:"tls_old_go_handshake_ends"`
-	TlsOldGoReadBegins      *ebpf.Program `ebpf:"tls_old_go_read_begins"`
-	TlsOldGoReadEnds        *ebpf.Program `ebpf:"tls_old_go_read_ends"`
-	TlsOldGoWriteBegins     *ebpf.Program `ebpf:"tls_old_go_write_begins"`
-	TlsOldGoWriteEnds       *ebpf.Program `ebpf:"tls_old_go_write_ends"`
-	TlsReadBegins           *ebpf.Program `ebpf:"tls_read_begins"`
-	TlsReadEnds             *ebpf.Program `ebpf:"tls_read_ends"`
-	TlsSendFileBegins       *ebpf.Program `ebpf:"tls_send_file_begins"`
-	TlsSession              *ebpf.Program `ebpf:"tls_session"`
-	TlsWriteBegins          *ebpf.Program `ebpf:"tls_write_begins"`
-	TlsWriteEnds            *ebpf.Program `ebpf:"tls_write_ends"`
-	UnixEnds                *ebpf.Program `ebpf:"unix_ends"`
+	AcceptEnds           *ebpf.Program `ebpf:"accept_ends"`
+	AdoptSocket          *ebpf.Program `ebpf:"adopt_socket"`
+	CallBegins           *ebpf.Program `ebpf:"call_begins"`
+	CloseBegins          *ebpf.Program `ebpf:"close_begins"`
+	CloseEnds            *ebpf.Program `ebpf:"close_ends"`
+	ConnectEnds          *ebpf.Program `ebpf:"connect_ends"`
+	CountFile            *ebpf.Program `ebpf:"count_file"`
+	CountSocket          *ebpf.Program `ebpf:"count_socket"`
+	DatagramReceived     *ebpf.Program `ebpf:"datagram_received"`
+	Dropped              *ebpf.Program `ebpf:"dropped"`
+	DroppedOfSocket      *ebpf.Program `ebpf:"dropped_of_socket"`
+	DroppedWithoutReason *ebpf.Program `ebpf:"dropped_without_reason"`
+	FunctionBegins       *ebpf.Program `ebpf:"function_begins"`
+	FunctionReceived     *ebpf.Program `ebpf:"function_received"`
+	FunctionSent         *ebpf.Program `ebpf:"function_sent"`
+	FunctionSentPage     *ebpf.Program `ebpf:"function_sent_page"`
+	FunctionSpliced      *ebpf.Program `ebpf:"function_spliced"`
+	MessageBegins        *ebpf.Program `ebpf:"message_begins"`
+	OpenBegins           *ebpf.Program `ebpf:"open_begins"`
+	ReceiveEnds          *ebpf.Program `ebpf:"receive_ends"`
+	Received             *ebpf.Program `ebpf:"received"`
+	ResetReceived        *ebpf.Program `ebpf:"reset_received"`
+	ResetSent            *ebpf.Program `ebpf:"reset_sent"`
+	RetransmitTried      *ebpf.Program `ebpf:"retransmit_tried"`
+	Retransmitted        *ebpf.Program `ebpf:"retransmitted"`
+	RetransmittedSynack  *ebpf.Program `ebpf:"retransmitted_synack"`
+	Sent                 *ebpf.Program `ebpf:"sent"`
+	SpliceEnds           *ebpf.Program `ebpf:"splice_ends"`
+	StateChanges         *ebpf.Program `ebpf:"state_changes"`
 }
 
 func (p *NetworkPrograms) Close() error {
 	return _NetworkClose(
 		p.AcceptEnds,
 		p.AdoptSocket,
-		p.AnswersFunctionReceived,
-		p.AnswersFunctionSent,
-		p.AnswersFunctionSentPage,
-		p.AnswersFunctionSpliced,
-		p.AnswersReceived,
-		p.AnswersSent,
 		p.CallBegins,
 		p.CloseBegins,
 		p.CloseEnds,
@@ -1073,7 +695,7 @@ func (p *NetworkPrograms) Close() error {
 		p.DatagramReceived,
 		p.Dropped,
 		p.DroppedOfSocket,
-		p.DroppedSomehow,
+		p.DroppedWithoutReason,
 		p.FunctionBegins,
 		p.FunctionReceived,
 		p.FunctionSent,
@@ -1089,36 +711,8 @@ func (p *NetworkPrograms) Close() error {
 		p.Retransmitted,
 		p.RetransmittedSynack,
 		p.Sent,
-		p.SocketGoes,
 		p.SpliceEnds,
 		p.StateChanges,
-		p.TlsCountedReadBegins,
-		p.TlsCountedWriteBegins,
-		p.TlsFirstHandshakeBegins,
-		p.TlsFlaggedWriteBegins,
-		p.TlsFreed,
-		p.TlsGoHandshakeBegins,
-		p.TlsGoHandshakeEnds,
-		p.TlsGoReadBegins,
-		p.TlsGoReadEnds,
-		p.TlsGoWriteBegins,
-		p.TlsGoWriteEnds,
-		p.TlsHandshakeBegins,
-		p.TlsHandshakeEnds,
-		p.TlsMethods,
-		p.TlsOldGoHandshakeBegins,
-		p.TlsOldGoHandshakeEnds,
-		p.TlsOldGoReadBegins,
-		p.TlsOldGoReadEnds,
-		p.TlsOldGoWriteBegins,
-		p.TlsOldGoWriteEnds,
-		p.TlsReadBegins,
-		p.TlsReadEnds,
-		p.TlsSendFileBegins,
-		p.TlsSession,
-		p.TlsWriteBegins,
-		p.TlsWriteEnds,
-		p.UnixEnds,
 	)
 }
 

@@ -67,12 +67,12 @@ type OffCPUOffcpuThread struct {
 }
 
 type OffCPUScopeEntry struct {
-	_         structs.HostLayout
-	Bits      uint32
-	Space     uint32
-	LentUntil uint64
-	ExecId    uint32
-	Unused    uint32
+	_           structs.HostLayout
+	Bits        uint32
+	Space       uint32
+	SharedUntil uint64
+	ExecId      uint32
+	Unused      uint32
 }
 
 type OffCPUStackEntry struct {
@@ -95,18 +95,16 @@ type OffCPUStackEntry struct {
 }
 
 type OffCPUStackTable struct {
-	_          structs.HostLayout
-	Used       uint32
-	Entries    uint32
-	Seen       uint64
-	LostFull   uint64
-	LostBusy   uint64
-	Unmerged   uint64
-	Faults     uint64
-	Unreadable uint64
-	FirstNs    uint64
-	Slots      [1024]uint16
-	Arena      [0]uint8
+	_        structs.HostLayout
+	Used     uint32
+	Entries  uint32
+	Seen     uint64
+	LostFull uint64
+	LostBusy uint64
+	Unmerged uint64
+	FirstNs  uint64
+	Slots    [1024]uint16
+	Arena    [0]uint8
 }
 
 type OffCPUUnwindCpu struct {

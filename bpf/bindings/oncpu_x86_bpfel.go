@@ -39,12 +39,12 @@ type OnCPUBpfUserPtRegs struct {
 }
 
 type OnCPUScopeEntry struct {
-	_         structs.HostLayout
-	Bits      uint32
-	Space     uint32
-	LentUntil uint64
-	ExecId    uint32
-	Unused    uint32
+	_           structs.HostLayout
+	Bits        uint32
+	Space       uint32
+	SharedUntil uint64
+	ExecId      uint32
+	Unused      uint32
 }
 
 type OnCPUStackEntry struct {
@@ -67,18 +67,16 @@ type OnCPUStackEntry struct {
 }
 
 type OnCPUStackTable struct {
-	_          structs.HostLayout
-	Used       uint32
-	Entries    uint32
-	Seen       uint64
-	LostFull   uint64
-	LostBusy   uint64
-	Unmerged   uint64
-	Faults     uint64
-	Unreadable uint64
-	FirstNs    uint64
-	Slots      [1024]uint16
-	Arena      [0]uint8
+	_        structs.HostLayout
+	Used     uint32
+	Entries  uint32
+	Seen     uint64
+	LostFull uint64
+	LostBusy uint64
+	Unmerged uint64
+	FirstNs  uint64
+	Slots    [1024]uint16
+	Arena    [0]uint8
 }
 
 type OnCPUUnwindCfa uint32

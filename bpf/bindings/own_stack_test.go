@@ -34,7 +34,7 @@ func TestStacksAreTheThreads(t *testing.T) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		t.Logf("RLIMIT_MEMLOCK stays as it is: %v", err)
 	}
-	for _, room := range []string{"memorymalloc", "network"} {
+	for _, room := range []string{"memorymalloc", "networkcapture"} {
 		t.Run(room, func(t *testing.T) {
 			spec := embedded(t, room)
 			for name, program := range spec.Programs {

@@ -13,6 +13,35 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type ProcessExecScratch struct {
+	_      structs.HostLayout
+	Search struct {
+		_          structs.HostLayout
+		At         uint64
+		End        uint64
+		Name       uint64
+		Attributes uint64
+		Inside     uint32
+		Unused     uint32
+		Segment    [128]uint64
+	}
+	Walk struct {
+		_      structs.HostLayout
+		Dentry uint64
+		Mount  uint64
+		Used   uint32
+		Whole  uint32
+	}
+	Exec struct {
+		_         structs.HostLayout
+		Event     ProcessProcessEvent
+		Whole     uint32
+		Path      uint16
+		Arguments uint16
+		Text      [7424]int8
+	}
+}
+
 type ProcessProcessEvent struct {
 	_             structs.HostLayout
 	StartBoottime uint64
@@ -55,12 +84,12 @@ const (
 )
 
 type ProcessScopeEntry struct {
-	_         structs.HostLayout
-	Bits      uint32
-	Space     uint32
-	LentUntil uint64
-	ExecId    uint32
-	Unused    uint32
+	_           structs.HostLayout
+	Bits        uint32
+	Space       uint32
+	SharedUntil uint64
+	ExecId      uint32
+	Unused      uint32
 }
 
 // Names of all BPF objects in the ELF.
@@ -68,11 +97,13 @@ type ProcessScopeEntry struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	ProcessMapProcessEvents          = "process_events"
+	ProcessMapProcessExecScratch     = "process_exec_scratch"
 	ProcessMapProcessLosses          = "process_losses"
 	ProcessMapScope                  = "scope"
 	ProcessProgProcessExec           = "process_exec"
 	ProcessProgProcessExit           = "process_exit"
 	ProcessProgProcessFork           = "process_fork"
+	ProcessVarReadEnvironment        = "read_environment"
 	ProcessVarUnusedProcessEvent     = "unused_process_event"
 	ProcessVarUnusedProcessEventType = "unused_process_event_type"
 	ProcessVarUnusedProcessLoss      = "unused_process_loss"
@@ -131,15 +162,17 @@ type ProcessProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ProcessMapSpecs struct {
-	ProcessEvents *ebpf.MapSpec `ebpf:"process_events"`
-	ProcessLosses *ebpf.MapSpec `ebpf:"process_losses"`
-	Scope         *ebpf.MapSpec `ebpf:"scope"`
+	ProcessEvents      *ebpf.MapSpec `ebpf:"process_events"`
+	ProcessExecScratch *ebpf.MapSpec `ebpf:"process_exec_scratch"`
+	ProcessLosses      *ebpf.MapSpec `ebpf:"process_losses"`
+	Scope              *ebpf.MapSpec `ebpf:"scope"`
 }
 
 // ProcessVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ProcessVariableSpecs struct {
+	ReadEnvironment        *ebpf.VariableSpec `ebpf:"read_environment"`
 	UnusedProcessEvent     *ebpf.VariableSpec `ebpf:"unused_process_event"`
 	UnusedProcessEventType *ebpf.VariableSpec `ebpf:"unused_process_event_type"`
 	UnusedProcessLoss      *ebpf.VariableSpec `ebpf:"unused_process_loss"`
@@ -167,14 +200,16 @@ func (o *ProcessObjects) Close() error {
 //
 // It can be passed to LoadProcessObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ProcessMaps struct {
-	ProcessEvents *ebpf.Map `ebpf:"process_events"`
-	ProcessLosses *ebpf.Map `ebpf:"process_losses"`
-	Scope         *ebpf.Map `ebpf:"scope"`
+	ProcessEvents      *ebpf.Map `ebpf:"process_events"`
+	ProcessExecScratch *ebpf.Map `ebpf:"process_exec_scratch"`
+	ProcessLosses      *ebpf.Map `ebpf:"process_losses"`
+	Scope              *ebpf.Map `ebpf:"scope"`
 }
 
 func (m *ProcessMaps) Close() error {
 	return _ProcessClose(
 		m.ProcessEvents,
+		m.ProcessExecScratch,
 		m.ProcessLosses,
 		m.Scope,
 	)
@@ -184,6 +219,7 @@ func (m *ProcessMaps) Close() error {
 //
 // It can be passed to LoadProcessObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ProcessVariables struct {
+	ReadEnvironment        *ebpf.Variable `ebpf:"read_environment"`
 	UnusedProcessEvent     *ebpf.Variable `ebpf:"unused_process_event"`
 	UnusedProcessEventType *ebpf.Variable `ebpf:"unused_process_event_type"`
 	UnusedProcessLoss      *ebpf.Variable `ebpf:"unused_process_loss"`

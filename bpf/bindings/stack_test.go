@@ -22,7 +22,7 @@ const (
 // TestStacksFit holds that no way through a program needs more of the stack than there is, as verifiers have it that count in
 // units: the running one may count less.
 func TestStacksFit(t *testing.T) {
-	for _, room := range []string{"process", "oncpu", "offcpu", "memorymalloc", "memoryfaults", "network"} {
+	for _, room := range []string{"process", "oncpu", "offcpu", "memorymalloc", "memoryfaults", "network", "networkcapture"} {
 		for name, program := range embedded(t, room).Programs {
 			functions := stacks(program.Instructions)
 			require.LessOrEqual(t, functions.deepest(program.Name), mostStack, "%s: %s", room, name)

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Calls of allocating functions: which of them are sampled, by what stack, and
- * which are part of another one.
+ * Calls of allocating functions: which of them are sampled, with what stack, and which are part of another
+ * one.
  *
- * calloc may be built on malloc, realloc(NULL) on malloc, memalign on malloc, and
- * by a jump as well as by a call. Every function that may be the outer one leaves
- * behind where it returns to. A sampled call is an inner one, and dropped, when it
- * returns to the same place from the same depth (it was jumped to), or when that
- * place is among its next callers (it was called): the place can only be on the
- * stack again if its call is under way. Where the outer one's return is looked at,
- * the kernel has put another address there; it then has it in the task's list of
- * returns to come.
+ * calloc may be built on malloc, realloc(NULL) on malloc, memalign on malloc, and by a jump as well as by a
+ * call. Every function that may be the outer one records its return address. A sampled call is an inner one,
+ * and dropped, if it returns to the same address at the same depth (it was jumped to), or if that address is
+ * among its next callers (it was called): the address can only be on the stack again if its call is in
+ * progress. If the outer one's return is probed, the kernel has replaced the address, and has the original in
+ * the task's list of uprobe returns.
  */
 #ifndef EBPFRECEIVER_ALLOCATION_CALL_H
 #define EBPFRECEIVER_ALLOCATION_CALL_H
@@ -23,10 +21,10 @@
 /* The mean distance between two sampled bytes; below 2^31. */
 volatile u64 sample_bytes = 512 * 1024;
 
-/* Callers that are searched for the place where an outer call returns to. */
+/* Callers that are searched for the return address of an outer call. */
 #define NESTING_MAX 5
 
-/* Where the last call returns to that may be an outer one. */
+/* The return address of the last call that may be an outer one. */
 struct outer {
 	u64 returns_to;
 	u64 sp;
@@ -40,7 +38,7 @@ struct {
 	__type(value, struct outer);
 } outers SEC(".maps");
 
-/* Where the function that was just entered returns to; 0 when that cannot be read. */
+/* Returns the return address of the function that was just entered; 0 if it cannot be read. */
 static __always_inline u64 returns_to(struct bpf_user_pt_regs *regs)
 {
 #if defined(__TARGET_ARCH_x86)
@@ -53,7 +51,7 @@ static __always_inline u64 returns_to(struct bpf_user_pt_regs *regs)
 #endif
 }
 
-/* Tells whether the return of the call that `outer` is of is looked at and yet to come. */
+/* Reports whether the return of the outer call is probed and pending. */
 static __always_inline bool is_awaited(const struct outer *outer)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
@@ -62,13 +60,13 @@ static __always_inline bool is_awaited(const struct outer *outer)
 	return next && BPF_CORE_READ(next, stack) == outer->sp && BPF_CORE_READ(next, func) == outer->ip;
 }
 
-/* Tells a call that another function has left its place to, by what remains of that one. */
+/* Reports whether another function has jumped to this one, by what is recorded of that one. */
 static __always_inline bool is_jumped_to(const struct outer *outer, const struct outer *now)
 {
 	return outer->returns_to == now->returns_to && outer->sp == now->sp && outer->ip != now->ip;
 }
 
-/* Tells a call that is part of the one that `outer` is of. frames are its callers. */
+/* Reports whether a call is part of the outer call. frames are its callers. */
 static __always_inline bool is_nested(const struct outer *outer, const struct outer *now, const u64 *frames, s16 count)
 {
 	int i;
@@ -78,10 +76,10 @@ static __always_inline bool is_nested(const struct outer *outer, const struct ou
 	if (is_jumped_to(outer, now) || is_awaited(outer))
 		return true;
 	if (outer->sp == now->sp)
-		return false; /* from the same place again */
+		return false; /* from the same address again */
 	for (i = 1; i <= NESTING_MAX; i++) {
 		if (i == 1 && outer->returns_to == now->returns_to)
-			continue; /* from the same place again, and deeper: there this call itself returns to */
+			continue; /* from the same address again, and deeper: there this call itself returns to */
 		if (i < count && frames[i] == outer->returns_to)
 			return true;
 	}
@@ -89,8 +87,8 @@ static __always_inline bool is_nested(const struct outer *outer, const struct ou
 }
 
 /*
- * Notes where a call returns to, if it may be an outer one. now is this call, before
- * the last one of the thread that may have been; tells whether there was one.
+ * Records the return address of a call if it may be an outer one. now is this call, before the thread's
+ * previous one that may be. Reports whether there was one.
  */
 static __always_inline bool enter(struct bpf_user_pt_regs *ctx, u64 pid_tgid, bool may_be_outer, struct outer *before,
 				  struct outer *now)
@@ -102,13 +100,13 @@ static __always_inline bool enter(struct bpf_user_pt_regs *ctx, u64 pid_tgid, bo
 	now->ip = FUNCTION(ctx);
 	if (last)
 		*before = *last;
-	/* What was jumped to from the outer call does not take its place. */
+	/* A function that the outer call has jumped to does not replace it. */
 	if (may_be_outer && !is_jumped_to(before, now))
 		bpf_map_update_elem(&outers, &pid_tgid, now, BPF_ANY);
 	return last;
 }
 
-/* Takes the stack of a sampled call; returns its hash, 0 when it was lost or part of another call. */
+/* Takes the stack of a sampled call; returns its hash, 0 if it was lost or part of another call. */
 static __always_inline u64 take_call(struct bpf_user_pt_regs *ctx, const struct stack_subject *who, u64 size, u64 weight,
 				     const struct outer *outer, const struct outer *now)
 {
@@ -127,7 +125,7 @@ static __always_inline u64 take_call(struct bpf_user_pt_regs *ctx, const struct 
 	entry->values[0] = allocation_bytes(size, weight);
 	entry->values[1] = weight;
 	TAKE_REGISTERS(walk, ctx);
-	bytes = stack_take(ctx, walk, table, entry, who->space, 0);
+	bytes = stack_take(ctx, walk, entry, who->space, 0);
 	if (outer && is_nested(outer, now, entry->frames, entry->user_frames)) {
 		table->seen -= 1;
 		allocation_counted(ALLOCATION_NESTED);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What the programs on allocators count.
+ * Counters of the programs on allocators.
  */
 #ifndef EBPFRECEIVER_ALLOCATION_COUNTS_H
 #define EBPFRECEIVER_ALLOCATION_COUNTS_H
@@ -14,8 +14,8 @@ enum allocation_count {
 	ALLOCATION_CALLS = 0,      /* calls of allocating functions in scope */
 	ALLOCATION_RELEASES = 1,   /* calls of freeing functions in scope */
 	ALLOCATION_NESTED = 2,     /* sampled calls that were part of another one */
-	ALLOCATION_LIVE_FULL = 3,  /* sampled allocations that `live` had no room for */
-	ALLOCATION_UNTRACKED = 4,  /* sampled allocations whose return may not be touched */
+	ALLOCATION_LIVE_FULL = 3,  /* sampled allocations that did not fit in `live` */
+	ALLOCATION_UNTRACKED = 4,  /* sampled allocations whose return must not be probed */
 	ALLOCATION_COUNTS = 5,
 };
 
@@ -26,7 +26,7 @@ struct {
 	__type(value, u64);
 } allocation_counts SEC(".maps");
 
-/* Keep this type in the BTF, from which the Go types are made. */
+/* Keeps this type in BTF, from which bpf2go generates the Go type. */
 const enum allocation_count *unused_allocation_count __attribute__((unused));
 
 static __always_inline void allocation_counted(u32 what)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Which sampled allocations have not been freed. One is looked at again when it
- * returns, for its address: in a session (Linux 6.13) the return of no other call is
- * touched. Else the program `returned` runs at every return.
+ * Sampled allocations that have not been freed. The address is known when the call returns: in a session
+ * (Linux 6.13) only the returns of sampled calls are probed. Otherwise the program `returned` runs at every
+ * return.
  */
 #ifndef EBPFRECEIVER_ALLOCATION_LIVE_H
 #define EBPFRECEIVER_ALLOCATION_LIVE_H
@@ -15,14 +15,13 @@ volatile const bool track_live = true;
 /* Whether the entry programs are attached as sessions. */
 volatile const bool session = false;
 
-/* What an entry program returns in a session: whether to look at the return. */
-#define LOOK_AT_RETURN 0
-#define NO_RETURN (session ? 1 : 0)
+/* Return values of a session's program at the entry of a function: whether it runs at the return, too. */
+#define RUN_AT_RETURN 0
+#define SKIP_RETURN (session ? 1 : 0)
 
 /*
- * What operator new may be asked for and still be looked at when it returns: while
- * it is, it cannot throw, for the C++ runtime does not find its caller. It has to
- * when memory is out, which for so little means the end anyway.
+ * Maximum size of operator new whose return is probed. A probed call cannot throw, as the C++ runtime does
+ * not find its caller. For so little it only would if memory is exhausted, when the program ends anyway.
  */
 #define THROWING_MAX (1ULL << 20)
 
@@ -35,26 +34,26 @@ struct live_key {
 
 /* A sampled allocation that has not been freed. */
 struct live_allocation {
-	u64 hash;           /* struct stack_entry.hash of where it was made */
+	u64 hash;           /* struct stack_entry.hash of its stack */
 	u64 start_boottime; /* of the process */
-	u64 size;           /* bytes that were asked for */
+	u64 size;           /* requested bytes */
 	u64 weight;         /* allocation_weight() */
-	u32 exec_id;        /* which program the process ran */
+	u32 exec_id;        /* identifies the program that the process ran */
 	u32 unused;
 };
 
-/* A call that is under way: of one thread, at one depth. */
+/* A call in progress: of one thread, at one depth. */
 struct call_key {
 	u64 pid_tgid;
 	u64 sp; /* at the entry */
 };
 
-/* What its return is to do. */
+/* What to do at its return. */
 struct call {
 	struct live_allocation made; /* hash 0: not sampled */
-	struct live_allocation old;  /* what realloc was given; hash 0: nothing that is tracked */
+	struct live_allocation old;  /* argument of realloc; hash 0: it is not tracked */
 	u64 old_address;
-	u64 to; /* where the address is stored; 0: it is returned */
+	u64 to; /* address at which the result is stored; 0: it is returned */
 	u64 size;
 };
 
@@ -66,13 +65,13 @@ struct {
 } live SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH); /* a thread may die in a call */
+	__uint(type, BPF_MAP_TYPE_LRU_HASH); /* a thread may exit in a call */
 	__uint(max_entries, 4096);
 	__type(key, struct call_key);
 	__type(value, struct call);
 } calls SEC(".maps");
 
-/* Keep these types in the BTF, from which the Go types are made. */
+/* Keeps these types in BTF, from which bpf2go generates the Go types. */
 const struct live_key *unused_live_key __attribute__((unused));
 const struct live_allocation *unused_live_allocation __attribute__((unused));
 
@@ -85,7 +84,7 @@ static __always_inline void remember(u64 address, u32 pid, const struct live_all
 		allocation_counted(ALLOCATION_LIVE_FULL);
 }
 
-/* Forgets an allocation; tells whether it was known, and what it was. */
+/* Removes an allocation; reports whether it was tracked, and returns it. */
 static __always_inline bool forget(u64 address, u32 pid, struct live_allocation *was)
 {
 	struct live_key key = { .address = address, .pid = pid };
@@ -98,19 +97,19 @@ static __always_inline bool forget(u64 address, u32 pid, struct live_allocation 
 	return true;
 }
 
-/* Has the return of a call looked at, where there is something to do then. */
+/* Requests a probe of the return of a call, if something is to be done then. */
 static __always_inline int await_return(struct bpf_user_pt_regs *ctx, const struct request *asked, const struct call *call)
 {
 	struct call_key at = { .pid_tgid = bpf_get_current_pid_tgid(), .sp = ctx->sp };
 
 	if (!track_live || asked->untracked || (!call->made.hash && !call->old.hash))
-		return NO_RETURN;
+		return SKIP_RETURN;
 	if (asked->throws && asked->size > THROWING_MAX) {
 		allocation_counted(ALLOCATION_UNTRACKED);
-		return NO_RETURN;
+		return SKIP_RETURN;
 	}
 	bpf_map_update_elem(&calls, &at, call, BPF_ANY);
-	return LOOK_AT_RETURN;
+	return RUN_AT_RETURN;
 }
 
 /* The return of an allocating function. */
@@ -132,7 +131,7 @@ static __always_inline int allocated(struct bpf_user_pt_regs *ctx)
 	}
 	if (address && call.made.hash)
 		remember(address, pid, &call.made);
-	/* realloc has failed, what it was given is there still; but realloc(p, 0) frees. */
+	/* realloc has failed and left its argument in place; but realloc(p, 0) frees. */
 	if (!address && call.old.hash && call.size)
 		remember(call.old_address, pid, &call.old);
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Where a function of user space that is entered, or returns, has its arguments and
- * its result, by the machines' calling conventions and by Go's.
+ * Arguments and results of user-space functions at their entry and return, by the calling conventions of the
+ * architectures and of Go.
  */
 #ifndef EBPFRECEIVER_ARGUMENTS_H
 #define EBPFRECEIVER_ARGUMENTS_H
@@ -16,7 +16,7 @@
 #define ARGUMENT_5(r) ((r)->r8)
 #define RESULT(r) ((r)->ax)
 #define FUNCTION(r) ((r)->ip)
-/* A return has taken its address from the stack. */
+/* The return has popped its address from the stack. */
 #define SP_AT_ENTRY(r) ((r)->sp - 8)
 /* Go's, since 1.17. */
 #define GO_ARGUMENT_1(r) ((r)->ax)
@@ -39,11 +39,11 @@
 #endif
 
 /*
- * Go's before that: on the stack, results behind arguments, from the second word on. The
- * first has the return address, on arm64 that of the function which is called next.
+ * Go's before 1.17: on the stack, results after arguments, from the second word on. The first one is the
+ * return address, on arm64 that of the function that is called next.
  */
 #define GO_ON_STACK(r) ((r)->sp + 8)
-/* Of a method with a slice: its first word is where that lies, its length and capacity follow. */
+/* Arguments of a method with a slice: its first word is the address, length and capacity follow. */
 struct go_arguments {
 	u64 receiver;
 	u64 buffer;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Why a thread has waited, from what it leaves behind: the state in which it
- * left the CPU, the system call that it is in, and the file of that call. The
- * rules are in docs/telemetry.md, in the same order.
+ * Why a thread has waited, from its state when it left the CPU, the system call that it is in, and the file
+ * of that call. The rules are in docs/reference/telemetry.md, in the same order.
  */
 #ifndef EBPFRECEIVER_BLOCK_REASON_H
 #define EBPFRECEIVER_BLOCK_REASON_H
@@ -10,7 +9,7 @@
 #include "entry_registers.h"
 #include "user_stack.h"
 
-/* The tag of an entry: why the thread waited. */
+/* The tag of an entry: the reason of the wait. */
 enum block_reason {
 	BLOCK_OTHER = 0,
 	BLOCK_LOCK = 1,
@@ -23,7 +22,7 @@ enum block_reason {
 	BLOCK_REASONS = 8,
 };
 
-/* What a system call tells. Rules that need a look at its arguments come last. */
+/* What the number of a system call shows. Rules that read its arguments come last. */
 enum block_rule {
 	RULE_OTHER = BLOCK_OTHER,
 	RULE_LOCK = BLOCK_LOCK,
@@ -148,9 +147,8 @@ struct block_call {
 };
 
 /*
- * Reads the system call from the registers that the thread saved on its way into
- * the kernel; false where it runs 32-bit code, whose numbers are others, or where
- * they cannot be found.
+ * Reads the system call from the registers at the kernel's entry; false in 32-bit code, which has other
+ * numbers, or if they are not found.
  */
 static __always_inline bool block_call_of(struct task_struct *task, struct block_call *call)
 {
@@ -174,7 +172,7 @@ static __always_inline bool block_call_of(struct task_struct *task, struct block
 	return true;
 }
 
-/* By the kind of file that a descriptor of the thread leads to. */
+/* Returns the reason by the type of file of a descriptor of the thread. */
 static __always_inline u32 block_file(struct task_struct *task, u64 fd)
 {
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
@@ -194,7 +192,7 @@ static __always_inline u32 block_file(struct task_struct *task, u64 fd)
 	return BLOCK_OTHER;
 }
 
-/* Why the running thread has waited; state is what it had when it left the CPU. */
+/* Returns why the running thread has waited; state is its state when it left the CPU. */
 static __always_inline u32 block_reason_of(struct task_struct *task, u32 state)
 {
 	struct block_call call = {};
@@ -214,7 +212,7 @@ static __always_inline u32 block_reason_of(struct task_struct *task, u32 state)
 	if (!known || call.number < 0 || call.number >= SYSCALLS)
 		return BLOCK_OTHER;
 	number = call.number;
-	asm volatile("" : "+r"(number)); /* or the compiler leaves the mask out, which the verifier needs */
+	asm volatile("" : "+r"(number)); /* otherwise the compiler drops the mask, which the verifier needs */
 	rule = block_rules[number & (SYSCALLS - 1)];
 	switch (rule) {
 	case RULE_FILE:

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Stacks of threads that leave their CPU, kept until they run again: the last
- * resort of off-CPU time, where no hook runs in a thread that has waited. Most of
- * them are taken in vain, for waits that turn out to be short, hence the budget.
+ * Stacks of threads that leave their CPU, kept until they run again. Off-CPU time needs them on kernels
+ * without a hook that runs in a thread after its wait. Most of them are for waits that turn out to be short,
+ * hence the budget.
  */
 #ifndef EBPFRECEIVER_DEPARTURE_H
 #define EBPFRECEIVER_DEPARTURE_H
 
 #include "subject.h"
 
-/* So many stacks are taken of leaving threads, on each CPU: some 3 µs each. */
+/* The number of stacks per CPU and interval, at some 3 µs each. */
 #define DEPARTURES 256
 #define DEPARTURES_NS 100000000ULL
 
 struct departure {
 	u64 bytes; /* of frames */
-	struct stack_entry entry; /* what the wait is told by, if it is long; its frames follow */
+	struct stack_entry entry; /* that the wait is recorded in if it is long enough; its frames follow */
 };
 
-/* By thread id. Sized by the loader, the values too: by how deep stacks are taken. */
+/* By thread id. The loader sets the number of entries and, by the depth of stacks, the size of values. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -26,7 +26,7 @@ struct {
 	__uint(value_size, sizeof(struct departure) + 2 * HELPER_BYTES);
 } departures SEC(".maps");
 
-/* Where one of them is made. Its values are as large. */
+/* Scratch for one value. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -35,8 +35,8 @@ struct {
 } departing SEC(".maps");
 
 struct departure_budget {
-	u64 window; /* CLOCK_MONOTONIC, ns, when stacks began to be counted */
-	u32 taken;  /* of them, since then */
+	u64 window; /* CLOCK_MONOTONIC, ns: beginning of the interval */
+	u32 taken;  /* stacks taken in the interval */
 	u32 unused;
 };
 
@@ -47,7 +47,7 @@ struct {
 	__type(value, struct departure_budget);
 } departure_budgets SEC(".maps");
 
-/* True when a stack more may be taken of a thread that leaves this CPU. */
+/* Reports whether the budget of this CPU allows another stack. */
 static __always_inline bool departure_affordable(u64 now)
 {
 	u32 zero = 0;
@@ -65,7 +65,7 @@ static __always_inline bool departure_affordable(u64 now)
 	return true;
 }
 
-/* Keeps the stack of the running thread, which leaves, until it runs again. */
+/* Keeps the stack of the running thread, which leaves its CPU, until it runs again. */
 static __always_inline void departure_keep(void *ctx, struct task_struct *task, u64 now)
 {
 	u32 tid = task->pid, pid = task->tgid, zero = 0;
@@ -76,28 +76,28 @@ static __always_inline void departure_keep(void *ctx, struct task_struct *task, 
 	table = stack_table();
 	departure = bpf_map_lookup_elem(&departing, &zero);
 	if (!table || !departure || !departure_affordable(now)) {
-		bpf_map_delete_elem(&departures, &tid); /* that of the wait before */
+		bpf_map_delete_elem(&departures, &tid); /* that of the previous wait */
 		return;
 	}
 	known = bpf_map_lookup_elem(&scope, &pid);
-	departure->entry.count = 0; /* nothing is told yet */
+	departure->entry.count = 0; /* nothing is recorded yet */
 	departure->entry.user_end = 0;
 	departure->entry.caller = 0;
 	departure->entry.user_frames = 0;
 	departure->entry.kernel_frames = 0;
-	departure->bytes = stack_take(ctx, saved_registers(), table, &departure->entry, known ? known->space : 0, 0);
+	departure->bytes = stack_take(ctx, saved_registers(), &departure->entry, known ? known->space : 0, 0);
 	bpf_map_update_elem(&departures, &tid, departure, BPF_ANY);
 }
 
 static __always_inline void departure_forget(u32 tid) { bpf_map_delete_elem(&departures, &tid); }
 
-/* Copies what was kept of a thread to the entry by which its wait is told; returns the number of bytes of frames. */
+/* Copies a kept stack to the entry of its wait; returns the number of bytes of frames. */
 static __always_inline u32 departure_copy(struct stack_entry *entry, const struct departure *departure)
 {
 	u64 bytes = departure->bytes;
 
 	if (bytes > entry_bytes - sizeof(struct stack_entry))
-		return 0; /* cannot be: tells the verifier so */
+		return 0; /* never happens; bounds the size for the verifier */
 	entry->user_end = departure->entry.user_end;
 	entry->caller = departure->entry.caller;
 	entry->user_frames = departure->entry.user_frames;
@@ -107,10 +107,10 @@ static __always_inline u32 departure_copy(struct stack_entry *entry, const struc
 }
 
 /*
- * A thread that is about to run has waited, for long enough: tells so by what was
- * kept of it. False when nothing was, and the wait is told without a stack.
+ * Records the wait of a thread that is about to run, with the stack that was kept. False: none was, and the
+ * wait is recorded without a stack.
  */
-static __always_inline bool departure_tell(struct task_struct *task, u32 reason, u64 waited)
+static __always_inline bool departure_report(struct task_struct *task, u32 reason, u64 waited)
 {
 	struct stack_subject who = {
 		.start_boottime = process_start(task), .pid = task->tgid, .tid = task->pid, .exec_id = process_exec_id(task),

@@ -10,7 +10,10 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-/* Before 5.15 they are looked for where the kernel puts them, at the end of the thread's stack (task_pt_regs). */
+/*
+ * Before Linux 5.15 they are read from the end of the thread's kernel stack, where the kernel stores them
+ * (task_pt_regs).
+ */
 static __always_inline struct pt_regs *entry_registers(struct task_struct *task)
 {
 	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Sockets from before the start.
+ * Adopts sockets that existed before the start.
  */
 #ifndef EBPFRECEIVER_NETWORK_ADOPT_H
 #define EBPFRECEIVER_NETWORK_ADOPT_H
@@ -9,10 +9,9 @@
 #include "network_transfer.h"
 
 /*
- * What a walk over all open files is for. The first one asks about processes and notes
- * who is a client, so that servers are told with their clients whoever is met first.
- * The last one takes those not decided upon for in scope, as calls do: user space
- * leaves them out if they are not.
+ * The purpose of an iteration over all open files. The first one requests decisions about processes and
+ * records clients, so that servers find them in any order. The last one takes undecided processes for in
+ * scope, as calls do: user space leaves them out later if they are not.
  */
 enum network_walk {
 	NETWORK_WALK_NOTES = 0,
@@ -20,15 +19,14 @@ enum network_walk {
 	NETWORK_WALK_ALL = 2,
 };
 
-volatile u32 walk; /* enum network_walk, by user space */
+volatile u32 walk; /* enum network_walk, set by user space */
 
-/* Sockets of processes that were not decided upon in this walk: another one is needed. */
+/* Sockets of processes that were undecided in this iteration: another iteration is needed. */
 u32 sockets_undecided;
 
 /*
- * A UDP socket that is not connected: its series are those of its datagrams. Whose it
- * is is noted of servers', for what they drop; whoever has used it last is known by the
- * first datagram.
+ * Adopts a UDP socket that is not connected. Its datagrams have series of their own. Its process is recorded
+ * if it is a server, for dropped packets; the first datagram shows any other user of the socket.
  */
 static __noinline int adopt_receiver(struct sock *sk, const struct network_process *who)
 {
@@ -42,7 +40,7 @@ static __noinline int adopt_receiver(struct sock *sk, const struct network_proce
 	return 0;
 }
 
-/* A connection's client: its server is told with it. */
+/* Records the client of a connection, so that the server's series names it. */
 static __noinline int adopt_client(const struct sock *sk, const struct network_process *who)
 {
 	struct network_tuple tuple = {}, end = {};
@@ -50,17 +48,16 @@ static __noinline int adopt_client(const struct sock *sk, const struct network_p
 	network_read_tuple(&tuple, sk, NETWORK_TCP);
 	if (!tuple.remote_port || network_role_of(sk, &tuple) != NETWORK_CLIENT)
 		return 0;
-	network_tell_apart(&tuple, sk, NETWORK_CLIENT);
-	network_turn(&end, &tuple);
-	network_forget(&end, sizeof(end));
+	network_read_sequence(&tuple, sk, NETWORK_CLIENT);
+	network_reverse(&end, &tuple);
+	verifier_forget(&end, sizeof(end));
 	network_note_end(&end, who, NETWORK_CLIENT);
 	return 0;
 }
 
 /*
- * A socket listens, of whomever: it is remembered, so that it is counted once though
- * several files and processes may have it. Where it cannot be, all of a port count as
- * one.
+ * Adopts a listening socket of any process. Its state marks it as counted, as several files and processes may
+ * have it. If it can have no state, all sockets of a port count as one.
  */
 static __noinline int adopt_listener(struct sock *sk, const struct network_process *who)
 {
@@ -72,22 +69,24 @@ static __noinline int adopt_listener(struct sock *sk, const struct network_proce
 	return 0;
 }
 
-/* Tells whether sockets of a process are counted as of this walk; user space is asked about it where it has not decided. */
-static __always_inline bool adopts(const struct network_process *who)
+/*
+ * Reports whether the sockets of a process are counted in this iteration. Requests a decision if there is
+ * none.
+ */
+static __always_inline bool adopt_decision(const struct network_process *who)
 {
 	struct scope_entry *known = bpf_map_lookup_elem(&scope, &who->pid);
 
 	if (known && known->bits & SCOPE_DECIDED)
 		return !scope_excludes(known, scope_bit);
-	sockets_undecided += 1; /* user space will have answered when this runs again */
-	scope_met(known, who->pid, who->start_boottime, who->exec_id);
+	sockets_undecided += 1; /* user space will have decided when this runs again */
+	scope_discover(known, who->pid, who->start_boottime, who->exec_id);
 	return walk != NETWORK_WALK_DECIDED;
 }
 
 /*
- * A process has a file open: if it is a socket in scope, it is counted from now on.
- * Who listens is noted of everybody. What is neither is left out before more of the
- * socket is read than its state: most of it is in no cache.
+ * Adopts the socket of an open file if its process is in scope. Listeners are recorded for all processes.
+ * Other sockets are skipped before more than their state is read, which is in no cache in most cases.
  */
 static __always_inline void adopt(struct task_struct *task, struct file *file)
 {
@@ -103,7 +102,7 @@ static __always_inline void adopt(struct task_struct *task, struct file *file)
 	who.pid = task->tgid;
 	who.start_boottime = process_start(task);
 	who.exec_id = process_exec_id(task);
-	inside = adopts(&who);
+	inside = adopt_decision(&who);
 	state = BPF_CORE_READ(sk, __sk_common.skc_state);
 	listens = state == TCP_LISTEN;
 	if (!inside && !listens)

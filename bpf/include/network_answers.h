@@ -1,46 +1,41 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The hot path where nothing but requests is wanted that processes answer: nothing is
- * counted of peers, and calls need not be timed. At the tracepoints, which run within the
- * call, its beginning is not even looked at.
+ * Transfers if only the requests that processes answer are captured: no series of peers are counted and no
+ * calls are timed. The tracepoints run within the call, so that no program is needed at its entry.
  */
 #ifndef EBPFRECEIVER_NETWORK_ANSWERS_H
 #define EBPFRECEIVER_NETWORK_ANSWERS_H
 
 #include "network_capture.h"
+#include "network_uring.h"
 
-/* The thread has moved so many bytes of a stream: looks for the connection, false where that is none of those that are wanted. */
+/* Finds the connection of a transfer on a stream; false if it is not in scope. */
 static __always_inline bool answers_find(struct task_struct *task, struct capture_transfer *transfer, s64 result, int flags)
 {
 	struct sock *sk = transfer->sk;
 
-	if (result <= 0 || flags & (MSG_PEEK | MSG_ERRQUEUE) || network_is_outside(task) || sk->sk_type != SOCK_STREAM)
+	if (result <= 0 || flags & (MSG_PEEK | MSG_ERRQUEUE) || network_is_out_of_scope(task) || sk->sk_type != SOCK_STREAM)
 		return false;
 	transfer->length = result;
 	if (network_series_for(sk, task, &transfer->socket) == NETWORK_NONE)
 		return false;
 	if (!transfer->socket)
-		transfer->socket = network_socket_of(sk); /* it was met just now */
+		transfer->socket = network_socket_of(sk); /* created by this call */
 	return transfer->socket;
 }
 
-/* Where the running call, whichever it is, has its bytes; nothing where it moves several messages. */
+/* Finds the memory of the running system call; none if it transfers several messages. */
 static __always_inline void answers_source(struct network_source *from, struct task_struct *task)
 {
 	struct pt_regs *saved = (struct pt_regs *)bpf_task_pt_regs(task);
-	u32 call;
+	u32 call = network_call_number(saved);
 
-#if defined(__TARGET_ARCH_x86)
-	call = saved->orig_ax;
-#elif defined(__TARGET_ARCH_arm64)
-	call = saved->syscallno;
-#endif
 	if (call == CALL_SENDMMSG || call == CALL_RECVMMSG)
 		call = ~0U;
 	capture_source_of(from, saved, call, 0);
 }
 
-/* A socket has sent or received. */
+/* Runs at sock_send_length and sock_recv_length. */
 static __always_inline int answers_transferred(struct sock *sk, s64 result, u32 operation, int flags)
 {
 	struct capture_transfer transfer = { .sk = sk, .kind = operation };
@@ -49,15 +44,18 @@ static __always_inline int answers_transferred(struct sock *sk, s64 result, u32 
 
 	if (!answers_find(task, &transfer, result, flags))
 		return 0;
-	answers_source(&from, task);
 	transfer.from = &from;
 	transfer.ended = bpf_ktime_get_ns();
-	transfer.began = transfer.ended; /* nobody knows: see capture_is_late() */
+	transfer.began = transfer.ended; /* unknown: see capture_is_late() */
+	if (!uring_may_work(task) || !uring_moves(sk, operation, result, &from, &transfer.began))
+		answers_source(&from, task);
+	else if (!from.base)
+		uring_report_unseen(sk, transfer.socket);
 	capture_stream(&transfer, false);
 	return 0;
 }
 
-/* A function behind a call has sent or received; when it began and where its bytes are was noted then. */
+/* Runs when a function behind a call returns; its beginning and memory were recorded at its entry. */
 static __always_inline int answers_moved(struct socket *socket, s64 result, u32 operation, int flags, bool pages)
 {
 	struct capture_transfer transfer = { .sk = socket->sk, .kind = operation };
@@ -73,6 +71,8 @@ static __always_inline int answers_moved(struct socket *socket, s64 result, u32 
 	transfer.began = thread->since;
 	transfer.ended = bpf_ktime_get_ns();
 	capture_stream(&transfer, pages);
+	if (uring_hides(task, transfer.sk, &transfer, result, flags))
+		uring_report_unseen(transfer.sk, transfer.socket);
 	thread->since = 0;
 	return 0;
 }

@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What leaves the kernel of messages whose bodies are wanted: the bytes of each up to a
- * limit, in as many windows as it takes. So do heads that lie in many pieces of memory.
+ * Capture of messages whose bodies are needed: their bytes up to a limit, in as many windows as necessary.
+ * Heads in many buffers are captured in the same way.
  */
 #ifndef EBPFRECEIVER_NETWORK_BODY_H
 #define EBPFRECEIVER_NETWORK_BODY_H
 
 #include "network_chunks.h"
 
-/* How many bytes of a message leave the kernel; 0: no bodies are wanted. */
+/* Maximum number of captured bytes per message; 0: no body is needed. */
 volatile const u32 capture_limit;
 
-/* Windows of one transfer: as many as the pieces of memory take that one call may name, 1,024: each takes some, or passes over them. */
+/*
+ * Windows of one transfer: enough for the 1,024 buffers that a call may have, as each window reads or skips
+ * several.
+ */
 #define BODY_WINDOWS 256
 
-/* How many bytes of a transfer its message's limit leaves; they count as taken. None of one whose beginning was forgotten. */
+/*
+ * Returns how many bytes of a transfer the limit of its message allows, and subtracts them. A message whose
+ * state was evicted has none left.
+ */
 static __noinline u32 capture_body_left(struct capture_transfer *transfer, bool begins)
 {
 	struct network_frames_key key = { .sock = (u64)transfer->sk, .stream = transfer->socket->stream, .kind = transfer->kind };
@@ -35,7 +41,10 @@ static __noinline u32 capture_body_left(struct capture_transfer *transfer, bool 
 	return want;
 }
 
-/* Tells of the next window of the transfer that is kept; last: it is the last one. Returns whether another one follows. */
+/*
+ * Reports the next window of the saved transfer; last: it is the last one. Returns whether another one
+ * follows.
+ */
 __noinline int capture_body_window(u32 slot, u32 last)
 {
 	struct capture_scratch *scratch = bpf_map_lookup_elem(&network_scratch, &slot);
@@ -45,30 +54,30 @@ __noinline int capture_body_window(u32 slot, u32 last)
 		return 0;
 	at = scratch->kept.at;
 	want = scratch->kept.want - at;
-	if (want > CAPTURE_MOST)
-		want = CAPTURE_MOST;
+	if (want > CAPTURE_MAX)
+		want = CAPTURE_MAX;
 	taken = capture_window(slot, at, want);
 	if (last || scratch->cursor.failed || at + taken >= scratch->kept.want) {
-		/* It stands for all that follows. */
+		/* this segment has the length of all that follows */
 		rest = scratch->kept.length - at;
 		end = chunks_end_behind(slot, taken, rest);
 		if (taken > rest - end)
 			taken = rest - end;
 		if (rest > end)
-			capture_tell_window(scratch, at, taken, rest - end);
+			capture_report_window(scratch, at, taken, rest - end);
 		if (end) {
 			chunks_put_end(scratch, end);
-			capture_tell_window(scratch, scratch->kept.length - end, end, end);
+			capture_report_window(scratch, scratch->kept.length - end, end, end);
 		}
 		return 0;
 	}
 	if (taken)
-		capture_tell_window(scratch, at, taken, taken);
+		capture_report_window(scratch, at, taken, taken);
 	scratch->kept.at = at + taken;
 	return 1;
 }
 
-/* Tells of the transfer that is kept in a slot, as much of it as is wanted. */
+/* Reports the saved transfer up to its limit. */
 __noinline int capture_body(u32 slot)
 {
 	struct capture_scratch *scratch = bpf_map_lookup_elem(&network_scratch, &slot);

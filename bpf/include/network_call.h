@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What the running thread's system call was given: the registers with which it
- * entered the kernel, and what they point to. Used where task_pt_regs is (5.15).
+ * Arguments of the running thread's system call: the registers at the kernel's entry, and what they point to.
+ * Requires task_pt_regs (Linux 5.15).
  */
 #ifndef EBPFRECEIVER_NETWORK_CALL_H
 #define EBPFRECEIVER_NETWORK_CALL_H
@@ -38,24 +38,54 @@
 #define CALL_SENDMMSG 269
 #endif
 
-/* struct user_msghdr and struct mmsghdr (include/linux/socket.h), as far as they are read. */
+/* Members of struct user_msghdr and struct mmsghdr (include/linux/socket.h). */
 #define MSG_NAME_OFFSET 0
 #define MSG_LEN_OFFSET 56
 #define MMSG_BYTES 64
 
-/* The registers, if the thread is in the call that is remembered of it. */
+/* Returns the number of the system call. */
+static __always_inline u32 network_call_number(struct pt_regs *saved)
+{
+#if defined(__TARGET_ARCH_x86)
+	return saved->orig_ax;
+#elif defined(__TARGET_ARCH_arm64)
+	return saved->syscallno;
+#endif
+}
+
+/* Reports whether a call transfers on the socket of its first argument. */
+static __always_inline bool network_call_moves(u32 call)
+{
+	switch (call) {
+	case CALL_READ:
+	case CALL_WRITE:
+	case CALL_READV:
+	case CALL_WRITEV:
+	case CALL_SENDFILE:
+	case CALL_SENDTO:
+	case CALL_RECVFROM:
+	case CALL_SENDMSG:
+	case CALL_RECVMSG:
+	case CALL_SPLICE:
+	case CALL_RECVMMSG:
+	case CALL_SENDMMSG:
+		return true;
+	}
+	return false;
+}
+
+/* Returns the registers if the thread is in the call of its state, else 0. */
 static __always_inline struct pt_regs *network_registers(struct task_struct *task, const struct network_thread *thread)
 {
 	struct pt_regs *saved = (struct pt_regs *)bpf_task_pt_regs(task);
 
-#if defined(__TARGET_ARCH_x86)
-	return saved->orig_ax == thread->call ? saved : 0;
-#elif defined(__TARGET_ARCH_arm64)
-	return saved->syscallno == (s32)thread->call ? saved : 0;
-#endif
+	return network_call_number(saved) == thread->call ? saved : 0;
 }
 
-/* Each by a load of its own: the compiler merges those of several otherwise, into one at a place that the verifier does not know. */
+/*
+ * A separate load of each register: otherwise the compiler merges several into one at an offset that the
+ * verifier does not know.
+ */
 #define CALL_REGISTER(saved, name) (*(volatile u64 *)&(saved)->name)
 
 static __always_inline u64 network_argument_0(struct pt_regs *saved)
@@ -94,7 +124,7 @@ static __always_inline u64 network_argument_4(struct pt_regs *saved)
 #endif
 }
 
-/* Where the call keeps the peer's address of its n-th message; 0 where it keeps none. */
+/* Returns the address of the peer's address in the n-th message of a call; 0: it has none. */
 static __always_inline u64 network_peer_pointer(struct pt_regs *saved, u32 call, u32 n)
 {
 	u64 name = 0, header;
@@ -118,7 +148,7 @@ static __always_inline u64 network_peer_pointer(struct pt_regs *saved, u32 call,
 	return name;
 }
 
-/* IPv4's addresses may be the last thing in memory: they are shorter. */
+/* IPv4 addresses are shorter and may be at the end of a mapping. */
 static __always_inline void network_read_peer(struct network_peer *peer, u64 pointer)
 {
 	struct network_sockaddr from = {};
@@ -130,13 +160,13 @@ static __always_inline void network_read_peer(struct network_peer *peer, u64 poi
 	network_parse_peer(peer, &from);
 }
 
-/* Calls that take more than one message, or pieces of a file: each is timed from the one before. */
+/* Reports whether a call takes several messages or pages of a file: each is timed from the previous one. */
 static __always_inline bool network_is_multiple(u32 call)
 {
 	return call == CALL_SENDMMSG || call == CALL_RECVMMSG || call == CALL_SENDFILE || call == CALL_SPLICE;
 }
 
-/* The message that has been counted was the call's only one, or the next one begins. */
+/* Ends the call, or begins its next message. */
 static __always_inline void network_next(struct task_struct *task, struct network_thread *thread, u64 now)
 {
 	if (!network_is_multiple(thread->call)) {
@@ -148,7 +178,7 @@ static __always_inline void network_next(struct task_struct *task, struct networ
 	thread->since = now;
 }
 
-/* Counts a call, or one message of several, that ends now. */
+/* Records the duration of a call, or of one of its messages, that ends now. */
 static __always_inline void network_timed(struct network_record *record, struct task_struct *task, struct network_thread *thread, u32 operation)
 {
 	u64 now = bpf_ktime_get_ns();

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Where messages of HTTP/1 in chunks end: with bytes behind what leaves the kernel of a
- * transfer. Those are told as a window of their own, so that user space knows that the
- * message has ended, whatever it knows of its chunks.
+ * The end of chunked HTTP/1 messages, which may be after the captured bytes of a transfer. It is reported as
+ * a segment of its own, so that user space knows that the message has ended even if it missed chunks.
  */
 #ifndef EBPFRECEIVER_NETWORK_CHUNKS_H
 #define EBPFRECEIVER_NETWORK_CHUNKS_H
 
 #include "network_window.h"
 
-/* The last chunk, without trailers (RFC 9112, 7.1), and the same with the end of the line before it. */
+/* The last chunk without trailers (RFC 9112, 7.1), and the same after the line end of the previous chunk. */
 #define CHUNKS_END 0x0a0d0a0d30ULL
 #define CHUNKS_END_BYTES 5
 #define CHUNKS_LINE_END 0x0a0d0a0d300a0dULL
 #define CHUNKS_LINE_END_BYTES 7
 
-/* Pieces of memory that are looked for the last one that a transfer has filled. */
+/* Buffers among which the last one that a transfer filled is searched. */
 #define CHUNKS_VECTORS 64
 
-/* How many bytes with which the memory ends that a transfer has filled, size of them up to there, are the end of chunks. */
+/*
+ * Returns how many of the last bytes before until are the end of chunks; the buffer has size bytes up to
+ * there.
+ */
 static __noinline u32 chunks_end_at(u64 until, u64 size)
 {
 	u64 last = 0;
@@ -33,7 +35,7 @@ static __noinline u32 chunks_end_at(u64 until, u64 size)
 	return last == CHUNKS_END ? CHUNKS_END_BYTES : 0;
 }
 
-/* With how many bytes the transfer that is kept in the slot ends chunks; 0: it does not, or nobody knows. */
+/* Returns how many of the last bytes of the saved transfer are the end of chunks; 0: none, or unknown. */
 __noinline int chunks_end(u32 slot)
 {
 	struct capture_scratch *scratch = bpf_map_lookup_elem(&network_scratch, &slot);
@@ -68,9 +70,8 @@ __noinline int chunks_end(u32 slot)
 }
 
 /*
- * Looks for the end of chunks in what is told of a transfer, of length bytes of which known
- * are; returns how many bytes at its end that are. The kept transfer's memory and length are
- * those of the transfer.
+ * Returns how many of the last bytes of a transfer are the end of chunks, if only known of its length bytes
+ * are captured. The saved transfer has the memory and the length.
  */
 static __always_inline u32 chunks_end_behind(u32 slot, u32 known, u32 length)
 {
@@ -79,14 +80,14 @@ static __always_inline u32 chunks_end_behind(u32 slot, u32 known, u32 length)
 	return end <= length ? end : 0;
 }
 
-/* Puts the end of chunks in place of what was told. */
+/* Replaces the data in scratch by the end of chunks. */
 static __always_inline void chunks_put_end(struct capture_scratch *scratch, u32 end)
 {
 	*(u64 *)scratch->data = end == CHUNKS_END_BYTES ? CHUNKS_END : CHUNKS_LINE_END;
 }
 
-/* Tells of a whole transfer of HTTP/1, of which the first size bytes are in scratch, and of the end of chunks. */
-static __noinline int chunks_tell(struct capture_scratch *scratch, struct capture_transfer *transfer, u32 slot, u32 size)
+/* Reports an HTTP/1 transfer, of which scratch has size bytes, and the end of chunks. */
+static __noinline int chunks_report(struct capture_scratch *scratch, struct capture_transfer *transfer, u32 slot, u32 size)
 {
 	u32 end;
 
@@ -97,15 +98,15 @@ static __noinline int chunks_tell(struct capture_scratch *scratch, struct captur
 	if (transfer->position)
 		transfer->position -= end;
 	if (size > transfer->length)
-		size = transfer->length; /* the end of what is known is told with the rest of the end */
-	capture_tell_whole(scratch, transfer, size);
+		size = transfer->length; /* the rest is reported with the end */
+	capture_report_whole(scratch, transfer, size);
 	if (!end)
 		return 0;
 	chunks_put_end(scratch, end);
 	transfer->length = end;
 	if (transfer->position)
 		transfer->position += end;
-	return capture_tell_whole(scratch, transfer, end);
+	return capture_report_whole(scratch, transfer, end);
 }
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Packets that the kernel frees without use.
+ * Packets that the kernel drops.
  */
 #ifndef EBPFRECEIVER_NETWORK_DROP_H
 #define EBPFRECEIVER_NETWORK_DROP_H
 
 #include "network_series.h"
 
-/* Whether the kernel says why it frees a packet: before 5.17 it never does. */
-static __always_inline bool has_cause(u32 reason)
+/* Reports whether the kernel has a reason for freeing a packet. It has none before 5.17. */
+static __always_inline bool has_reason(u32 reason)
 {
 	enum skb_drop_reason none = SKB_DROP_REASON_NOT_SPECIFIED, purged = SKB_DROP_REASON_QUEUE_PURGE;
 
@@ -18,12 +18,12 @@ static __always_inline bool has_cause(u32 reason)
 }
 
 /*
- * A segment that the kernel is done with, which is no drop: what comes to a connection
- * in TIME_WAIT, and the FIN that is left in the queue of a closed one.
+ * Reports whether a freed segment is no drop: one for a connection in TIME_WAIT, or the FIN in the queue of a
+ * closed connection.
  */
 static __always_inline bool drop_is_none(struct sk_buff *skb, struct sock *sk, u32 reason)
 {
-	if (has_cause(reason))
+	if (has_reason(reason))
 		return false;
 	if (BPF_CORE_READ(sk, __sk_common.skc_state) == TCP_TIME_WAIT)
 		return true;
@@ -31,8 +31,8 @@ static __always_inline bool drop_is_none(struct sk_buff *skb, struct sock *sk, u
 }
 
 /*
- * The series of what a socket drops that is not connected: that of the process which
- * has used it, without a peer. 0 where nobody is known to.
+ * Returns the series of a packet that was dropped for a socket that is not connected: the one without a peer
+ * of the process that has used it. 0: unknown.
  */
 static __noinline u32 drop_of_datagrams(const struct sock *sk, u32 role)
 {
@@ -53,7 +53,7 @@ static __noinline u32 drop_of_datagrams(const struct sock *sk, u32 role)
 	if (!network_in_scope(who.pid, who.exec_id))
 		return 0;
 	network_name(&key, &who, &tuple, role);
-	network_forget(&key, sizeof(key));
+	verifier_forget(&key, sizeof(key));
 	return network_series_of(&key, &tuple);
 }
 
@@ -70,7 +70,7 @@ static __always_inline u32 drop_series(struct sock *sk)
 	return drop_of_datagrams(sk, socket->role);
 }
 
-/* What has no socket is the host's: series 0. */
+/* Counts a dropped packet. One without a socket counts for the host: series 0. */
 static __always_inline int drop(struct sk_buff *skb, struct sock *sk, u32 reason)
 {
 	if (sk && drop_is_none(skb, sk, reason))

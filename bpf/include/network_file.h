@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * From a file to its socket.
+ * The socket of a file.
  */
 #ifndef EBPFRECEIVER_NETWORK_FILE_H
 #define EBPFRECEIVER_NETWORK_FILE_H
@@ -11,7 +11,10 @@
 #define S_IFMT 0170000
 #define S_IFSOCK 0140000
 
-/* The socket of a file, as a pointer that its storage may be asked by, where that is used; 0 where it is none. */
+/*
+ * Returns the socket of a file, as a pointer that socket storage accepts if it is used; 0: the file is no
+ * socket.
+ */
 static __always_inline struct sock *network_sock_of_file(struct file *file)
 {
 	struct socket *socket;
@@ -26,7 +29,7 @@ static __always_inline struct sock *network_sock_of_file(struct file *file)
 	return socket ? socket->sk : 0;
 }
 
-/* The file behind a descriptor of the running thread, 0 where there is none. */
+/* Returns the file of a descriptor of the running thread; 0: there is none. */
 static __always_inline const struct file *network_file_of_descriptor(const struct task_struct *task, u32 fd)
 {
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
@@ -37,7 +40,7 @@ static __always_inline const struct file *network_file_of_descriptor(const struc
 	return file;
 }
 
-/* Nobody else refers to the file: when its descriptor is closed it is gone. */
+/* Reports whether a file has one reference: it is freed when its descriptor is closed. */
 static __always_inline bool network_is_last_of(const struct file *file)
 {
 	if (bpf_core_field_exists(file->f_ref))
@@ -45,16 +48,21 @@ static __always_inline bool network_is_last_of(const struct file *file)
 	return BPF_CORE_READ(file, f_count.counter) == 1;
 }
 
-/* The socket behind a descriptor of the running thread; 0 where it is none. */
-static __always_inline const struct sock *network_sock_of_descriptor(const struct task_struct *task, u32 fd)
+/* Returns the socket of a file that is an untyped address; 0: the file is no socket. */
+static __always_inline const struct sock *network_sock_of_address(const struct file *file)
 {
-	const struct file *file = network_file_of_descriptor(task, fd);
 	struct socket *socket;
 
 	if ((BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
 		return 0;
 	socket = BPF_CORE_READ(file, private_data);
 	return BPF_CORE_READ(socket, sk);
+}
+
+/* Returns the socket of a descriptor of the running thread; 0: it is no socket. */
+static __always_inline const struct sock *network_sock_of_descriptor(const struct task_struct *task, u32 fd)
+{
+	return network_sock_of_address(network_file_of_descriptor(task, fd));
 }
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Transfers as the kernel's functions show them that are behind all calls.
+ * Transfers as fentry and fexit of socket functions show them.
  */
 #ifndef EBPFRECEIVER_NETWORK_FUNCTION_H
 #define EBPFRECEIVER_NETWORK_FUNCTION_H
 
-#include "network_lookup.h"
+#include "network_carried.h"
 
-/* The series of a datagram; the name of its message is the kernel's own copy here. */
+/* Returns the series of a datagram. The peer's address is in the kernel's copy of the message here. */
 static __always_inline u32 moved_datagram(struct sock *sk, struct msghdr *message, u32 role)
 {
 	void *pointer = message ? BPF_CORE_READ(message, msg_name) : 0;
@@ -19,7 +19,7 @@ static __always_inline u32 moved_datagram(struct sock *sk, struct msghdr *messag
 	return network_flow(sk, &peer, role);
 }
 
-/* A function has moved bytes of a socket: of a message, or without one pages. */
+/* Records a transfer by a function, of a message or, without one, of pages. */
 static __always_inline int moved(struct socket *socket, struct msghdr *message, s64 result, u32 operation, int flags, bool pages)
 {
 	struct capture_transfer transfer = { .sk = socket->sk, .kind = operation };
@@ -31,7 +31,7 @@ static __always_inline int moved(struct socket *socket, struct msghdr *message, 
 	u64 known = 0;
 	u32 id;
 
-	if (!sk || network_is_outside(task) || network_is_no_transfer(result, flags))
+	if (!sk || network_is_out_of_scope(task) || network_is_no_transfer(result, flags))
 		return 0;
 	connected = !network_is_of_datagrams(sk);
 	if (connected) {
@@ -53,15 +53,18 @@ static __always_inline int moved(struct socket *socket, struct msghdr *message, 
 	transfer.began = thread->since;
 	transfer.ended = bpf_ktime_get_ns();
 	network_time(record, task, thread, transfer.ended, operation);
-	if (connected)
+	if (connected) {
 		capture_transfer(record, &transfer, result, flags, pages);
-	else if (result > 0 && !pages)
+		if (capture_bytes && uring_hides(task, sk, &transfer, result, flags))
+			uring_report_unseen(sk, transfer.socket);
+	} else if (result > 0 && !pages) {
 		capture_datagram(thread, (u64)sk, capture_name(known, id), capture_way(capture_slot(sk, operation), operation), result);
+	}
 	thread->since = 0;
 	return 0;
 }
 
-/* A message begins to be sent or received. */
+/* Records the beginning of a transfer of a message. */
 static __always_inline int moves(struct msghdr *message)
 {
 	struct network_thread *thread = network_begin(0);

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * The life of connections: they begin, are open, and sockets listen for them.
+ * The life cycle of connections and listening sockets.
  */
 #ifndef EBPFRECEIVER_NETWORK_LIFE_H
 #define EBPFRECEIVER_NETWORK_LIFE_H
 
 #include "network_call.h"
 
-/* Functions of their own, for their stacks: the handshake begins, in the thread that connects. */
+/*
+ * Runs when a handshake begins, in the thread that connects. This and the following functions are not
+ * inlined, for their stacks.
+ */
 static __noinline int connecting(struct sock *sk)
 {
 	struct task_struct *task = network_task();
 	struct network_socket *socket;
 	struct network_thread *thread;
 
-	if (network_is_outside(task) || network_bind(sk, NETWORK_CLIENT) == NETWORK_NONE)
+	if (network_is_out_of_scope(task) || network_bind(sk, NETWORK_CLIENT) == NETWORK_NONE)
 		return 0;
 	socket = network_socket_of(sk);
 	thread = network_thread_of(task);
@@ -31,9 +34,8 @@ static __noinline int connecting(struct sock *sk)
 }
 
 /*
- * How long a handshake has taken. With TCP_FASTOPEN_CONNECT it begins with the first
- * write, which may come long after connect(); TCP itself has measured it then, unless
- * the SYN was sent again.
+ * Returns the duration of a handshake. With TCP_FASTOPEN_CONNECT it begins with the first write, which may
+ * come long after connect(). TCP has measured it then, unless the SYN was retransmitted.
  */
 static __always_inline u64 network_handshake_time(const struct sock *sk, u32 began)
 {
@@ -45,7 +47,7 @@ static __always_inline u64 network_handshake_time(const struct sock *sk, u32 beg
 	return measured ? measured : (u64)(network_clock(bpf_ktime_get_ns()) - began) << NETWORK_CLOCK_SHIFT;
 }
 
-/* A handshake is over; who runs is anybody. */
+/* Runs when a handshake is complete, in any thread. */
 static __noinline int connected(struct sock *sk, struct network_socket *socket)
 {
 	struct network_series *series = network_remembered(socket);
@@ -61,9 +63,9 @@ static __noinline int connected(struct sock *sk, struct network_socket *socket)
 		return 0;
 	network_owner(&who, series);
 
-	/* Its own port is known only now. */
+	/* The local port is known only now. */
 	network_read_tuple(&tuple, sk, NETWORK_TCP);
-	network_tell_apart(&tuple, sk, NETWORK_CLIENT);
+	network_read_sequence(&tuple, sk, NETWORK_CLIENT);
 	id = network_connection(&who, &tuple, NETWORK_CLIENT);
 	network_remember(socket, id, NETWORK_CLIENT, sk->__sk_common.skc_dport);
 	record = network_record(id);
@@ -73,8 +75,8 @@ static __noinline int connected(struct sock *sk, struct network_socket *socket)
 }
 
 /*
- * A handshake has come to nothing. Without an error of the socket it was given up, or
- * has not begun after all: then the thread is in its connect() still, whose end says why.
+ * Runs when a handshake has failed. If the socket has no error, the handshake was aborted or has not begun.
+ * Then the thread is still in connect(), whose return shows the reason.
  */
 static __noinline int not_connected(const struct sock *sk, struct network_socket *socket)
 {
@@ -91,9 +93,8 @@ static __noinline int not_connected(const struct sock *sk, struct network_socket
 }
 
 /*
- * A connection has come to a listener. Whose it becomes is known when somebody accepts
- * it; who runs is anybody. That it was accepted is known now, and once nobody listens
- * any more, by nothing else.
+ * Runs when a connection arrives at a listener, in any thread. The process that will accept it is unknown.
+ * Only now the connection is known to be accepted rather than made: the listener may be closed later.
  */
 static __noinline int arrived(struct sock *sk)
 {
@@ -117,10 +118,10 @@ static __noinline int arrived(struct sock *sk)
 }
 
 /*
- * A connection ends in the close() of the running thread: that is counted where its
- * transfers are, of which the call itself cannot ask the socket. Its peer may have been
- * found out since, or another process have used the other end. Before 6.6 it ends when
- * the call has returned, and has been counted.
+ * Runs when a connection ends in close() of the running thread: the call is then counted in the series of the
+ * connection's transfers, as the call itself cannot read the socket's state. The peer may have been resolved
+ * since, or another process have used the socket. Before Linux 6.6 the connection ends after the return of
+ * the call, which has been counted then.
  */
 static __noinline int closing(const struct sock *sk, const struct network_socket *socket)
 {
@@ -137,9 +138,8 @@ static __noinline int closing(const struct sock *sk, const struct network_socket
 }
 
 /*
- * Whether a process may still read from a socket of MPTCP that is closed now. The kernel's
- * worker closes it under a process that has it: when that gives it up, or has it connect
- * anew, it is closed once more. All else is the process's own doing.
+ * Reports whether a process may still read from an MPTCP socket that is closed now by a kernel worker. The
+ * socket is closed again when the process releases or reconnects it.
  */
 static __always_inline bool network_may_be_read(const struct sock *sk, int before)
 {
@@ -148,7 +148,7 @@ static __always_inline bool network_may_be_read(const struct sock *sk, int befor
 	return before != TCP_CLOSE && BPF_CORE_READ(sk, sk_socket) && TASK_READ(task, flags) & PF_KTHREAD;
 }
 
-/* A connection is over: another socket may be remembered in place of its. */
+/* Runs when a connection is closed: it no longer counts against max_sockets. */
 static __always_inline void closed(struct network_socket *socket)
 {
 	if (!socket->closed)
@@ -163,27 +163,27 @@ static __noinline int listening(struct sock *sk)
 
 	network_current(&who);
 	network_read_tuple(&tuple, sk, NETWORK_TCP);
-	network_listens(&tuple, &who); /* in scope or not: it says whose side the others are on */
-	if (!network_is_outside(network_task()))
+	network_listens(&tuple, &who); /* recorded in any scope: it shows the role of other processes */
+	if (!network_is_out_of_scope(network_task()))
 		network_bind(sk, NETWORK_SERVER);
 	if (!network_socket_of(sk))
-		network_mark(sk); /* or a walk over all files counts it once more */
+		network_mark(sk); /* otherwise the iteration over files counts it again */
 	return 0;
 }
 
-static __noinline int listening_no_more(const struct sock *sk)
+static __noinline int stopped_listening(const struct sock *sk)
 {
 	struct network_tuple tuple = {};
 
 	network_read_tuple(&tuple, sk, NETWORK_TCP);
-	network_listens_no_more(&tuple);
+	network_stopped_listening(&tuple);
 	return 0;
 }
 
-/* Sockets that are remembered, as the last report has found them. */
+/* Number of sockets with state, as of the last report. */
 u32 sockets_seen;
 
-/* Counts a socket that is open, and looks at its connection where nobody uses it. */
+/* Counts an open socket, and samples the round-trip time of an idle connection. */
 static __always_inline void count_open(struct sock *sk, struct network_socket *socket)
 {
 	struct network_series *series;
@@ -197,15 +197,15 @@ static __always_inline void count_open(struct sock *sk, struct network_socket *s
 	if (!series)
 		return;
 	if (socket_storage && series->key.transport == NETWORK_TCP && !socket->has_rtt)
-		return; /* one of MPTCP: its subflows are counted, where they are found: they have no files */
-	if (series->key.transport == NETWORK_TCP) /* mostly, and less of the socket is read */
+		return; /* an MPTCP socket: its subflows are counted instead, except if sockets are counted by file, as subflows have none */
+	if (series->key.transport == NETWORK_TCP) /* the common case, which reads less of the socket */
 		state = BPF_CORE_READ(sk, __sk_common.skc_state);
 	else
 		state = network_state_of(sk);
 	series->open[state & (NETWORK_STATES - 1)] += 1;
 	record = network_record(socket->series);
 	if (record)
-		network_look_at_rtt(record, sk, socket, bpf_ktime_get_ns());
+		network_sample_rtt(record, sk, socket, bpf_ktime_get_ns());
 }
 
 #endif

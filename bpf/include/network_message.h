@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Transfers as tracepoints show them, and the system calls that are the cause.
+ * Transfers as tracepoints show them, with the system calls that make them.
  */
 #ifndef EBPFRECEIVER_NETWORK_MESSAGE_H
 #define EBPFRECEIVER_NETWORK_MESSAGE_H
 
+#include "network_carried.h"
 #include "network_file.h"
-#include "network_lookup.h"
-#include "network_unix.h"
 
-/* Datagrams whose calls have not returned: while there are none those that return have nothing to tell. */
-u32 datagrams_untold;
+/*
+ * Number of received datagrams whose system calls have not returned. If it is 0, the returns of calls need no
+ * inspection.
+ */
+u32 datagrams_pending;
 
-/* A socket that is not connected has sent or received a datagram. */
+/* Records a datagram of a socket that is not connected. */
 static __always_inline int transferred_datagram(struct sock *sk, struct task_struct *task, s64 result, u32 operation)
 {
 	struct network_thread *thread = network_thread_of(task);
@@ -28,8 +30,8 @@ static __always_inline int transferred_datagram(struct sock *sk, struct task_str
 		pointer = network_peer_pointer(saved, thread->call, thread->messages);
 		if (pointer && operation == NETWORK_READ) {
 			if (!thread->sock)
-				__sync_fetch_and_add(&datagrams_untold, 1);
-			thread->sock = (u64)sk; /* written there later: see receive_ends */
+				__sync_fetch_and_add(&datagrams_pending, 1);
+			thread->sock = (u64)sk; /* the kernel writes it later: see receive_ends */
 			thread->role = known;
 			thread->stream = known >> 32;
 			return 0;
@@ -51,15 +53,33 @@ static __always_inline int transferred_datagram(struct sock *sk, struct task_str
 	return 0;
 }
 
+/* Times a call, or a message of it, and finds its memory; false if the beginning of the call was not recorded. */
+static __always_inline bool message_of_call(struct network_record *record, struct task_struct *task, struct network_thread *thread,
+					    struct capture_transfer *transfer)
+{
+	struct pt_regs *saved;
+
+	if (!thread || !thread->since)
+		return false;
+	saved = network_registers(task, thread);
+	if (!saved)
+		return false;
+	if (capture_bytes)
+		capture_source_of(&thread->source, saved, thread->call, thread->messages);
+	transfer->began = thread->since;
+	network_time(record, task, thread, transfer->ended, transfer->kind);
+	return true;
+}
+
 static __always_inline int transferred(struct sock *sk, s64 result, u32 operation, int flags)
 {
 	struct capture_transfer transfer = { .sk = sk, .kind = operation };
 	struct task_struct *task = network_task();
 	struct network_record *record;
 	struct network_thread *thread;
-	struct pt_regs *saved;
+	bool ring = false;
 
-	if (network_is_outside(task) || network_is_no_transfer(result, flags))
+	if (network_is_out_of_scope(task) || network_is_no_transfer(result, flags))
 		return 0;
 	if (network_is_of_datagrams(sk))
 		return flags & MSG_PEEK ? 0 : transferred_datagram(sk, task, result, operation);
@@ -68,34 +88,36 @@ static __always_inline int transferred(struct sock *sk, s64 result, u32 operatio
 		return 0;
 	network_add(record, flags & MSG_PEEK ? 0 : result, operation);
 	thread = network_thread_of(task);
-	if (!thread || !thread->since)
-		return 0;
-	saved = network_registers(task, thread);
-	if (!saved)
-		return 0;
-	if (capture_bytes)
-		capture_source_of(&thread->source, saved, thread->call, thread->messages);
-	transfer.from = &thread->source;
-	transfer.began = thread->since;
 	transfer.ended = bpf_ktime_get_ns();
-	network_time(record, task, thread, transfer.ended, operation);
+	if (capture_bytes && uring_may_work(task)) {
+		if (!thread)
+			thread = uring_thread(task);
+		transfer.began = transfer.ended;
+		ring = thread && uring_moves(sk, operation, result, &thread->source, &transfer.began);
+	}
+	if (!ring && !message_of_call(record, task, thread, &transfer))
+		return 0;
+	transfer.from = &thread->source;
 	capture_transfer(record, &transfer, result, flags, false);
 	if (!result && unix_has_ended(sk, transfer.socket))
-		capture_ends(sk, transfer.socket);
-	network_next(task, thread, transfer.ended);
+		capture_end(sk, transfer.socket);
+	if (!ring)
+		network_next(task, thread, transfer.ended);
+	else if (result > 0 && !thread->source.base && capture_may_carry(sk) && !(flags & MSG_PEEK))
+		uring_report_unseen(sk, transfer.socket);
 	return 0;
 }
 
-/* Datagrams that a call has received: what is told of each is in user space now. */
+/* Datagrams that a call has received. Their peers are in user space when it returns. */
 struct datagrams {
 	struct network_thread *thread;
 	struct pt_regs *saved;
 	struct sock *sk;
 	u64 first; /* address of the first struct mmsghdr, or of a sockaddr */
-	u64 worked, waited; /* ns, for each */
+	u64 worked, waited; /* ns per datagram */
 };
 
-/* Returns the datagram's series. */
+/* Counts a received datagram and returns its series. */
 static __noinline u32 count_datagram(struct datagrams *all, u64 pointer, s64 bytes)
 {
 	struct network_record *record;
@@ -115,7 +137,7 @@ static __noinline u32 count_datagram(struct datagrams *all, u64 pointer, s64 byt
 	return id;
 }
 
-/* The n-th datagram that a call has received may be a lookup. */
+/* Captures the n-th datagram of a call if it is a lookup. */
 static __noinline int capture_received(struct datagrams *all, u32 id, s64 bytes, u32 n)
 {
 	if (id == NETWORK_NONE || bytes <= 0)
@@ -136,7 +158,7 @@ static long count_message(u32 n, struct datagrams *all)
 	return 0;
 }
 
-/* recvfrom, recvmsg or recvmmsg returns: where datagrams came from is in user space now. */
+/* Runs at the return of recvfrom, recvmsg or recvmmsg: the peers of datagrams are in user space now. */
 static __always_inline int received_datagrams(s64 result)
 {
 	struct task_struct *task = network_task();
@@ -144,14 +166,14 @@ static __always_inline int received_datagrams(s64 result)
 	u64 now;
 	u32 n;
 
-	if (!datagrams_untold || network_is_outside(task))
+	if (!datagrams_pending || network_is_out_of_scope(task))
 		return 0;
 	all.thread = network_thread_of(task);
 	if (!all.thread || !all.thread->sock)
 		return 0;
 	all.sk = (struct sock *)all.thread->sock;
 	all.thread->sock = 0;
-	__sync_fetch_and_add(&datagrams_untold, -1);
+	__sync_fetch_and_add(&datagrams_pending, -1);
 	all.saved = network_registers(task, all.thread);
 	if (!all.saved || result < 0)
 		return 0;
@@ -169,7 +191,7 @@ static __always_inline int received_datagrams(s64 result)
 	return 0;
 }
 
-/* splice returns: what it took from a socket no tracepoint tells. */
+/* Runs at the return of splice: no tracepoint reports what it reads from a socket. */
 static __always_inline int spliced(s64 result)
 {
 	struct task_struct *task = network_task();

@@ -1,88 +1,42 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Where only those requests are wanted that processes answer, and of them those to some
- * paths: which of HTTP/1 leave the kernel. All that a connection carries stays there but
- * wanted requests and their responses.
+ * The filter of HTTP/1 requests if only those that processes answer are needed, optionally those to certain
+ * paths. Only these requests and their responses are captured.
  *
- * Each transfer that a process reads begins a request, or goes on with the one before,
- * by the length of whose content is known where the next begins. Whoever writes answers the
- * request that was read last before. What cannot be told apart leaves the kernel: heads
- * that come in pieces, and all of a connection whose requests are sent before the ones
- * before were answered (pipelining). What was left out before such a request is told by
- * a stand-in, which user space pairs with its response.
+ * Each transfer that a process reads begins a request or continues the previous one; the length of the
+ * content shows where the next one begins. A write answers the request that was last read before it. If this
+ * is ambiguous, the transfer is captured: heads in several transfers, and all of a connection whose requests
+ * are pipelined. A request that was skipped before such a request is reported as a request record, which user
+ * space pairs with its response.
  */
 #ifndef EBPFRECEIVER_NETWORK_PATHS_H
 #define EBPFRECEIVER_NETWORK_PATHS_H
 
+#include "network_http1.h"
 #include "network_values.h"
 
-/* Only requests that processes answer are wanted; where a process has a set of paths, to those alone. */
+/*
+ * Only requests that processes answer are captured; for processes with a set of paths, only those to these
+ * paths.
+ */
 volatile const bool capture_answers;
 
-#define WORD(a, b, c, d) ((u32)(a) | (u32)(b) << 8 | (u32)(c) << 16 | (u32)(d) << 24)
-
-/* A method of HTTP/1 and a blank (RFC 9112, 3). */
-static __always_inline bool capture_is_request(const u8 *data)
-{
-	u32 first = *(const u32 *)data, second = *(const u32 *)(data + 4);
-
-	switch (first) {
-	case WORD('G', 'E', 'T', ' '):
-	case WORD('P', 'U', 'T', ' '):
-		return true;
-	case WORD('P', 'O', 'S', 'T'):
-	case WORD('H', 'E', 'A', 'D'):
-		return (u8)second == ' ';
-	case WORD('P', 'A', 'T', 'C'):
-		return (second & 0xffff) == WORD('H', ' ', 0, 0);
-	case WORD('T', 'R', 'A', 'C'):
-		return (second & 0xffff) == WORD('E', ' ', 0, 0);
-	case WORD('D', 'E', 'L', 'E'):
-		return (second & 0xffffff) == WORD('T', 'E', ' ', 0);
-	case WORD('O', 'P', 'T', 'I'):
-		return second == WORD('O', 'N', 'S', ' ');
-	case WORD('C', 'O', 'N', 'N'):
-		return second == WORD('E', 'C', 'T', ' ');
-	}
-	return false;
-}
-
-/* A message of HTTP/1: a request, or the beginning of a response (RFC 9112, 4). */
-static __always_inline bool capture_is_http1(const u8 *data)
-{
-	return capture_is_request(data) ||
-	       (*(const u32 *)data == WORD('H', 'T', 'T', 'P') && (*(const u32 *)(data + 4) & 0xffffff) == WORD('/', '1', '.', 0));
-}
-
-/* So few bytes do not tell a message of HTTP/1. */
-#define HTTP1_TELLS 8
-
-/*
- * A transfer of fewer bytes than tell a message has the first of one that often begins: some
- * read the first byte by itself, as nginx does of what comes before a handshake is over. What
- * is none after all user space refuses.
- */
-static __always_inline bool capture_may_begin_http1(const u8 *data, u32 taken)
-{
-	u32 first = *(const u32 *)data, known = taken < 4 ? (1U << 8 * taken) - 1 : ~0U;
-
-	return !((first ^ WORD('G', 'E', 'T', ' ')) & known) || !((first ^ WORD('P', 'O', 'S', 'T')) & known) || !((first ^ WORD('H', 'E', 'A', 'D')) & known) ||
-	       !((first ^ WORD('P', 'U', 'T', ' ')) & known) || !((first ^ WORD('H', 'T', 'T', 'P')) & known);
-}
-
-/* Of a set's number: requests to none of its paths are counted; and it has no paths. */
+/* Flags in the number of a set: requests to none of its paths are counted; the set has no paths. */
 #define PATHS_REST (1U << 31)
 #define PATHS_NONE (1U << 30)
 #define PATHS_SET (PATHS_NONE - 1)
 
-/* What becomes of a request; else the number of the path by which it is counted, see network_values.h. */
+/*
+ * What the filter does with a request. Any other value is the number of the path in which the request is
+ * counted, see network_values.h.
+ */
 #define PATH_LEFT_OUT 0
-#define PATH_TOLD 0x10000
+#define PATH_REPORTED 0x10000
 
-/* Who has a set of paths: its number, and what becomes of requests to others, by process id. */
+/* The set of paths of a process: its number and flags, by process id. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1); /* by user space, as of the next one */
+	__uint(max_entries, 1); /* set by user space, as in the next map */
 	__type(key, u32);
 	__type(value, u32);
 } network_path_owners SEC(".maps");
@@ -92,10 +46,10 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 1);
 	__type(key, struct network_path);
-	__type(value, u32); /* PATH_TOLD, or a number */
+	__type(value, u32); /* PATH_REPORTED, or a number */
 } network_paths SEC(".maps");
 
-/* What a request is known by is in more than one transfer: the first bytes wait here. */
+/* The first bytes of a request whose path is in more than one transfer. */
 struct network_held {
 	u64 began, ended; /* of the first transfer */
 	u32 length;       /* less than HELD_BYTES */
@@ -105,29 +59,29 @@ struct network_held {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1); /* by the loader */
+	__uint(max_entries, 1); /* set by the loader */
 	__type(key, struct network_frames_key);
 	__type(value, struct network_held);
 } network_held SEC(".maps");
 
 /*
- * The lower half of struct network_requests.request; the upper one is when the request
- * was read, see capture_moment(). Both are written at once, by whoever reads.
+ * Flags in the lower half of struct network_requests.request. The upper half is when the request was read,
+ * see capture_moment(). The reader writes both at once.
  */
 enum network_request {
-	NETWORK_REQUEST_WANTED = 1,     /* it leaves the kernel */
-	NETWORK_REQUEST_WAS_WANTED = 2, /* the one before it did */
-	NETWORK_REQUEST_OPEN = 4,       /* nothing told where it ends */
-	NETWORK_REQUEST_HELD = 8,       /* the first bytes of the next one are in network_held */
-	NETWORK_REQUEST_ALL = 16,       /* all of the connection leaves the kernel from now on */
-	NETWORK_REQUEST_TOLD = 32,      /* something of the connection did */
-	NETWORK_REQUEST_CONTENT = 64,   /* its content goes on: see capture_request_left() */
+	NETWORK_REQUEST_WANTED = 1,     /* the request is captured */
+	NETWORK_REQUEST_WAS_WANTED = 2, /* the previous request was captured */
+	NETWORK_REQUEST_OPEN = 4,       /* the end of the request is unknown */
+	NETWORK_REQUEST_HELD = 8,       /* the first bytes of the next request are in network_held */
+	NETWORK_REQUEST_ALL = 16,       /* all of the connection is captured from now on */
+	NETWORK_REQUEST_REPORTED = 32,      /* some of the connection was captured */
+	NETWORK_REQUEST_CONTENT = 64,   /* its content continues: see capture_request_left() */
 };
 
-/* Of connections of HTTP/1 where not all requests leave the kernel. */
+/* State of HTTP/1 connections whose requests are filtered. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1); /* by the loader */
+	__uint(max_entries, 1); /* set by the loader */
 	__type(key, struct network_frames_key);
 	__type(value, struct network_requests);
 } network_requests SEC(".maps");
@@ -138,10 +92,10 @@ static __always_inline void capture_key(struct network_frames_key *key, const st
 	key->stream = transfer->socket.stream;
 }
 
-/* Of a connection nothing is known yet. Not on the stack, which is full. */
+/* Initial state. It is not on the stack, which is full. */
 static const struct network_requests requests_unknown;
 
-/* What is known of a connection's requests, from now on; 0 where there is no room. */
+/* Returns the state of a connection, which is created if necessary; 0: the map is full. */
 static __noinline struct network_requests *capture_requests_of(const struct capture_kept *transfer)
 {
 	struct network_frames_key key = {};
@@ -155,103 +109,150 @@ static __noinline struct network_requests *capture_requests_of(const struct capt
 	return bpf_map_lookup_elem(&network_requests, &key);
 }
 
-/* struct network_requests.left of who writes: how many requests were left out and not answered, which of them are HEAD, and more. */
+/*
+ * Bits of struct network_requests.left[NETWORK_WRITE], which the writer sets: the number of skipped requests
+ * without a response, which of them are HEAD, and flags.
+ */
 #define UNANSWERED 0xff
 #define UNANSWERED_HEAD(n) (0x100 << (n)) /* of the n-th last of them */
 #define UNANSWERED_HEADS 0xf00
-#define UNANSWERED_MOST 4
+#define UNANSWERED_MAX 4
 #define ANSWERED 0x10000  /* the response to the last request has begun */
-#define PIPELINED 0x20000 /* as NETWORK_REQUEST_ALL, by who writes */
+#define PIPELINED 0x20000 /* as NETWORK_REQUEST_ALL, set by the writer */
 
-/* The connection is over. Returns whether user space knows it. */
+/* Removes the state of an ended connection. Returns whether some of it was reported. */
 static __always_inline bool capture_forget_requests(const struct sock *sk, const struct network_socket *socket)
 {
 	struct network_frames_key key = { .sock = (u64)sk, .stream = socket->stream };
 	struct network_requests *known = bpf_map_lookup_elem(&network_requests, &key);
-	bool told = !known || known->request & NETWORK_REQUEST_TOLD || known->left[NETWORK_WRITE] & PIPELINED;
+	bool reported = !known || known->request & NETWORK_REQUEST_REPORTED || known->left[NETWORK_WRITE] & PIPELINED;
 
 	if (known)
-		values_end(known, socket);
+		values_end(known, sk, socket, known->left[NETWORK_WRITE] & UNANSWERED);
 	bpf_map_delete_elem(&network_requests, &key);
-	return told;
+	return reported;
 }
 
-/* Takes what was left out on purpose off the position of a transfer: what is missing in that is what was lost. */
-static __always_inline void capture_take_off(struct capture_kept *transfer, struct network_requests *requests)
+/* Subtracts what was skipped on purpose from the position of a transfer, so that gaps in positions are losses. */
+static __always_inline void capture_subtract_skipped(struct capture_kept *transfer, struct network_requests *requests)
 {
 	if (requests && transfer->position)
 		transfer->position -= requests->out[transfer->kind & 1];
 }
 
-/* A moment in units of 1.024 us, which come round after 73 minutes. */
+/* Returns a time in units of 1.024 µs, which wraps around after 73 minutes. */
 static __always_inline u32 capture_moment(u64 ns) { return ns >> 10; }
 
-/* The moment before one that was noted, which was not long before another. */
+/* Converts a time of capture_moment() shortly before ended to ns, rounded down. */
 static __always_inline u64 capture_before(u64 ended, u32 read_at) { return ended - ((u64)(capture_moment(ended) - read_at) << 10) - (1 << 10); }
 
-/* In place of a request that was left out, and that user space has to pair with its response. */
-#define STAND_IN_HEAD "HEAD *00000000 HTTP/1.1\r\n\r\n"
-#define STAND_IN_GET "GET *00000000 HTTP/1.1\r\n\r\n"
-/* The hexadecimal digits are those of the set, of which the lower half counts, and the number of its path by which the request was to be counted; 0: by none. */
-#define STAND_IN_DIGITS 8
-
-static __always_inline u8 capture_digit(u32 number, u32 shift)
+/* Sets the record of a skipped request; counted is its entry if it was to be counted, which it is not from then on, else 0. */
+static __always_inline void capture_describe_request(struct network_request_record *record, u32 head, const struct network_counted *counted)
 {
-	u8 digit = number >> shift & 15;
-
-	return digit < 10 ? '0' + digit : 'a' + digit - 10;
+	record->set = counted ? counted->set : 0;
+	record->path = counted ? counted->path : 0;
+	record->head = head ? 1 : 0;
+	record->unused = 0;
 }
 
-/*
- * Tells of one that was left out, by a request of which nothing counts but when it was read, whether it is HEAD,
- * and, if it was to be counted, its path. Then it is counted no more.
- */
-static __noinline int capture_stand_in(struct capture_scratch *scratch, struct capture_kept *transfer, u64 read_at, u32 head, struct network_counted *counted)
+/* Reports a skipped request, for user space to pair with its response. */
+static __noinline int capture_report_request(struct capture_scratch *scratch, struct capture_kept *transfer, u64 read_at, u32 head, struct network_counted *counted)
 {
-	struct network_piece *piece = &scratch->piece;
-	u32 length = head ? sizeof(STAND_IN_HEAD) - 1 : sizeof(STAND_IN_GET) - 1, path = 0, i;
-	u8 *digits = scratch->data + (head ? sizeof("HEAD *") - 1 : sizeof("GET *") - 1);
+	struct network_segment *segment = &scratch->segment;
 
-	if (head)
-		__builtin_memcpy(scratch->data, STAND_IN_HEAD, sizeof(STAND_IN_HEAD) - 1);
-	else
-		__builtin_memcpy(scratch->data, STAND_IN_GET, sizeof(STAND_IN_GET) - 1);
-	piece->ended = read_at;
-	if (counted && counted->phase == NETWORK_COUNTED_ASKED) {
-		piece->ended = counted->read_at;
-		path = counted->set << 16 | counted->path;
+	if (counted && counted->phase != NETWORK_COUNTED_WAITING)
+		counted = 0;
+	segment->began = counted ? counted->read_at : read_at;
+	segment->ended = segment->began;
+	segment->length = 0;
+	segment->kind = NETWORK_SEGMENT_REQUEST;
+	segment->position = 0;
+	segment->protocol = transfer->tls ? NETWORK_TLS : 0;
+	capture_describe_request((struct network_request_record *)scratch->data, head, counted);
+	if (counted)
 		counted->phase = NETWORK_NOT_COUNTED;
-	}
-#pragma unroll
-	for (i = 0; i < STAND_IN_DIGITS; i++)
-		digits[i] = capture_digit(path, 4 * (STAND_IN_DIGITS - 1 - i));
-	piece->began = piece->ended;
-	piece->length = length;
-	piece->kind = NETWORK_PIECE_READ;
-	piece->position = 0;
-	piece->protocol = transfer->tls ? NETWORK_TLS : 0;
-	capture_tell(piece, sizeof(*piece) + length, (struct sock *)transfer->sk, &transfer->socket);
+	capture_report(segment, sizeof(*segment) + sizeof(struct network_request_record), (struct sock *)transfer->sk, &transfer->socket);
 	return 0;
 }
 
-/* Tells of all that were left out and not answered. */
-static __always_inline void capture_stand_ins(struct capture_scratch *scratch, struct capture_kept *transfer, struct network_requests *requests, u32 asked)
+/* A record of a skipped request, for programs without scratch. */
+struct capture_request_segment {
+	struct network_segment segment;
+	struct network_request_record request;
+};
+
+/* Reports the skipped request that is from_last requests before the last one; false if the ring buffer is full. */
+static __noinline bool capture_report_ended_request(const struct sock *sk, const struct network_socket *socket, struct network_requests *requests, u32 from_last)
+{
+	struct network_counted *counted = &requests->counted[(requests->current ^ from_last) & 1];
+	struct capture_request_segment out = {};
+
+	if (from_last > 1 || counted->phase != NETWORK_COUNTED_WAITING)
+		counted = 0;
+	out.segment.began = counted ? counted->read_at : capture_before(bpf_ktime_get_ns(), requests->request >> 32);
+	out.segment.ended = out.segment.began;
+	capture_identify(&out.segment, sk, socket);
+	out.segment.role = socket->role;
+	out.segment.kind = NETWORK_SEGMENT_REQUEST;
+	out.segment.protocol = NETWORK_HTTP1 | (socket->protocol & NETWORK_TLS);
+	capture_describe_request(&out.request, requests->left[NETWORK_WRITE] & UNANSWERED_HEAD(from_last), counted);
+	if (!capture_write(&out.segment, sizeof(out)))
+		return false;
+	if (counted)
+		counted->phase = NETWORK_NOT_COUNTED;
+	return true;
+}
+
+/*
+ * Runs when the client has ended the connection, or its direction of it, while counted requests wait for responses:
+ * user space finds out whether they are answered, and all that follows is captured. If the ring buffer is full they
+ * are counted in the kernel as before.
+ */
+static __noinline int capture_end_counted(const struct sock *sk, const struct network_socket *socket)
+{
+	struct network_frames_key key = { .sock = (u64)sk, .stream = socket->stream };
+	struct network_requests *requests = bpf_map_lookup_elem(&network_requests, &key);
+	u32 unanswered, from_last, i, reported = 0;
+	bool counts;
+
+	if (!requests)
+		return 0;
+	unanswered = requests->left[NETWORK_WRITE] & UNANSWERED;
+	counts = requests->counted[requests->current & 1].phase == NETWORK_COUNTED_WAITING ||
+		 (unanswered > 1 && requests->counted[(requests->current ^ 1) & 1].phase == NETWORK_COUNTED_WAITING);
+	if (!unanswered || !counts || values_was_answered(requests, sk))
+		return 0;
+	for (i = 0; i < UNANSWERED_MAX; i++) {
+		from_last = UNANSWERED_MAX - 1 - i;
+		if (from_last >= unanswered)
+			continue;
+		if (!capture_report_ended_request(sk, socket, requests, from_last) && !reported)
+			return 0;
+		reported = 1;
+	}
+	requests->left[NETWORK_WRITE] = PIPELINED;
+	return 0;
+}
+
+/* Reports all skipped requests that have no response. */
+static __always_inline void capture_report_requests(struct capture_scratch *scratch, struct capture_kept *transfer, struct network_requests *requests, u32 asked)
 {
 	u64 read_at = capture_before(transfer->ended, requests->request >> 32);
 	u32 i;
 
-	for (i = 0; i < UNANSWERED_MOST; i++) {
-		u32 from_last = UNANSWERED_MOST - 1 - i;
+	for (i = 0; i < UNANSWERED_MAX; i++) {
+		u32 from_last = UNANSWERED_MAX - 1 - i;
 
 		if (from_last < (asked & UNANSWERED))
-			capture_stand_in(scratch, transfer, read_at, asked & UNANSWERED_HEAD(from_last),
+			capture_report_request(scratch, transfer, read_at, asked & UNANSWERED_HEAD(from_last),
 					 from_last < 2 ? &requests->counted[(requests->current ^ from_last) & 1] : 0);
 	}
 }
 
 /*
- * The call that writes returns so late that the client has read it and asked again: the
- * bytes were on their way when that request was read. Where TCP does not tell, it had begun.
+ * Reports whether a write belongs to the previous request: the call returns so late that the client has read
+ * the response and sent another request. TCP positions show it; without them, that the write began before
+ * that request was read.
  */
 static __always_inline bool capture_is_late(const struct capture_kept *transfer, const struct network_requests *requests, u32 read_at)
 {
@@ -260,19 +261,18 @@ static __always_inline bool capture_is_late(const struct capture_kept *transfer,
 	return (s32)(capture_moment(transfer->began) - read_at) < 0;
 }
 
-#define WORD_OF(c) (0x0101010101010101ULL * (c))
 #define CONTENT_ 0x2d746e65746e6f63ULL /* "content-" */
 #define LENGTH_ 0x3a6874676e656cULL    /* "length:" */
 #define TRANSFER 0x726566736e617274ULL /* "transfer" */
 #define CONTENT_LENGTH_BYTES 15
 #define LENGTH_DIGITS 16
-#define LENGTH_MOST (1U << 31)
+#define LENGTH_MAX (1U << 31)
 
-/* Each step passes over eight bytes, or to the next line. */
+/* Each step skips eight bytes, or up to the next line. */
 #define HEAD_STEPS 16
 #define HEAD_ROUNDS 64
 
-/* The number of a field, as text from at on; LENGTH_MOST where it is none. */
+/* Returns the number in a field value at an offset; LENGTH_MAX if it is none. */
 static __noinline u32 capture_number(const struct capture_scratch *scratch, u32 at)
 {
 	u64 value = 0;
@@ -280,7 +280,7 @@ static __noinline u32 capture_number(const struct capture_scratch *scratch, u32 
 	u8 c;
 
 	for (i = 0; i < LENGTH_DIGITS; i++) {
-		c = scratch->data[(at + i) & (CAPTURE_MOST - 1)];
+		c = scratch->data[(at + i) & (CAPTURE_MAX - 1)];
 		if (c >= '0' && c <= '9') {
 			value = value * 10 + (c - '0');
 			digits += 1;
@@ -288,10 +288,10 @@ static __noinline u32 capture_number(const struct capture_scratch *scratch, u32 
 			break;
 		}
 	}
-	return digits && i < LENGTH_DIGITS && value < LENGTH_MOST ? value : LENGTH_MOST;
+	return digits && i < LENGTH_DIGITS && value < LENGTH_MAX ? value : LENGTH_MAX;
 }
 
-/* A line of a head begins in scratch: notes what it says of where the request ends. */
+/* Inspects a header line for what determines the end of the message. */
 static __always_inline void capture_field(struct capture_head *head, const u8 *line, u32 at)
 {
 	u64 name = *(const u64 *)line | WORD_OF(0x20);
@@ -304,7 +304,7 @@ static __always_inline void capture_field(struct capture_head *head, const u8 *l
 	}
 }
 
-/* Goes on through the head in the slot; returns 1 when it was looked through, or is not whole in the window. */
+/* Continues with the header lines in the slot; returns 1 at the end of the head or of the window. */
 __noinline int capture_head_lines(u32 slot)
 {
 	struct capture_scratch *scratch = bpf_map_lookup_elem(&network_scratch, &slot);
@@ -318,7 +318,7 @@ __noinline int capture_head_lines(u32 slot)
 	at = head->at;
 	line = head->line;
 	for (i = 0; i < HEAD_STEPS; i++) {
-		const u8 *here = scratch->data + (at & (CAPTURE_MOST - 1));
+		const u8 *here = scratch->data + (at & (CAPTURE_MAX - 1));
 
 		if (at >= head->have)
 			return 1;
@@ -332,7 +332,7 @@ __noinline int capture_head_lines(u32 slot)
 		}
 		ends = word ^ WORD_OF('\n');
 		ends = (ends - WORD_OF(1)) & ~ends & WORD_OF(0x80);
-		/* Ones in all bytes up to the first that ends a line are added up. */
+		/* Sums up a one in each byte before the first line feed. */
 		line = ends ? 1 : 0;
 		at += ends ? (((ends & -ends) - 1) & WORD_OF(1)) * WORD_OF(1) >> 56 : 8;
 	}
@@ -342,8 +342,8 @@ __noinline int capture_head_lines(u32 slot)
 }
 
 /*
- * Looks through the head of which the slot has so many bytes, and whose first line begins
- * there or before; returns where it ends, 0 if that is not among them.
+ * Inspects the head in the slot, of which have bytes are valid. Its first line begins at or before the slot's
+ * beginning. Returns the offset of its end; 0: it is not in the window.
  */
 static __noinline u32 capture_head(struct capture_scratch *scratch, u32 slot, u32 have)
 {
@@ -357,45 +357,45 @@ static __noinline u32 capture_head(struct capture_scratch *scratch, u32 slot, u3
 	return scratch->head.end <= have ? scratch->head.end : 0;
 }
 
-/* The length of the content behind the head that was looked at; LENGTH_MOST where it does not say it. */
+/* Returns the length of the content after the head that was inspected; LENGTH_MAX if it is unknown. */
 static __always_inline u32 capture_content(const struct capture_scratch *scratch)
 {
 	if (scratch->head.transfer || scratch->head.lengths > 1)
-		return LENGTH_MOST;
+		return LENGTH_MAX;
 	return scratch->head.lengths ? capture_number(scratch, scratch->head.length_at) : 0;
 }
 
-/* Heads of responses are shorter, mostly: so much is looked at first. */
-#define ANSWER_FIRST 1024
+/* Bytes in which the end of a response's head is searched first: most are shorter. */
+#define RESPONSE_FIRST 1024
 
-/* Looks for the end of the head of the response with which a transfer begins: where that is, 0 if it is not found. */
-static __always_inline u32 capture_answer_head(struct capture_scratch *scratch, u32 slot, struct capture_kept *transfer)
+/* Returns the offset of the end of the response head with which a transfer begins; 0: it was not found. */
+static __always_inline u32 capture_response_head(struct capture_scratch *scratch, u32 slot, struct capture_kept *transfer)
 {
-	u32 count = transfer->from.count, want = transfer->length < ANSWER_FIRST ? transfer->length : ANSWER_FIRST, end = 0;
+	u32 count = transfer->from.count, want = transfer->length < RESPONSE_FIRST ? transfer->length : RESPONSE_FIRST, end = 0;
 
 	*(u64 *)scratch->data = 0;
 	*(u64 *)(scratch->data + 8) = 0;
 	if (count > 1)
-		transfer->from.count = 1; /* mostly the head has a piece of memory of its own */
-	want = capture_take(scratch, slot, &transfer->from, want);
+		transfer->from.count = 1; /* in most cases the head has a buffer of its own */
+	want = capture_copy(scratch, slot, &transfer->from, want);
 	transfer->from.count = count;
 	if (want)
 		end = capture_head(scratch, slot, want);
-	if (end || (transfer->length <= ANSWER_FIRST && count <= 1))
+	if (end || (transfer->length <= RESPONSE_FIRST && count <= 1))
 		return end;
-	want = capture_take(scratch, slot, &transfer->from, transfer->length < capture_bytes ? transfer->length : capture_bytes);
+	want = capture_copy(scratch, slot, &transfer->from, transfer->length < capture_bytes ? transfer->length : capture_bytes);
 	return want ? capture_head(scratch, slot, want) : 0;
 }
 
-/* The response to a request that is counted begins with a transfer. False where it cannot be followed. */
-static __noinline bool capture_answer_begins(struct capture_scratch *scratch, u32 slot, struct capture_kept *transfer, struct network_counted *counted)
+/* Records the beginning of the response to a request that is counted. False: the response cannot be followed. */
+static __noinline bool capture_response_begins(struct capture_scratch *scratch, u32 slot, struct capture_kept *transfer, struct network_counted *counted)
 {
-	u32 end = capture_answer_head(scratch, slot, transfer), status = values_status(scratch->data), content, more = transfer->length - end;
+	u32 end = capture_response_head(scratch, slot, transfer), status = values_status(scratch->data), content, more = transfer->length - end;
 
 	if (!end || !status)
 		return false;
 	content = counted->is_head || status == 204 || status == 304 ? 0 : capture_content(scratch);
-	if (content >= LENGTH_MOST || (!content && !counted->is_head && status != 204 && status != 304 && !scratch->head.lengths))
+	if (content >= LENGTH_MAX || (!content && !counted->is_head && status != 204 && status != 304 && !scratch->head.lengths))
 		return false;
 	counted->is_error = status >= 500 && status <= 599;
 	counted->ended = transfer->ended;
@@ -409,10 +409,10 @@ static __noinline bool capture_answer_begins(struct capture_scratch *scratch, u3
 }
 
 /*
- * A process writes what may be a part of the response to a request that is counted. False where that cannot be
- * followed: then user space is told of it instead.
+ * Records a write that may be part of the response to a request that is counted. False: the response cannot
+ * be followed, and is captured instead.
  */
-static __always_inline bool capture_counts_answer(struct capture_scratch *scratch, u32 slot, struct capture_kept *transfer, struct network_requests *requests, bool late)
+static __always_inline bool capture_count_response(struct capture_scratch *scratch, u32 slot, struct capture_kept *transfer, struct network_requests *requests, bool late)
 {
 	u32 which = requests->current ^ late;
 	struct network_counted *counted = &requests->counted[which & 1], *other = &requests->counted[(requests->current ^ 1) & 1];
@@ -421,26 +421,26 @@ static __always_inline bool capture_counts_answer(struct capture_scratch *scratc
 		values_goes_on(other, transfer);
 	if (counted->phase == NETWORK_COUNTED_BODY)
 		values_goes_on(counted, transfer);
-	else if (counted->phase == NETWORK_COUNTED_ASKED)
-		return capture_answer_begins(scratch, slot, transfer, counted);
+	else if (counted->phase == NETWORK_COUNTED_WAITING)
+		return capture_response_begins(scratch, slot, transfer, counted);
 	return true;
 }
 
-/* Tells of requests whose responses cannot be followed, or not been seen yet; and of all that follows. */
-static __noinline int capture_answer_told(struct capture_scratch *scratch, struct capture_kept *transfer, struct network_requests *requests, bool late)
+/* Reports requests whose responses cannot be followed, or have not begun; all that follows is captured. */
+static __noinline int capture_report_uncounted(struct capture_scratch *scratch, struct capture_kept *transfer, struct network_requests *requests, bool late)
 {
 	struct network_counted *before = &requests->counted[(requests->current ^ 1) & 1], *last = &requests->counted[requests->current & 1];
 
 	if (late)
-		capture_stand_in(scratch, transfer, before->read_at, before->is_head, before);
-	if (last->phase == NETWORK_COUNTED_ASKED)
-		capture_stand_in(scratch, transfer, last->read_at, last->is_head, last);
+		capture_report_request(scratch, transfer, before->read_at, before->is_head, before);
+	if (last->phase == NETWORK_COUNTED_WAITING)
+		capture_report_request(scratch, transfer, last->read_at, last->is_head, last);
 	requests->left[NETWORK_WRITE] = PIPELINED;
 	return 0;
 }
 
-/* A process writes. Returns whether it leaves the kernel. */
-static __always_inline bool capture_wants_answer(struct capture_scratch *scratch, u32 slot, struct capture_kept *transfer, struct network_requests *requests)
+/* Decides whether a write is captured. */
+static __always_inline bool capture_decide_written(struct capture_scratch *scratch, u32 slot, struct capture_kept *transfer, struct network_requests *requests)
 {
 	u64 request = *(volatile u64 *)&requests->request;
 	u32 asked = requests->left[NETWORK_WRITE], read_at = request >> 32;
@@ -456,15 +456,15 @@ static __always_inline bool capture_wants_answer(struct capture_scratch *scratch
 		if (!wanted && (asked & UNANSWERED) > 1)
 			requests->left[NETWORK_WRITE] = (asked & ~(UNANSWERED | UNANSWERED_HEADS)) | (asked & UNANSWERED_HEAD(0)) | 1;
 	} else if (!(request & NETWORK_REQUEST_WANTED) && (asked & UNANSWERED) > 1) {
-		capture_stand_ins(scratch, transfer, requests, asked);
+		capture_report_requests(scratch, transfer, requests, asked);
 		requests->left[NETWORK_WRITE] = PIPELINED;
 		wanted = true;
 	} else {
 		requests->left[NETWORK_WRITE] = ANSWERED;
 		wanted = request & NETWORK_REQUEST_WANTED;
 	}
-	if (requests->counts && !(requests->left[NETWORK_WRITE] & PIPELINED) && !capture_counts_answer(scratch, slot, transfer, requests, late)) {
-		capture_answer_told(scratch, transfer, requests, late);
+	if (requests->counts && !(requests->left[NETWORK_WRITE] & PIPELINED) && !capture_count_response(scratch, slot, transfer, requests, late)) {
+		capture_report_uncounted(scratch, transfer, requests, late);
 		wanted = true;
 	}
 	if (!wanted)
@@ -472,7 +472,10 @@ static __always_inline bool capture_wants_answer(struct capture_scratch *scratch
 	return wanted;
 }
 
-/* What becomes of the request whose beginning is in scratch, by the paths of whoever has read it. */
+/*
+ * Returns what to do with the request whose beginning is in scratch, by the paths of the process that has
+ * read it.
+ */
 static __noinline u32 capture_path(struct capture_scratch *scratch, const struct network_socket *socket)
 {
 	struct network_series *series = network_remembered(socket);
@@ -480,15 +483,15 @@ static __noinline u32 capture_path(struct capture_scratch *scratch, const struct
 	u8 *first = scratch->first;
 
 	if (!series)
-		return PATH_TOLD;
+		return PATH_REPORTED;
 	pid = series->key.pid;
 	set = bpf_map_lookup_elem(&network_path_owners, &pid);
 	if (!set)
-		return PATH_TOLD;
+		return PATH_REPORTED;
 	if (first[blank] != ' ')
 		blank = first[4] == ' ' ? 4 : first[5] == ' ' ? 5 : first[6] == ' ' ? 6 : 7;
 	if (first[blank] != ' ' || first[blank + 1] != '/')
-		return PATH_TOLD;
+		return PATH_REPORTED;
 	scratch->path.set = *set & PATHS_SET;
 	if (*set & PATHS_NONE)
 		return NETWORK_PATH_REST;
@@ -501,8 +504,8 @@ static __noinline u32 capture_path(struct capture_scratch *scratch, const struct
 }
 
 /*
- * The next request of a connection has begun: returns where it is noted if it is to be counted, in place of the one before the
- * last. A response that nobody has seen the end of has ended by now, where TCP says so.
+ * Returns the entry for the next request of a connection, if it is to be counted; it replaces the one before
+ * the last. A response whose end was not seen has ended by now if TCP's positions show it.
  */
 static __always_inline struct network_counted *capture_next(struct capture_kept *transfer, struct network_requests *requests)
 {
@@ -517,9 +520,9 @@ static __always_inline struct network_counted *capture_next(struct capture_kept 
 }
 
 /*
- * How much of a request's content is to come before the transfer. Where positions are known,
- * struct network_requests.left is the one behind it: transfers may not have been seen, since the
- * kernel leaves programs out that were preempted. Else it is the number itself.
+ * Returns how many bytes of a request's content follow before the transfer's end. With positions, struct
+ * network_requests.left is the position after the content, as the kernel skips programs that were preempted.
+ * Without, it is the number of bytes.
  */
 static __always_inline u32 capture_request_left(const struct capture_kept *transfer, struct network_requests *requests)
 {
@@ -532,27 +535,25 @@ static __always_inline u32 capture_request_left(const struct capture_kept *trans
 	return left > 0 ? left : 0;
 }
 
-/* What becomes of a transfer that a process reads. */
-enum capture_way_out {
-	CAPTURE_NOTHING = 0,
-	CAPTURE_BEGINNING = 1, /* it begins a request and leaves the kernel */
-	CAPTURE_MORE = 2,      /* it goes on with one and does */
-	CAPTURE_FOLLOWER = 3,  /* what of it begins another one does: where that is in scratch->kept.at */
+/* Decision about a transfer. */
+enum capture_decision {
+	CAPTURE_SKIP = 0,
+	CAPTURE_BEGINNING = 1, /* captured: it begins a request */
+	CAPTURE_CONTINUE = 2,      /* captured: it continues a message */
+	CAPTURE_FOLLOWER = 3,  /* captured from scratch->kept.at on, where another request begins */
 };
 
-/* The request goes on. */
-static __always_inline u32 capture_goes_on(struct capture_kept *transfer, struct network_requests *requests)
+/* Decides about a transfer that continues a request. */
+static __always_inline u32 capture_continue_request(struct capture_kept *transfer, struct network_requests *requests)
 {
 
 	if (requests->request & NETWORK_REQUEST_WANTED)
-		return CAPTURE_MORE;
+		return CAPTURE_CONTINUE;
 	requests->out[NETWORK_READ] += transfer->length;
-	return CAPTURE_NOTHING;
+	return CAPTURE_SKIP;
 }
 
-static __always_inline bool capture_is_letter(u8 c) { return c >= 'A' && c <= 'Z'; }
-
-/* A request with a method that is not known may begin so, or with an empty line. */
+/* Reports whether data may begin a request with an unknown method, or an empty line before one. */
 static __always_inline bool capture_may_be_request(const u8 *data)
 {
 	if (data[0] == '\r' || data[0] == '\n')
@@ -560,7 +561,7 @@ static __always_inline bool capture_may_be_request(const u8 *data)
 	return capture_is_letter(data[0]) && capture_is_letter(data[1]) && capture_is_letter(data[2]) && *(const u32 *)data != WORD('H', 'T', 'T', 'P');
 }
 
-/* Puts what is held, of n bytes, and the window's beginning together. */
+/* Joins n held bytes with the beginning of the window. */
 static __always_inline void capture_join_first(struct capture_scratch *scratch, const struct network_held *held, u32 n)
 {
 	u64 *to = (u64 *)(scratch->first + (n & (HELD_BYTES - 1)));
@@ -576,7 +577,7 @@ static __always_inline void capture_join_first(struct capture_scratch *scratch, 
 		to[i] = from[i];
 }
 
-/* Keeps the first bytes of what may be a request until there are enough. */
+/* Holds the first bytes of a possible request until there are enough. */
 static __noinline int capture_hold(struct capture_scratch *scratch, const struct capture_kept *transfer, struct network_requests *requests, u32 n)
 {
 	struct network_held held = { .began = transfer->began, .ended = transfer->ended };
@@ -593,16 +594,16 @@ static __noinline int capture_hold(struct capture_scratch *scratch, const struct
 	held.data[0] = *(u64 *)scratch->first;
 	held.data[1] = *(u64 *)(scratch->first + 8);
 	if (bpf_map_update_elem(&network_held, &key, &held, BPF_ANY))
-		network_lost(NETWORK_LOST_PIECES);
+		network_lost(NETWORK_LOST_SEGMENTS);
 	else
 		requests->request |= NETWORK_REQUEST_HELD;
 	return 0;
 }
 
-/* What was held goes the way of what follows it. */
-static __noinline int capture_let_go(struct capture_scratch *scratch, struct capture_kept *transfer, struct network_requests *requests, bool wanted)
+/* Captures or skips held bytes as the transfer that follows. */
+static __noinline int capture_release_held(struct capture_scratch *scratch, struct capture_kept *transfer, struct network_requests *requests, bool wanted)
 {
-	struct network_piece *piece = &scratch->piece;
+	struct network_segment *segment = &scratch->segment;
 	struct network_frames_key key = {};
 	struct network_held *held;
 	u32 length;
@@ -616,13 +617,13 @@ static __noinline int capture_let_go(struct capture_scratch *scratch, struct cap
 	if (wanted) {
 		*(u64 *)scratch->data = held->data[0];
 		*(u64 *)(scratch->data + 8) = held->data[1];
-		piece->began = held->began;
-		piece->ended = held->ended;
-		piece->length = length;
-		piece->kind = NETWORK_PIECE_READ;
-		piece->position = transfer->position ? transfer->position - transfer->length - requests->out[NETWORK_READ] : 0;
-		piece->protocol = transfer->tls ? NETWORK_TLS : 0;
-		capture_tell(piece, sizeof(*piece) + length, (struct sock *)transfer->sk, &transfer->socket);
+		segment->began = held->began;
+		segment->ended = held->ended;
+		segment->length = length;
+		segment->kind = NETWORK_SEGMENT_READ;
+		segment->position = transfer->position ? transfer->position - transfer->length - requests->out[NETWORK_READ] : 0;
+		segment->protocol = transfer->tls ? NETWORK_TLS : 0;
+		capture_report(segment, sizeof(*segment) + length, (struct sock *)transfer->sk, &transfer->socket);
 	} else {
 		requests->out[NETWORK_READ] += length;
 	}
@@ -630,8 +631,8 @@ static __noinline int capture_let_go(struct capture_scratch *scratch, struct cap
 	return 0;
 }
 
-/* Notes a request that has begun, if it is to be counted. */
-static __noinline int capture_notes(struct capture_scratch *scratch, struct capture_kept *transfer, struct network_requests *requests)
+/* Records a request that begins, if it is to be counted. */
+static __noinline int capture_note_counted(struct capture_scratch *scratch, struct capture_kept *transfer, struct network_requests *requests)
 {
 	u32 path = scratch->path_number;
 	struct network_counted *counted;
@@ -646,62 +647,62 @@ static __noinline int capture_notes(struct capture_scratch *scratch, struct capt
 	counted->set = scratch->path.set;
 	counted->path = path;
 	counted->is_head = *(u32 *)scratch->first == WORD('H', 'E', 'A', 'D');
-	counted->phase = NETWORK_COUNTED_ASKED;
+	counted->phase = NETWORK_COUNTED_WAITING;
 	return 0;
 }
 
-/* Whether a request is sent behind others so that they cannot be told apart any more in the kernel. */
+/* Reports whether a request is pipelined such that the kernel can no longer attribute responses. */
 static __always_inline bool capture_is_behind(const struct network_requests *requests, u32 asked, u32 path)
 {
 	const struct network_counted *last = &requests->counted[requests->current & 1], *before = &requests->counted[(requests->current ^ 1) & 1];
 
-	if ((asked & UNANSWERED) >= UNANSWERED_MOST)
+	if ((asked & UNANSWERED) >= UNANSWERED_MAX)
 		return true;
-	if ((asked & UNANSWERED) > 1 && before->phase == NETWORK_COUNTED_ASKED)
+	if ((asked & UNANSWERED) > 1 && before->phase == NETWORK_COUNTED_WAITING)
 		return true;
-	/* The response before has not been written to its end. */
+	/* The previous response has not been written completely. */
 	return path != PATH_LEFT_OUT && last->phase == NETWORK_COUNTED_BODY && !(requests->wrote && (s32)(requests->wrote - last->left) >= 0);
 }
 
 /*
- * A request begins, whose first bytes are in scratch; its head ends there in the window,
- * 0: behind it.
+ * Decides about a request whose first bytes are in scratch. end is the offset of the end of its head; 0:
+ * after the window.
  */
 static __noinline u32 capture_request_begins(struct capture_scratch *scratch, struct capture_kept *transfer, struct network_requests *requests, u32 end, u32 read_at)
 {
 	u32 asked = requests->left[NETWORK_WRITE];
-	u64 before = requests->request, request = before & NETWORK_REQUEST_TOLD;
+	u64 before = requests->request, request = before & NETWORK_REQUEST_REPORTED;
 	bool is_head = *(u32 *)scratch->first == WORD('H', 'E', 'A', 'D');
 	u32 more = transfer->length - end, content = capture_content(scratch);
-	u32 path = PATH_TOLD;
+	u32 path = PATH_REPORTED;
 	bool wanted;
 
 	requests->left[NETWORK_READ] = 0;
-	if (!end || content >= LENGTH_MOST) {
+	if (!end || content >= LENGTH_MAX) {
 		request |= NETWORK_REQUEST_OPEN;
 		if (end && capture_path(scratch, &transfer->socket) == PATH_LEFT_OUT)
 			path = PATH_LEFT_OUT;
 	} else if (more > content || *(u32 *)scratch->first == WORD('C', 'O', 'N', 'N')) {
-		request |= NETWORK_REQUEST_ALL; /* the next one has begun in this transfer; or it is a tunnel */
+		request |= NETWORK_REQUEST_ALL; /* another request begins in this transfer, or it is a tunnel */
 	} else {
 		if (content > more)
 			request |= NETWORK_REQUEST_CONTENT;
 		requests->left[NETWORK_READ] = transfer->position + content - more;
 		path = capture_path(scratch, &transfer->socket);
 	}
-	wanted = path == PATH_TOLD;
+	wanted = path == PATH_REPORTED;
 	if (!wanted && before & NETWORK_REQUEST_WANTED && !(asked & ANSWERED))
-		wanted = true; /* it may be pipelined behind one that is told */
+		wanted = true; /* it may be pipelined after a captured one */
 	if (!wanted && capture_is_behind(requests, asked, path)) {
 		request |= NETWORK_REQUEST_ALL;
 		wanted = true;
 	}
 	if (wanted) {
 		if (asked & UNANSWERED) {
-			capture_stand_ins(scratch, transfer, requests, asked);
-			before |= NETWORK_REQUEST_WANTED; /* their responses are told */
+			capture_report_requests(scratch, transfer, requests, asked);
+			before |= NETWORK_REQUEST_WANTED; /* their responses are captured */
 		}
-		request |= NETWORK_REQUEST_WANTED | NETWORK_REQUEST_TOLD;
+		request |= NETWORK_REQUEST_WANTED | NETWORK_REQUEST_REPORTED;
 		requests->left[NETWORK_WRITE] = 0;
 	} else {
 		asked = (asked & UNANSWERED) | (asked & UNANSWERED_HEADS) << 1;
@@ -711,37 +712,36 @@ static __noinline u32 capture_request_begins(struct capture_scratch *scratch, st
 	scratch->path_number = wanted ? PATH_LEFT_OUT : path;
 	if (before & NETWORK_REQUEST_WANTED)
 		request |= NETWORK_REQUEST_WAS_WANTED;
-	/* One after the other: whoever writes at this moment goes by all of them. */
+	/* All are written at once, because a writer may read them concurrently. */
 	requests->current ^= 1;
 	requests->from = requests->wrote;
 	*(volatile u64 *)&requests->request = request | (before & NETWORK_REQUEST_HELD) | (u64)read_at << 32;
-	return wanted ? CAPTURE_BEGINNING : CAPTURE_NOTHING;
+	return wanted ? CAPTURE_BEGINNING : CAPTURE_SKIP;
 }
 
 /*
- * The rest of a request that was left out ends within the transfer, and the next one begins
- * there: tells of that alone. All of the connection leaves the kernel from there on.
+ * A skipped request ends within the transfer and the next one begins there: captures that part, and all of
+ * the connection from there on.
  */
 static __always_inline int capture_follower(struct capture_scratch *scratch, u32 slot, struct capture_kept *transfer, struct network_requests *requests)
 {
 	u32 at = scratch->kept.at, want = transfer->length - at;
 
-	capture_stand_ins(scratch, transfer, requests, requests->left[NETWORK_WRITE]);
+	capture_report_requests(scratch, transfer, requests, requests->left[NETWORK_WRITE]);
 	requests->left[NETWORK_WRITE] = 0;
 	requests->out[NETWORK_READ] += at;
-	capture_take_off(transfer, requests);
+	capture_subtract_skipped(transfer, requests);
 	if (want > capture_bytes)
 		want = capture_bytes;
 	scratch->cursor = (struct capture_cursor){};
 	want = capture_window(slot, at, want);
-	capture_tell_window(scratch, at, want, transfer->length - at);
+	capture_report_window(scratch, at, want, transfer->length - at);
 	return 0;
 }
 
 /*
- * Puts together what begins with the transfer, taken bytes of which are in scratch:
- * the first bytes may be held since one before; since is when they were read. Returns
- * how many bytes there are.
+ * Joins held bytes with the transfer, of which scratch has taken bytes. since is when the first byte was
+ * read. Returns the number of bytes.
  */
 static __noinline u32 capture_first(struct capture_scratch *scratch, const struct capture_kept *transfer, struct network_requests *requests, u32 taken, u64 *since)
 {
@@ -754,7 +754,7 @@ static __noinline u32 capture_first(struct capture_scratch *scratch, const struc
 		capture_key(&key, transfer);
 		held = bpf_map_lookup_elem(&network_held, &key);
 		if (!held)
-			network_lost(NETWORK_LOST_PIECES);
+			network_lost(NETWORK_LOST_SEGMENTS);
 	}
 	if (held) {
 		n = held->length & (HELD_BYTES - 1);
@@ -764,29 +764,29 @@ static __noinline u32 capture_first(struct capture_scratch *scratch, const struc
 	return n + taken;
 }
 
-/* A process reads, of which the first taken bytes are in scratch, where others may be later. */
-static __always_inline u32 capture_wants_request(struct capture_scratch *scratch, u32 slot, struct capture_kept *transfer, struct network_requests *requests, u32 taken)
+/* Decides whether a read is captured. Scratch has its first taken bytes. */
+static __always_inline u32 capture_decide_read(struct capture_scratch *scratch, u32 slot, struct capture_kept *transfer, struct network_requests *requests, u32 taken)
 {
 	u32 left = capture_request_left(transfer, requests), want = transfer->length, have;
 	u64 request = requests->request, since;
 	u32 wanted;
 
 	if (request & NETWORK_REQUEST_ALL)
-		return CAPTURE_MORE;
-	/* A stand-in that was told of has no content: what is left of its request's stays here. */
+		return CAPTURE_CONTINUE;
+	/* A request record has no content: the rest of its request's content is skipped. */
 	if (requests->left[NETWORK_WRITE] & PIPELINED && (!left || request & NETWORK_REQUEST_WANTED))
-		return CAPTURE_MORE;
+		return CAPTURE_CONTINUE;
 	if (left >= want) {
 		if (!transfer->position)
 			requests->left[NETWORK_READ] = left - want;
-		return capture_goes_on(transfer, requests);
+		return capture_continue_request(transfer, requests);
 	}
 	if (left) {
-		*(volatile u64 *)&requests->request = request | NETWORK_REQUEST_ALL | NETWORK_REQUEST_TOLD;
+		*(volatile u64 *)&requests->request = request | NETWORK_REQUEST_ALL | NETWORK_REQUEST_REPORTED;
 		scratch->kept.at = left;
-		return request & NETWORK_REQUEST_WANTED ? CAPTURE_MORE : CAPTURE_FOLLOWER;
+		return request & NETWORK_REQUEST_WANTED ? CAPTURE_CONTINUE : CAPTURE_FOLLOWER;
 	}
-	/* TCP tells of what was answered also where no program has run yet, or was left out. */
+	/* TCP's position shows a response even if no program has run for it. */
 	if (transfer->position && !transfer->tls) {
 		const struct tcp_sock *tcp = (const struct tcp_sock *)transfer->sk;
 		u32 wrote = BPF_CORE_READ(tcp, write_seq);
@@ -796,42 +796,42 @@ static __always_inline u32 capture_wants_request(struct capture_scratch *scratch
 		requests->wrote = wrote;
 	}
 	if (request & NETWORK_REQUEST_OPEN && !(requests->left[NETWORK_WRITE] & ANSWERED))
-		return capture_goes_on(transfer, requests); /* whatever it looks like */
+		return capture_continue_request(transfer, requests); /* whatever it begins with */
 	if (!taken) { /* its memory cannot be read */
-		*(volatile u64 *)&requests->request = request | NETWORK_REQUEST_ALL | NETWORK_REQUEST_TOLD;
-		return CAPTURE_MORE;
+		*(volatile u64 *)&requests->request = request | NETWORK_REQUEST_ALL | NETWORK_REQUEST_REPORTED;
+		return CAPTURE_CONTINUE;
 	}
 	have = capture_first(scratch, transfer, requests, taken, &since);
 	scratch->since = since;
 	if (have < HELD_BYTES && want == taken && capture_is_letter(scratch->first[0])) {
 		capture_hold(scratch, transfer, requests, have - taken);
-		return CAPTURE_NOTHING;
+		return CAPTURE_SKIP;
 	}
 	if (have < HELD_BYTES || !capture_is_request(scratch->first)) {
 		if (request && !(request & NETWORK_REQUEST_OPEN) && capture_may_be_request(scratch->first)) {
 			wanted = capture_request_begins(scratch, transfer, requests, 0, capture_moment(since));
-			capture_notes(scratch, transfer, requests);
+			capture_note_counted(scratch, transfer, requests);
 		} else {
-			wanted = capture_goes_on(transfer, requests);
+			wanted = capture_continue_request(transfer, requests);
 		}
 	} else {
 		if (want > capture_bytes)
 			want = capture_bytes;
 		if (taken < want)
-			taken = capture_take(scratch, slot, &transfer->from, want);
+			taken = capture_copy(scratch, slot, &transfer->from, want);
 		wanted = capture_request_begins(scratch, transfer, requests, capture_head(scratch, slot, taken), capture_moment(since));
-		capture_notes(scratch, transfer, requests);
+		capture_note_counted(scratch, transfer, requests);
 		if (!wanted)
 			requests->out[NETWORK_READ] += transfer->length;
 	}
 	if (request & NETWORK_REQUEST_HELD)
-		capture_let_go(scratch, transfer, requests, wanted);
+		capture_release_held(scratch, transfer, requests, wanted);
 	return wanted;
 }
 
 /*
- * What becomes of the transfer that is kept in a slot, of enum capture_way_out. Functions of their own for the
- * verifier: it looks at them once. Of what a process reads the first bytes are in scratch, as many as are wanted.
+ * Decides about the saved transfer, which a process has read; scratch has its first kept.want bytes. Global
+ * functions are verified once.
  */
 __noinline int capture_read(u32 slot)
 {
@@ -841,22 +841,22 @@ __noinline int capture_read(u32 slot)
 	u32 out;
 
 	if (!scratch)
-		return CAPTURE_NOTHING;
+		return CAPTURE_SKIP;
 	transfer = &scratch->kept;
 	requests = capture_requests_of(transfer);
 	if (!requests)
 		return CAPTURE_BEGINNING;
-	out = capture_wants_request(scratch, slot, transfer, requests, transfer->want);
+	out = capture_decide_read(scratch, slot, transfer, requests, transfer->want);
 	if (out == CAPTURE_FOLLOWER) {
 		capture_follower(scratch, slot, transfer, requests);
-		return CAPTURE_NOTHING;
+		return CAPTURE_SKIP;
 	}
-	if (out != CAPTURE_NOTHING)
-		capture_take_off(transfer, requests);
+	if (out != CAPTURE_SKIP)
+		capture_subtract_skipped(transfer, requests);
 	return out;
 }
 
-/* The same of one that a process writes. */
+/* Decides about the saved transfer, which a process has written. */
 __noinline int capture_written(u32 slot)
 {
 	struct capture_scratch *scratch = bpf_map_lookup_elem(&network_scratch, &slot);
@@ -864,15 +864,15 @@ __noinline int capture_written(u32 slot)
 	struct capture_kept *transfer;
 
 	if (!scratch)
-		return CAPTURE_NOTHING;
+		return CAPTURE_SKIP;
 	transfer = &scratch->kept;
 	requests = capture_requests_of(transfer);
 	if (!requests)
-		return CAPTURE_MORE;
-	if (!capture_wants_answer(scratch, slot, transfer, requests))
-		return CAPTURE_NOTHING;
-	capture_take_off(transfer, requests);
-	return CAPTURE_MORE;
+		return CAPTURE_CONTINUE;
+	if (!capture_decide_written(scratch, slot, transfer, requests))
+		return CAPTURE_SKIP;
+	capture_subtract_skipped(transfer, requests);
+	return CAPTURE_CONTINUE;
 }
 
 #endif

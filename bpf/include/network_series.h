@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Series: which one a socket belongs to, and adding to it.
+ * The series of a socket, and their counters.
  */
 #ifndef EBPFRECEIVER_NETWORK_SERIES_H
 #define EBPFRECEIVER_NETWORK_SERIES_H
@@ -8,7 +8,7 @@
 #include "network_socket.h"
 #include "network_thread.h"
 
-#define MAX_SERIES 65536 /* a power of two; tells the verifier */
+#define MAX_SERIES 65536 /* a power of two, which bounds the index for the verifier */
 
 /* Upper bounds of the buckets, ns: 1, 2, 5 × 10^n from 1 µs to 10 s. */
 static const u64 network_bounds[NETWORK_BUCKETS - 2] = {
@@ -18,41 +18,63 @@ static const u64 network_bounds[NETWORK_BUCKETS - 2] = {
 };
 
 /*
- * How many bounds are below. Compared with all, without a branch: the compiler makes
- * constants of them, the processor compares several at a time, and a search would
- * wait for each word that it reads. With branches the verifier would look at what
- * follows once for each way. One after the other for the compiler, which would keep
- * them in registers at the same time, and what was there on the stack.
+ * For exponential histograms, set by user space: upper bounds are powers of two of a second, 2^-17 to 2^5,
+ * rounded down to ns.
  */
-static __always_inline u64 network_bucket(u64 ns)
+volatile const bool powers_of_two;
+
+static const u64 network_powers[NETWORK_BUCKETS - 1] = {
+	7629ULL, 15258ULL, 30517ULL, 61035ULL, 122070ULL, 244140ULL, 488281ULL, 976562ULL, 1953125ULL, 3906250ULL, 7812500ULL, 15625000ULL,
+	31250000ULL, 62500000ULL, 125000000ULL, 250000000ULL, 500000000ULL,
+	1000000000ULL, 2000000000ULL, 4000000000ULL, 8000000000ULL, 16000000000ULL, 32000000000ULL,
+};
+
+/*
+ * Returns how many bounds are below a value. It compares with all of them without branches: the bounds become
+ * constants, and a binary search would wait for each load. With branches, the verifier would explore what
+ * follows once per outcome. The barrier makes the compiler process bounds one after the other, because it
+ * would keep them all in registers otherwise, and spill others.
+ */
+static __always_inline u64 network_below(const u64 *bounds, u32 count, u64 ns)
 {
 	u64 at = 0;
 	u32 i;
 
 #pragma unroll
-	for (i = 0; i < NETWORK_BUCKETS - 2; i++) {
-		at += (network_bounds[i] - ns) >> 63;
+	for (i = 0; i < count; i++) {
+		at += (bounds[i] - ns) >> 63;
 		asm volatile("" : "+r"(at), "+r"(ns));
 	}
 	return at;
+}
+
+/* Not inlined: its callers would spill registers. */
+static __noinline u64 network_power(u64 ns)
+{
+	return network_below(network_powers, NETWORK_BUCKETS - 1, ns);
+}
+
+static __always_inline u64 network_bucket(u64 ns)
+{
+	return powers_of_two ? network_power(ns) : network_below(network_bounds, NETWORK_BUCKETS - 2, ns);
 }
 
 static __always_inline void network_observe(struct network_histogram *histogram, u64 ns)
 {
 	u64 bucket = network_bucket(ns);
 
-	asm volatile("" : "+r"(bucket)); /* or the compiler checks another register than it uses */
+	asm volatile("" : "+r"(bucket)); /* otherwise the compiler checks another register than it uses */
 	if (bucket >= NETWORK_BUCKETS)
-		return; /* cannot be: tells the verifier so */
+		return; /* never happens; bounds the index for the verifier */
 	if (histogram->most < ns)
 		histogram->most = ns;
 	if (histogram->least < ~ns)
 		histogram->least = ~ns;
 	__sync_fetch_and_add(&histogram->sum, ns);
-	__sync_fetch_and_add(&histogram->buckets[bucket], 1); /* last: user space reads at any time, and goes by it */
+	__sync_fetch_and_add(&histogram->buckets[bucket], 1); /* last: user space reads concurrently, and relies on it */
 }
 
-/* The running CPU's record of a series; 0 of NETWORK_NONE. */
+/* Returns the running CPU's record of a series; 0 of NETWORK_NONE. */
 static __always_inline struct network_record *network_record(u32 series)
 {
 	u32 at = (series & (MAX_SERIES - 1)) * shards + (bpf_get_smp_processor_id() & shard_mask);
@@ -63,18 +85,17 @@ static __always_inline struct network_record *network_record(u32 series)
 }
 
 /*
- * Gives a series that begins a place of those that are free; sample is 0 for one that
- * has no connection of its own. NETWORK_NONE: there is none, or no room in the map of
- * keys.
+ * Creates a series in a free slot; sample is 0 if it has no connection of its own. NETWORK_NONE: there is no
+ * slot, or the map of keys is full.
  */
-static __always_inline u32 network_settle(void *places, const struct network_key *key, const struct network_tuple *sample)
+static __always_inline u32 network_create_series(void *slots, const struct network_key *key, const struct network_tuple *sample)
 {
 	struct network_series *series;
 	u32 *known, id = 0;
 
-	if (bpf_map_pop_elem(places, &id))
+	if (bpf_map_pop_elem(slots, &id))
 		return NETWORK_NONE;
-	series = bpf_map_lookup_elem(&network_places, &id);
+	series = bpf_map_lookup_elem(&network_slots, &id);
 	if (!series)
 		return NETWORK_NONE;
 	series->key = *key;
@@ -84,12 +105,12 @@ static __always_inline u32 network_settle(void *places, const struct network_key
 	if (!bpf_map_update_elem(&network_ids, key, &id, BPF_NOEXIST))
 		return id;
 	series->created = 0;
-	bpf_map_push_elem(places, &id, 0);
+	bpf_map_push_elem(slots, &id, 0);
 	known = bpf_map_lookup_elem(&network_ids, key); /* another CPU was faster */
 	return known ? *known : NETWORK_NONE;
 }
 
-/* The series of what finds no place: one for each process, else the one of nobody. The key becomes its. */
+/* Returns the overflow series of the key's process, or of the host. Changes the key. */
 static __always_inline u32 network_overflow(struct network_key *key)
 {
 	u32 *known, id;
@@ -108,22 +129,43 @@ static __always_inline u32 network_overflow(struct network_key *key)
 	known = bpf_map_lookup_elem(&network_ids, key);
 	if (known)
 		return *known;
-	id = network_settle(&network_spare, key, 0);
+	id = network_create_series(&network_overflow_slots, key, 0);
 	return id == NETWORK_NONE ? 0 : id;
 }
 
-/* The series of a key, which begins if there was none; the key may become another's. */
+/*
+ * Creates a series unless its process has used up its share of them. A process that does not fit in the map
+ * of shares has no limit.
+ */
+static __always_inline u32 network_create_series_within_share(const struct network_key *key, const struct network_tuple *sample)
+{
+	struct network_process who = {.start_boottime = key->start_boottime, .pid = key->pid, .exec_id = key->exec_id};
+	u32 *count = bpf_map_lookup_elem(&network_shares, &who), one = 1, id;
+
+	if (count && *count >= series_allowed)
+		return NETWORK_NONE;
+	id = network_create_series(&network_free_slots, key, sample);
+	if (id == NETWORK_NONE)
+		return id;
+	if (count)
+		__sync_fetch_and_add(count, 1);
+	else
+		bpf_map_update_elem(&network_shares, &who, &one, BPF_NOEXIST);
+	return id;
+}
+
+/* Returns the series of a key, which is created if necessary. May change the key. */
 static __noinline u32 network_series_of(struct network_key *key, const struct network_tuple *sample)
 {
 	u32 *known = bpf_map_lookup_elem(&network_ids, key), id;
 
 	if (known)
 		return *known;
-	id = network_settle(&network_free, key, sample);
+	id = network_create_series_within_share(key, sample);
 	return id == NETWORK_NONE ? network_overflow(key) : id;
 }
 
-/* What a series is called that one process has with the other end of a tuple. */
+/* Sets the key of the series of a process with the remote end of a tuple. */
 static __always_inline void network_name(struct network_key *key, const struct network_process *who, const struct network_tuple *tuple, u8 role)
 {
 	key->start_boottime = who->start_boottime;
@@ -133,14 +175,14 @@ static __always_inline void network_name(struct network_key *key, const struct n
 	key->role = role;
 	key->transport = tuple->transport;
 	if (!tuple->remote_port)
-		return; /* it listens, or has no peer */
+		return; /* a listening socket, or one without a peer */
 	key->family = tuple->family;
 	__builtin_memcpy(key->address, tuple->remote, sizeof(key->address));
 	if (role == NETWORK_CLIENT)
 		key->port = tuple->remote_port;
 }
 
-/* What a UDP socket on this host is found by that is a client of one which is not connected: its port alone. */
+/* Sets the key of network_ends for a UDP client on this host of a socket that is not connected: its port only. */
 static __always_inline void network_port_of(struct network_tuple *end, u32 netns, u16 port)
 {
 	__builtin_memset(end, 0, sizeof(*end));
@@ -149,7 +191,7 @@ static __always_inline void network_port_of(struct network_tuple *end, u32 netns
 	end->transport = NETWORK_UDP;
 }
 
-/* Notes whose an end of a connection is, by what the other end calls it. */
+/* Records the process of an end of a connection, by the tuple as the other end has it. */
 static __always_inline void network_note_end(const struct network_tuple *end, const struct network_process *who, u8 role)
 {
 	__sync_fetch_and_add(&ends_noted, 1);
@@ -164,10 +206,13 @@ static __always_inline void network_note_port(struct network_tuple *end, const s
 	network_note_end(end, who, NETWORK_NO_ROLE);
 }
 
-/* Tells whether a client that is not found may have been noted and forgotten: else it is none of this host, or out of scope. */
+/*
+ * Reports whether a client that is not found may have been evicted. Otherwise it is not on this host, or out
+ * of scope.
+ */
 static __always_inline bool network_may_have_forgotten(void) { return ends_noted - ends_before >= ends_kept && clients_noted != clients_before; }
 
-/* Notes whose the other end is, if it has noted itself. */
+/* Adds the remote process to a key, if it was recorded. */
 static __always_inline void network_name_peer(struct network_key *key, const struct network_tuple *end)
 {
 	struct network_process *peer = bpf_map_lookup_elem(&network_ends, end);
@@ -180,12 +225,12 @@ static __always_inline void network_name_peer(struct network_key *key, const str
 }
 
 /*
- * Notes one more connection of a series, unless it is the last that was noted; of that
- * the port may not have been known, or the sequence number.
+ * Adds a connection to the samples of a series, unless it is the last one. That one may have been added
+ * before its local port or sequence number was known.
  */
 static __always_inline void network_sample(u32 id, const struct network_tuple *tuple)
 {
-	struct network_series *series = bpf_map_lookup_elem(&network_places, &id);
+	struct network_series *series = bpf_map_lookup_elem(&network_slots, &id);
 	u32 at = series ? series->newest : NETWORK_SAMPLES;
 	bool same;
 
@@ -201,8 +246,8 @@ static __always_inline void network_sample(u32 id, const struct network_tuple *t
 }
 
 /*
- * The series of a connection. Each end notes itself, so that the other one finds it:
- * a client is there before its server has accepted.
+ * Returns the series of a connection. Each end is recorded, so that the other one finds it: a client is
+ * recorded before its server accepts.
  */
 static __noinline u32 network_connection(const struct network_process *who, const struct network_tuple *tuple, u8 role)
 {
@@ -211,10 +256,10 @@ static __noinline u32 network_connection(const struct network_process *who, cons
 	u32 id, peer;
 
 	network_name(&key, who, tuple, role);
-	network_forget(&key, sizeof(key));
+	verifier_forget(&key, sizeof(key));
 	if (tuple->remote_port && tuple->local_port) {
-		network_turn(&end, tuple);
-		network_forget(&end, sizeof(end));
+		network_reverse(&end, tuple);
+		verifier_forget(&end, sizeof(end));
 		network_note_end(&end, who, role);
 		if (role == NETWORK_SERVER) {
 			end = *tuple;
@@ -227,7 +272,7 @@ static __noinline u32 network_connection(const struct network_process *who, cons
 	}
 	if (tuple->transport == NETWORK_UDP && role == NETWORK_CLIENT)
 		network_note_port(&end, tuple, who);
-	network_forget(&key, sizeof(key));
+	verifier_forget(&key, sizeof(key));
 	peer = key.peer_pid;
 	id = network_series_of(&key, tuple);
 	if (!peer && tuple->remote_port && tuple->local_port)
@@ -259,13 +304,10 @@ static __always_inline struct network_socket *network_socket_of(struct sock *sk)
 	return bpf_map_lookup_elem(&network_socket_addresses, &address);
 }
 
-/* Whether TCP keeps a round-trip time of a socket. */
+/* Reports whether TCP has a round-trip time of a socket. */
 static __always_inline bool network_has_rtt(const struct sock *sk) { return BPF_CORE_READ(sk, sk_protocol) == IPPROTO_TCP; }
 
-/*
- * Of two threads that meet a socket at a time, one on either CPU, the later one finds what
- * the other has made: what was noted in it by then stays.
- */
+/* Creates the state of a socket. If another CPU creates it concurrently, both get the same state. */
 static __always_inline struct network_socket *network_create_socket(struct sock *sk)
 {
 	struct network_socket fresh = {
@@ -283,7 +325,7 @@ static __always_inline struct network_socket *network_create_socket(struct sock 
 	return bpf_sk_storage_get(&network_sockets, sk, &fresh, BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
-/* Remembers that a socket was met, and no series of it; false where there is no room. */
+/* Creates the state of a socket without a series; false if there is no capacity. */
 static __always_inline bool network_mark(struct sock *sk)
 {
 	struct network_socket *socket = network_create_socket(sk);
@@ -293,25 +335,25 @@ static __always_inline bool network_mark(struct sock *sk)
 	return socket;
 }
 
-/* The series that the socket remembers, while it is still that. */
+/* Returns the series in a socket's state; 0 if it is no longer valid. */
 static __always_inline struct network_series *network_remembered(const struct network_socket *socket)
 {
 	u32 id = socket->series;
-	struct network_series *series = bpf_map_lookup_elem(&network_places, &id);
+	struct network_series *series = bpf_map_lookup_elem(&network_slots, &id);
 
 	return series && series->generation == socket->generation ? series : 0;
 }
 
-/* A connection that was accepted, and of which it is not known yet by whom. */
+/* Reports whether a connection was accepted by a process that is not known yet. */
 static __always_inline bool network_is_unclaimed(const struct network_socket *socket)
 {
 	return socket->generation == NETWORK_NONE && socket->port;
 }
 
-/* Lets a socket remember its series. */
+/* Stores the series in a socket's state. */
 static __always_inline void network_remember(struct network_socket *socket, u32 id, u8 role, u16 port)
 {
-	struct network_series *series = bpf_map_lookup_elem(&network_places, &id);
+	struct network_series *series = bpf_map_lookup_elem(&network_slots, &id);
 
 	socket->series = id;
 	socket->port = port;
@@ -322,7 +364,7 @@ static __always_inline void network_remember(struct network_socket *socket, u32 
 	series->epoch = epoch;
 }
 
-/* Whose a series is. */
+/* Gets the process of a series. */
 static __always_inline void network_owner(struct network_process *who, const struct network_series *series)
 {
 	who->start_boottime = series->key.start_boottime;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What a socket says of itself: kind, ends, role.
+ * Properties of a socket: transport, addresses, role.
  */
 #ifndef EBPFRECEIVER_NETWORK_SOCKET_H
 #define EBPFRECEIVER_NETWORK_SOCKET_H
@@ -20,7 +20,7 @@
 #define IPPROTO_UDP 17
 #define IPPROTO_MPTCP 262
 
-/* include/net/sock.h: bind() was told a port. */
+/* include/net/sock.h: bind() was called with a port. */
 #define SOCK_BINDPORT_LOCK 8
 
 /* include/net/tcp_states.h */
@@ -30,12 +30,13 @@
 #define TCP_FIN_WAIT1 4
 #define TCP_TIME_WAIT 6
 #define TCP_CLOSE 7
+#define TCP_CLOSE_WAIT 8
 #define TCP_LAST_ACK 9
 #define TCP_LISTEN 10
 
 #define LOOPBACK_NET 127 /* of 127.0.0.0/8 */
 
-/* enum network_transport, or 0 where the socket is of a kind that is not counted. */
+/* Returns enum network_transport; 0: the socket is of a kind that is not counted. */
 static __always_inline u8 network_transport_of(const struct sock *sk)
 {
 	u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
@@ -55,12 +56,12 @@ static __always_inline u8 network_transport_of(const struct sock *sk)
 }
 
 /*
- * A socket of MPTCP, with which the process deals, carries nothing itself: each of its
- * subflows is a connection of TCP with a socket of its own.
+ * Reports whether a socket is one of MPTCP. The process uses it, and each of its subflows is a TCP connection
+ * with a socket of its own.
  */
 static __always_inline bool network_has_subflows(const struct sock *sk) { return BPF_CORE_READ(sk, sk_protocol) == IPPROTO_MPTCP; }
 
-/* What TCP keeps of a socket, of MPTCP of its first subflow; 0 where it keeps nothing. */
+/* Returns the TCP socket, of MPTCP the first subflow; 0: there is none. */
 static __always_inline const struct tcp_sock *network_tcp_of(const struct sock *sk)
 {
 	u16 protocol = BPF_CORE_READ(sk, sk_protocol);
@@ -72,13 +73,13 @@ static __always_inline const struct tcp_sock *network_tcp_of(const struct sock *
 	return 0;
 }
 
-/* Of enum in include/net/tcp_states.h, for connections of TCP; else 0. */
+/* Returns the TCP state (include/net/tcp_states.h); 0 for other sockets. */
 static __always_inline u8 network_state_of(const struct sock *sk)
 {
 	return network_transport_of(sk) == NETWORK_TCP ? BPF_CORE_READ(sk, __sk_common.skc_state) : 0;
 }
 
-/* An IPv4 address that is written as one of IPv6 becomes one of IPv4. */
+/* Converts an IPv4-mapped IPv6 address to IPv4; returns the family. */
 static __always_inline u8 network_unmap(u32 address[4])
 {
 	if (address[0] || address[1] || address[2] != bpf_htonl(0xffff))
@@ -96,7 +97,7 @@ static __always_inline bool network_is_loopback(const u32 address[4], u8 family)
 	return !address[0] && !address[1] && !address[2] && address[3] == bpf_htonl(1);
 }
 
-/* Reads both ends as they are now, of a socket or of what becomes one. The tuple's netns is always set. */
+/* Reads the addresses and ports of a socket or request socket. The tuple's netns is always set. */
 static __always_inline void network_read_ends(struct network_tuple *tuple, const struct sock_common *common)
 {
 	u8 local = 4, remote = 4;
@@ -117,13 +118,13 @@ static __always_inline void network_read_ends(struct network_tuple *tuple, const
 }
 
 /*
- * Has the verifier forget what it knows of a piece of the stack, which is copied onto
- * itself: ways that differ in nothing else are one from here on. Binding a socket took
- * it ten times as long otherwise, a quarter of a second at each start.
+ * Makes the verifier forget the values of an object on the stack, by copying it onto itself: paths that
+ * differ only in them are merged. Binding a socket took the verifier ten times as long otherwise, a quarter
+ * of a second at each start.
  */
-static __always_inline void network_forget(void *piece, u32 size)
+static __always_inline void verifier_forget(void *segment, u32 size)
 {
-	bpf_probe_read_kernel(piece, size, piece);
+	bpf_probe_read_kernel(segment, size, segment);
 }
 
 static __always_inline void network_read_tuple(struct network_tuple *tuple, const struct sock *sk, u8 transport)
@@ -133,18 +134,17 @@ static __always_inline void network_read_tuple(struct network_tuple *tuple, cons
 		tuple->netns = BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
 	else
 		network_read_ends(tuple, &sk->__sk_common);
-	/* A connection that is over has given its port back. */
+	/* A closed connection has no local port any more. */
 	if (!tuple->local_port && transport == NETWORK_TCP)
 		tuple->local_port = bpf_ntohs(BPF_CORE_READ((const struct inet_sock *)sk, inet_sport));
-	network_forget(tuple, sizeof(*tuple));
+	verifier_forget(tuple, sizeof(*tuple));
 }
 
 /*
- * Both ends of a connection know the sequence number with which the client's bytes
- * begin: of another one, between other network namespaces, it is another although
- * addresses and ports be the same.
+ * Reads the sequence number of the client's first byte, which both ends know. It distinguishes connections in
+ * different network namespaces that have the same addresses and ports.
  */
-static __always_inline void network_tell_apart(struct network_tuple *tuple, const struct sock *sk, u8 role)
+static __always_inline void network_read_sequence(struct network_tuple *tuple, const struct sock *sk, u8 role)
 {
 	const struct tcp_sock *tcp = network_tcp_of(sk);
 	u32 acknowledged;
@@ -154,15 +154,15 @@ static __always_inline void network_tell_apart(struct network_tuple *tuple, cons
 		return;
 	if (role == NETWORK_CLIENT) {
 		acknowledged = BPF_CORE_READ(tcp, bytes_acked);
-		if (acknowledged) /* else the handshake goes on: another number will be chosen, or was not yet */
+		if (acknowledged) /* otherwise the handshake is in progress: the number is not final */
 			tuple->sequence = BPF_CORE_READ(tcp, snd_una) - acknowledged + 1;
 	} else {
 		tuple->sequence = BPF_CORE_READ(tcp, rcv_nxt) - (u32)BPF_CORE_READ(tcp, bytes_received);
 	}
 }
 
-/* The tuple as the other end has it: the key of network_ends. */
-static __always_inline void network_turn(struct network_tuple *to, const struct network_tuple *from)
+/* Reverses a tuple to the remote end's view: the key of network_ends. */
+static __always_inline void network_reverse(struct network_tuple *to, const struct network_tuple *from)
 {
 	__builtin_memcpy(to->local, from->remote, sizeof(to->local));
 	__builtin_memcpy(to->remote, from->local, sizeof(to->remote));
@@ -174,7 +174,7 @@ static __always_inline void network_turn(struct network_tuple *to, const struct 
 	to->sequence = from->sequence;
 }
 
-/* Who listens on the socket's port, if somebody does: on its address, or on all. */
+/* Returns the process that listens on a socket's port, on its address or on all; 0: there is none. */
 static __always_inline struct network_listener *network_listener(const struct network_tuple *tuple)
 {
 	struct network_tuple key = {
@@ -199,7 +199,7 @@ static __always_inline void network_receives(const struct network_tuple *tuple, 
 	bpf_map_update_elem(&network_receivers, &key, who, BPF_ANY);
 }
 
-/* Who receives datagrams on the socket's end, if that is known. */
+/* Returns the process that receives datagrams on a local address; 0: unknown. */
 static __always_inline struct network_process *network_receiver(const struct network_tuple *tuple)
 {
 	struct network_tuple key = {
@@ -230,7 +230,7 @@ static __always_inline void network_listens(const struct network_tuple *tuple, c
 	__sync_fetch_and_add(&known->sockets, 1);
 }
 
-static __always_inline void network_listens_no_more(const struct network_tuple *tuple)
+static __always_inline void network_stopped_listening(const struct network_tuple *tuple)
 {
 	struct network_tuple key = {
 		.netns = tuple->netns, .local_port = tuple->local_port, .transport = tuple->transport,
@@ -249,9 +249,9 @@ static __always_inline void network_listens_no_more(const struct network_tuple *
 }
 
 /*
- * Which side the process is on. A connection that was accepted has the backlog of its
- * listener, of which it began as a copy; where that was 0 it is one if its port is
- * listened on. A UDP socket is a server's if bind() was told its port.
+ * Returns the role of a socket's process. An accepted connection inherits the backlog of its listener. If
+ * that is 0, the process is a server if its port has a listener. A UDP socket is a server's if bind() was
+ * called with a port.
  */
 static __always_inline u8 network_role_of(const struct sock *sk, const struct network_tuple *tuple)
 {

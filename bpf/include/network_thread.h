@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Who runs: whether its process is in scope, and when its system call began.
+ * The running thread: whether its process is in scope, and when its system call began.
  */
 #ifndef EBPFRECEIVER_NETWORK_THREAD_H
 #define EBPFRECEIVER_NETWORK_THREAD_H
 
 #include "network.h"
 
-/* Reads a member of a task: without a call since bpf_get_current_task_btf (5.11). */
+/* Reads a member of a task: without a helper call since bpf_get_current_task_btf (Linux 5.11). */
 #define HAS_TASK_BTF bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf)
 #define TASK_READ(task, member) (HAS_TASK_BTF ? (task)->member : BPF_CORE_READ(task, member))
 
 /*
- * Programs that were found out of scope in this epoch, by thread group id: what
- * spares them any look-up. A word is whole at any time, so no lock is needed; one
- * that another has overwritten is looked up again.
+ * Processes that were found out of scope in this epoch, by thread group id: they need no map look-up. Words
+ * are read and written atomically, so that no lock is needed. A process whose word was overwritten is looked
+ * up again.
  */
-#define OUTSIDE_SLOTS 1024 /* a power of two */
-static u64 outside[OUTSIDE_SLOTS];
+#define OUT_OF_SCOPE_SLOTS 1024 /* a power of two */
+static u64 out_of_scope[OUT_OF_SCOPE_SLOTS];
 
 static __always_inline struct task_struct *network_task(void)
 {
@@ -26,45 +26,51 @@ static __always_inline struct task_struct *network_task(void)
 	return (struct task_struct *)bpf_get_current_task();
 }
 
-/* Names a program in this epoch: pids have 22 bits (PID_MAX_LIMIT); never 0. */
-static __always_inline u64 outside_name(u32 pid, u32 exec_id)
+/* Returns a value for a program in this epoch, never 0. Pids have 22 bits (PID_MAX_LIMIT). */
+static __always_inline u64 out_of_scope_key(u32 pid, u32 exec_id)
 {
 	return ((u64)pid << 42) | ((u64)(exec_id & 0xffff) << 26) | (epoch & 0x3ffffff);
 }
 
-/* Kernel threads do what others have asked for. */
-static __always_inline bool network_is_outside(struct task_struct *task)
+/* Reports whether a task's process is out of scope. Kernel threads are: they work for other processes. */
+static __always_inline bool network_is_out_of_scope(struct task_struct *task)
 {
 	u32 pid = TASK_READ(task, tgid), exec_id = TASK_READ(task, self_exec_id);
 
-	return outside[pid & (OUTSIDE_SLOTS - 1)] == outside_name(pid, exec_id) || TASK_READ(task, flags) & PF_KTHREAD;
+	return out_of_scope[pid & (OUT_OF_SCOPE_SLOTS - 1)] == out_of_scope_key(pid, exec_id) || TASK_READ(task, flags) & PF_KTHREAD;
 }
 
-/* Tells whether a process is in scope as far as is known; one that is not is remembered for this epoch. */
+/*
+ * Reports whether a process is in scope, as far as is known. A process that is not is remembered for this
+ * epoch.
+ */
 static __always_inline bool network_in_scope(u32 pid, u32 exec_id)
 {
 	struct scope_entry *known = bpf_map_lookup_elem(&scope, &pid);
 
 	if (!scope_excludes(known, scope_bit))
 		return true;
-	outside[pid & (OUTSIDE_SLOTS - 1)] = outside_name(pid, exec_id);
+	out_of_scope[pid & (OUT_OF_SCOPE_SLOTS - 1)] = out_of_scope_key(pid, exec_id);
 	return false;
 }
 
-/* Whom the running thread belongs to. */
+/* Gets the process of the running thread. */
 static __always_inline void network_current(struct network_process *who)
 {
 	who->pid = bpf_get_current_pid_tgid() >> 32;
 	process_current(&who->start_boottime, &who->exec_id);
 }
 
-/* The same, if it is in scope; user space is asked where it was not told of the process yet. */
-static __always_inline bool network_meet(struct network_process *who)
+/*
+ * Gets the process of the running thread if it is in scope. Requests a decision of user space about an
+ * unknown process.
+ */
+static __always_inline bool network_discover(struct network_process *who)
 {
 	network_current(who);
 	if (!network_in_scope(who->pid, who->exec_id))
 		return false;
-	scope_met(bpf_map_lookup_elem(&scope, &who->pid), who->pid, who->start_boottime, who->exec_id);
+	scope_discover(bpf_map_lookup_elem(&scope, &who->pid), who->pid, who->start_boottime, who->exec_id);
 	return true;
 }
 
@@ -78,12 +84,15 @@ static __always_inline struct network_thread *network_thread_of(struct task_stru
 	return bpf_map_lookup_elem(&network_thread_ids, &tid);
 }
 
-/* The running thread, if the beginning of its call was seen and its process is in scope. */
+/*
+ * Returns the state of the running thread if the beginning of its call was recorded and its process is in
+ * scope.
+ */
 static __always_inline struct network_thread *network_calling(struct task_struct *task)
 {
 	struct network_thread *thread;
 
-	if (network_is_outside(task))
+	if (network_is_out_of_scope(task))
 		return 0;
 	thread = network_thread_of(task);
 	return thread && thread->since ? thread : 0;
@@ -102,10 +111,9 @@ static __always_inline struct network_thread *network_create_thread(struct task_
 }
 
 /*
- * When a thread came to its CPU, and the CPU time that it had used until then. The
- * clock of exec_start leaves out what the hypervisor has stolen, of each CPU its own,
- * so that it cannot be compared between two; kernels without CONFIG_SCHED_INFO have
- * no other.
+ * Gets when a thread was last scheduled, and the CPU time that it had used until then. The clock of
+ * exec_start excludes the time that the hypervisor has stolen, which differs between CPUs; kernels without
+ * CONFIG_SCHED_INFO have no other.
  */
 static __always_inline void network_ran(struct task_struct *task, u64 *ran, u64 *arrived)
 {
@@ -118,20 +126,20 @@ static __always_inline void network_ran(struct task_struct *task, u64 *ran, u64 
 	}
 }
 
-/* What the scheduler says of a thread whose call, or message, begins. */
+/* Stores the scheduler's account of a thread whose call, or message, begins. */
 static __always_inline void network_start(struct task_struct *task, struct network_thread *thread)
 {
 	network_ran(task, &thread->ran, &thread->arrived);
 	thread->switches = TASK_READ(task, nvcsw);
 }
 
-/* The running thread begins a call. 0 where it is out of scope, as far as is known. */
+/* Begins a call of the running thread. 0: the process is out of scope, as far as is known. */
 static __always_inline struct network_thread *network_begin(u32 call)
 {
 	struct task_struct *task = network_task();
 	struct network_thread *thread;
 
-	if (network_is_outside(task))
+	if (network_is_out_of_scope(task))
 		return 0;
 	thread = network_thread_of(task);
 	if (!thread || thread->epoch != epoch) {
@@ -158,10 +166,9 @@ static __always_inline struct network_thread *network_begin(u32 call)
 }
 
 /*
- * How long the running thread has worked since its call began, and how long it has
- * waited: all of the time, unless it left the CPU of its own accord; then the CPU
- * time that it has used since, by the scheduler's account. The scheduler's clock is
- * not slewed.
+ * Returns how long the running thread has worked since its call began, and how long it has waited. It has
+ * worked all of the time unless it left the CPU voluntarily; then, the CPU time that it has used by the
+ * scheduler's account. The scheduler's clock is not slewed.
  */
 static __always_inline u64 network_worked(struct task_struct *task, const struct network_thread *thread, u64 now, u64 *waited)
 {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Which connection a TLS library's object is of. Nothing is read of the object: the
- * library is called to send or receive, and in that call, or right before it, the
- * thread uses a socket that carries TLS. That one it is.
+ * Which connection an object of a TLS library belongs to. The object is not read. A thread that calls the
+ * library to send or receive uses a socket that carries TLS in that call or right before it: the object
+ * belongs to that socket.
  *
- * In most programs the library makes the system calls itself, within the call. Where
- * it works on memory (Python's asyncio, Node.js) the program receives first and has the
- * library decrypt it right after. What the object was found to be of it stays until
- * it is freed or used with another socket.
+ * Most programs have the library make the system calls, within the call. If the library works on memory, as
+ * in Python's asyncio and Node.js, the program receives first and then calls the library to decrypt. The
+ * socket of an object is valid until the object is freed or used with another socket.
  */
 #ifndef EBPFRECEIVER_NETWORK_TLS_H
 #define EBPFRECEIVER_NETWORK_TLS_H
@@ -15,7 +14,7 @@
 #include "network_thread.h"
 #include "entry_registers.h"
 
-/* A library's object for a connection in one program's run, or a goroutine of it. */
+/* A library's object of a connection, or a goroutine, in one program. */
 struct network_tls_key {
 	u64 object; /* address */
 	u64 start_boottime;
@@ -23,46 +22,46 @@ struct network_tls_key {
 	u32 exec_id;
 };
 
-/* What a thread, or a goroutine, has done with a socket that the library has not been asked about. */
+/* How a thread or goroutine has used a socket since its last call of the library. */
 enum network_tls_use {
 	NETWORK_TLS_UNUSED = 0,
-	NETWORK_TLS_WITHIN = 1, /* used in the call that is under way */
+	NETWORK_TLS_WITHIN = 1, /* in the current call */
 	NETWORK_TLS_BEFORE = 2, /* received before a call */
 };
 
-/* A call of the library that is under way. */
+/* A call of the library in progress. */
 struct network_tls_call {
-	u64 object;   /* 0: none is */
-	u64 buffer;   /* 0: it encrypts and decrypts nothing of the program's */
-	u64 count_at; /* where it stores how many bytes it took or gave; 0: it returns that */
-	u64 sp;       /* at its entry */
+	u64 object;   /* 0: no call */
+	u64 buffer;   /* 0: it transfers no plaintext */
+	u64 count_at; /* address at which it stores the number of bytes; 0: it returns the number */
+	u64 sp;       /* stack pointer at the entry */
 	u64 began;    /* CLOCK_MONOTONIC, ns */
 };
 
-/* What is remembered of a thread that calls the library, or of a goroutine. */
+/* State of a thread, or goroutine, that calls the library. */
 struct network_tls_thread {
 	struct network_tls_call call;
-	u64 sock; /* that carries TLS and was used last */
-	struct network_socket socket; /* as it was then */
+	u64 sock; /* the last TLS socket that it has used */
+	struct network_socket socket; /* its state at that time */
 	u32 use;    /* enum network_tls_use */
-	u32 missed; /* 1: of a call only the beginning or the end was seen */
-	u32 opened; /* struct network_socket.stream of the connection that was known of the last call; 0: none was */
+	u32 missed; /* 1: the entry or the return of a call was missed */
+	u32 opened; /* struct network_socket.stream of the connection of the last call; 0: unknown */
 	u32 unused;
 };
 
-/* What is known of the call of a direction: they follow one another. */
+/* State of the calls of a direction, which do not overlap. */
 enum network_tls_moving {
 	NETWORK_TLS_RESTS = 0,
-	NETWORK_TLS_MOVES = 1,  /* one is under way */
-	NETWORK_TLS_MISSED = 2, /* the end of one was not seen: nobody knows what it has moved */
+	NETWORK_TLS_MOVES = 1,  /* a call is in progress */
+	NETWORK_TLS_MISSED = 2, /* the return of a call was missed: the number of its bytes is unknown */
 };
 
-/* A connection whose plaintext is seen. Its socket says what the plaintext is found to be. */
+/* A connection whose plaintext is captured. The protocol of its socket state is that of the plaintext. */
 struct network_tls_connection {
 	u64 sock;
 	struct network_socket socket;
-	u32 positions[2]; /* bytes of plaintext by direction, and one more; in place of TCP's sequence numbers */
-	u64 unsent;       /* what the last call was given that could send nothing; 0: it could */
+	u32 positions[2]; /* by direction: 1 + the number of plaintext bytes, in place of TCP's sequence numbers */
+	u64 unsent;       /* buffer of the last call that could send nothing; 0: it sent */
 	u32 moving[2];    /* by direction: enum network_tls_moving */
 };
 
@@ -73,17 +72,17 @@ struct {
 	__type(value, struct network_tls_thread);
 } network_tls_threads SEC(".maps");
 
-/* By thread id, where there is no task storage. */
+/* By thread id, for kernels without task storage. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1); /* by the loader, as of all that follow */
+	__uint(max_entries, 1); /* set by the loader, as in all maps below */
 	__type(key, u32);
 	__type(value, struct network_tls_thread);
 } network_tls_thread_ids SEC(".maps");
 
 /*
- * Goroutines that are within a call: one may go on in another thread. Of more than there is
- * room for those are forgotten that wait longest; see network_tls_misses() and network_tls_moves().
+ * Goroutines in a call, which may continue in another thread. Those that wait longest are evicted; see
+ * network_tls_misses() and network_tls_moves().
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -99,12 +98,12 @@ struct {
 	__type(value, struct network_tls_connection);
 } network_tls_connections SEC(".maps");
 
-/* 1 once a program of Go is attached to. */
+/* 1 once uprobes are attached to a Go program. */
 u32 network_tls_go;
 
 /*
- * Programs of Go that have arguments on the stack, by pid: how far from the base of its
- * segment FS a thread on x86-64 has the goroutine that it runs. No register has it.
+ * Go programs with arguments on the stack, by pid: the offset of the current goroutine from the FS base of a
+ * thread on x86-64. It is in no register.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -130,7 +129,7 @@ static __always_inline struct network_tls_thread *network_tls_thread_of(struct t
 	return bpf_map_lookup_elem(&network_tls_thread_ids, &tid);
 }
 
-/* What is remembered of a goroutine that is within a call of the library, by its address. */
+/* Returns the state of a goroutine in a call, by its address. */
 static __noinline struct network_tls_thread *network_tls_goroutine_at(u64 goroutine)
 {
 	struct network_tls_key key = {};
@@ -140,7 +139,7 @@ static __noinline struct network_tls_thread *network_tls_goroutine_at(u64 gorout
 }
 
 #if defined(__TARGET_ARCH_x86)
-/* The goroutine of the running thread, if its program has arguments on the stack; 0: it has not. */
+/* Returns the goroutine of the running thread if its program has arguments on the stack, else 0. */
 static __noinline u64 network_tls_old_goroutine(void)
 {
 	u32 pid = bpf_get_current_pid_tgid() >> 32;
@@ -153,7 +152,7 @@ static __noinline u64 network_tls_old_goroutine(void)
 }
 #endif
 
-/* The same of the one that the running thread has made its system call for. */
+/* Returns the state of the goroutine that made the running thread's system call. */
 static __noinline struct network_tls_thread *network_tls_goroutine(void)
 {
 	struct pt_regs *saved = entry_registers(network_task());
@@ -170,10 +169,9 @@ static __noinline struct network_tls_thread *network_tls_goroutine(void)
 }
 
 /*
- * The running thread has transferred on a socket that carries TLS. The connection is
- * opened where the library does that, or was called for it right before: threads
- * that call the library also transfer what they only pass on, or what another one
- * encrypts that is not attached to.
+ * Records a transfer of the running thread on a socket that carries TLS. The connection is that of the
+ * library's object if the library transfers, or was called right before. Threads that call the library may
+ * also forward bytes, or use another library that is not attached.
  */
 static __noinline int network_tls_moved(struct sock *sk, struct network_socket *socket, u32 operation)
 {

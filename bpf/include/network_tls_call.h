@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Calls of TLS libraries: what they encrypt and decrypt becomes pieces of the
- * connection, in place of what is transferred.
+ * Calls of TLS libraries: the plaintext that they encrypt and decrypt is captured in place of the bytes on
+ * the socket.
  */
 #ifndef EBPFRECEIVER_NETWORK_TLS_CALL_H
 #define EBPFRECEIVER_NETWORK_TLS_CALL_H
@@ -9,7 +9,7 @@
 #include "arguments.h"
 #include "network_capture.h"
 
-/* What a function does that is attached to: its cookie, where one program is at several. */
+/* The function that a uprobe is at: the attach cookie of programs that are at several. */
 enum network_tls_function {
 	NETWORK_TLS_READ = 0,
 	NETWORK_TLS_WRITE = 1,
@@ -23,10 +23,10 @@ enum network_tls_function {
 	NETWORK_TLS_GO_READ_ENDS = 9,
 	NETWORK_TLS_GO_WRITE_ENDS = 10,
 	NETWORK_TLS_GO_HANDSHAKE_ENDS = 11,
-	NETWORK_TLS_FIRST_HANDSHAKE = 12, /* of a library of which it is not seen when objects are freed */
+	NETWORK_TLS_FIRST_HANDSHAKE = 12, /* of a library without a function that shows when objects are freed */
 	NETWORK_TLS_SEND_FILE = 13,
-	NETWORK_TLS_WRITE_FLAGGED = 14, /* as WRITE_COUNTED, with flags in front of where it stores how much */
-	NETWORK_TLS_OLD_GO_READ = 15, /* with arguments on the stack, as those that follow */
+	NETWORK_TLS_WRITE_FLAGGED = 14, /* as WRITE_COUNTED, with a parameter for flags before the address of the count */
+	NETWORK_TLS_OLD_GO_READ = 15, /* with arguments on the stack, as those below */
 	NETWORK_TLS_OLD_GO_WRITE = 16,
 	NETWORK_TLS_OLD_GO_HANDSHAKE = 17,
 	NETWORK_TLS_OLD_GO_READ_ENDS = 18,
@@ -34,19 +34,19 @@ enum network_tls_function {
 	NETWORK_TLS_OLD_GO_HANDSHAKE_ENDS = 20,
 };
 
-/* In place of which way a call transfers: it shakes hands, and moves nothing of the program's. */
+/* In place of the direction of a call: a handshake, without plaintext of the program. */
 #define NETWORK_TLS_NEITHER 2
 
-/* In place of a call's buffer: what it moves nobody sees, as the kernel encrypts it. */
+/* In place of the buffer of a call: the plaintext is unknown, as the kernel encrypts it. */
 #define NETWORK_TLS_UNSEEN (~0ULL)
 
-/* Goroutines' stacks grow into other places: runtime.g begins with where its is. */
+/* The beginning of Go's runtime.g: the bounds of the goroutine's stack, which may move when it grows. */
 struct go_stack {
 	u64 low;
 	u64 high;
 };
 
-/* The thread that calls; what is remembered of it begins if nothing was. */
+/* Returns the state of the calling thread, which is created if necessary. */
 static __always_inline struct network_tls_thread *network_tls_caller(void)
 {
 	struct task_struct *task = network_task();
@@ -63,9 +63,8 @@ static __always_inline struct network_tls_thread *network_tls_caller(void)
 }
 
 /*
- * Notes of a connection that is known that a call begins. Where one of this direction has
- * begun before, and its end was not seen, it may have moved bytes: whoever called may have
- * been forgotten meanwhile, among many that wait.
+ * Records that a call on a known connection begins. If the return of the previous call in this direction was
+ * missed, that call may have moved bytes: the state of its caller may have been evicted while it waited.
  */
 static __noinline int network_tls_moves(u64 object, u32 operation)
 {
@@ -79,7 +78,7 @@ static __noinline int network_tls_moves(u64 object, u32 operation)
 	return 0;
 }
 
-/* A call ends whose beginning was not seen, or was forgotten: nobody knows of which connection the bytes are that it has moved. */
+/* Ends a call whose entry was missed or evicted: the connection of its bytes is unknown. */
 static __always_inline int network_tls_misses(s64 length, u32 operation)
 {
 	if (operation != NETWORK_TLS_NEITHER && length > 0)
@@ -88,8 +87,8 @@ static __always_inline int network_tls_misses(s64 length, u32 operation)
 }
 
 /*
- * A call begins. One that another of the same object makes is a part of it: one that shakes
- * hands, or the form that others call, as in LibreSSL that with a count the one without.
+ * Begins a call. A nested call of the same object is ignored: a handshake, or the function that an exported
+ * one is built on, such as LibreSSL's functions with a count.
  */
 static __always_inline int network_tls_begins(struct network_tls_thread *thread, u64 object, u64 buffer, u64 count_at, u64 sp, u32 operation)
 {
@@ -102,9 +101,9 @@ static __always_inline int network_tls_begins(struct network_tls_thread *thread,
 	if (buffer && thread->call.object == object && thread->call.buffer == buffer && sp < thread->call.sp)
 		return 0;
 	if (thread->call.object && thread->call.buffer)
-		thread->missed = 1; /* the kernel leaves programs out that were preempted */
+		thread->missed = 1; /* the kernel skips a program that is preempted */
 	if (thread->use == NETWORK_TLS_WITHIN)
-		thread->use = NETWORK_TLS_UNUSED; /* of a call whose end was not seen */
+		thread->use = NETWORK_TLS_UNUSED; /* of a call whose return was missed */
 	thread->call.object = object;
 	thread->call.buffer = buffer;
 	thread->call.count_at = count_at;
@@ -115,21 +114,21 @@ static __always_inline int network_tls_begins(struct network_tls_thread *thread,
 	return 0;
 }
 
-/* A function of C begins. */
+/* Runs at the entry of a C function. */
 static __always_inline int network_tls_function_begins(struct bpf_user_pt_regs *ctx, u64 buffer, u64 count_at, u32 operation)
 {
 	return network_tls_begins(network_tls_caller(), ARGUMENT_1(ctx), buffer, count_at, ctx->sp, operation);
 }
 
-/* Whether plaintext of a connection was seen. */
+/* Reports whether plaintext of a connection was captured. */
 static __always_inline bool network_tls_has_moved(const struct network_tls_connection *connection)
 {
 	return connection->positions[0] > 1 || connection->positions[1] > 1;
 }
 
 /*
- * Notes which socket the object of a call is of, by what the thread has done with one.
- * Returns its connection, or 0 while none is known.
+ * Sets the socket of a call's object by the socket that the thread has used. Returns its connection, or 0 if
+ * it is unknown.
  */
 static __noinline struct network_tls_connection *network_tls_connect(struct network_tls_thread *thread, const struct network_tls_key *key)
 {
@@ -145,9 +144,9 @@ static __noinline struct network_tls_connection *network_tls_connect(struct netw
 		return known;
 	}
 	/*
-	 * What was received before may be another connection's, where this one had its bytes
-	 * already. It may be that also while nothing but a handshake was begun: an object is
-	 * asked what to say first before anything of its connection was received.
+	 * A socket that received before the call may belong to another connection if this one has moved bytes
+	 * already. It may be this one's while only a handshake has begun: an object encrypts the first
+	 * message before anything of its connection is received.
 	 */
 	if (thread->use == NETWORK_TLS_BEFORE && known && network_tls_has_moved(known))
 		return known;
@@ -162,8 +161,8 @@ static __noinline struct network_tls_connection *network_tls_connect(struct netw
 	return bpf_map_lookup_elem(&network_tls_connections, key);
 }
 
-/* Takes what a call has encrypted or decrypted; its connection is known. */
-static __noinline int network_tls_tell(struct network_tls_connection *connection, const struct network_tls_call *call, u32 length, u32 operation)
+/* Captures the plaintext of a call on a known connection. */
+static __noinline int network_tls_report(struct network_tls_connection *connection, const struct network_tls_call *call, u32 length, u32 operation)
 {
 	struct network_source from = { .base = call->buffer == NETWORK_TLS_UNSEEN ? 0 : call->buffer };
 	struct capture_transfer transfer = {
@@ -173,14 +172,14 @@ static __noinline int network_tls_tell(struct network_tls_connection *connection
 	u32 *position = &connection->positions[operation & 1], *moving = &connection->moving[operation & 1];
 
 	if (*moving == NETWORK_TLS_MISSED)
-		*position += NETWORK_PIECE_GAP;
+		*position += NETWORK_SEGMENT_GAP;
 	*moving = NETWORK_TLS_RESTS;
 	*position += length;
 	transfer.position = *position;
 	return capture_shared(&transfer);
 }
 
-/* A call ends that has taken or given length bytes; 0 for one that has not. */
+/* Ends a call that has moved length bytes, 0 if it has moved none. */
 static __always_inline int network_tls_ends(struct network_tls_thread *thread, s64 length, u32 operation)
 {
 	struct network_tls_connection *connection;
@@ -192,11 +191,14 @@ static __always_inline int network_tls_ends(struct network_tls_thread *thread, s
 	connection = network_tls_connect(thread, &key);
 	thread->use = NETWORK_TLS_UNUSED;
 	if (connection && thread->missed) {
-		connection->socket.lost |= NETWORK_PIECE_UNKNOWN;
+		connection->socket.lost |= NETWORK_SEGMENT_UNKNOWN;
 		thread->missed = 0;
 	}
 	if (operation == NETWORK_WRITE && connection) {
-		/* GnuTLS goes on with what it could not send when it is given nothing, and says then how much it was. */
+		/*
+		 * After a write that could not send, GnuTLS continues with the same data when it is called
+		 * without a buffer, and returns its length.
+		 */
 		if (!call.buffer && length > 0)
 			call.buffer = connection->unsent;
 		connection->unsent = length > 0 ? 0 : call.buffer;
@@ -211,10 +213,10 @@ static __always_inline int network_tls_ends(struct network_tls_thread *thread, s
 		network_lost(NETWORK_LOST_TLS);
 		return 0;
 	}
-	return network_tls_tell(connection, &call, length, operation);
+	return network_tls_report(connection, &call, length, operation);
 }
 
-/* A function of C returns. */
+/* Runs at the return of a C function. */
 static __always_inline int network_tls_function_ends(struct bpf_user_pt_regs *ctx, u32 operation)
 {
 	struct network_tls_thread *thread = network_tls_thread_of(network_task());
@@ -235,7 +237,7 @@ static __always_inline int network_tls_function_ends(struct bpf_user_pt_regs *ct
 	return network_tls_ends(thread, length, operation);
 }
 
-/* An object is freed; another one may have its place. */
+/* Removes the state of an object that is freed, as another one may get its address. */
 static __always_inline int network_tls_freed(u64 object)
 {
 	struct network_tls_key key = {};
@@ -246,9 +248,8 @@ static __always_inline int network_tls_freed(u64 object)
 }
 
 /*
- * A handshake is begun, of a library of which nothing tells when an object is freed: where
- * plaintext was seen of one at this address, that was another. Within another call it is
- * that of the object as it is known.
+ * Begins a handshake of a library without a function that shows when objects are freed: if plaintext of an
+ * object at this address was captured, that was another object. Within another call the object is known.
  */
 static __always_inline int network_tls_first_handshake(struct bpf_user_pt_regs *ctx)
 {
@@ -265,7 +266,7 @@ static __always_inline int network_tls_first_handshake(struct bpf_user_pt_regs *
 	return network_tls_begins(thread, ARGUMENT_1(ctx), 0, 0, ctx->sp, NETWORK_TLS_NEITHER);
 }
 
-/* A goroutine begins a call; what is remembered of it begins if nothing was. */
+/* Returns the state of a goroutine that begins a call, which is created if necessary. */
 static __noinline struct network_tls_thread *network_tls_enter_goroutine(u64 goroutine)
 {
 	struct network_tls_key key = {};
@@ -280,9 +281,9 @@ static __noinline struct network_tls_thread *network_tls_enter_goroutine(u64 gor
 }
 
 /*
- * A method of Go's tls.Conn begins, behind the check of its stack: at the first instruction
- * it would begin again whenever the stack grows or the goroutine is to pause. What lies on
- * its goroutine's stack is remembered by how far it is from the stack's end.
+ * Begins a call of a method of Go's tls.Conn, after its stack check: an uprobe at the first instruction would
+ * run again whenever the stack grows or the goroutine is preempted. A buffer on the goroutine's stack is
+ * stored as its distance from the stack's end.
  */
 static __always_inline int network_tls_goroutine_begins(u64 goroutine, u64 object, u64 buffer, u32 operation)
 {
@@ -301,7 +302,7 @@ static __always_inline int network_tls_method_begins(struct bpf_user_pt_regs *ct
 	return network_tls_goroutine_begins(GOROUTINE(ctx), GO_ARGUMENT_1(ctx), operation == NETWORK_TLS_NEITHER ? 0 : GO_ARGUMENT_2(ctx), operation);
 }
 
-/* A goroutine's call is over. */
+/* Removes the state of a goroutine whose call is over. */
 static __noinline int network_tls_leave_goroutine(u64 goroutine)
 {
 	struct network_tls_key key = {};
@@ -311,7 +312,10 @@ static __noinline int network_tls_leave_goroutine(u64 goroutine)
 	return 0;
 }
 
-/* It returns. A handshake may be a part of another call. Nothing is needed of a goroutine between calls, and nobody tells when one ends. */
+/*
+ * Ends a call of a goroutine. A handshake may be part of another call. The state of a goroutine is kept
+ * during calls only, as no hook shows the end of a goroutine.
+ */
 static __always_inline int network_tls_goroutine_ends(u64 goroutine, s64 result, u32 operation)
 {
 	struct network_tls_thread *thread = network_tls_goroutine_at(goroutine);
@@ -339,8 +343,8 @@ static __always_inline int network_tls_method_ends(struct bpf_user_pt_regs *ctx,
 #endif
 
 /*
- * The same where arguments are on the stack. Behind its check a function has not moved it
- * yet, and where it returns it has moved it back.
+ * For Go programs with arguments on the stack: at the uprobes, the stack pointer is that of the function's
+ * entry.
  */
 static __always_inline int network_tls_old_method_begins(struct bpf_user_pt_regs *ctx, u32 operation)
 {
@@ -362,11 +366,11 @@ static __always_inline int network_tls_old_method_ends(struct bpf_user_pt_regs *
 	return network_tls_goroutine_ends(goroutine, result, operation);
 }
 
-/* What a program of a session returns where the function begins: whether to run it again where it returns. */
-#define LOOK_AT_RETURN 0
-#define NO_RETURN 1
+/* Return values of a session's program at the entry of a function: whether it runs at the return, too. */
+#define RUN_AT_RETURN 0
+#define SKIP_RETURN 1
 
-/* Which way a function transfers, of C or where one of Go begins or ends. */
+/* Returns the direction of a function, or of one end of a Go function. */
 static __always_inline u32 network_tls_operation(u32 function)
 {
 	switch (function) {
@@ -390,7 +394,7 @@ static __always_inline u32 network_tls_operation(u32 function)
 	return NETWORK_READ;
 }
 
-/* Where a function of C has the program's bytes; 0: nothing of them goes through it. */
+/* Returns the address of a C function's plaintext; 0: it has none. */
 static __always_inline u64 network_tls_buffer(struct bpf_user_pt_regs *ctx, u32 function)
 {
 	switch (function) {
@@ -402,7 +406,7 @@ static __always_inline u64 network_tls_buffer(struct bpf_user_pt_regs *ctx, u32 
 	return ARGUMENT_2(ctx);
 }
 
-/* Where a function of C stores how much it has moved; 0: it returns that. */
+/* Returns the address at which a C function stores the number of bytes; 0: it returns the number. */
 static __always_inline u64 network_tls_count_at(struct bpf_user_pt_regs *ctx, u32 function)
 {
 	switch (function) {
@@ -415,29 +419,28 @@ static __always_inline u64 network_tls_count_at(struct bpf_user_pt_regs *ctx, u3
 	return 0;
 }
 
-/* A function of C begins, or returns: one program does for all of them. */
+/* Runs at the entry and the return of all C functions. */
 static __always_inline int network_tls_in_session(struct bpf_user_pt_regs *ctx)
 {
 	u32 function = bpf_get_attach_cookie(ctx);
 
 	if (function == NETWORK_TLS_FREED) {
 		network_tls_freed(ARGUMENT_1(ctx));
-		return NO_RETURN;
+		return SKIP_RETURN;
 	}
 	if (bpf_get_func_ip(ctx) != FUNCTION(ctx))
 		return network_tls_function_ends(ctx, network_tls_operation(function));
 	if (function == NETWORK_TLS_FIRST_HANDSHAKE) {
 		network_tls_first_handshake(ctx);
-		return LOOK_AT_RETURN;
+		return RUN_AT_RETURN;
 	}
 	network_tls_function_begins(ctx, network_tls_buffer(ctx, function), network_tls_count_at(ctx, function), network_tls_operation(function));
-	return LOOK_AT_RETURN;
+	return RUN_AT_RETURN;
 }
 
 /*
- * The same of Go's methods, without a session: where two processes run one program, the
- * kernel has returns looked at that the other one's link did not refuse, and Go ends
- * programs whose return addresses are not theirs.
+ * Runs at the uprobes of all Go methods, without a session: if two processes run the same program, the kernel
+ * intercepts a return that any link asks for. Go terminates programs with unknown return addresses.
  */
 static __always_inline int network_tls_at_method(struct bpf_user_pt_regs *ctx)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * By what a connection is known to carry TLS: a transfer begins with a record (RFC 8446,
- * 5.1). Packets of MySQL and messages of MongoDB of 788 to 791 bytes begin as one does,
- * since their lengths come first. So the record must be as those of its type are, and
- * where the transfer goes on behind it another one must follow.
+ * Recognises TLS: a transfer begins with a record (RFC 8446, 5.1). MySQL packets and MongoDB messages of 788
+ * to 791 bytes begin in the same way, as their lengths come first. So the length must be valid for the
+ * record's type, and what follows the record in the transfer must be another record.
  */
 #ifndef EBPFRECEIVER_NETWORK_TLS_RECORD_H
 #define EBPFRECEIVER_NETWORK_TLS_RECORD_H
@@ -17,21 +16,21 @@
 #define TLS_DATA 23
 
 #define TLS_HEAD 5
-/* An alert that is not encrypted, and the least that anything encrypted is: a byte and a code of 16. */
+/* Length of an unencrypted alert, and minimum length of encrypted content: a byte and a tag of 16. */
 #define TLS_ALERT_BYTES 2
 #define TLS_SEALED 17
-/* Of a handshake's message type and length. */
+/* Length of the type and length of a handshake message. */
 #define TLS_MESSAGE 4
 #define TLS_CLIENT_HELLO 1
-/* Messages of handshakes, a bit for each: RFC 8446, 4, and what older versions and extensions have. */
+/* Types of handshake messages, one bit each: RFC 8446, 4, and those of older versions and extensions. */
 #define TLS_MESSAGES 0x03f1f937
 
-/* A record may begin. */
+/* Reports whether data may begin a record. */
 static __always_inline bool capture_is_tls(const u8 *data) { return data[0] >= TLS_CHANGE && data[0] <= TLS_DATA && data[1] == 3 && data[2] <= 4; }
 
 static __always_inline u32 capture_record_length(const u8 *data) { return (u32)data[3] << 8 | data[4]; }
 
-/* A record of this type may be so long. */
+/* Reports whether the length is valid for a type of record. */
 static __always_inline bool capture_is_record_length(u32 type, u32 length)
 {
 	if (length > (1 << 14) + 2048)
@@ -47,7 +46,7 @@ static __always_inline bool capture_is_record_length(u32 type, u32 length)
 	return length >= TLS_SEALED;
 }
 
-/* A transfer is a ClientHello and nothing else (RFC 8446, 4): what is asked for by CONNECT begins with it. */
+/* Reports whether a transfer is one ClientHello (RFC 8446, 4), as the first one through a tunnel by CONNECT. */
 static __always_inline bool capture_is_hello(const u8 *data, u32 length)
 {
 	u32 hello = (u32)data[6] << 16 | (u32)data[7] << 8 | data[8];
@@ -56,9 +55,9 @@ static __always_inline bool capture_is_hello(const u8 *data, u32 length)
 }
 
 /*
- * Whether the transfer that is kept in the slot begins with a record; the bytes by which
- * it seems so are there. Programs read the head of a record by itself, or what is there;
- * the heads of others are longer.
+ * Reports whether the saved transfer begins with a record; its first bytes are in the slot and may begin one.
+ * Programs read the header of a record separately, or all that is available; the headers of other protocols
+ * are longer.
  */
 __noinline int capture_is_record(u32 slot)
 {
@@ -84,14 +83,17 @@ __noinline int capture_is_record(u32 slot)
 	return capture_window(slot, end, 3) < 3 || capture_is_tls(data);
 }
 
-/* A transfer, the first bytes of which are in scratch, shows that a connection carries TLS, or that it does from now on. */
+/*
+ * Reports whether a transfer, the first bytes of which are in scratch, shows that a connection carries TLS
+ * from now on.
+ */
 static __always_inline bool capture_begins_tls(struct capture_scratch *scratch, u32 slot, const struct capture_transfer *transfer, u32 taken)
 {
 	if (taken < TLS_HEAD || !capture_is_tls(scratch->data))
 		return false;
 	if (transfer->socket->protocol)
 		return capture_is_hello(scratch->data, transfer->length);
-	capture_put(scratch, transfer);
+	capture_keep(scratch, transfer);
 	return capture_is_record(slot);
 }
 

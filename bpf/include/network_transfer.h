@@ -16,24 +16,36 @@
 #define EISCONN 106
 #define EALREADY 114
 #define EINPROGRESS 115
-#define ERESTARTSYS 512 /* include/linux/errno.h; user space sees EINTR or calls again */
+#define ERESTARTSYS 512 /* include/linux/errno.h; user space gets EINTR, or the call is restarted */
 
-/* How often the round-trip time of a connection that is used is looked at. */
+/* The interval at which the round-trip time of an active connection is sampled. */
 #define RTT_EVERY_NS 100000000ULL
 
-/* The other end of a datagram, of a socket that is not connected. */
+/* The peer of a datagram, on a socket that is not connected. */
 struct network_peer {
 	u32 address[4];
-	u16 port; /* 0: not known */
+	u16 port; /* 0: unknown */
 	u8 family;
 	u8 unused;
 };
 
-/* sockaddr_in6, whose beginning is sockaddr_in. */
+/* A transfer. */
+struct capture_transfer {
+	struct sock *sk;
+	struct network_socket *socket;
+	const struct network_source *from; /* its base is 0 if the memory is unknown */
+	u64 began, ended;
+	u32 length;
+	u32 kind;
+	u32 position; /* of struct network_segment */
+	u32 tls;      /* 1: plaintext that a TLS library has encrypted or decrypted */
+};
+
+/* sockaddr_in6, of which sockaddr_in is a prefix. */
 struct network_sockaddr {
 	u16 family;
 	__be16 port;
-	u32 address4; /* of sockaddr_in6: the flow */
+	u32 address4; /* of sockaddr_in6: the flow label */
 	u32 address6[4];
 };
 
@@ -51,7 +63,7 @@ static __always_inline void network_parse_peer(struct network_peer *peer, const 
 	peer->port = bpf_ntohs(from->port);
 }
 
-/* The tuple's other end is a peer that the socket itself does not know. */
+/* Sets the remote end of a tuple to a peer. */
 static __always_inline void network_to(struct network_tuple *tuple, const struct network_peer *peer)
 {
 	tuple->remote_port = peer->port;
@@ -59,25 +71,28 @@ static __always_inline void network_to(struct network_tuple *tuple, const struct
 	__builtin_memcpy(tuple->remote, peer->address, sizeof(tuple->remote));
 }
 
-/* A call that found nothing to do: it is tried again. */
-static __always_inline bool network_is_nothing(s64 result)
+/* Reports whether a call had nothing to do, and is retried. */
+static __always_inline bool network_is_retried(s64 result)
 {
 	return result == -EAGAIN || result == -EINTR || result <= -ERESTARTSYS;
 }
 
-/* A call that took nothing of what the peer has sent: it is tried again, or was given what was sent before and came back. */
+/*
+ * Reports whether a call transferred nothing of the peer's: it is retried, or it read the socket's error
+ * queue.
+ */
 static __always_inline bool network_is_no_transfer(s64 result, int flags)
 {
-	return network_is_nothing(result) || flags & MSG_ERRQUEUE;
+	return network_is_retried(result) || flags & MSG_ERRQUEUE;
 }
 
-/* A socket that is not connected: each datagram has a peer of its own. */
+/* Reports whether a socket is not connected, so that each datagram has a peer of its own. */
 static __always_inline bool network_is_of_datagrams(const struct sock *sk)
 {
 	return !sk->__sk_common.skc_dport && sk->sk_protocol == IPPROTO_UDP && sk->sk_type == SOCK_DGRAM;
 }
 
-/* Has a socket remember whose it is; returns its series. */
+/* Sets the process and the series of a socket; returns the series. */
 static __noinline u32 network_bind_to(struct sock *sk, const struct network_process *who, u32 role)
 {
 	struct network_tuple tuple = {};
@@ -90,7 +105,7 @@ static __noinline u32 network_bind_to(struct sock *sk, const struct network_proc
 		role = socket->role;
 	if (!role)
 		role = network_role_of(sk, &tuple);
-	network_tell_apart(&tuple, sk, role);
+	network_read_sequence(&tuple, sk, role);
 	id = network_connection(who, &tuple, role);
 	if (!socket)
 		socket = network_create_socket(sk);
@@ -101,19 +116,19 @@ static __noinline u32 network_bind_to(struct sock *sk, const struct network_proc
 	return id;
 }
 
-/* The same for the thread that runs, if its process is in scope. */
+/* Sets the series of a socket if the running thread's process is in scope. */
 static __always_inline u32 network_bind(struct sock *sk, u32 role)
 {
 	struct network_process who = {};
 
-	if (!network_transport_of(sk) || !network_meet(&who))
+	if (!network_transport_of(sk) || !network_discover(&who))
 		return NETWORK_NONE;
 	return network_bind_to(sk, &who, role);
 }
 
 /*
- * The series of a socket that the running thread uses, where the socket itself
- * cannot be asked what it remembers. Sockets without a peer have none.
+ * Returns the series of a socket that the running thread uses, if the socket's state is not accessible.
+ * Sockets without a peer have none.
  */
 static __noinline u32 network_find_peer(const struct sock *sk, const struct network_peer *peer, u32 role)
 {
@@ -121,7 +136,7 @@ static __noinline u32 network_find_peer(const struct sock *sk, const struct netw
 	struct network_tuple tuple = {};
 	u8 transport = network_transport_of(sk);
 
-	if (!transport || !network_meet(&who))
+	if (!transport || !network_discover(&who))
 		return NETWORK_NONE;
 	network_read_tuple(&tuple, sk, transport);
 	if (peer && peer->port)
@@ -130,16 +145,15 @@ static __noinline u32 network_find_peer(const struct sock *sk, const struct netw
 		return NETWORK_NONE;
 	if (!role)
 		role = network_role_of(sk, &tuple);
-	network_tell_apart(&tuple, sk, role);
+	network_read_sequence(&tuple, sk, role);
 	return network_connection(&who, &tuple, role);
 }
 
 static __always_inline u32 network_find(const struct sock *sk, u32 role) { return network_find_peer(sk, 0, role); }
 
 /*
- * Has a connection that was accepted, and with which nobody has done anything yet,
- * remember whose it is: of the process that accepted it, which has noted its end, else
- * of the one that listens. Who runs is anybody.
+ * Sets the process of an accepted connection that was not used yet: the one that accepted it, if recorded,
+ * otherwise the one that listens. Runs in any thread.
  */
 static __noinline int network_claim(struct sock *sk)
 {
@@ -148,8 +162,8 @@ static __noinline int network_claim(struct sock *sk)
 	struct network_listener *listener;
 
 	network_read_tuple(&tuple, sk, NETWORK_TCP);
-	network_tell_apart(&tuple, sk, NETWORK_SERVER);
-	network_turn(&end, &tuple);
+	network_read_sequence(&tuple, sk, NETWORK_SERVER);
+	network_reverse(&end, &tuple);
 	accepter = bpf_map_lookup_elem(&network_ends, &end);
 	if (!accepter) {
 		listener = network_listener(&tuple);
@@ -163,7 +177,7 @@ static __noinline int network_claim(struct sock *sk)
 	return 0;
 }
 
-/* The running CPU's record of whoever used the socket last; who runs is anybody. */
+/* Returns the running CPU's record of the process that used the socket last. Runs in any thread. */
 static __always_inline struct network_record *network_record_of(struct sock *sk)
 {
 	struct network_socket *socket = network_socket_of(sk);
@@ -177,23 +191,22 @@ static __always_inline struct network_record *network_record_of(struct sock *sk)
 	return network_record(socket->series);
 }
 
-/* A connect() that will not be heard of again; of those that go on a state is told later. */
+/* Reports whether a connect() has failed. The socket's state shows the outcome of those that continue. */
 static __always_inline bool network_is_refusal(s64 result)
 {
-	return result < 0 && result != -EINPROGRESS && result != -EALREADY && result != -EISCONN && !network_is_nothing(result);
+	return result < 0 && result != -EINPROGRESS && result != -EALREADY && result != -EISCONN && !network_is_retried(result);
 }
 
 /*
- * Which side a UDP socket is on that is not connected: a server's if bind() was told
- * its port, or if it received before it sent. Above it, in the upper half, what tells the
- * socket from a later one at its address.
+ * Returns the role of a UDP socket that is not connected: a server if bind() was called with a port, or if it
+ * receives first. The upper half of the result distinguishes the socket from later ones at its address.
  */
 static __noinline u64 network_datagram_socket(struct sock *sk, u32 operation)
 {
 	struct network_socket *socket = network_socket_of(sk);
 	u32 role = NETWORK_CLIENT, local_port = BPF_CORE_READ(sk, __sk_common.skc_num);
 
-	/* By its address in the kernel another one may be found that is no more. */
+	/* State by address may be that of a freed socket. */
 	if (socket && socket->role && !socket->port && socket->series == local_port)
 		return (u64)socket->stream << 32 | socket->role;
 	if (operation == NETWORK_READ || BPF_CORE_READ_BITFIELD_PROBED(sk, sk_userlocks) & SOCK_BINDPORT_LOCK)
@@ -207,12 +220,12 @@ static __noinline u64 network_datagram_socket(struct sock *sk, u32 operation)
 	socket->role = role;
 	socket->port = 0;
 	socket->series = local_port;
-	socket->generation = NETWORK_NONE; /* it has no series, but in that place its own port */
+	socket->generation = NETWORK_NONE; /* no series; the member has the local port instead */
 	socket->stream = bpf_get_prandom_u32();
 	return (u64)socket->stream << 32 | role;
 }
 
-/* The series of one datagram of a socket that is not connected. */
+/* Returns the series of a datagram on a socket that is not connected. */
 static __noinline u32 network_flow(const struct sock *sk, const struct network_peer *peer, u32 role)
 {
 	struct network_tuple tuple = {}, end = {};
@@ -220,7 +233,7 @@ static __noinline u32 network_flow(const struct sock *sk, const struct network_p
 	struct network_key key = {};
 	u32 *known;
 
-	if (!network_meet(&who))
+	if (!network_discover(&who))
 		return NETWORK_NONE;
 	network_read_tuple(&tuple, sk, NETWORK_UDP);
 	if (peer->port)
@@ -228,7 +241,7 @@ static __noinline u32 network_flow(const struct sock *sk, const struct network_p
 	else
 		network_lost(NETWORK_LOST_PEERS);
 	network_name(&key, &who, &tuple, role);
-	/* Its own address is not known: on the loopback device the port is enough. */
+	/* The local address is unknown; on the loopback device the port is sufficient. */
 	if (role == NETWORK_SERVER && peer->port && network_is_loopback(tuple.remote, tuple.family)) {
 		network_port_of(&end, tuple.netns, peer->port);
 		network_name_peer(&key, &end);
@@ -243,13 +256,13 @@ static __noinline u32 network_flow(const struct sock *sk, const struct network_p
 	return network_series_of(&key, &tuple);
 }
 
-/* True while the series is that of who runs. */
+/* Reports whether a series belongs to the running process. */
 static __always_inline bool network_is_owner(struct task_struct *task, const struct network_series *series)
 {
 	return (u32)TASK_READ(task, tgid) == series->key.pid && (u32)TASK_READ(task, self_exec_id) == series->key.exec_id;
 }
 
-/* True while the socket has the peer of the series: one of UDP may be connected anew to the same port. */
+/* Reports whether a socket has the peer of the series: a UDP socket may be connected again to the same port. */
 static __always_inline bool network_is_peer(const struct sock *sk, const struct network_series *series)
 {
 	const u32 *address = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32;
@@ -258,13 +271,13 @@ static __always_inline bool network_is_peer(const struct sock *sk, const struct 
 		return true;
 	if (sk->__sk_common.skc_family == AF_INET)
 		return sk->__sk_common.skc_daddr == series->key.address[0];
-	if (series->key.family == 4) /* written as one of IPv6 */
+	if (series->key.family == 4) /* IPv4-mapped IPv6 */
 		return address[3] == series->key.address[0];
 	return address[0] == series->key.address[0] && address[1] == series->key.address[1] && address[2] == series->key.address[2] &&
 	       address[3] == series->key.address[3];
 }
 
-/* The series that a connected socket belongs to, for the running thread. */
+/* Returns the series of a connected socket, for the running thread. */
 static __always_inline u32 network_series_for(struct sock *sk, struct task_struct *task, struct network_socket **found)
 {
 	struct network_socket *socket = network_socket_of(sk);
@@ -285,17 +298,17 @@ static __always_inline u32 network_series_for(struct sock *sk, struct task_struc
 }
 
 /*
- * Looks at the round-trip time of a connection from time to time while it is used.
- * What is found by a socket's address may be of another one that was there before.
+ * Samples the round-trip time of an active connection at intervals. State by address may be that of a freed
+ * socket.
  */
-static __always_inline void network_look_at_rtt(struct network_record *record, struct sock *sk, struct network_socket *socket, u64 now)
+static __always_inline void network_sample_rtt(struct network_record *record, struct sock *sk, struct network_socket *socket, u64 now)
 {
 	u32 at = network_clock(now), srtt;
 
 	if (!socket || socket->connecting || !socket->has_rtt || (!socket_storage && !network_has_rtt(sk)))
 		return;
 	if (socket->time - at - 1 < network_clock(RTT_EVERY_NS))
-		return; /* it is due by then at the latest: a time that is further off has passed, and the clock gone round */
+		return; /* the time is in the next interval; one that is further in the future has passed, as the clock wraps around */
 	srtt = BPF_CORE_READ((struct tcp_sock *)sk, srtt_us);
 	if (!srtt)
 		return;
@@ -303,7 +316,7 @@ static __always_inline void network_look_at_rtt(struct network_record *record, s
 	network_observe(&record->rtt, (u64)srtt * 1000 / 8);
 }
 
-/* Bytes that the running thread has sent (NETWORK_WRITE) or received. */
+/* Adds bytes that the running thread has sent (NETWORK_WRITE) or received. */
 static __always_inline void network_add(struct network_record *record, s64 bytes, u32 operation)
 {
 	if (bytes <= 0)
@@ -314,7 +327,7 @@ static __always_inline void network_add(struct network_record *record, s64 bytes
 		__sync_fetch_and_add(&record->received, bytes);
 }
 
-/* Counts a call, or one message of it, whose beginning is in thread. */
+/* Records the duration of a call, or of one of its messages, whose beginning is in thread. */
 static __always_inline void network_time(struct network_record *record, struct task_struct *task, const struct network_thread *thread,
 					 u64 now, u32 operation)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Ends of Unix sockets, which no tracepoint tells: where there are trampolines the kernel's
- * function is seen that frees them; else the close of the last descriptor, and a read that
- * finds the other end gone, as it is when its process has ended.
+ * The end of Unix sockets, for which there is no tracepoint. With trampolines, fentry of the function that
+ * frees them shows it. Otherwise the close of the last descriptor does, and a read that finds the remote end
+ * closed, as after the exit of its process.
  */
 #ifndef EBPFRECEIVER_NETWORK_UNIX_H
 #define EBPFRECEIVER_NETWORK_UNIX_H
@@ -10,37 +10,47 @@
 #include "network_capture.h"
 #include "network_file.h"
 
-/* include/net/sock.h: both directions have ended. */
-#define SHUTDOWN_MASK 3
-
 static __always_inline bool unix_is_stream(const struct sock *sk)
 {
 	return BPF_CORE_READ(sk, __sk_common.skc_family) == AF_UNIX && BPF_CORE_READ(sk, sk_type) == SOCK_STREAM;
 }
 
-/* Where a read has found nothing: the other end of a Unix socket is gone, and nothing follows in either direction. */
+/* Reports whether a read without a result shows that the remote end of a Unix socket is closed. */
 static __always_inline bool unix_has_ended(const struct sock *sk, const struct network_socket *socket)
 {
 	return sk->__sk_common.skc_family == AF_UNIX && socket && socket->protocol && sk->sk_shutdown == SHUTDOWN_MASK;
 }
 
-/* Without trampolines nothing tells when a Unix socket goes but the close of its last descriptor. */
+/* Without trampolines, only the close of the last descriptor shows the end of a Unix socket. */
 volatile const bool unix_by_close;
 
 /*
- * A descriptor of a Unix socket is closed. What is remembered of the socket cannot be asked
- * for here: user space finds the connection by the socket alone.
+ * Reports the end of a socket to user space, which finds the connection by the socket, as its state is not
+ * accessible here.
  */
-static __noinline int unix_closes(const struct file *file, const struct sock *sk)
+static __noinline int descriptor_closes(const struct file *file, const struct sock *sk, u32 end)
 {
-	struct network_piece piece = { .sock = (u64)sk, .kind = NETWORK_PIECE_CLOSED };
+	struct network_segment segment = { .sock = (u64)sk, .kind = NETWORK_SEGMENT_CLOSED };
 
 	if (!file || !network_is_last_of(file))
 		return 0;
-	piece.began = bpf_ktime_get_ns();
-	piece.ended = piece.began;
-	capture_write(&piece, sizeof(piece));
+	segment.began = bpf_ktime_get_ns();
+	segment.ended = segment.began;
+	segment.position = end;
+	capture_write(&segment, sizeof(segment));
 	return 0;
+}
+
+/*
+ * Runs when a process closes the descriptor of a socket: of a Unix socket, or of a datagram socket, on which
+ * lookups may have no response.
+ */
+static __always_inline void socket_closes(const struct file *file, const struct sock *sk)
+{
+	if (unix_by_close && unix_is_stream(sk))
+		descriptor_closes(file, sk, capture_end_of_unix(sk));
+	else if (capture_bytes && capture_protocols & (1 << NETWORK_DNS) && network_transport_of(sk) == NETWORK_UDP)
+		descriptor_closes(file, sk, NETWORK_END_LOCAL);
 }
 
 #endif

@@ -1,95 +1,109 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What leaves the kernel of a transfer: one window or several, each of which user space
- * is told of as a piece of its own.
+ * Capture windows: the bytes of a transfer that a program copies at once. Each window is reported as a
+ * segment of its own.
  */
 #ifndef EBPFRECEIVER_NETWORK_WINDOW_H
 #define EBPFRECEIVER_NETWORK_WINDOW_H
 
 #include "network_call.h"
 
-/* The most that is taken of one transfer: as much as many programs read at a time. A power of two tells the verifier where in it a byte is. */
-#define CAPTURE_MOST 4096
-/* And what it lies in: as sizes that may be CAPTURE_MOST the verifier knows those below this. */
-#define CAPTURE_ROOM (2 * CAPTURE_MOST)
-/* A size from 1 to CAPTURE_MOST, of which the verifier knows that then, too. */
-#define CAPTURE_SOME(n) ((((n) - 1) & (CAPTURE_MOST - 1)) + 1)
-/* What a protocol is known by. */
+/*
+ * Maximum size of a window: as much as many programs read at a time. A power of two bounds offsets for the
+ * verifier.
+ */
+#define CAPTURE_MAX 4096
+/* Size of the buffer, so that the verifier can bound sizes up to and including CAPTURE_MAX. */
+#define CAPTURE_BUFFER (2 * CAPTURE_MAX)
+/* Bounds a size to 1 to CAPTURE_MAX for the verifier. */
+#define CAPTURE_SOME(n) ((((n) - 1) & (CAPTURE_MAX - 1)) + 1)
+/* Bytes that show the protocol. */
 #define CAPTURE_FIRST 16
-/* Of one that begins no message. */
+/* Captured bytes of a transfer that begins no message. */
 #define CAPTURE_NEXT 512
-/* Pieces of memory that one call may name and that are looked at. */
+/* Buffers of a transfer that are read for one window. */
 #define CAPTURE_VECTORS 32
-/* That many are looked up together: each look at the memory of a process takes as long as 64 bytes of it do. */
+/* Buffer descriptors that are read together: a read of process memory has the overhead of copying 64 bytes. */
 #define VECTORS_TOGETHER 4
-/* And of them in one of several windows. */
+/* Buffers that are read for one of several windows. */
 #define WINDOW_VECTORS 8
 
-/* How much is taken of a transfer, CAPTURE_MOST at most; 0: requests are not looked at. */
+/* Captured bytes of a transfer, at most CAPTURE_MAX; 0: nothing is captured. */
 volatile const u32 capture_bytes;
 
-/* User space is woken when so many bytes wait; it looks on its own now and then. */
+/*
+ * Requests are parsed of this many in 2^32 connections, by struct network_socket.stream, which is random.
+ * User space reduces it to keep to a limit. Datagrams are always captured.
+ */
+volatile u64 parsed_streams = 1ULL << 32;
+
+/* Bytes in the ring buffer at which user space is woken. It also reads at intervals. */
 volatile const u32 capture_wake = ~0U;
 
-/* 1 while it was woken and has not read all yet: it clears this when nothing is left, before it sleeps. */
+/* 1 from a wake-up until user space has read everything: it sets 0 before it sleeps. */
 u32 capture_woken;
 
+/* Captured segments: struct network_segment and bytes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} network_segments SEC(".maps");
+
 /*
- * Where the windows of a transfer are taken from: windows that follow each other need
- * not look for their memory from the beginning.
+ * Connections that user space cannot parse, by struct network_socket.stream modulo the size. If another
+ * connection overwrites an entry, user space refuses the connection again.
  */
+#define NETWORK_REFUSED 1024
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, NETWORK_REFUSED);
+	__type(key, u32);
+	__type(value, u64);
+} network_refused SEC(".maps");
+
+/* Where the windows of a transfer are read from: each window continues with the buffers of the previous one. */
 struct capture_cursor {
-	u32 vector; /* of struct network_source, the first that is not passed over */
-	u32 at;     /* where it begins in the transfer */
+	u32 vector; /* index of the first buffer that is not skipped */
+	u32 at;     /* its offset in the transfer */
 	u32 failed; /* 1: memory could not be read */
 	u32 unused;
 };
 
-/* How far a request has come that is counted in the kernel: see network_values.h. */
+/* Progress of a request that is counted in the kernel: see network_values.h. */
 enum network_counting {
 	NETWORK_NOT_COUNTED = 0,
-	NETWORK_COUNTED_ASKED = 1, /* nothing was seen of its response */
-	NETWORK_COUNTED_BODY = 2,  /* its response goes on */
+	NETWORK_COUNTED_WAITING = 1, /* its response has not begun */
+	NETWORK_COUNTED_BODY = 2,  /* its response is in progress */
 };
 
-/* One that is not told, but counted. */
+/* A request that is counted. */
 struct network_counted {
-	u64 read_at; /* CLOCK_MONOTONIC, ns: its first byte */
-	u64 ended;   /* and what was seen last of its response */
+	u64 read_at; /* CLOCK_MONOTONIC, ns: of its first byte */
+	u64 ended;   /* of the last known byte of its response */
 	u32 set;
 	u32 path;
-	u32 left;    /* where TCP is behind the response; where that is not known, bytes of it to come */
+	u32 left;    /* TCP's position after the response; without positions, remaining bytes of it */
 	u8 phase;    /* enum network_counting */
 	u8 is_head;
 	u8 is_error;
 	u8 unused;
 };
 
-/* How far the requests of a connection were followed that a process answers: see network_paths.h. */
+/* State of the requests that a process answers on a connection: see network_paths.h. */
 struct network_requests {
 	u64 request;
-	u32 left[2]; /* by direction: see there */
-	u32 out[2];  /* by direction: bytes that were left out on purpose */
-	u32 wrote;   /* TCP's sequence number of what is written next, when something was read last; 0: not known */
-	u32 from;    /* the same when the last request was read */
-	u32 current; /* which of the following the last request has; the one before it the other */
+	u32 left[2]; /* by direction, see network_paths.h */
+	u32 out[2];  /* by direction: number of bytes skipped on purpose */
+	u32 wrote;   /* TCP's sequence number of the next write, at the last read; 0: unknown */
+	u32 from;    /* wrote when the last request was read */
+	u32 current; /* index of the last request in counted; the other entry is the request before it */
 	u32 counts;  /* 1: requests were counted in the kernel */
 	struct network_counted counted[2];
 };
 
-/* What a transfer was. */
-struct capture_transfer {
-	struct sock *sk;
-	struct network_socket *socket;
-	const struct network_source *from; /* its base is 0 where the bytes are not known */
-	u64 began, ended;
-	u32 length;
-	u32 kind;
-	u32 position; /* of piece */
-	u32 tls;      /* 1: it is what a TLS library has encrypted or decrypted */
-};
-
-/* A transfer as functions find it that are verified by themselves: see capture_put(). */
+/* The saved transfer: a copy for functions that are verified separately, see capture_keep(). */
 struct capture_kept {
 	u64 sk;
 	u64 began, ended;
@@ -98,77 +112,80 @@ struct capture_kept {
 	u32 position;
 	u32 tls;
 	u32 want; /* of a body: see network_body.h */
-	u32 at;   /* where its next window begins */
+	u32 at;   /* offset of its next window */
 	struct network_source from;
 	struct network_socket socket;
 };
 
-/* A direction of a connection. */
+/* Key of a direction of a connection. */
 struct network_frames_key {
 	u64 sock;
 	u32 stream;
-	u32 kind; /* enum network_piece_kind */
+	u32 kind; /* enum network_segment_kind */
 };
 
-/* How far frames of HTTP/2 were followed in one direction of a connection: see network_http2.h. */
+/*
+ * State of a direction: how far HTTP/2 frames were followed, see network_http2.h, or HTTP/1 messages, see
+ * network_pipeline.h.
+ */
 struct network_frames {
-	u32 left;     /* bytes to come of the content of the frame under way */
-	u32 position; /* of struct network_piece, of the last transfer */
-	u8 followed;  /* 1: it is known where the next frame begins */
-	u8 data;      /* 1: the frame under way is DATA */
-	u8 head;      /* bytes of a frame's head with which the last transfer ended */
-	u8 astray;    /* transfers in which no frame was found, one after the other */
-	u32 stream;   /* of the frame under way */
-	u64 begun[2]; /* those bytes of a head, and whatever follows */
-	u32 body;     /* of HTTP/1 instead of all this: bytes that may leave the kernel of the message under way */
-	u32 packets;  /* of both: segments with data that TCP had sent, or received, by the last call, where calls are told */
+	u32 left;     /* remaining bytes of the current frame */
+	u32 position; /* struct network_segment.position of the last transfer */
+	u8 followed;  /* 1: the offset of the next frame is known */
+	u8 data;      /* 1: the current frame is DATA */
+	u8 head;      /* bytes of a frame header at the end of the last transfer */
+	u8 misses;    /* consecutive transfers in which no frame was found */
+	u32 stream;   /* stream identifier of the current frame */
+	u64 begun[2]; /* these bytes of a header */
+	u32 body;     /* HTTP/1: bytes of the current message that may still be captured */
+	u32 packets;  /* segments with data that TCP had sent, or received, by the last call, if calls are exported */
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1); /* by the loader */
+	__uint(max_entries, 1); /* set by the loader */
 	__type(key, struct network_frames_key);
 	__type(value, struct network_frames);
 } network_frames SEC(".maps");
 
-/* The same within a transfer. */
+/* Progress within a transfer. */
 struct capture_walk {
-	u32 at;        /* where the window begins in it */
-	u32 have;      /* bytes of it that are in scratch */
-	u32 next;      /* where the next head begins, seen from the window's beginning */
-	u32 keep;      /* bytes of the window that count, if it ends within DATA */
-	u32 windows;   /* that were looked at */
-	u32 unused;
-	u64 joined[4]; /* a head of which the beginning came before */
+	u32 at;        /* offset of the window */
+	u32 have;      /* bytes of the window in scratch */
+	u32 next;      /* offset of the next header in the window */
+	u32 keep;      /* bytes of the window to capture, if it ends within DATA; HTTP/1: bytes of the previous transfer before the window */
+	u32 windows;   /* number of inspected windows */
+	u32 lost;      /* HTTP/1: the offset of the next message is unknown */
+	u64 joined[4]; /* a header that began in the previous transfer */
 	struct network_frames frames;
 };
 
-/* Bytes of a path that are compared. */
+/* Maximum length of a path that is compared. */
 #define PATH_BYTES 64
 
-/* In place of the number of a path: the request is to none of the set, and counts all the same. */
+/* In place of the number of a path: the request is to none of the set, and is counted. */
 #define NETWORK_PATH_REST 0xffff
 
-/* A beginning of a request's target, of a set; as keys of tries are. */
+/* Key of an LPM trie: the beginning of a request target, in a set. */
 struct network_path {
-	u32 bits; /* of what follows that count */
+	u32 bits; /* significant bits of what follows */
 	u32 set;
 	u8 text[PATH_BYTES];
 };
 
-/* What is looked at of a transfer that may begin a request, to see to which path, and what of it may come before. */
+/* Size of the beginning of a request that shows its path, and how much of it may be in the previous transfer. */
 #define FIRST_BYTES (HELD_BYTES + 80)
 #define HELD_BYTES 16
 
-/* What a request's head says of where the request ends. */
+/* What a request's head shows about the end of the request. */
 struct capture_head {
-	u32 have;      /* bytes of it that are in scratch */
-	u32 at;        /* that were looked at */
-	u32 line;      /* 1: a line begins there */
-	u32 end;       /* where it ends; 0: not known */
-	u32 lengths;   /* how often it says how long its content is */
-	u32 length_at; /* and where, the last time */
-	u32 transfer;  /* 1: the content says itself where it ends */
+	u32 have;      /* bytes in scratch */
+	u32 at;        /* inspected bytes */
+	u32 line;      /* 1: a line begins at at */
+	u32 end;       /* offset of its end; 0: unknown */
+	u32 lengths;   /* number of Content-Length fields */
+	u32 length_at; /* offset of the last one's value */
+	u32 transfer;  /* 1: it has a Transfer-Encoding */
 	u32 unused;
 };
 
@@ -178,29 +195,50 @@ struct capture_vector {
 	u64 length;
 };
 
+/* The line before a chunk (RFC 9112, 7.1), as far as it was read. */
+struct capture_line {
+	u32 size;
+	u32 digits;
+	bool sized; /* its digits have ended */
+};
+
 struct capture_scratch {
-	u64 users; /* of one that is shared */
+	u64 users; /* of a shared slot */
 	struct capture_cursor cursor;
 	struct capture_kept kept;
 	struct capture_walk walk;
 	struct network_path path;
 	struct capture_head head;
-	u8 first[FIRST_BYTES]; /* of what may be a request */
+	struct capture_line line;
+	u8 first[FIRST_BYTES]; /* of a possible request */
 	u64 since;             /* CLOCK_MONOTONIC, ns: when its first byte was read */
-	u64 path_number;       /* by which it is counted: see network_paths.h */
+	u64 path_number;       /* in which it is counted: see network_paths.h */
+	u32 passing;           /* of verifier_hide() */
 	struct capture_vector vectors[VECTORS_TOGETHER];
-	struct network_piece piece; /* packets and rtt are the transfer's, the rest the window's */
-	u8 data[CAPTURE_ROOM];
+	struct network_segment segment; /* packets and rtt are those of the transfer, the rest those of the window */
+	u8 data[CAPTURE_BUFFER];
 };
 
 /*
- * One for each program that moves most: another one may run while this one is preempted
- * (at functions always, at tracepoints from 6.19 on), but not the same on the same CPU. See
- * capture_slot(). Behind them those that others share, which may be preempted by each other: programs
- * in processes, for TLS, and at functions that move pages. Who finds nobody else there has it.
+ * Returns value without the verifier knowing it. Paths that differ in it alone are merged, so that what
+ * follows is verified once instead of once per path.
+ */
+static __always_inline u32 verifier_hide(struct capture_scratch *scratch, u32 value)
+{
+	volatile u32 *passing = &scratch->passing;
+
+	*passing = value;
+	return *passing;
+}
+
+/*
+ * A slot for each program that transfers most: another program may preempt it (at functions always, at
+ * tracepoints since Linux 6.19), but not the same one on the same CPU. See capture_slot(). They are followed
+ * by shared slots for programs that may preempt each other: uprobes, and programs at functions that transfer
+ * pages. See capture_share().
  */
 #define CAPTURE_SLOTS 7
-/* Of the program that tells of datagrams when their call returns. */
+/* Slot of the program that captures datagrams when their call returns. */
 #define CAPTURE_SLOT_RETURNS 6
 #define CAPTURE_SHARED_SLOTS 4
 
@@ -215,7 +253,7 @@ struct {
 #define MSG_IOV_OFFSET 16
 #define MSG_IOVLEN_OFFSET 24
 
-/* What a function of the kernel was given, whose message names the memory. */
+/* Finds the memory of a message in the kernel. */
 static __always_inline void capture_source_of_message(struct network_source *from, struct msghdr *message)
 {
 	struct iov_iter *iter = &message->msg_iter;
@@ -225,7 +263,7 @@ static __always_inline void capture_source_of_message(struct network_source *fro
 	from->count = 0;
 	from->kernel = 1;
 	if (!bpf_core_field_exists(iter->iter_type)) {
-		/* ITER_IOVEC is a bit of its own, and the direction another (include/linux/uio.h of 5.10). */
+		/* ITER_IOVEC is a bit, and the direction another one (include/linux/uio.h of 5.10). */
 		if (!(BPF_CORE_READ(iter, type) & 4))
 			return;
 	} else {
@@ -238,7 +276,7 @@ static __always_inline void capture_source_of_message(struct network_source *fro
 			return;
 	}
 	if (BPF_CORE_READ(iter, iov_offset))
-		return; /* of io_uring, when it goes on with a buffer */
+		return; /* io_uring continues within a buffer */
 	if (bpf_core_field_exists(iter->__iov))
 		from->base = (u64)BPF_CORE_READ(iter, __iov);
 	else
@@ -246,7 +284,7 @@ static __always_inline void capture_source_of_message(struct network_source *fro
 	from->count = BPF_CORE_READ(iter, nr_segs);
 }
 
-/* What the n-th message of a call was given; nothing where it has no memory of its own. */
+/* Finds the memory of the n-th message of a call; none if it is not in user space. */
 static __always_inline void capture_source_of(struct network_source *from, struct pt_regs *saved, u32 call, u32 n)
 {
 	u64 at = network_argument_1(saved), count = 0;
@@ -280,10 +318,10 @@ static __always_inline void capture_source_of(struct network_source *from, struc
 }
 
 /*
- * Takes up to want bytes, CAPTURE_MOST at most, from the pieces of memory that are kept in
- * the slot; returns how many could be read. Verified by itself: see capture_put().
+ * Copies up to want bytes, at most CAPTURE_MAX, from the buffers of the saved transfer to the slot; returns
+ * how many. Global, so that it is verified once: see capture_keep().
  */
-__noinline int capture_take_pieces(u32 slot, u32 want)
+__noinline int capture_read_vectors(u32 slot, u32 want)
 {
 	struct capture_scratch *scratch = bpf_map_lookup_elem(&network_scratch, &slot);
 	u32 have = 0, named, size, n, i, k;
@@ -300,7 +338,7 @@ __noinline int capture_take_pieces(u32 slot, u32 want)
 		named = scratch->kept.from.count - i;
 		if (named > VECTORS_TOGETHER)
 			named = VECTORS_TOGETHER;
-		barrier_var(named); /* the compiler knows it now, verifiers up to 6.1 want to be shown */
+		barrier_var(named); /* for verifiers up to 6.1, as the compiler would drop the bound */
 		size = (((named - 1) & (VECTORS_TOGETHER - 1)) + 1) * sizeof(vectors[0]);
 		place = (void *)(scratch->kept.from.base + i * sizeof(vectors[0]));
 		if (scratch->kept.from.kernel)
@@ -315,8 +353,8 @@ __noinline int capture_take_pieces(u32 slot, u32 want)
 			n = want - have;
 			if (n > vectors[k].length)
 				n = vectors[k].length;
-			have &= CAPTURE_MOST - 1;
-			if (n > CAPTURE_MOST || bpf_probe_read_user(scratch->data + have, n, (void *)vectors[k].base))
+			have &= CAPTURE_MAX - 1;
+			if (n > CAPTURE_MAX || bpf_probe_read_user(scratch->data + have, n, (void *)vectors[k].base))
 				return have;
 			have += n;
 		}
@@ -324,24 +362,23 @@ __noinline int capture_take_pieces(u32 slot, u32 want)
 	return have;
 }
 
-/* Takes up to want bytes, CAPTURE_MOST at most, into the slot's scratch; returns how many could be read. */
-static __always_inline u32 capture_take(struct capture_scratch *scratch, u32 slot, const struct network_source *from, u32 want)
+/* Copies up to want bytes, at most CAPTURE_MAX, to scratch; returns how many. */
+static __always_inline u32 capture_copy(struct capture_scratch *scratch, u32 slot, const struct network_source *from, u32 want)
 {
 	if (!from->base)
 		return 0;
 	if (from->count) {
 		scratch->kept.from = *from;
-		return capture_take_pieces(slot, want);
+		return capture_read_vectors(slot, want);
 	}
-	want &= CAPTURE_ROOM - 1;
+	want &= CAPTURE_BUFFER - 1;
 	return bpf_probe_read_user(scratch->data, want, (void *)from->base) ? 0 : want;
 }
 
 /*
- * Takes a window of the transfer that is kept, up to want bytes, CAPTURE_MOST at
- * most, from where it is at; returns how many it got. That may be fewer, and none, also where more
- * can be read: the next one goes on. The cursor is zeroed before a transfer's first window,
- * and windows do not go back.
+ * Copies a window of the saved transfer, up to want bytes, at most CAPTURE_MAX, from an offset on; returns
+ * how many. It may be fewer, or none, although more can be read: the next window continues. The cursor is
+ * zero before a transfer's first window, and offsets never decrease.
  */
 __noinline int capture_window(u32 slot, u32 at, u32 want)
 {
@@ -362,7 +399,7 @@ __noinline int capture_window(u32 slot, u32 at, u32 want)
 		cursor->failed = 1;
 		return 0;
 	}
-	want &= CAPTURE_ROOM - 1;
+	want &= CAPTURE_BUFFER - 1;
 	if (!from->count) {
 		cursor->failed = bpf_probe_read_user(scratch->data, want, (void *)(from->base + at)) != 0;
 		return cursor->failed ? 0 : want;
@@ -384,7 +421,7 @@ __noinline int capture_window(u32 slot, u32 at, u32 want)
 			if (n > vector.length - skip)
 				n = vector.length - skip;
 			n = CAPTURE_SOME(n);
-			have &= CAPTURE_MOST - 1;
+			have &= CAPTURE_MAX - 1;
 			if (bpf_probe_read_user(scratch->data + have, n, (void *)(vector.base + skip))) {
 				cursor->failed = 1;
 				break;
@@ -404,7 +441,10 @@ __noinline int capture_window(u32 slot, u32 at, u32 want)
 	return have;
 }
 
-/* Programs differ by direction and, where they are at functions, by family; not those at functions that move pages. */
+/*
+ * Returns the slot of a program. Programs differ by direction and, at functions, by address family, except
+ * those at functions that transfer pages.
+ */
 static __always_inline u32 capture_slot(const struct sock *sk, u32 kind)
 {
 	switch (sk->__sk_common.skc_family) {
@@ -416,76 +456,82 @@ static __always_inline u32 capture_slot(const struct sock *sk, u32 kind)
 	return 4 + (kind & 1);
 }
 
-/* Writes a piece for user space, size bytes with its head; false where it was lost. */
-static __always_inline bool capture_write(struct network_piece *piece, u32 size)
+/* Writes a record of size bytes, its head included; false if it was lost. */
+static __always_inline bool capture_write(struct network_segment *segment, u32 size)
 {
 	u64 flags = BPF_RB_NO_WAKEUP;
 
-	if (!capture_woken && bpf_ringbuf_query(&network_pieces, BPF_RB_AVAIL_DATA) >= capture_wake) {
+	if (!capture_woken && bpf_ringbuf_query(&network_segments, BPF_RB_AVAIL_DATA) >= capture_wake) {
 		capture_woken = 1;
 		flags = BPF_RB_FORCE_WAKEUP;
 	}
-	if (!bpf_ringbuf_output(&network_pieces, piece, size, flags))
+	if (!bpf_ringbuf_output(&network_segments, segment, size, flags))
 		return true;
-	network_lost(NETWORK_LOST_PIECES);
+	network_lost(NETWORK_LOST_SEGMENTS);
 	if (flags == BPF_RB_FORCE_WAKEUP)
-		capture_woken = 0; /* nobody was */
+		capture_woken = 0; /* no thread was woken */
 	return false;
 }
 
-/* What struct network_socket.lost has of pieces of a direction that were lost, of enum network_piece_loss. */
-static __always_inline u8 capture_loss(u32 kind) { return kind == NETWORK_PIECE_WRITE ? NETWORK_PIECE_WRITE_LOST : NETWORK_PIECE_LOST; }
+/* Returns the flag in struct network_socket.lost for segments of a direction. */
+static __always_inline u8 capture_loss(u32 kind) { return kind == NETWORK_SEGMENT_WRITE ? NETWORK_SEGMENT_WRITE_LOST : NETWORK_SEGMENT_LOST; }
 
-/* What the next piece of a direction has to say of it. */
+/* Returns the losses to report with the next segment of a direction. */
 static __always_inline u8 capture_losses(const struct network_socket *socket, u32 kind)
 {
-	u8 unknown = socket->lost & NETWORK_PIECE_UNKNOWN;
+	u8 unknown = socket->lost & NETWORK_SEGMENT_UNKNOWN;
 
-	return socket->lost & capture_loss(kind) ? unknown | NETWORK_PIECE_LOST : unknown;
+	return socket->lost & capture_loss(kind) ? unknown | NETWORK_SEGMENT_LOST : unknown;
 }
 
-/* Tells user space of a piece, size bytes with its head. */
-static __always_inline void capture_tell(struct network_piece *piece, u32 size, struct sock *sk, struct network_socket *socket)
+/* Sets the members of a segment that identify its connection. */
+static __always_inline void capture_identify(struct network_segment *segment, const struct sock *sk, const struct network_socket *socket)
 {
-	piece->sock = (u64)sk;
-	piece->stream = socket->stream;
-	piece->series = socket->series;
-	piece->generation = socket->generation;
-	piece->protocol |= socket->protocol;
-	piece->role = socket->role;
-	piece->lost = capture_losses(socket, piece->kind);
-	if (!capture_write(piece, size))
-		socket->lost |= capture_loss(piece->kind);
-	else if (piece->lost)
-		socket->lost &= ~(NETWORK_PIECE_UNKNOWN | capture_loss(piece->kind));
+	segment->sock = (u64)sk;
+	segment->stream = socket->stream;
+	segment->series = socket->series;
+	segment->generation = socket->generation;
 }
 
-/* What a piece says of itself. */
-static __always_inline void capture_describe(struct network_piece *piece, u64 began, u64 ended, u32 length, u32 kind, u32 position, u32 tls)
+/* Reports a segment of size bytes, its head included. */
+static __always_inline void capture_report(struct network_segment *segment, u32 size, struct sock *sk, struct network_socket *socket)
 {
-	piece->began = began;
-	piece->ended = ended;
-	piece->length = length;
-	piece->kind = kind;
-	piece->position = position;
-	piece->protocol = tls ? NETWORK_TLS : 0;
+	capture_identify(segment, sk, socket);
+	segment->protocol |= socket->protocol;
+	segment->role = socket->role;
+	segment->lost = capture_losses(socket, segment->kind);
+	if (!capture_write(segment, size))
+		socket->lost |= capture_loss(segment->kind);
+	else if (segment->lost)
+		socket->lost &= ~(NETWORK_SEGMENT_UNKNOWN | capture_loss(segment->kind));
 }
 
-/* Tells of a whole transfer, of which the first size bytes are in scratch. */
-static __noinline int capture_tell_whole(struct capture_scratch *scratch, const struct capture_transfer *transfer, u32 size)
+/* Sets the members of a segment. */
+static __always_inline void capture_describe(struct network_segment *segment, u64 began, u64 ended, u32 length, u32 kind, u32 position, u32 tls)
 {
-	capture_describe(&scratch->piece, transfer->began, transfer->ended, transfer->length, transfer->kind, transfer->position, transfer->tls);
-	size &= CAPTURE_ROOM - 1;
-	capture_tell(&scratch->piece, sizeof(scratch->piece) + size, transfer->sk, transfer->socket);
+	segment->began = began;
+	segment->ended = ended;
+	segment->length = length;
+	segment->kind = kind;
+	segment->position = position;
+	segment->protocol = tls ? NETWORK_TLS : 0;
+}
+
+/* Reports a whole transfer, of which scratch has the first size bytes. */
+static __noinline int capture_report_whole(struct capture_scratch *scratch, const struct capture_transfer *transfer, u32 size)
+{
+	capture_describe(&scratch->segment, transfer->began, transfer->ended, transfer->length, transfer->kind, transfer->position, transfer->tls);
+	size &= CAPTURE_BUFFER - 1;
+	capture_report(&scratch->segment, sizeof(scratch->segment) + size, transfer->sk, transfer->socket);
 	return 0;
 }
 
 /*
- * Keeps a transfer for a function that is given the slot alone. Such a function is
- * verified by itself, wherever and however often it is called: so are loops over windows,
- * with each of which the verifier would begin anew otherwise.
+ * Saves a transfer for a global function, whose parameter is the slot. The verifier checks a global function
+ * once, however often it is called. So are loops over windows, which it would otherwise explore anew for each
+ * window.
  */
-static __always_inline void capture_put(struct capture_scratch *scratch, const struct capture_transfer *transfer)
+static __always_inline void capture_keep(struct capture_scratch *scratch, const struct capture_transfer *transfer)
 {
 	scratch->kept.sk = (u64)transfer->sk;
 	scratch->kept.began = transfer->began;
@@ -499,25 +545,24 @@ static __always_inline void capture_put(struct capture_scratch *scratch, const s
 }
 
 /*
- * Tells of a window of the transfer that is kept: that it had length bytes from where it
- * is at, size of which are in scratch. Together the windows of a transfer have all of its
- * bytes, in their order.
+ * Reports a window of the saved transfer: length bytes from an offset on, of which scratch has size.
+ * Together, the windows of a transfer have all of its bytes, in order.
  */
-static __noinline int capture_tell_window(struct capture_scratch *scratch, u32 at, u32 size, u32 length)
+static __noinline int capture_report_window(struct capture_scratch *scratch, u32 at, u32 size, u32 length)
 {
 	struct capture_kept *kept = &scratch->kept;
 	u32 position = kept->position ? kept->position - (kept->length - at - length) : 0;
 
-	capture_describe(&scratch->piece, kept->began, kept->ended, length, kept->kind, position, kept->tls);
-	size &= CAPTURE_ROOM - 1;
-	capture_tell(&scratch->piece, sizeof(scratch->piece) + size, (struct sock *)kept->sk, &kept->socket);
+	capture_describe(&scratch->segment, kept->began, kept->ended, length, kept->kind, position, kept->tls);
+	size &= CAPTURE_BUFFER - 1;
+	capture_report(&scratch->segment, sizeof(scratch->segment) + size, (struct sock *)kept->sk, &kept->socket);
 	return 0;
 }
 
-/* Gives back what has become of a socket whose transfer was kept. */
-static __always_inline void capture_put_back(struct capture_scratch *scratch, struct network_socket *socket)
+/* Stores changes to the socket's state of the saved transfer. */
+static __always_inline void capture_restore(struct capture_scratch *scratch, struct network_socket *socket)
 {
-	u8 own = NETWORK_PIECE_UNKNOWN | capture_loss(scratch->kept.kind);
+	u8 own = NETWORK_SEGMENT_UNKNOWN | capture_loss(scratch->kept.kind);
 
 	socket->lost = (socket->lost & ~own) | (scratch->kept.socket.lost & own);
 	socket->protocol = scratch->kept.socket.protocol;

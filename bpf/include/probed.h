@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What uprobes do to the running thread, whosever they are, and where its stack
- * leads without them. The kernel has the thread execute the instruction that a
- * breakpoint replaces in a page of its own ([uprobes]), and has the functions whose
- * return is awaited return to there.
+ * Reverts what uprobes of any owner do to the running thread, so that its stack can be walked. The kernel
+ * executes the instruction that a breakpoint replaces in a page of its own ([uprobes]), and has functions
+ * whose return is probed return to there.
  */
 #ifndef EBPFRECEIVER_PROBED_H
 #define EBPFRECEIVER_PROBED_H
@@ -16,16 +15,15 @@
 #if defined(__TARGET_ARCH_x86)
 /* The longest instruction (MAX_UINSN_BYTES of the kernel). */
 #define PROBED_INSTRUCTION_BYTES 16
-/* A return has taken its address from the stack, whose place the kernel has noted. */
+/* The return has popped its address from the stack; the kernel has recorded where it was. */
 #define PROBED_RETURN_BYTES 8
 /*
- * The trampoline (arch/x86/kernel/uprobes.c): a breakpoint, or since 6.11 pushes of
- * rax, rcx and r11, a system call, which puts the return address in the place of
- * rax, and two pops.
+ * The trampoline (arch/x86/kernel/uprobes.c): a breakpoint, or since Linux 6.11 pushes of rax, rcx and r11, a
+ * system call, which replaces rax by the return address, and two pops.
  */
 #define PROBED_TRAMPOLINE_LAST 16 /* offset of its last instruction, the return */
-#define PROBED_TRAMPOLINE_CALLED 13 /* behind the system call */
-#define PROBED_TRAMPOLINE_POPPED 15 /* behind the first pop */
+#define PROBED_TRAMPOLINE_CALLED 13 /* after the system call */
+#define PROBED_TRAMPOLINE_POPPED 15 /* after the first pop */
 #define PROBED_TRAMPOLINE_PUSHES 24 /* bytes */
 #elif defined(__TARGET_ARCH_arm64)
 #define PROBED_INSTRUCTION_BYTES 4
@@ -34,10 +32,10 @@
 #define PROBED_TRAMPOLINE_PUSHES 0
 #endif
 
-/* Returns that are awaited and looked through; the kernel awaits 64 of a thread (MAX_URETPROBE_DEPTH). */
+/* Pending probed returns that are searched; the kernel allows 64 per thread (MAX_URETPROBE_DEPTH). */
 #define PROBED_RETURNS 64
 
-/* What the kernel notes of the thread's uprobes; 0 when it has met none, or when this kernel notes it elsewhere. */
+/* Returns the kernel's uprobe state of the thread; 0 if it has none, or if this kernel keeps it elsewhere. */
 static __always_inline struct uprobe_task *probed_task(struct task_struct *task)
 {
 	if (!bpf_core_field_exists(task->utask) || !bpf_core_field_exists(struct uprobe_task, vaddr) ||
@@ -49,7 +47,10 @@ static __always_inline struct uprobe_task *probed_task(struct task_struct *task)
 	return BPF_CORE_READ(task, utask);
 }
 
-/* The address of the instruction that the thread at pc executes: nobody else can be at where its last one was put. */
+/*
+ * Returns the address of the instruction that the thread at pc executes: no other code can be at the address
+ * of its copy.
+ */
 static __always_inline u64 probed_instruction(struct uprobe_task *probes, u64 pc)
 {
 	u64 copy = BPF_CORE_READ(probes, xol_vaddr);
@@ -59,16 +60,16 @@ static __always_inline u64 probed_instruction(struct uprobe_task *probes, u64 pc
 	return BPF_CORE_READ(probes, vaddr) + (pc - copy);
 }
 
-/* Where functions of this process return to whose return is awaited; 0 before there was one. */
+/* Returns the address that functions of this process with a probed return return to; 0 before there was one. */
 static __always_inline u64 probed_trampoline(struct task_struct *task)
 {
 	return BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
 }
 
 /*
- * Finds the innermost awaited return that leaves the stack pointer at or above *sp.
- * Returns where it leads, with *sp where it leaves the stack pointer, or 0. What left
- * by a jump is noted twice, with the same stack and the same caller.
+ * Finds the innermost pending return that leaves the stack pointer at or above *sp. Returns its original
+ * return address, and in *sp the stack pointer after it, or 0. A function that was left by a jump has two
+ * entries, with the same stack pointer and caller.
  */
 static __always_inline u64 probed_return(u64 *sp)
 {
@@ -93,8 +94,8 @@ static __always_inline u64 probed_return(u64 *sp)
 }
 
 /*
- * Where a thread goes on that is in the trampoline, `offset` bytes from its start, and
- * *sp, where it has its stack pointer then; 0 when that cannot be told.
+ * Returns where a thread in the trampoline continues, `offset` bytes from its start, and in *sp its stack
+ * pointer then; 0 if that is unknown.
  */
 static __always_inline u64 probed_leave(u64 offset, u64 *sp)
 {
@@ -105,7 +106,7 @@ static __always_inline u64 probed_leave(u64 offset, u64 *sp)
 		return to;
 	}
 #if defined(__TARGET_ARCH_x86)
-	/* It is awaited no more, and the address is where rax was. */
+	/* It is no longer pending, and the address has replaced rax. */
 	after = *sp + (offset == PROBED_TRAMPOLINE_CALLED ? 16 : offset == PROBED_TRAMPOLINE_POPPED ? 8 : 0);
 	if (!bpf_probe_read_user(&to, sizeof(to), (void *)after)) {
 		*sp = after + sizeof(to);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * What the programs share about processes: who is in scope, and the events by
- * which user space learns of processes. The maps are created once, by
- * process.bpf.c's loader, and handed to every other object.
+ * What all programs share about processes: which are in scope, and the events by which user space learns of
+ * processes. The loader of process.bpf.c creates the maps once and shares them with every other object.
  */
 #ifndef EBPFRECEIVER_PROCESS_H
 #define EBPFRECEIVER_PROCESS_H
@@ -13,9 +12,8 @@
 #include <bpf/bpf_helpers.h>
 
 /*
- * What user space has decided about a process: a bit for each kind of
- * observation that it is in scope of. SCOPE_ASKED alone means that user space was
- * told of the process and has not answered yet.
+ * The decision of user space about a process: a bit for each kind of observation that the process is in scope
+ * of. SCOPE_ASKED alone: a decision was requested and is pending.
  */
 enum scope_bit {
 	SCOPE_ASKED = 0,
@@ -23,51 +21,50 @@ enum scope_bit {
 	SCOPE_OFF_CPU = 1 << 1,
 	SCOPE_MEMORY = 1 << 2,
 	SCOPE_NETWORK = 1 << 3,
-	SCOPE_MONITORS = 1 << 4, /* policies look at the requests that it answers */
-	SCOPE_TASK = 1 << 16, /* and the seven above it: observations that tasks have started */
-	SCOPE_FORKED = 1 << 29, /* user space was not told of the process, but its parent had tables */
+	SCOPE_MONITORS = 1 << 4, /* the requests that it answers, for policies */
+	SCOPE_TASK = 1 << 16, /* and the seven above: observations that tasks have started */
+	SCOPE_FORKED = 1 << 29, /* user space does not know the process, but its parent has unwind tables */
 	SCOPE_DECIDED = 1 << 30,
 };
 
 /*
- * Which bit an object looks at. It says its kind's; the loader may name another, where
- * the kind is loaded a second time.
+ * The bit of an object: that of its kind, unless the loader sets another one because the kind is loaded more
+ * than once.
  */
 #define OBSERVES(bit) volatile const u32 scope_bit = bit
 
 /*
- * What user space has decided about a process. Before it has, a fork goes on with
- * its parent's unwind tables: it has the same mappings, and many live no longer
- * than it takes to read them.
+ * The decision about a process. Until there is one, a fork uses the unwind tables of its parent: it has the
+ * same mappings, and many exit before these could be read.
  */
 struct scope_entry {
 	u32 bits;       /* of enum scope_bit */
-	u32 space;      /* where its unwind tables are: struct unwind_state.space */
-	u64 lent_until; /* CLOCK_MONOTONIC, ns: how long the parent's are used, while nothing is decided */
-	u32 exec_id;    /* task_struct.self_exec_id of the program that was asked about; 0 in a fork's */
+	u32 space;      /* its unwind tables: struct unwind_state.space */
+	u64 shared_until; /* CLOCK_MONOTONIC, ns: until when a fork uses its parent's tables */
+	u32 exec_id;    /* task_struct.self_exec_id of the program that the decision was requested for; 0 in the entry of a fork */
 	u32 unused;
 };
 
 /*
- * How long a fork may use its parent's tables. Less than user space keeps those
- * that were replaced (retireAfter of internal/engine).
+ * How long a fork may use its parent's tables: less than user space keeps replaced tables (retireAfter of
+ * internal/engine).
  */
-#define SCOPE_LENT_NS 1500000000ULL
+#define SCOPE_SHARED_NS 1500000000ULL
 
 enum process_event_type {
 	PROCESS_FORK = 1,
 	PROCESS_EXEC = 2,
 	PROCESS_EXIT = 3,
-	PROCESS_ASK = 4, /* an observation met a process that has no entry in scope */
+	PROCESS_ASK = 4, /* an observation found a process without an entry in scope */
 };
 
 /* Record of the ring buffer process_events. */
 struct process_event {
-	u64 start_boottime; /* ns, of the process's group leader */
+	u64 start_boottime; /* ns, of the thread group leader */
 	u32 type;           /* enum process_event_type */
 	u32 pid;            /* thread group id */
-	u32 parent_pid;     /* of a fork: thread group id of the parent, else 0 */
-	u32 exec_id;        /* task_struct.self_exec_id: which program the process runs */
+	u32 parent_pid;     /* of a fork: thread group id of the parent, otherwise 0 */
+	u32 exec_id;        /* task_struct.self_exec_id: identifies the program that the process runs */
 	char comm[TASK_COMM_LEN]; /* of the task that caused the event */
 };
 
@@ -82,10 +79,9 @@ enum process_loss {
 };
 
 /*
- * By thread group id. An entry lives from the first time that
- * somebody cares about the process until its exec, or until user space is done
- * with the process after its exit. Preallocated, because perf event
- * programs accept no other kind on 5.10. The size is set by the loader.
+ * By thread group id. An entry is created when an observation finds the process, and removed at its exec, or
+ * by user space after its exit. The map is preallocated, because perf event programs accept no other on Linux
+ * 5.10. The loader sets the size.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -115,8 +111,8 @@ static __always_inline void process_lost(u32 reason)
 }
 
 /*
- * Tells user space of an event. Only PROCESS_ASK wakes the reader: it comes once
- * in a process's life and its mappings must be read before the process is gone.
+ * Sends an event to user space. Only PROCESS_ASK wakes the reader: it is sent once per process, whose
+ * mappings must be read before it exits.
  */
 static __always_inline long process_tell(u32 type, u32 pid, u32 parent_pid, u64 start_boottime, u32 exec_id)
 {
@@ -137,28 +133,28 @@ static __always_inline long process_tell(u32 type, u32 pid, u32 parent_pid, u64 
 	return 0;
 }
 
-/* Tells whether a process was decided to be out of scope of a kind. */
+/* Reports whether a process was decided to be out of scope of a kind. */
 static __always_inline bool scope_excludes(const struct scope_entry *known, u32 kind)
 {
 	return known && (known->bits & (SCOPE_DECIDED | kind)) == SCOPE_DECIDED;
 }
 
 /*
- * Asks user space whether the process is in scope, once: the entry keeps the
- * next sample from asking again. forked is the entry that its fork has made, or 0.
+ * Requests a decision about a process, once: the entry prevents another request. forked is the entry that its
+ * fork has created, or 0.
  */
-static __always_inline void scope_ask(const struct scope_entry *forked, u32 pid, u64 start_boottime, u32 exec_id)
+static __always_inline void scope_request(const struct scope_entry *forked, u32 pid, u64 start_boottime, u32 exec_id)
 {
 	struct scope_entry asked = { .bits = SCOPE_ASKED, .exec_id = exec_id };
 	long err;
 
 	if (forked) {
 		asked.space = forked->space;
-		asked.lent_until = forked->lent_until;
+		asked.shared_until = forked->shared_until;
 	}
 	err = bpf_map_update_elem(&scope, &pid, &asked, forked ? BPF_EXIST : BPF_NOEXIST);
 	if (err == -EEXIST || err == -ENOENT)
-		return; /* another CPU asks at this moment, or another thread is in an exec */
+		return; /* another CPU requests it at this moment, or another thread is in exec */
 	if (err) {
 		process_lost(PROCESS_LOST_SCOPE_FULL);
 		return;
@@ -167,46 +163,46 @@ static __always_inline void scope_ask(const struct scope_entry *forked, u32 pid,
 		bpf_map_delete_elem(&scope, &pid);
 }
 
-/* The tables that the process has, or that its parent lends it; 0 for none. */
+/* Returns the tables of the process, or those of its parent that it may use; 0: none. */
 static __always_inline u32 scope_space(const struct scope_entry *known)
 {
 	if (known->bits & SCOPE_DECIDED)
 		return known->space;
-	return known->space && bpf_ktime_get_ns() < known->lent_until ? known->space : 0;
+	return known->space && bpf_ktime_get_ns() < known->shared_until ? known->space : 0;
 }
 
 /*
- * Where the unwind tables of a process are that is observed, 0 for none. known is
- * its entry: user space is asked where it was not told of the process yet.
+ * Returns the unwind tables of an observed process, 0 for none. known is its entry; without a decision,
+ * requests one.
  */
-static __always_inline u32 scope_met(const struct scope_entry *known, u32 pid, u64 start_boottime, u32 exec_id)
+static __always_inline u32 scope_discover(const struct scope_entry *known, u32 pid, u64 start_boottime, u32 exec_id)
 {
 	u32 space = known ? scope_space(known) : 0;
 
 	if (!known || known->bits & SCOPE_FORKED)
-		scope_ask(known, pid, start_boottime, exec_id);
+		scope_request(known, pid, start_boottime, exec_id);
 	return space;
 }
 
-/* What a fork has until user space has decided about it. */
+/* Creates the entry of a fork, which is valid until a decision. */
 static __always_inline void scope_fork(u32 parent_pid, u32 pid)
 {
 	const struct scope_entry *parent = bpf_map_lookup_elem(&scope, &parent_pid);
 	struct scope_entry forked = { .bits = SCOPE_FORKED };
 
-	/* What a late answer of user space may have said of the pid's last owner. */
+	/* From a late decision about a previous process with this pid. */
 	bpf_map_delete_elem(&scope, &pid);
 	if (!parent)
 		return;
 	forked.space = scope_space(parent);
 	if (!forked.space)
 		return;
-	forked.lent_until = parent->bits & SCOPE_DECIDED ? bpf_ktime_get_ns() + SCOPE_LENT_NS : parent->lent_until;
-	/* Where the map is full its first sample counts that. */
+	forked.shared_until = parent->bits & SCOPE_DECIDED ? bpf_ktime_get_ns() + SCOPE_SHARED_NS : parent->shared_until;
+	/* If the map is full, the first sample counts it. */
 	bpf_map_update_elem(&scope, &pid, &forked, BPF_NOEXIST);
 }
 
-/* A process that nobody has asked about ends: nobody else takes its entry away. */
+/* Removes the entry of a process that exits without a decision: user space does not know it. */
 static __always_inline void scope_exit(u32 pid)
 {
 	const struct scope_entry *known = bpf_map_lookup_elem(&scope, &pid);
@@ -220,13 +216,16 @@ static __always_inline u64 process_start(struct task_struct *task)
 	return BPF_CORE_READ(task, group_leader, start_boottime);
 }
 
-/* Counts the execs in a task's ancestry; with the pid it names one program's run. */
+/* Returns the number of execs in a task's ancestry. With the pid it identifies a program. */
 static __always_inline u32 process_exec_id(struct task_struct *task)
 {
 	return BPF_CORE_READ(task, self_exec_id);
 }
 
-/* Both of the running thread's process; without a call for each word since bpf_get_current_task_btf (5.11). */
+/*
+ * Gets both of the running thread's process; without a helper call per word since bpf_get_current_task_btf
+ * (Linux 5.11).
+ */
 static __always_inline void process_current(u64 *start_boottime, u32 *exec_id)
 {
 	struct task_struct *task;

@@ -1,27 +1,23 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Tables in which the programs of an object sum what they see by process, thread
- * and stack. Each CPU has its own, so nothing is locked and nothing is copied:
- * the stack is written straight to where it stays.
+ * Tables in which the programs of an object aggregate by process, thread and stack. Each CPU has its own, so
+ * that nothing is locked and nothing is copied: the stack is written directly to its entry.
  *
- * Each CPU has two tables. User space turns `generation` and waits until no
- * program can hold the old one (an update of a map of maps waits for an RCU grace
- * period, kernel/bpf/syscall.c, maybe_wait_bpf_programs); then it reads the old
- * table through mmap, without a system call per entry, and clears it.
+ * Each CPU has two tables. User space switches `generation` and waits until no program can use the old table
+ * (an update of a map of maps waits for an RCU grace period, kernel/bpf/syscall.c, maybe_wait_bpf_programs);
+ * then it reads the old table through mmap, without a system call per entry, and clears it.
  *
- * A table has one writer at a time, and so has a CPU's walk, which both of its tables
- * share. Where an object's programs may run into each other on one CPU (uprobes are
- * preempted since Linux 6.0, and run within other hooks), each brackets its work by
- * stack_table_enter() and stack_table_leave().
- * Programs of perf events, and hooks that run with preemption off and of which no
- * interrupt writes the same tables, need neither.
+ * A table has one writer at a time, and so has a CPU's walk, which both of its tables share. If an object's
+ * programs may interrupt each other on one CPU (uprobes are preempted since Linux 6.0, and run within other
+ * hooks), each brackets its work by stack_table_enter() and stack_table_leave(). Programs of perf events, and
+ * hooks that run with preemption off and of which no interrupt writes the same tables, need neither.
  */
 #ifndef EBPFRECEIVER_STACK_TABLE_H
 #define EBPFRECEIVER_STACK_TABLE_H
 
 #include "user_stack.h"
 
-/* An object that only counts says 0, and leaves stack_entry.values alone. */
+/* 0 in an object that only counts, which does not use stack_entry.values. */
 #ifndef STACK_SUMS
 #define STACK_SUMS 1
 #endif
@@ -31,23 +27,23 @@
 #define USER_FRAMES_MAX 1024 /* of one that is walked here */
 #define COMMON_BYTES (48 * sizeof(u64)) /* most kernel stacks fit into this */
 #define SLOTS 1024           /* a power of two */
-#define PROBES 8             /* slots looked at before an entry stays unmerged */
+#define PROBES 8             /* slots that are probed before an entry stays unmerged */
 
 /* One entry of a table: equal observations of one thread. */
 struct stack_entry {
-	u64 hash;           /* over all but what is summed; tells entries apart */
+	u64 hash;           /* over all members that distinguish entries */
 	u64 start_boottime; /* ns, of the process's group leader */
-	u64 values[2];      /* sums; what of, each object says */
+	u64 values[2];      /* sums; each object defines of what */
 	u32 pid;            /* thread group id */
 	u32 tid;
 	u32 count;          /* observations */
 	u32 exec_id;        /* task_struct.self_exec_id */
-	u32 tag;            /* what else tells entries apart, below 65536; each object says what */
+	u32 tag;            /* also distinguishes entries, below 65536; each object defines its meaning */
 	u32 user_end;       /* enum unwind_end of the user stack */
 	s16 user_frames;    /* or a negative errno of bpf_get_stack */
 	s16 kernel_frames;  /* likewise */
 	u32 unused;
-	u64 caller;         /* possible_caller() of the leaf, or 0; in no frame */
+	u64 caller;         /* possible_caller() of the leaf, or 0; it is no frame */
 	char comm[TASK_COMM_LEN];
 	u64 frames[];       /* leaf first: user frames, then kernel frames */
 };
@@ -57,16 +53,14 @@ struct stack_entry {
  * this head.
  */
 struct stack_table {
-	u32 used;         /* bytes of the arena that are taken */
+	u32 used;         /* used bytes of the arena */
 	u32 entries;
 	u64 seen;         /* observations counted in this table, lost ones included */
-	u64 lost_full;    /* no room in the arena */
+	u64 lost_full;    /* the arena was full */
 	u64 lost_busy;    /* another program was writing the table */
-	u64 unmerged;     /* no free slot near: entries that may have a twin */
-	u64 faults;       /* stacks of which the kernel could read nothing */
-	u64 unreadable;   /* user stacks that end at a frame that could not be read */
+	u64 unmerged;     /* no free slot was found: entries that may be duplicates */
 	u64 first_ns;     /* CLOCK_MONOTONIC of the first observation */
-	u16 slots[SLOTS]; /* offset into the arena in words plus 1, or 0; small, to be on the page of the head */
+	u16 slots[SLOTS]; /* offset in the arena in words plus 1, or 0; close to the head, to be on the same page */
 	u8 arena[];
 };
 
@@ -83,7 +77,7 @@ volatile u32 generation;
 /* Observations on a CPU that has no tables yet. */
 volatile u64 lost_no_table;
 
-/* Index: 2 * CPU + generation. Sized by the loader. */
+/* Index: 2 * CPU + generation. The loader sets the size. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1);
@@ -93,15 +87,15 @@ struct {
 		__uint(map_flags, BPF_F_MMAPABLE);
 		__uint(max_entries, 1);
 		__uint(key_size, sizeof(u32));
-		__uint(value_size, sizeof(struct stack_table)); /* and the arena: see the loader */
+		__uint(value_size, sizeof(struct stack_table)); /* and the arena, as set by the loader */
 	});
 } stack_tables SEC(".maps");
 
-/* Keep these types in the BTF, from which the Go types are made. */
+/* Keeps these types in BTF, from which bpf2go generates the Go types. */
 const struct stack_entry *unused_stack_entry __attribute__((unused));
 const struct stack_table *unused_stack_table __attribute__((unused));
 
-/* Who is observed. */
+/* The observed thread. */
 struct stack_subject {
 	u64 start_boottime;
 	u32 pid, tid;
@@ -109,7 +103,7 @@ struct stack_subject {
 	u32 space; /* its unwind tables, or 0 */
 };
 
-/* This CPU's table, or 0, which is counted. */
+/* Returns this CPU's table; 0: there is none, which is counted. */
 static __always_inline struct stack_table *stack_table(void)
 {
 	u32 index = 2 * bpf_get_smp_processor_id() + (generation & 1), zero = 0;
@@ -121,7 +115,10 @@ static __always_inline struct stack_table *stack_table(void)
 	return table;
 }
 
-/* True when this program is the only one of its object on this CPU that takes a stack; else the observation is counted as lost. */
+/*
+ * Reports whether this program is the only one of its object on this CPU that takes a stack; otherwise the
+ * observation is counted as lost.
+ */
 static __always_inline bool stack_table_enter(struct stack_table *table)
 {
 	if (unwind_enter())
@@ -139,9 +136,9 @@ static __always_inline u64 stack_mix(u64 hash, u64 word)
 }
 
 /*
- * Has the kernel write a stack to `to` and returns the number of its bytes;
- * *frames becomes the number of frames or a negative errno. The helper clears what
- * it does not fill, so it is first asked for what most stacks fit into.
+ * Has the kernel write a stack to `to` and returns the number of bytes; *frames becomes the number of frames
+ * or a negative errno. The helper clears what it does not fill, so that it is first called with a size that
+ * most stacks fit into.
  */
 static __always_inline u32 take_stack(void *ctx, void *to, u64 flags, s16 *frames)
 {
@@ -155,15 +152,14 @@ static __always_inline u32 take_stack(void *ctx, void *to, u64 flags, s16 *frame
 		return 0;
 	}
 	*frames = bytes / sizeof(u64);
-	return bytes & HELPER_BYTES; /* all of its bits: tells the verifier no more than it is */
+	return bytes & HELPER_BYTES; /* all bits: the verifier learns nothing */
 }
 
 /*
- * Takes the user stack from the registers in walk; where they cannot be had
- * (walk is 0), as the kernel does it. Returns the number of its bytes.
+ * Takes the user stack from the registers in walk, or with the kernel's helper if walk is 0. Returns the
+ * number of bytes.
  */
-static __always_inline u32 take_user_stack(void *ctx, struct unwind_state *walk, struct stack_table *table,
-					   struct stack_entry *entry, u32 space)
+static __always_inline u32 take_user_stack(void *ctx, struct unwind_state *walk, struct stack_entry *entry, u32 space)
 {
 	u32 bytes;
 	u64 sp, lr;
@@ -173,7 +169,7 @@ static __always_inline u32 take_user_stack(void *ctx, struct unwind_state *walk,
 		bytes = take_stack(ctx, entry->frames, BPF_F_USER_STACK, &entry->user_frames);
 		if (bytes == helper_bytes)
 			entry->user_end = UNWIND_END_CUT;
-		else if (bytes) /* 32-bit code: it went by frame pointers, and whether to the first frame nobody knows */
+		else if (bytes) /* 32-bit code: it was walked by frame pointers, and it is unknown whether to the first frame */
 			entry->user_end = UNWIND_END_NO_TABLE;
 		return bytes;
 	}
@@ -185,11 +181,9 @@ static __always_inline u32 take_user_stack(void *ctx, struct unwind_state *walk,
 	if (walk->leaf_by_fp)
 		entry->caller = possible_caller(sp, lr);
 	entry->user_end = walk->end;
-	if (walk->end == UNWIND_END_UNREADABLE)
-		table->unreadable += 1;
 	frames = entry->user_frames;
 	if (frames < 0 || frames > (s16)user_frames)
-		return 0; /* cannot be: tells the verifier so */
+		return 0; /* never happens; bounds the size for the verifier */
 	return frames * sizeof(u64);
 }
 
@@ -215,8 +209,8 @@ static __always_inline bool stack_same(const struct stack_entry *a, const struct
 }
 
 /*
- * Finds the entry's twin among those kept before and adds to it; true then.
- * Else a free slot, if one is near, will lead to the entry at `offset`.
+ * Finds an equal entry and adds to it; true then. Otherwise a free slot nearby, if any, will refer to the
+ * entry at `offset`.
  */
 static __always_inline bool stack_merge(struct stack_table *table, struct stack_entry *entry, u32 offset)
 {
@@ -234,7 +228,7 @@ static __always_inline bool stack_merge(struct stack_table *table, struct stack_
 		}
 		at = (at - 1) * sizeof(u64);
 		if (at > arena_bytes - entry_bytes)
-			return false; /* cannot be: tells the verifier so */
+			return false; /* never happens; bounds the offset for the verifier */
 		other = (void *)table->arena + at;
 		if (stack_same(other, entry)) {
 			other->count += entry->count;
@@ -250,8 +244,8 @@ static __always_inline bool stack_merge(struct stack_table *table, struct stack_
 }
 
 /*
- * Begins an entry that stands for `count` observations, with no stack; 0 when
- * the table is full. What was seen is counted either way.
+ * Begins an entry for `count` observations, without a stack; 0 if the table is full. The observations are
+ * counted in any case.
  */
 static __always_inline struct stack_entry *stack_begin(struct stack_table *table, const struct stack_subject *who, u32 count)
 {
@@ -284,25 +278,25 @@ static __always_inline struct stack_entry *stack_begin(struct stack_table *table
 }
 
 /*
- * Takes the stacks that are wanted of the running thread and returns the number
- * of their bytes. walk is where to begin in user space, see take_user_stack();
- * kernel_flags are bpf_get_stack's for the kernel's part.
+ * Takes the requested stacks of the running thread and returns the number of bytes. walk is where to begin in
+ * user space, see take_user_stack(); kernel_flags are those of bpf_get_stack for the kernel's part.
  */
-static __always_inline u32 stack_take(void *ctx, struct unwind_state *walk, struct stack_table *table,
-				      struct stack_entry *entry, u32 space, u64 kernel_flags)
+static __always_inline u32 stack_take(void *ctx, struct unwind_state *walk, struct stack_entry *entry, u32 space,
+				      u64 kernel_flags)
 {
 	u32 bytes = 0;
 
 	if (user_stacks)
-		bytes = take_user_stack(ctx, walk, table, entry, space);
+		bytes = take_user_stack(ctx, walk, entry, space);
 	if (kernel_stacks)
 		bytes += take_stack(ctx, (void *)entry->frames + bytes, kernel_flags, &entry->kernel_frames);
-	if (entry->user_frames < 0 || entry->kernel_frames < 0)
-		table->faults += entry->count;
 	return bytes;
 }
 
-/* Adds the entry, of `bytes` of frames, to its twin; else keeps it: true then, and its comm is still to be written. */
+/*
+ * Adds the entry, with `bytes` of frames, to an equal one, or keeps it: true then, and its comm is still to
+ * be written.
+ */
 static __always_inline bool stack_keep(struct stack_table *table, struct stack_entry *entry, u32 bytes)
 {
 	u32 offset = table->used;
@@ -315,7 +309,7 @@ static __always_inline bool stack_keep(struct stack_table *table, struct stack_e
 	return true;
 }
 
-/* Adds the entry to its twin, or keeps it. It has `bytes` of frames; comm is that of the running thread. */
+/* Adds the entry to an equal one, or keeps it. It has `bytes` of frames; comm is that of the running thread. */
 static __always_inline void stack_end(struct stack_table *table, struct stack_entry *entry, u32 bytes)
 {
 	if (stack_keep(table, entry, bytes))

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * Who an entry of a stack table is about: the running thread, its program and
- * where the tables are by which its stack is unwound.
+ * The thread that an entry of a stack table is about, its program, and the unwind tables of its process.
  */
 #ifndef EBPFRECEIVER_SUBJECT_H
 #define EBPFRECEIVER_SUBJECT_H
@@ -9,14 +8,17 @@
 #include "process.h"
 #include "stack_table.h"
 
-/* Completes who is observed, of whom pid and tid are known; known is the entry of its process in scope. */
-static __always_inline void subject_met(struct stack_subject *who, const struct scope_entry *known)
+/* Completes a subject whose pid and tid are set; known is the entry of its process in scope. */
+static __always_inline void subject_discover(struct stack_subject *who, const struct scope_entry *known)
 {
 	process_current(&who->start_boottime, &who->exec_id);
-	who->space = scope_met(known, who->pid, who->start_boottime, who->exec_id);
+	who->space = scope_discover(known, who->pid, who->start_boottime, who->exec_id);
 }
 
-/* True when the running thread's process is in scope of a kind, as far as is known; then *who is complete. */
+/*
+ * Reports whether the running thread's process is in scope of a kind, as far as is known; if so, *who is
+ * complete.
+ */
 static __always_inline bool subject_running(struct stack_subject *who, u32 kind)
 {
 	u64 pid_tgid = bpf_get_current_pid_tgid();
@@ -27,7 +29,7 @@ static __always_inline bool subject_running(struct stack_subject *who, u32 kind)
 	known = bpf_map_lookup_elem(&scope, &who->pid);
 	if (scope_excludes(known, kind))
 		return false;
-	subject_met(who, known);
+	subject_discover(who, known);
 	return true;
 }
 

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * From a frame of user code to its caller, by tables that user space made of
- * .eh_frame, .debug_frame and Go's pclntab (internal/unwind), and by frame
- * pointers where there is no table.
+ * Steps from a frame of user code to its caller, by tables that user space makes of
+ * .eh_frame, .debug_frame and Go's pclntab (internal/unwind), and by frame pointers
+ * for code without a table.
  *
- * This file asks nothing of BPF: whoever includes it says how to read the
- * process's memory, where the tables are (unwind_read, unwind_chunk,
- * unwind_rule_of), where to remember what was found in them (unwind_memory) and
- * where calls return to that were made to return elsewhere (unwind_return), so
- * that it is tested in user space on recorded stacks.
+ * This file calls no BPF helper. The file that includes it defines how to read the
+ * process's memory, where the tables are (unwind_read, unwind_chunk, unwind_rule_of),
+ * where the cache is (unwind_memory) and where functions with a probed return
+ * return to (unwind_return). So it is also tested in user space, on recorded stacks.
  *
- * Where things lie. Tables live in chunks of 64 KiB, each of which holds
- * structures of one sort and of one or more binaries or processes:
+ * Tables are in chunks of 64 KiB, each of which holds structures of one type and of
+ * one or more binaries or processes:
  *   spaces   one for each process: a head and its mappings by start address;
  *   pages    the directory of a binary's text, one entry for each 1 KiB;
  *   rows     for each page, sorted: offset in the page and index of the rule.
  * A structure never crosses the end of its chunk.
  *
- * For the verifier: offsets into a chunk are masked instead of compared, searches
- * have no branches, and unwind_step() is a global function, verified by itself,
- * so that a loop of any length around it costs next to nothing to verify on 5.10.
+ * For the verifier, offsets into a chunk are masked instead of compared, searches
+ * have no branches, and unwind_step() is a global function, which is verified once:
+ * a loop around it adds some 15 instructions per frame on Linux 5.10.
  */
 #ifndef EBPFRECEIVER_UNWIND_H
 #define EBPFRECEIVER_UNWIND_H
@@ -27,7 +26,7 @@
 #define UNWIND_CHUNK_BYTES 65536
 #define UNWIND_PAGE_SHIFT 10
 #define UNWIND_PAGE_BYTES (1 << UNWIND_PAGE_SHIFT)
-/* A page has fewer rows than this, a process fewer mappings than that. */
+/* The maximum number of rows of a page and of mappings of a process are one less. */
 #define UNWIND_PAGE_ROWS 256
 #define UNWIND_SPACE_MAPPINGS 2048
 #define UNWIND_RULES 32768
@@ -45,7 +44,7 @@ enum unwind_cfa {
 	UNWIND_CFA_END = 6,   /* the thread's first frame */
 	UNWIND_CFA_REGISTER = 7, /* 7 + n: general register n + offset, of the leaf or its caller; rbx of any frame */
 	UNWIND_CFA_SP_DEREF = 64, /* what is at stack pointer + offset, + addend */
-	UNWIND_CFA_GO_GROWS = 65, /* Go's morestack: what the goroutine's g says, m.curg, at offset; on x86-64 alone */
+	UNWIND_CFA_GO_GROWS = 65, /* Go's morestack: by the goroutine's g, m.curg, at offset; on x86-64 only */
 };
 
 /* Where the caller's value of a register is. */
@@ -60,9 +59,9 @@ struct unwind_rule {
 	s32 cfa_offset;
 	s16 fp_offset, ra_offset; /* from the CFA */
 	u8 cfa;                   /* enum unwind_cfa */
-	u8 fp, ra;                /* enum unwind_save; ra: on arm64 alone */
+	u8 fp, ra;                /* enum unwind_save; ra: on arm64 only */
 	u8 addend;
-	s16 bx_offset; /* of rbx, on x86-64 alone */
+	s16 bx_offset; /* of rbx, on x86-64 only */
 	u8 bx;         /* enum unwind_save */
 	u8 unused;
 };
@@ -75,7 +74,7 @@ struct unwind_page {
 /* A row: offset in the page in the upper half, index of the rule in the lower. */
 typedef u32 unwind_row;
 
-/* A piece of a process's address space whose pages lie in one chunk. */
+/* A segment of a process's address space whose pages lie in one chunk. */
 struct unwind_mapping {
 	u64 start;
 	u64 base;   /* address of the byte 0 of the first page; may be below start */
@@ -86,68 +85,67 @@ struct unwind_mapping {
 
 struct unwind_space {
 	u32 count;
-	u32 serial; /* of this list, never 0; no other list has or had it */
+	u32 serial; /* identifies this list among all lists, never 0 */
 	struct unwind_mapping mappings[];
 };
 
-/* What was found for an address before, by the list that has the serial. */
+/* The mapping and rule of an address that was looked up before, in the list with the serial. */
 struct unwind_found {
 	u64 pc;
 	u32 serial;
-	struct unwind_rule rule; /* UNWIND_CFA_NONE where there is none */
+	struct unwind_rule rule; /* UNWIND_CFA_NONE if there is none */
 } __attribute__((aligned(32)));
 
-/* How many are remembered, a power of two. */
+/* Entries of the cache, a power of two. */
 #define UNWIND_FOUND 1024
 
 /*
- * What was found last. A look-up in the tables touches some ten lines of memory,
- * which are cold when a sample is taken every now and then. Here the frames of a
- * stack lie in the order in which they were met, so that the next is mostly the
- * neighbour of the last: half a line for each frame, on one page.
+ * Cache of look-ups. A look-up in the tables touches some ten cache lines, which are cold when a sample is
+ * taken only now and then. Here the frames of a stack are in the order in which they were found, so that the
+ * next one is mostly adjacent to the last: half a line for each frame, on one page.
  */
 struct unwind_memory {
 	u32 next;                  /* index, modulo UNWIND_FOUND, of the oldest */
-	u16 by_hash[UNWIND_FOUND]; /* index of what was found last for an address with this hash */
-	struct unwind_found found[UNWIND_FOUND]; /* in turns; the oldest gives way */
+	u16 by_hash[UNWIND_FOUND]; /* index of the last entry for an address with this hash */
+	struct unwind_found found[UNWIND_FOUND]; /* a ring: the oldest entry is overwritten */
 };
 
-/* Bytes of the stack that are read at once: a call for each word costs more than they do. */
+/* Bytes of the stack that are read at once: one call for each word would cost more. */
 #define UNWIND_WINDOW 256
 
 /* Why a walk has ended. */
 enum unwind_end {
 	UNWIND_END_ROOT = 0,      /* at the thread's first frame */
-	UNWIND_END_CUT = 1,       /* deeper than was asked for */
+	UNWIND_END_CUT = 1,       /* at the maximum depth */
 	UNWIND_END_NO_TABLE = 2,  /* by frame pointers, which led no further */
 	UNWIND_END_UNREADABLE = 3, /* the stack could not be read */
-	UNWIND_END_BAD_FRAME = 4, /* a frame that cannot be: below its callee's */
-	UNWIND_END_REGISTER = 5,  /* the rule needs a register that is not known there */
+	UNWIND_END_BAD_FRAME = 4, /* an impossible frame: below its callee's */
+	UNWIND_END_REGISTER = 5,  /* the rule needs a register whose value is unknown */
 };
 
-/* Where a walk is. */
+/* State of a walk. */
 struct unwind_state {
 	u64 pc, sp, fp, lr;
 	u64 general[UNWIND_GENERAL];
 	u64 bx_at; /* address of the frame's rbx, or UNWIND_BX_HERE or _LOST */
-	u64 trampoline; /* where calls return to of which unwind_return() knows more; 0: none does */
+	u64 trampoline; /* address at which probed calls return, see unwind_return(); 0: none */
 	struct unwind_mapping mapping; /* of the last address that had one */
 	u32 space;   /* chunk << 16 | offset / 8; 0: no tables for this process */
-	u32 serial;  /* of the list at space; 0 before it was looked at */
-	u16 exact;   /* pc is where the thread was, not where a call returns to */
-	u16 leaf;    /* lr and the general registers hold */
+	u32 serial;  /* of the list at space; 0 before it was read */
+	u16 exact;   /* pc is where the thread was, not a return address */
+	u16 leaf;    /* lr and the general registers are valid */
 	u16 changes; /* to another stack */
-	u16 leaf_by_fp; /* the leaf's caller was looked for by frame pointer */
+	u16 leaf_by_fp; /* the leaf's caller was searched by frame pointer */
 	u16 second;  /* the leaf's caller, found by a rule: see unwind_general() */
 	u16 unused;
 	u32 end;     /* enum unwind_end */
-	u32 found;   /* index of the last frame's rule in the memory */
+	u32 found;   /* index of the last frame's rule in the cache */
 	u32 window_bytes;
 	u64 window_at; /* address of the first byte of window */
 	u64 window[UNWIND_WINDOW / 8];
 };
 
-/* Nothing is mapped below, and user space ends before, with 5-level tables too. */
+/* Nothing is mapped below, and user space ends before, also with 5-level page tables. */
 #define UNWIND_CODE_MIN 0x1000ULL
 #define UNWIND_CODE_MAX (1ULL << 56)
 /* A frame pointer further above the stack pointer than this is none. */
@@ -155,17 +153,17 @@ struct unwind_state {
 /* Changes to a lower stack that a walk may have: signals, Go's g0. */
 #define UNWIND_CHANGES_MAX 3
 
-/* The smallest page that a process's memory has: what lies on one can be read at once, or not at all. */
+/* The smallest page size: what is on one page can be read at once, or not at all. */
 #define UNWIND_HOST_PAGE 4096
 
 #define UNWIND_NOWHERE (~0ULL)
 
-/* rbx has in the frame the value that it has in general[]. */
+/* rbx of the frame has the value in general[]. */
 #define UNWIND_BX_HERE 0ULL
 #define UNWIND_BX_LOST 1ULL
 #define UNWIND_BX 3 /* its DWARF number */
 
-/* 1 when a < b, else 0, for numbers below 2^63. The compiler must not make a branch of it. */
+/* Returns 1 if a < b, otherwise 0, for numbers below 2^63. The compiler must not make a branch of it. */
 static __always_inline u32 unwind_less(u64 a, u64 b)
 {
 	u64 difference = a - b;
@@ -206,7 +204,7 @@ static __always_inline u32 unwind_load32(const u8 *chunk, u32 at)
 	return *(const u32 *)(chunk + (at & (UNWIND_CHUNK_BYTES - 4)));
 }
 
-/* Finds the mapping of an address; false when the process has none there. */
+/* Finds the mapping of an address; false if the process has none there. */
 static __always_inline bool unwind_find_mapping(struct unwind_state *state, u64 pc)
 {
 	u32 at = (state->space & 0xffff) * 8, found = 0, step, count, pages;
@@ -239,7 +237,7 @@ static __always_inline bool unwind_find_mapping(struct unwind_state *state, u64 
 	return pc - state->mapping.start < state->mapping.length;
 }
 
-/* The rule for an address in the mapping that was found, or 0. */
+/* Returns the rule for an address in the mapping that was found, or 0. */
 static __always_inline const struct unwind_rule *unwind_find_rule(const struct unwind_state *state, u64 pc)
 {
 	u64 offset = pc - state->mapping.base;
@@ -270,10 +268,7 @@ static __always_inline const struct unwind_rule *unwind_find_rule(const struct u
 	return unwind_rule_of(unwind_load32(chunk, first + found * sizeof(unwind_row)) & 0xffff);
 }
 
-/*
- * Reads a word of the process's stack. What lies above it on the same page comes
- * with it, since frames are met upwards.
- */
+/* Reads a word of the process's stack, with what lies above it on the same page, since a walk goes upwards. */
 static __always_inline long unwind_word(struct unwind_state *state, u64 *to, u64 at)
 {
 	u64 offset = at - state->window_at;
@@ -321,7 +316,7 @@ static __always_inline u64 unwind_stop(struct unwind_state *state, u32 why)
 	return 0;
 }
 
-/* The caller is at pc; 0 when that is no code. */
+/* Sets the caller's pc; 0 if it cannot be code. */
 static __always_inline u64 unwind_arrive(struct unwind_state *state, u64 pc, u64 sp, u64 fp)
 {
 	pc = unwind_strip(pc);
@@ -359,7 +354,7 @@ static __always_inline u64 unwind_by_frame_pointer(struct unwind_state *state)
 	}
 	if (unwind_word(state, &caller_fp, fp) || unwind_word(state, &pc, fp + 8))
 		return unwind_stop(state, UNWIND_END_UNREADABLE);
-	/* A zero is no sign of a first frame: the register may have held anything that pointed to it. */
+	/* A zero does not show a first frame: the register may have held anything before. */
 	if (!unwind_is_code(unwind_strip(pc)) || caller_fp == fp)
 		return unwind_stop(state, UNWIND_END_NO_TABLE);
 	state->bx_at = UNWIND_BX_LOST;
@@ -411,17 +406,16 @@ static __always_inline u64 unwind_signal(struct unwind_state *state)
 }
 
 /*
- * Where struct g of Go's runtime has m and sched.sp, with sched.pc behind it
- * (runtime2.go: the same from Go 1.17 on, when r14 became g).
+ * Offsets of m and sched.sp in struct g of Go's runtime, with sched.pc after it (runtime2.go: the same since
+ * Go 1.17, when r14 became g).
  */
 #define UNWIND_GO_M 48
 #define UNWIND_GO_SCHED 56
 #define UNWIND_GO_G 14
 
 /*
- * A step from runtime.morestack, which has changed to the stack of g0 to make room
- * on that of the goroutine: g is that of g0 then, and the goroutine's own says where
- * it was. Go's code leaves r14 alone, and the pointers back and forth prove it.
+ * A step from runtime.morestack, which runs on the stack of g0 to grow the goroutine's: g is that of g0, and
+ * the goroutine's g has where it was. Go's code preserves r14, and the mutual pointers prove it.
  */
 static __always_inline u64 unwind_go_grows(struct unwind_state *state, u32 curg)
 {
@@ -450,13 +444,15 @@ static __always_inline u64 unwind_go_grows(struct unwind_state *state, u32 curg)
 #endif
 }
 
-/* Registers that a function need not keep for its caller, by DWARF number: rax, rdx, rcx, rsi, rdi, r8 to r11. */
+/*
+ * Registers that a function need not preserve for its caller, by DWARF number: rax, rdx, rcx, rsi, rdi, r8 to
+ * r11.
+ */
 #define UNWIND_SCRATCH 0xf37
 
 /*
- * Tells whether a general register is known. Those of the leaf are; and code that
- * has its frame in a register which functions need not keep calls only what leaves
- * it alone (hand-written vector code).
+ * Reports whether the value of a general register is known. Those of the leaf are. Code that has its frame in
+ * a register which functions need not preserve calls only functions that do (hand-written vector code).
  */
 static __always_inline bool unwind_general(const struct unwind_state *state, u32 number)
 {
@@ -504,9 +500,8 @@ static __always_inline u64 unwind_cfa(struct unwind_state *state, const struct u
 }
 
 /*
- * Reads the caller's frame pointer, where the rule says that it is in memory.
- * Compilers forget to say that it is restored where they say that it is saved at
- * the frame pointer itself: that must be in the frame.
+ * Reads the caller's frame pointer if the rule has it in memory. Compilers omit that it is restored if it is
+ * saved at the frame pointer itself: that must be in the frame.
  */
 static __always_inline long unwind_saved_fp(struct unwind_state *state, const struct unwind_rule *rule, u64 cfa, u64 *fp)
 {
@@ -531,13 +526,13 @@ static __always_inline u64 unwind_by_rule(struct unwind_state *state, const stru
 		return 0;
 	if (cfa & 7)
 		return unwind_stop(state, UNWIND_END_BAD_FRAME);
-	/* Frames go upwards, but where code changes to another stack. */
+	/* Frames go upwards, except if code changes to another stack. */
 	if (cfa < state->sp || cfa - state->sp >= UNWIND_FRAME_MAX) {
 		state->changes += 1;
 		if (rule->cfa == UNWIND_CFA_SP || state->changes > UNWIND_CHANGES_MAX)
 			return unwind_stop(state, UNWIND_END_BAD_FRAME);
 	}
-	/* The lower one first: the other is read with it. */
+	/* The lower one first: the same read has the other one, too. */
 	if (unwind_saved_fp(state, rule, cfa, &fp))
 		return unwind_stop(state, UNWIND_END_UNREADABLE);
 #if defined(__TARGET_ARCH_arm64)
@@ -559,7 +554,7 @@ static __always_inline u64 unwind_by_rule(struct unwind_state *state, const stru
 	return unwind_arrive(state, pc, cfa, fp);
 }
 
-/* The serial of the list of mappings, 0 when there is no list. */
+/* Returns the serial of the list of mappings, 0 if there is no list. */
 static __always_inline u32 unwind_serial(const struct unwind_state *state)
 {
 	const u8 *chunk = unwind_chunk(state->space >> 16);
@@ -573,8 +568,8 @@ static __always_inline bool unwind_remembers(const struct unwind_found *found, u
 }
 
 /*
- * The rule for an address of a process that has a list, whether or not state->mapping
- * is that of the address then; 0 when there is no room to remember it.
+ * Returns the rule for an address of a process that has a list, whether or not state->mapping is that of the
+ * address then; 0 if the cache is full.
  */
 static __always_inline const struct unwind_rule *unwind_rule_at(struct unwind_state *state, u64 pc)
 {
@@ -613,7 +608,7 @@ static __always_inline const struct unwind_rule *unwind_rule_at(struct unwind_st
 	return &found->rule;
 }
 
-/* Prepares a walk from registers that are in state already. */
+/* Prepares a walk from registers that are in state. */
 static __always_inline void unwind_begin(struct unwind_state *state, u32 space)
 {
 	state->mapping.length = 0;
@@ -631,8 +626,8 @@ static __always_inline void unwind_begin(struct unwind_state *state, u32 space)
 }
 
 /*
- * Goes on to the caller of the frame that state is at. Returns the address in the
- * caller, or 0 with the reason in state->end.
+ * Steps to the caller of the frame that state is at. Returns the address in the caller, or 0 with the reason
+ * in state->end.
  */
 static __always_inline u64 unwind_caller(struct unwind_state *state)
 {
@@ -657,10 +652,9 @@ static __always_inline u64 unwind_caller(struct unwind_state *state)
 }
 
 /*
- * How code is unwound that has no table: the field first of a mapping with chunk 0.
- * For any kind that is not known here frame pointers are right. An interpreter whose
- * own frames are read gets a number of its own: where no rule is found, unwind_step()
- * asks unwind_kind_at(), to end the step for the walk to tail-call its program.
+ * How code without a table is unwound: the field first of a mapping with chunk 0. Frame pointers are used for
+ * unknown kinds. An interpreter whose own frames are read gets a number of its own: if there is no rule,
+ * unwind_step() calls unwind_kind_at(), to end the step for the walk to tail-call its program.
  */
 enum unwind_kind {
 	UNWIND_KIND_UNKNOWN = 0,
@@ -668,8 +662,8 @@ enum unwind_kind {
 };
 
 /*
- * The kind of the code at an address. It asks the list: that there is no rule for an
- * address is remembered too, and the mapping at hand is an earlier frame's then.
+ * Returns the kind of the code at an address, from the list: the cache also has addresses without a rule, and
+ * state->mapping is an earlier frame's then.
  */
 static __always_inline u32 unwind_kind_at(struct unwind_state *state, u64 pc)
 {

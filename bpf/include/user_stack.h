@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * User stacks in BPF: the registers to begin with, the maps that hold the
- * tables, and the walk. unwind.h is what goes from frame to frame.
+ * User stacks in BPF: the registers to begin with, the maps of unwind tables, and the walk. unwind.h steps
+ * from frame to frame.
  */
 #ifndef EBPFRECEIVER_USER_STACK_H
 #define EBPFRECEIVER_USER_STACK_H
@@ -22,12 +22,12 @@ static __always_inline u64 unwind_return(u64 sp);
 
 #include "unwind.h"
 
-/* What points to less than this from the stack pointer points into the stack. */
+/* A pointer to less than this above the stack pointer points into the stack. */
 #define STACK_NEAR (64ULL << 20)
 
 /*
- * The chunks of unwind.h. Made one by one as they are needed, and shared by every
- * object that unwinds. Index 0 is never used.
+ * The chunks of unwind.h. They are created when they are needed, and shared by every object that unwinds.
+ * Index 0 is never used.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
@@ -42,7 +42,7 @@ struct {
 	});
 } unwind_chunks SEC(".maps");
 
-/* The rules of all tables; a rule that many rows share is here once. */
+/* The rules of all tables; rules that rows share are stored once. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -52,9 +52,8 @@ struct {
 } unwind_rules SEC(".maps");
 
 /*
- * What unwinds on one CPU, and what it remembers of the tables. Of an object's own:
- * programs of one that may run into each other there go by unwind_enter(). In one
- * piece, for fewer pages to be met cold.
+ * Unwinding state of one CPU, with its cache of the tables. Each object has its own: its programs that may
+ * interrupt each other use unwind_enter(). It is one value, to touch few cold pages.
  */
 struct unwind_cpu {
 	struct unwind_state walk;
@@ -84,17 +83,16 @@ static __always_inline struct unwind_memory *unwind_memory(void)
 }
 
 /*
- * True when no other program of this object is between here and unwind_leave() on
- * this CPU. Of two that come at once both may be refused, never both let in: whoever
- * reads 1 after its own addition is alone. An addition is the one atomic operation
- * that 5.10 has.
+ * Reports whether no other program of this object is between here and unwind_leave() on this CPU. Of two that
+ * come at once both may be refused, but never both admitted: the one that reads 1 after its own addition is
+ * alone. An addition is the only atomic operation of Linux 5.10.
  */
 static __always_inline bool unwind_enter(void)
 {
 	struct unwind_cpu *here = unwind_cpu();
 
 	if (!here)
-		return false; /* cannot be: there is one for each CPU */
+		return false; /* never happens: there is one for each CPU */
 	__sync_fetch_and_add(&here->busy, 1);
 	if (*(volatile u32 *)&here->busy == 1)
 		return true;
@@ -174,8 +172,8 @@ __attribute__((noinline)) u64 unwind_step(void)
 #endif
 
 /*
- * THREAD_SIZE (arch/x86/include/asm/page_64_types.h; arch/arm64/include/asm/memory.h,
- * with pages of 4 or 16 KiB), which the kernel's types do not tell.
+ * THREAD_SIZE (arch/x86/include/asm/page_64_types.h; arch/arm64/include/asm/memory.h, with pages of 4 or 16
+ * KiB), which is not in BTF.
  */
 #define KERNEL_STACK_BYTES (16 << 10)
 
@@ -188,9 +186,8 @@ struct {
 } unwind_saved SEC(".maps");
 
 /*
- * Begins a walk at what lies at the top of the thread's kernel stack, where
- * bpf_task_pt_regs() would find it. Threads of the kernel have something else
- * there.
+ * Begins a walk at the registers at the top of the thread's kernel stack, where bpf_task_pt_regs() would find
+ * them. Kernel threads have something else there.
  */
 static __always_inline struct unwind_state *registers_on_stack(struct unwind_state *state)
 {
@@ -209,9 +206,8 @@ static __always_inline struct unwind_state *registers_on_stack(struct unwind_sta
 }
 
 /*
- * Begins a walk at the registers that the running thread saved on its way into
- * the kernel (bpf_task_pt_regs, since 5.15). 0 when there are none that can be
- * used, as in 32-bit code.
+ * Begins a walk at the registers that the running thread saved at the kernel's entry (bpf_task_pt_regs, since
+ * 5.15). 0 if there are none that can be used, as in 32-bit code.
  */
 static __always_inline struct unwind_state *saved_registers(void)
 {
@@ -230,8 +226,8 @@ static __always_inline struct unwind_state *saved_registers(void)
 }
 
 /*
- * Begins a walk at the user's registers: those of the sample, or when it was
- * taken in the kernel, those that were saved on the way in. 0 as above.
+ * Begins a walk at the user's registers: those of the sample or, if it was taken in the kernel, those that
+ * were saved at the entry. 0 as in walk_from_entry().
  */
 static __always_inline struct unwind_state *user_registers(struct bpf_perf_event_data *ctx)
 {
@@ -247,7 +243,7 @@ static __always_inline struct unwind_state *user_registers(struct bpf_perf_event
 	return state;
 }
 
-/* Takes away what uprobes have done to the thread whose walk has just begun. A function of its own, for its stack. */
+/* Reverts what uprobes have done to the thread whose walk has just begun. A separate function, for its stack. */
 static __noinline int walk_around_probes(struct unwind_state *state)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
@@ -269,9 +265,9 @@ static __noinline int walk_around_probes(struct unwind_state *state)
 }
 
 /*
- * What may be the return address of a leaf that has set up no frame, or not yet:
- * its caller is in no frame record. Only user space can tell whether it is one,
- * by the code. 0 when it cannot be one: pointers into the stack are not.
+ * Returns what may be the return address of a leaf that has set up no frame yet: its caller is in no frame
+ * record. Only user space can decide by the code whether it is one. 0 if it cannot be one: pointers into the
+ * stack are not.
  */
 static __always_inline u64 possible_caller(u64 sp, u64 lr)
 {
@@ -287,12 +283,11 @@ static __always_inline u64 possible_caller(u64 sp, u64 lr)
 }
 
 /*
- * Writes the user stack, leaf first, and counts in *frames what it wrote; at
- * most max frames. Why it ends is in state->end.
+ * Writes the user stack, leaf first, and the number of frames to *frames, at most max. Why it ends is in
+ * state->end.
  *
- * Written for the verifier: the count lives in the map's memory, and the loop has
- * no branch but those that leave it. Otherwise it would look at the rest of the
- * program once for each length.
+ * For the verifier, the count is in map memory, and the loop has no branches except those that leave it.
+ * Otherwise the verifier would explore the rest of the program once per length.
  */
 static __always_inline void walk_user_stack(struct unwind_state *state, u64 *to, volatile s16 *frames, u32 max)
 {

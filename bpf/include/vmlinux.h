@@ -76,6 +76,7 @@ enum {
 #define TASK_COMM_LEN 16
 
 /* include/linux/sched.h */
+#define PF_IO_WORKER 0x00000010
 #define PF_KTHREAD 0x00200000
 #define TASK_DEAD 0x00000080
 
@@ -183,6 +184,7 @@ struct task_struct {
 	char comm[16]; /* TASK_COMM_LEN */
 	struct signal_struct *signal;
 	struct files_struct *files;
+	struct io_uring_task *io_uring;
 #if defined(__TARGET_ARCH_x86)
 	struct thread_struct thread;
 #endif
@@ -232,6 +234,7 @@ struct sock {
 	u16 sk_type;
 	u8 sk_shutdown;
 	int sk_err;
+	int sk_err_soft;
 	u32 sk_max_ack_backlog;
 	struct socket *sk_socket;
 	u8 sk_userlocks : 4;
@@ -309,6 +312,64 @@ struct msghdr {
 	struct iov_iter msg_iter;
 };
 
+/* Of io_uring (include/linux/io_uring_types.h and io_uring/); members of its anonymous structs and unions are listed as their parent's. */
+struct io_cqe {
+	int fd;
+};
+
+struct io_submit_link {
+	struct io_kiocb *head;
+};
+
+struct io_submit_state {
+	struct io_submit_link link;
+};
+
+struct io_rsrc_node {
+	unsigned long file_ptr;
+};
+
+struct io_rsrc_data {
+	unsigned int nr;
+	struct io_rsrc_node **nodes;
+};
+
+struct io_file_table {
+	struct io_rsrc_data data;
+};
+
+struct io_ring_ctx {
+	struct io_submit_state submit_state;
+	struct io_file_table file_table; /* its data since 6.13 */
+};
+
+struct io_kiocb {
+	struct file *file;
+	u8 opcode;
+	u32 flags; /* the lower half: IOSQE_ of the request */
+	struct io_cqe cqe;
+	struct io_ring_ctx *ctx;
+	void *async_data;
+	struct io_kiocb *link;
+};
+
+struct io_sr_msg {
+	void *buf;
+	unsigned int done_io;
+};
+
+struct io_rw {
+	u64 addr;
+};
+
+struct io_async_msghdr {
+	struct msghdr msg;
+};
+
+struct io_async_rw {
+	struct iov_iter iter;
+};
+
 struct bpf_map;
 
 struct bpf_iter__bpf_sk_storage_map {
@@ -341,7 +402,7 @@ struct pt_regs {
 
 #pragma clang attribute pop
 
-/* Helpers that not every kernel has: their presence is asked of its BTF. */
+/* Helpers that not every kernel has: BTF shows whether they exist. */
 enum bpf_func_id {
 	BPF_FUNC_get_current_task_btf = 158,
 	BPF_FUNC_task_pt_regs = 175,

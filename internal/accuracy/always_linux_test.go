@@ -33,7 +33,7 @@ func TestAlwaysWhole(t *testing.T) {
 			if err != nil {
 				t.Skipf("not a Debian: %v", err)
 			}
-			o := observe(t, onCPU(path))
+			o := startEngine(t, onCPU(path))
 			program := exec.Command(path, args...)
 			require.NoError(t, program.Start())
 			defer func() {

@@ -24,10 +24,11 @@ import (
 // unlimited is limits::cpu_percent: sampling every few milliseconds must not be reduced.
 const unlimited = 100
 
-// reportInterval tells the samples of the first second from later ones.
+// reportInterval separates the samples of the first second from later ones.
 const reportInterval = time.Second
 
-// judgeOne runs one program under load and the Collector beside it, and judges what was written.
+// judgeOne runs one program under load, with the Collector in parallel, and judges what was
+// written.
 func judgeOne(ctx context.Context, o options, dir string, program programs.Program) (row report.Program, err error) {
 	place, err := programs.NewPlace(dir, program.Name)
 	if err != nil {

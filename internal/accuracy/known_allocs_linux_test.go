@@ -13,32 +13,34 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/memory"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/pdata"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/setting"
 )
 
-// hasNamed tells whether a stack has these functions next to each other.
+// hasNamed reports whether a stack has these functions next to each other.
 func hasNamed(t *testing.T, profiles []*model.Profile, functions string) (found bool) {
 	t.Helper()
 	fold(t, profiles, func(s pdata.FoldedSample) { found = found || strings.Contains(chain(s.Stack), functions) })
 	return found
 }
 
-// TestKnownAllocs holds that functions have the shares of allocated bytes, and of allocations, that the programs themselves know.
+// TestKnownAllocs checks that functions have the shares of allocated bytes, and of allocations, that the programs themselves know.
 func TestKnownAllocs(t *testing.T) {
 	paths := knownPrograms(t)
 	config := onCPU(slices.Collect(maps.Values(paths))...)
-	config.OnCPU = nil
-	config.Memory = &engine.Memory{ReportInterval: time.Second, Distance: 16 << 10}
-	o := observe(t, config)
+	config.Observe = nil
+	config.Observe = append(config.Observe, &memory.Options{Common: observe.Common{ReportInterval: time.Second}, Source: memory.SourceMalloc, SampleBytes: setting.ByteSize(16 << 10)})
+	o := startEngine(t, config)
 	truth := runWarm(t, paths, "alloc", 3000, func() {
 		for name, path := range paths {
-			require.Eventually(t, func() bool { return hasNamed(t, of(o.told(), path), "alloc_warm take ") }, 60*time.Second, 100*time.Millisecond,
+			require.Eventually(t, func() bool { return hasNamed(t, of(o.exported(), path), "alloc_warm take ") }, 60*time.Second, 100*time.Millisecond,
 				"%s is attached to, and has unwind tables", name)
 		}
 	})
-	require.Zero(t, o.engine.Stats().Level, "sampling was not reduced")
+	require.Zero(t, o.engine.Stats().Levels["memory"], "sampling was not reduced")
 	profiles := o.end()
 	for name, path := range paths {
 		t.Run(name, func(t *testing.T) {
@@ -69,11 +71,11 @@ func TestKnownAllocs(t *testing.T) {
 			elsewhere, known := bytes[""], truth[name]["alloc_a"]+truth[name]["alloc_b"]
 			delete(bytes, "")
 			delete(objects, "")
-			told := bytes["alloc_a"] + bytes["alloc_b"]
-			t.Logf("%d distinct samples, %.0f MB of %.0f, elsewhere %.1f", samples, told/1e6, known/1e6, elsewhere/1e6)
-			require.InEpsilon(t, known, told, 0.1)
+			exported := bytes["alloc_a"] + bytes["alloc_b"]
+			t.Logf("%d distinct samples, %.0f MB of %.0f, elsewhere %.1f", samples, exported/1e6, known/1e6, elsewhere/1e6)
+			require.InEpsilon(t, known, exported, 0.1)
 			// Of the first moment, before the unwind tables of the program were there, and what runtimes do for themselves.
-			require.Less(t, elsewhere/(told+elsewhere), 0.3)
+			require.Less(t, elsewhere/(exported+elsewhere), 0.3)
 			wantObjects := map[string]float64{"alloc_a": 1.0 / 3, "alloc_b": 2.0 / 3}
 			for function, share := range shares(truth[name]) {
 				t.Logf("%s: %.4f of the bytes by its own account, %.4f by ours, %.4f of the allocations", function, share,

@@ -159,7 +159,7 @@ func TestKnownAccounts(t *testing.T) {
 	}
 }
 
-// TestKnownShares holds that functions of optimized programs without frame pointers have the shares of samples, with their
+// TestKnownShares checks that functions of optimized programs without frame pointers have the shares of samples, with their
 // callers, that the programs themselves know.
 func TestKnownShares(t *testing.T) {
 	paths := knownPrograms(t)
@@ -167,7 +167,7 @@ func TestKnownShares(t *testing.T) {
 	for _, path := range paths {
 		exes = append(exes, path)
 	}
-	o := observe(t, onCPU(exes...))
+	o := startEngine(t, onCPU(exes...))
 	truth := runAll(t, paths, "hot", 3000)
 	profiles := o.end()
 	for name, path := range paths {

@@ -13,18 +13,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/offcpu"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/pdata"
 )
 
-// TestKnownWaits holds that functions have the shares of waiting, and programs the time of it, that the programs themselves
+// TestKnownWaits checks that functions have the shares of waiting, and programs the time of it, that the programs themselves
 // know.
 func TestKnownWaits(t *testing.T) {
 	paths := knownPrograms(t)
 	config := onCPU(slices.Collect(maps.Values(paths))...)
-	config.OnCPU = nil
-	config.OffCPU = &engine.OffCPU{ReportInterval: time.Second, MinBlock: time.Millisecond, KernelStacks: true, UserStacks: true, MaxDepth: 127}
-	o := observe(t, config)
+	config.Observe = nil
+	config.Observe = append(config.Observe, &offcpu.Options{Common: observe.Common{ReportInterval: time.Second}, Options: stacks.Options{KernelStacks: true, UserStacks: true, MaxDepth: 127}, MinBlock: time.Millisecond})
+	o := startEngine(t, config)
 	truth := runAll(t, paths, "blocked", 4000)
 	profiles := o.end()
 	for name, path := range paths {

@@ -78,7 +78,7 @@ func judgeAll(ctx context.Context, o options) (r report.Report, err error) {
 	return r, nil
 }
 
-// finish prints and writes the report and holds it against the targets.
+// finish prints and writes the report and compares it with the targets.
 func finish(o options, r report.Report) error {
 	if err := r.Print(os.Stdout); err != nil {
 		return err

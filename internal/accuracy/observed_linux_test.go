@@ -19,13 +19,16 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/pdata"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// observed is an engine and what it told.
+// observed is an engine and what it exported.
 type observed struct {
 	t      *testing.T
 	engine *engine.Engine
@@ -37,8 +40,11 @@ type observed struct {
 // onCPU samples programs of these paths every millisecond.
 func onCPU(paths ...string) engine.Config {
 	config := engine.Config{
-		RootPath: "/", ScanInterval: 10 * time.Second, MemoryBytes: 256 << 20, CPUPercent: 100,
-		OnCPU: &engine.OnCPU{Period: time.Millisecond, ReportInterval: time.Second, KernelStacks: true, UserStacks: true, MaxDepth: 127},
+		RootPath:     "/",
+		ScanInterval: 10 * time.Second,
+		MemoryBytes:  256 << 20,
+		CPUPercent:   100,
+		Observe:      []observe.Plan{&oncpu.Options{Common: observe.Common{ReportInterval: time.Second}, Options: stacks.Options{KernelStacks: true, UserStacks: true, MaxDepth: 127}, Period: time.Millisecond}},
 	}
 	for _, path := range paths {
 		config.Include = append(config.Include, process.Selector{Exe: path})
@@ -46,8 +52,8 @@ func onCPU(paths ...string) engine.Config {
 	return config
 }
 
-// observe starts an engine that the test's end stops.
-func observe(t *testing.T, config engine.Config) *observed {
+// startEngine starts an engine that the test's end stops.
+func startEngine(t *testing.T, config engine.Config) *observed {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("loading BPF programs needs root")
@@ -56,7 +62,7 @@ func observe(t *testing.T, config engine.Config) *observed {
 		t.Skip("is timed: make test-unit runs it without the race detector")
 	}
 	o := &observed{t: t}
-	e, err := engine.Start(config, engine.Hooks{Profiles: o.put, Level: func(int, string) {}}, zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)))
+	e, err := engine.Start(t.Context(), config, engine.Hooks{Profiles: o.put, Level: func(engine.LevelChange) {}}, zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)))
 	require.NoError(t, err)
 	o.engine = e
 	t.Cleanup(func() { o.end() })
@@ -69,7 +75,7 @@ func (o *observed) put(profiles []*model.Profile) {
 	o.profiles = append(o.profiles, profiles...)
 }
 
-// end stops the engine and returns all that it told.
+// end stops the engine and returns all that it exported.
 func (o *observed) end() []*model.Profile {
 	if o.engine != nil {
 		require.NoError(o.t, o.engine.Shutdown())
@@ -80,14 +86,14 @@ func (o *observed) end() []*model.Profile {
 	return o.profiles
 }
 
-// told returns what was told so far.
-func (o *observed) told() []*model.Profile {
+// exported returns what was exported so far.
+func (o *observed) exported() []*model.Profile {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.profiles)
 }
 
-// take returns what was told so far and forgets it.
+// take returns what was exported so far and forgets it.
 func (o *observed) take() []*model.Profile {
 	o.mu.Lock()
 	defer o.mu.Unlock()

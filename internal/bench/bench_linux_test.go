@@ -145,8 +145,8 @@ func TestSumOf(t *testing.T) {
 	require.Len(t, found.Metrics, 2, "as it was")
 }
 
-func TestTold(t *testing.T) {
-	line := func(counts map[toldKey]uint64) []byte {
+func TestCountRequests(t *testing.T) {
+	line := func(counts map[requestsKey]uint64) []byte {
 		metrics := pmetric.NewMetrics()
 		for key, count := range counts {
 			of := metrics.ResourceMetrics().AppendEmpty()
@@ -168,18 +168,18 @@ func TestTold(t *testing.T) {
 		require.NoError(t, err)
 		return append(text, '\n')
 	}
-	plain, secure, other := toldKey{7, "http"}, toldKey{7, "https"}, toldKey{8, "https"}
+	plain, secure, other := requestsKey{7, "http"}, requestsKey{7, "https"}, requestsKey{8, "https"}
 	path := filepath.Join(t.TempDir(), "metrics.json")
-	text := append(line(map[toldKey]uint64{plain: 1, other: 5}), line(map[toldKey]uint64{plain: 10, secure: 3})...)
+	text := append(line(map[requestsKey]uint64{plain: 1, other: 5}), line(map[requestsKey]uint64{plain: 10, secure: 3})...)
 	require.NoError(t, os.WriteFile(path, text, 0o600))
-	counts, err := told(path)
+	counts, err := countRequests(path)
 	require.NoError(t, err)
-	require.Equal(t, map[toldKey]uint64{plain: 20, secure: 6, other: 10}, counts, "of each the last line that has it")
+	require.Equal(t, map[requestsKey]uint64{plain: 20, secure: 6, other: 10}, counts, "of each the last line that has it")
 
 	require.NoError(t, os.WriteFile(path, []byte("{}\n{\"resourceMetrics\": 1}\n"), 0o600))
-	_, err = told(path)
+	_, err = countRequests(path)
 	require.ErrorContains(t, err, "line 2")
-	_, err = told(path + ".gone")
+	_, err = countRequests(path + ".gone")
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
@@ -195,7 +195,7 @@ func TestDurationsOfOneProcess(t *testing.T) {
 	require.Equal(t, []time.Duration{500 * time.Millisecond, time.Millisecond, 2 * time.Second}, got)
 }
 
-// What the parts measure needs no privileges to compile and all of them to start: they must not be found broken when somebody measures.
+// The parts of the benchmark need privileges to start but not to compile: they must not be found broken when the benchmark is run.
 func TestNetworkIsWatched(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("loading BPF programs needs root")

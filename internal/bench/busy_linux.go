@@ -128,7 +128,7 @@ func (m moment) engine() time.Duration {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// atDrain looks at everything just after a drain, so that what was counted and what the host did are of the same time.
+// atDrain samples everything just after a drain, so that what was counted and what the host did are of the same time.
 func atDrain(ctx context.Context, subject *collector.Collector) (moment, error) {
 	var m moment
 	var err error
@@ -181,7 +181,7 @@ func fill(to *report.Busy, before, after moment) {
 	to.Got = after.events() - before.events()
 	to.GotStartUp = before.events()
 	to.Lost, to.Incomplete = losses(after.metrics)
-	to.Level = after.metrics.Sum("otelcol_ebpf_limit_level", "", "")
+	to.Level = after.metrics.Sum("otelcol_ebpf_limit_level", "probe", "on_cpu")
 	to.Runs = uint64(after.metrics.Sum("otelcol_ebpf_probe_runs", "program", "on_cpu.sample"))
 	to.Time = seconds(after.metrics.Sum("otelcol_ebpf_probe_cpu_time", "program", "on_cpu.sample"))
 	to.Engine = report.Split{StartUp: before.engine(), Steady: after.engine() - before.engine()}

@@ -40,8 +40,8 @@ func (b *bench) connections(ctx context.Context) error {
 	return err
 }
 
-// openConnections observes connections that are open, first one of their ends and then both. They are opened before, so
-// that what the kernel keeps for each socket can be told from the sockets themselves.
+// openConnections observes connections that are open, first one of their ends and then both. They are opened before, so that the kernel's
+// storage for each socket is measured apart from the sockets themselves.
 func (b *bench) openConnections(ctx context.Context) (err error) {
 	load, err := workload.OpenConnections(ctx, b.dir, b.nice, openPairs, openEach)
 	if err != nil {
@@ -103,7 +103,7 @@ func observeOpen(c *report.Connections, pids []int) (err error) {
 	return nil
 }
 
-// shortConnections observes connections that are closed at once, after the same without anybody who looks.
+// shortConnections observes connections that are closed at once, after the same without observation.
 func (b *bench) shortConnections(ctx context.Context) (err error) {
 	c := &report.Connections{Ends: 2, Elapsed: churnTime}
 	if c.Bare, err = b.bareConnections(ctx); err != nil {
@@ -152,7 +152,7 @@ func (b *bench) shortConnections(ctx context.Context) (err error) {
 	return nil
 }
 
-// bareConnections is how many such connections are opened where nobody looks.
+// bareConnections is how many such connections are opened without observation.
 func (b *bench) bareConnections(ctx context.Context) (opened int, err error) {
 	load, err := workload.ChurnConnections(ctx, b.dir, b.nice, churners, churnTime)
 	if err != nil {
@@ -162,14 +162,14 @@ func (b *bench) bareConnections(ctx context.Context) (opened int, err error) {
 	return opened, errors.Join(err, load.Stop())
 }
 
-// memory is what is taken at a moment, in bytes.
-type memory struct {
+// memoryUse is what is taken at a moment, in bytes.
+type memoryUse struct {
 	maps uint64 // by this process's BPF maps
 	anon uint64 // by this process
 	slab uint64 // by the kernel's objects as those that are stored with sockets, of everybody
 }
 
-func memoryNow() (m memory, err error) {
+func memoryNow() (m memoryUse, err error) {
 	debug.FreeOSMemory() // garbage is not what an observation takes
 	maps, err := proc.KernelMaps(os.Getpid())
 	if err != nil {
@@ -180,35 +180,35 @@ func memoryNow() (m memory, err error) {
 		return m, err
 	}
 	slab, err := proc.StorageObjects()
-	return memory{maps: maps.Bytes, anon: own.Anon, slab: slab}, err
+	return memoryUse{maps: maps.Bytes, anon: own.Anon, slab: slab}, err
 }
 
 const (
 	// givenBack is for how long the kernel gives no more memory back, until it is taken for done, and gaveBack what counts as some.
 	givenBack, gaveBack = 2 * time.Second, 128 << 10
-	// givingBack is how long is waited for that at most: beside other work it may never be so.
+	// givingBack is how long is waited for that at most: under other load it may never be so.
 	givingBack = 20 * time.Second
 )
 
-// memoryBefore is what is taken before processes are observed. Whoever lists what files these have open, as some do on each
-// host now and then, has the kernel keep an inode for each until the process ends, and account for it in such objects: that
-// is done before, so that it is not told of the observation. And what an earlier one had of sockets is given back by and by.
-func memoryBefore(pids []int) (memory, error) {
+// memoryBefore is what is allocated before processes are observed. A program that lists the open files of these processes, as some do on
+// each host now and then, has the kernel keep an inode for each until the process exits, and charge it to such objects: that is done
+// before, so that it is not attributed to the observation. And the socket storage of an earlier observation is eventually freed.
+func memoryBefore(pids []int) (memoryUse, error) {
 	for _, pid := range pids {
 		if err := proc.LookAtDescriptors(pid); err != nil {
-			return memory{}, err
+			return memoryUse{}, err
 		}
 	}
 	least, err := memoryNow()
 	for began, since := time.Now(), time.Now(); err == nil && time.Since(since) < givenBack && time.Since(began) < givingBack; {
 		time.Sleep(givenBack / 10)
-		var now memory
+		var now memoryUse
 		if now, err = memoryNow(); now.slab+gaveBack < least.slab {
 			least, since = now, time.Now()
 		}
 	}
 	if err != nil {
-		return memory{}, err
+		return memoryUse{}, err
 	}
 	return memoryNow()
 }
@@ -258,7 +258,7 @@ func lossesOf(w *watcher) (lost, incomplete map[string]uint64) {
 	lost, incomplete = map[string]uint64{}, map[string]uint64{}
 	for _, loss := range w.observer.Losses() {
 		to := lost
-		if loss.Told {
+		if loss.Incomplete {
 			to = incomplete
 		}
 		if loss.Count > 0 {

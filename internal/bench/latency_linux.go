@@ -21,18 +21,18 @@ const (
 	latencyRate, latencyTime = 2000, 1500 * time.Millisecond
 	// latencyTurns is how often each state is measured, in turns with the other.
 	latencyTurns = 5
-	// latencySettle is how long the Collector runs before: the libraries of a process are found and attached to beside.
+	// latencySettle is how long the Collector runs before: the libraries of a process are found and attached to concurrently.
 	latencySettle = 2 * time.Second
 )
 
 // transport is a server that is asked.
 type transport struct {
 	name, url string
-	key       toldKey
+	key       requestsKey
 }
 
-// latency measures what clients wait longer while the Collector observes the server: in the clear, and through TLS of
-// OpenSSL and of Go.
+// latency measures how much longer clients wait while the Collector observes the server: with plaintext, and through TLS of OpenSSL and of
+// Go.
 func (b *bench) latency(ctx context.Context, server *workload.Web, load *workload.Steady) (err error) {
 	inGo, err := load.Serve(ctx, b.dir)
 	if err != nil {
@@ -40,9 +40,9 @@ func (b *bench) latency(ctx context.Context, server *workload.Web, load *workloa
 	}
 	defer func() { err = errors.Join(err, inGo.Stop()) }()
 	transports := []transport{
-		{"plain, nginx", server.URL, toldKey{server.PID(), "http"}},
-		{"OpenSSL, nginx", server.SecureURL, toldKey{server.PID(), "https"}},
-		{"Go TLS, net/http", inGo.URL, toldKey{inGo.PID(), "https"}},
+		{"plain, nginx", server.URL, requestsKey{server.PID(), "http"}},
+		{"OpenSSL, nginx", server.SecureURL, requestsKey{server.PID(), "https"}},
+		{"Go TLS, net/http", inGo.URL, requestsKey{inGo.PID(), "https"}},
 	}
 	b.report.Latency = make([]report.Latency, len(transports))
 	for i, t := range transports {
@@ -94,12 +94,12 @@ func (b *bench) latencyWith(ctx context.Context, load *workload.Steady, transpor
 			}
 			turns[i].With, turns[i].Answered = report.Quantiles(asked.Took), asked.Answered
 		}
-		return subject.Sleep(ctx, handedOver) // the rest is told as it ends
+		return subject.Sleep(ctx, handedOver) // the rest is exported when it ends
 	})
 	for i, t := range transports {
 		turns[i].Counted = counts[t.key]
 		if err == nil && turns[i].Counted < turns[i].Answered/2 {
-			err = fmt.Errorf("%s: the receiver told of %d of %d requests: it was not in their way", t.name, turns[i].Counted, turns[i].Answered)
+			err = fmt.Errorf("%s: the receiver exported %d of %d requests: it did not observe them all", t.name, turns[i].Counted, turns[i].Answered)
 		}
 	}
 	return err

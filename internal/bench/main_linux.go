@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -26,8 +27,8 @@ import (
 
 const proc = procfs.FS("/proc")
 
-// lookAround is how long the host is looked at before the first part.
-const lookAround = time.Second
+// hostSampleTime is how long the host is sampled before the first part.
+const hostSampleTime = time.Second
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -98,8 +99,8 @@ type bench struct {
 	report report.Report
 }
 
-// measure runs the parts that are asked for, also after one that failed: what the others
-// tell holds.
+// measure runs the requested parts, also after one that failed: the figures of the others are
+// valid.
 func (b *bench) measure(ctx context.Context) error {
 	var errs []error
 	for _, part := range []struct {
@@ -146,6 +147,15 @@ func (b *bench) finish() error {
 			return fmt.Errorf("writing the report: %w", err)
 		}
 	}
+	if b.page != "" {
+		var text bytes.Buffer
+		if err := b.report.Markdown(&text, b.commit); err != nil {
+			return err
+		}
+		if err := os.WriteFile(b.page, text.Bytes(), 0o644); err != nil {
+			return fmt.Errorf("writing the report: %w", err)
+		}
+	}
 	if b.check && !b.report.Passed() {
 		return errors.New("a target is missed or was not measured")
 	}
@@ -160,7 +170,7 @@ func (b *bench) note(format string, args ...any) {
 	}
 }
 
-// progress tells what is going on.
+// progress prints what is going on.
 func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...)
 }
@@ -175,7 +185,7 @@ func lookAtHost(ctx context.Context) (report.Host, error) {
 		return report.Host{}, err
 	}
 	began := time.Now()
-	if err := sleep(ctx, lookAround); err != nil {
+	if err := sleep(ctx, hostSampleTime); err != nil {
 		return report.Host{}, err
 	}
 	after, err := proc.HostIdle()

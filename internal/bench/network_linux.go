@@ -27,9 +27,9 @@ import (
 )
 
 const (
-	// networkTurns is how often each state is measured, in turns with the others, and
-	// networkTime how long each time. What a host takes for the same differs by half
-	// from one second to the next: only the median of many ratios tells some percent.
+	// networkTurns is how often each state is measured, in turns with the others, and networkTime
+	// how long each time. The time that a host takes for the same work differs by half from one
+	// second to the next: only the median of many ratios shows a few percent.
 	networkTurns = 28
 	networkTime  = time.Second
 	// statisticsWait is how long others may have the kernel's statistics of programs on.
@@ -59,7 +59,7 @@ func (b *bench) network(ctx context.Context) (err error) {
 		{report.NetworkBare, func() (*watcher, error) { return &watcher{}, nil }},
 		{report.NetworkEmptySame, func() (*watcher, error) { return emptyTracepoints(same) }},
 		{report.NetworkOutside, func() (*watcher, error) { return watchNginx(networkConfig(), server.PID(), lifecycle.ScopeNone) }},
-		// Beside both that are judged by it.
+		// In addition to both that are judged by it.
 		{report.NetworkEmpty, func() (*watcher, error) { return emptyTracepoints(bothEnds(same)) }},
 		{report.NetworkInside, func() (*watcher, error) { return watchNginx(networkConfig(), server.PID(), lifecycle.ScopeNetwork) }},
 	}
@@ -173,8 +173,8 @@ func bothEnds(used []network.Tracepoint) []network.Tracepoint {
 // watcher is what is attached in a state.
 type watcher struct {
 	inside   bool // nginx is in scope
-	requests bool // and its requests are told
-	// answers counts the requests of nginx that policies are told of, wanted says whether they are of any.
+	requests bool // and its requests are exported
+	// answers counts the requests of nginx that policies receive; wanted: they are of interest to a policy.
 	answers *atomic.Uint64
 	wanted  bool
 	// takeCounted adds those that the kernel has counted.
@@ -207,16 +207,16 @@ func (w *watcher) plausible(requests uint64) error {
 	}
 	found := w.observer.Report(time.Now()) // counts
 	// Some may be lost at full speed.
-	if told := toldOf(found, serverDurations, 0); w.requests && told < requests/2 {
-		return fmt.Errorf("the observation told of %d of %d requests", told, requests)
+	if exported := exportedOf(found, serverDurations, 0); w.requests && exported < requests/2 {
+		return fmt.Errorf("the observation exported %d of %d requests", exported, requests)
 	}
 	if w.answers != nil {
 		if err := w.takeCounted(); err != nil {
 			return err
 		}
-		told := w.answers.Load()
-		if w.wanted && told < requests/2 || !w.wanted && told > 0 {
-			return fmt.Errorf("policies were told of %d of %d requests", told, requests)
+		received := w.answers.Load()
+		if w.wanted && received < requests/2 || !w.wanted && received > 0 {
+			return fmt.Errorf("policies received %d of %d requests", received, requests)
 		}
 	}
 	switch seen := w.observer.Samples(); {
@@ -357,8 +357,8 @@ func emptyTracepoints(at []network.Tracepoint) (_ *watcher, err error) {
 	return w, nil
 }
 
-// statisticsOn tells whether anybody on this host has the kernel's statistics of programs turned on: a program that is
-// run once tells.
+// statisticsOn reports whether the kernel's statistics of programs are turned on by any process of this host: a program that is run once
+// shows this.
 func statisticsOn() (on bool, err error) {
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name: "probe", Type: ebpf.SocketFilter, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},

@@ -39,6 +39,8 @@ type options struct {
 	rounds  int
 	nice    int
 	json    string
+	page    string // Markdown
+	commit  string
 	pprof   string
 	check   bool
 }
@@ -53,6 +55,8 @@ func parseOptions(args []string) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 2, "rounds of web, 1 to 20")
 	flags.IntVar(&o.nice, "nice", 0, "nice level of the loads, the Collector and the benchmark itself, -20 to 19; below 0 keeps other work on the host out of the figures")
 	flags.StringVar(&o.json, "json", "", "write the figures to this file")
+	flags.StringVar(&o.page, "report", "", "write the figures and whether each target is met to this file, as Markdown")
+	flags.StringVar(&o.commit, "commit", "unknown", "the commit of the Collector's source, for -report")
 	flags.StringVar(&o.pprof, "pprof", "", "instead of measuring, write Go CPU and heap profiles of the Collector under the fixed load to this folder, or with -parts requests while nginx is asked at a constant rate")
 	flags.BoolVar(&o.check, "check", false, "exit with status 1 when a target is missed or was not measured")
 	if err := flags.Parse(args); err != nil {

@@ -15,13 +15,14 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/report"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/workload"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/monitor"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
 
-// watched are the numbers of processes that are watched, and of those that come and go in a second beside them;
-// policyTime is for how long each is measured and policySettle how long the processes have to be read before.
+// watched are the numbers of processes that are watched, and of those that start and exit in a second in addition; policyTime is for how
+// long each is measured and policySettle how long the processes have to be read before.
 var watched = []struct{ processes, forks int }{{1000, 0}, {10000, 0}, {1000, 500}}
 
 const (
@@ -65,9 +66,9 @@ func (b *bench) watch(ctx context.Context, processes, forks int) (err error) {
 // watchingRules never hold.
 func watchingRules() []policy.Rule {
 	return []policy.Rule{
-		{Monitor: policy.ProcessCPU, Threshold: 100, Period: 60, Count: 60},
-		{Monitor: policy.ProcessThreadCount, Threshold: 1e6, Period: 60, Count: 10},
-		{Monitor: policy.SystemLoad, Threshold: 1e6, Period: 60, Count: 10},
+		{Monitor: monitor.ProcessCPU, Threshold: 100, Period: 60, Count: 60},
+		{Monitor: monitor.ProcessThreadCount, Threshold: 1e6, Period: 60, Count: 10},
+		{Monitor: monitor.SystemLoad, Threshold: 1e6, Period: 60, Count: 10},
 	}
 }
 
@@ -85,8 +86,8 @@ func measureWatch(ctx context.Context, rules []policy.Rule) (w report.Watch, err
 	if err != nil {
 		return w, err
 	}
-	e, err := engine.Start(config, engine.Hooks{
-		Level: func(int, string) {}, Ask: func(task.Request) []task.Outcome { return nil },
+	e, err := engine.Start(ctx, config, engine.Hooks{
+		Level: func(engine.LevelChange) {}, Ask: func(task.Request) []task.Outcome { return nil },
 	}, zap.NewNop())
 	if err != nil {
 		return w, err

@@ -36,7 +36,7 @@ const (
 	slowRequest   = 500 * time.Millisecond
 	topRequests   = 10
 	journalBytes  = 16 << 20
-	// Metrics of requests, by who tells them.
+	// Metrics of requests, by the side that reports them.
 	serverDurations = "http.server.request.duration"
 	clientDurations = "http.client.request.duration"
 )
@@ -68,7 +68,7 @@ func (b *bench) requestCost(ctx context.Context, server *workload.Web) (err erro
 	b.report.Requests, err = b.inTurns(ctx, server, requestTurns, []networkState{
 		{report.NetworkBare, func() (*watcher, error) { return &watcher{}, nil }},
 		{report.RequestsNone, watch(networkConfig())},
-		// Beside both that it is compared with.
+		// In addition to both that it is compared with.
 		{report.RequestsHeaders, watch(requestConfig(requestBuffer, requests.SlowOrError))},
 		{report.MonitorsAll, func() (*watcher, error) {
 			return watchAnswers(server.PID(), network.Wanted{Counted: []string{"/"}}, true)
@@ -76,7 +76,9 @@ func (b *bench) requestCost(ctx context.Context, server *workload.Web) (err erro
 		{report.MonitorsOther, func() (*watcher, error) {
 			return watchAnswers(server.PID(), network.Wanted{Counted: []string{"/other"}}, false)
 		}},
-		{report.MonitorsTold, func() (*watcher, error) { return watchAnswers(server.PID(), network.Wanted{Told: []string{"/"}}, true) }},
+		{report.MonitorsReported, func() (*watcher, error) {
+			return watchAnswers(server.PID(), network.Wanted{Reported: []string{"/"}}, true)
+		}},
 		{report.NetworkEmpty, func() (*watcher, error) { return emptyTracepoints(bothEnds(network.Tracepoints())) }},
 	})
 	return err
@@ -85,7 +87,7 @@ func (b *bench) requestCost(ctx context.Context, server *workload.Web) (err erro
 // Shares of the default of limits.memory_mib that monitors of requests have, and their buffer: those of the engine.
 const monitorBytes, monitorSockets, monitorBuffer = 4 << 20, 16 << 20, 2 << 20
 
-// watchAnswers observes nginx as policies do that look at such requests; all says that these are all of those that it is sent.
+// watchAnswers observes nginx as policies with monitors of such requests do; all: these are all requests that it gets.
 func watchAnswers(pid int, wanted network.Wanted, all bool) (_ *watcher, err error) {
 	paths, err := network.NewPaths()
 	if err != nil {
@@ -134,8 +136,9 @@ func requestConfig(buffer uint32, which requests.Which) network.Config {
 	return config
 }
 
-// toldOf counts the requests that are told, by a metric of durations; of 0: all processes together.
-func toldOf(found model.Findings, metric string, pid uint32) uint64 {
+// exportedOf counts the exported requests by a metric of durations; for pid 0 those of all
+// processes together.
+func exportedOf(found model.Findings, metric string, pid uint32) uint64 {
 	found.Metrics = slices.DeleteFunc(slices.Clone(found.Metrics), func(m *model.Metrics) bool {
 		return pid != 0 && (m.Process == nil || m.Process.ID.PID != pid)
 	})
@@ -147,18 +150,18 @@ const (
 	steadyRate, steadyTime = 20_000, 10 * time.Second
 	// steadySettle is how long the Collector runs before: what a start costs is not what a request costs.
 	steadySettle = 3 * time.Second
-	// reported is how long after the last request it has been told: the default of report_interval, a drain, and some more.
+	// reported is how long after the last request it has been exported: the default of report_interval, a drain, and some more.
 	reported = networkReport + 2*time.Second
 )
 
-// steadyStates are what is told of requests, and requests::log for it.
-var steadyStates = []struct{ told, log string }{{report.SteadyMetrics, "slow_or_error"}, {report.SteadyLogs, "all"}}
+// steadyStates are what is exported of requests, and requests::log for it.
+var steadyStates = []struct{ exported, log string }{{report.SteadyMetrics, "slow_or_error"}, {report.SteadyLogs, "all"}}
 
 // steady measures the Collector while nginx is asked at a constant rate.
 func (b *bench) steady(ctx context.Context, server *workload.Web, load *workload.Steady) error {
 	for _, of := range steadyStates {
-		progress("requests: the Collector, %s, at %d/s for %s", of.told, steadyRate, steadyTime)
-		result := report.Steady{Told: of.told, Rate: steadyRate}
+		progress("requests: the Collector, %s, at %d/s for %s", of.exported, steadyRate, steadyTime)
+		result := report.Steady{Signals: of.exported, Rate: steadyRate}
 		counts, err := b.withRequests(ctx, of.log, []int{server.PID()}, func(subject *collector.Collector) error {
 			if err := subject.Sleep(ctx, steadySettle); err != nil {
 				return err
@@ -168,7 +171,7 @@ func (b *bench) steady(ctx context.Context, server *workload.Web, load *workload
 		if err != nil {
 			return err
 		}
-		result.Counted = counts[toldKey{server.PID(), "http"}]
+		result.Counted = counts[requestsKey{server.PID(), "http"}]
 		b.report.Steady = append(b.report.Steady, result)
 	}
 	return nil
@@ -201,11 +204,11 @@ func (b *bench) steadyRound(ctx context.Context, subject *collector.Collector, s
 	return nil
 }
 
-// othersInTLS are connections with TLS of which nothing was seen: nginx is asked in the clear, so that they are others', that
-// were met before it was decided that those are out of scope.
+// othersInTLS is the loss of TLS connections of which nothing was seen. nginx gets plaintext requests, so these connections belong to other
+// processes and were discovered before those were known to be out of scope.
 const othersInTLS = "network/tls_opaque"
 
-// atRest looks at the Collector's metrics, and then at its CPU time.
+// atRest samples the Collector's metrics, and then its CPU time.
 func atRest(subject *collector.Collector) (m moment, err error) {
 	if m.metrics, err = subject.Metrics(); err != nil {
 		return m, err
@@ -222,8 +225,8 @@ func (b *bench) ask(ctx context.Context, load *workload.Steady, url string, rate
 	return asking.Result()
 }
 
-// withRequests runs a Collector that observes the requests of some processes, and returns how many it has told.
-func (b *bench) withRequests(ctx context.Context, log string, pids []int, measure func(*collector.Collector) error) (map[toldKey]uint64, error) {
+// withRequests runs a Collector that observes the requests of some processes, and returns how many it has exported.
+func (b *bench) withRequests(ctx context.Context, log string, pids []int, measure func(*collector.Collector) error) (map[requestsKey]uint64, error) {
 	config, err := b.requestCollector(log, pids)
 	if err != nil {
 		return nil, err
@@ -237,14 +240,14 @@ func (b *bench) withRequests(ctx context.Context, log string, pids []int, measur
 	if err != nil {
 		return nil, err
 	}
-	return told(config.File)
+	return countRequests(config.File)
 }
 
 // requestCollector is the configuration of a Collector that observes the requests of some processes, with a fresh file.
 func (b *bench) requestCollector(log string, pids []int) (collector.Config, error) {
 	file, err := os.CreateTemp(b.dir, "requests-*.json")
 	if err != nil {
-		return collector.Config{}, fmt.Errorf("creating a file for what is told of requests: %w", err)
+		return collector.Config{}, fmt.Errorf("creating a file for exported requests: %w", err)
 	}
 	receiver := &collector.Receiver{Network: &collector.Network{Capture: "headers", Log: log}, CPUPercent: unlimited}
 	for _, pid := range pids {

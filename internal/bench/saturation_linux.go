@@ -27,14 +27,14 @@ const (
 	smallBuffer = 64 << 10
 	// saturationJournal holds all requests of some seconds: durations of each are wanted.
 	saturationJournal = 512 << 20
-	// takenEvery is how often what is told is taken.
+	// takenEvery is how often the exported data is taken.
 	takenEvery = 100 * time.Millisecond
-	// handedOver is how long after a transfer the observation has told it.
+	// handedOver is how long after a transfer the observation has exported it.
 	handedOver = 300 * time.Millisecond
 )
 
-// saturation compares what is told of a client at full speed with its own account, where the ring buffer is large enough
-// and where it is not.
+// saturation compares the exported requests of a client at full speed with the client's own account, with a ring buffer that is large
+// enough and with one that is not.
 func (b *bench) saturation(ctx context.Context, server *workload.Web, load *workload.Steady) error {
 	for _, buffer := range []uint32{requestBuffer, smallBuffer} {
 		progress("requests: a client at full speed, observed itself, with a ring buffer of %d KiB", buffer>>10)
@@ -72,8 +72,8 @@ func (b *bench) saturate(ctx context.Context, server *workload.Web, load *worklo
 	took = appendDurations(took, w.observer.Logs(), client.PID())
 	slices.Sort(took)
 	s.Answered, s.Elapsed = asked.Answered, asked.Elapsed
-	s.Client, s.Told, s.Timed = report.Quantiles(asked.Took), report.Quantiles(workload.QuantilesOf(took)), uint64(len(took))
-	s.Counted = toldOf(found, clientDurations, uint32(client.PID()))
+	s.Client, s.Exported, s.Timed = report.Quantiles(asked.Took), report.Quantiles(workload.QuantilesOf(took)), uint64(len(took))
+	s.Counted = exportedOf(found, clientDurations, uint32(client.PID()))
 	s.Lost, s.Incomplete = lossesOf(w)
 	return s, nil
 }
@@ -106,7 +106,7 @@ func (w *watcher) takeUntil(client *workload.Process) (took []time.Duration, err
 	}
 }
 
-// appendDurations appends how long the requests of a process took that are told by themselves.
+// appendDurations appends the durations of a process's requests that are exported individually.
 func appendDurations(to []time.Duration, logs []*model.Logs, pid int) []time.Duration {
 	for _, of := range logs {
 		if of.Process.ID.PID != uint32(pid) {

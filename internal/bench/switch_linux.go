@@ -19,6 +19,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/observetest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/offcpu"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
@@ -96,7 +97,7 @@ func offCPU(pid uint32, scope lifecycle.Scope) (func() error, error) {
 		return nil, err
 	}
 	observer, err := offcpu.Start(offcpu.Config{
-		MinBlock: time.Millisecond, KernelStacks: true, UserStacks: true, MaxDepth: 127,
+		Options:  offcpu.Options{MinBlock: time.Millisecond, Options: stacks.DefaultOptions()},
 		MapBytes: switchLoad, SampleBytes: switchLoad, SysRoot: "/sys", ProcRoot: "/proc",
 	}, loader, tracker.SharedMaps(), observetest.NewHost())
 	if err != nil {

@@ -71,7 +71,7 @@ func (b *bench) tls(ctx context.Context) (err error) {
 	b.report.TLS.States, err = b.inTurns(ctx, secure, tlsTurns, []networkState{
 		{report.NetworkBare, func() (*watcher, error) { return &watcher{}, nil }},
 		{report.TLSNone, func() (*watcher, error) { return watchNginx(networkConfig(), server.PID(), lifecycle.ScopeNetwork) }},
-		// Beside both that it is compared with.
+		// In addition to both that it is compared with.
 		{report.TLSEmpty, func() (*watcher, error) { return emptyUprobes(server.PID(), functions) }},
 		{report.TLSHeaders, observed},
 		{report.TLSEmptyBoth, func() (*watcher, error) { return emptyEverywhere(server.PID(), functions) }},
@@ -89,7 +89,7 @@ type openSSL struct {
 	offsets []uint64
 }
 
-// openSSLOf looks into what a process has mapped.
+// openSSLOf searches the mappings of a process.
 func openSSLOf(pid int) (found openSSL, err error) {
 	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {

@@ -17,6 +17,13 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/workload"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/engine"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/monitor"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/memory"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/offcpu"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
@@ -34,7 +41,7 @@ const (
 // triggered measures how long it takes from the request of a task to its first sample. The
 // engine is in this process, as it is in the Collector.
 func (b *bench) triggered(ctx context.Context) (err error) {
-	onCPU := &engine.OnCPU{Period: 9 * time.Millisecond, ReportInterval: time.Second, KernelStacks: true, UserStacks: true, MaxDepth: 127}
+	onCPU := &oncpu.Options{Common: observe.Common{ReportInterval: time.Second}, Options: stacks.Options{KernelStacks: true, UserStacks: true, MaxDepth: 127}, Period: 9 * time.Millisecond}
 	if err := b.fireByRequests(ctx, onCPU); err != nil {
 		return err
 	}
@@ -55,16 +62,16 @@ func (b *bench) triggered(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, busy.Stop()) }()
 	slowly := *onCPU
 	slowly.Period = 50 * time.Millisecond
-	network := &engine.Network{ReportInterval: time.Second}
+	network := &network.Plan{Common: observe.Common{ReportInterval: time.Second}}
 	for _, one := range []struct {
 		kind    string
-		before  *engine.OnCPU
-		options engine.Options
+		before  *oncpu.Options
+		options observe.Plan
 	}{
 		{"on_cpu", nil, onCPU},
 		{"on_cpu", &slowly, onCPU},
-		{"off_cpu", nil, &engine.OffCPU{ReportInterval: time.Second, MinBlock: time.Millisecond, KernelStacks: true, UserStacks: true, MaxDepth: 127}},
-		{"memory", nil, &engine.Memory{ReportInterval: time.Second}},
+		{"off_cpu", nil, &offcpu.Options{Common: observe.Common{ReportInterval: time.Second}, Options: stacks.Options{KernelStacks: true, UserStacks: true, MaxDepth: 127}, MinBlock: time.Millisecond}},
+		{"memory", nil, &memory.Options{Common: observe.Common{ReportInterval: time.Second}}},
 		{"network", nil, network},
 	} {
 		measured, err := trigger(ctx, uint32(busy.PID()), one.kind, one.before, one.options)
@@ -75,7 +82,7 @@ func (b *bench) triggered(ctx context.Context) (err error) {
 	}
 	progress("trigger: %d policies of process_cpu, one after the other", triggerRounds)
 	for range triggerRounds {
-		took, err := fire(ctx, uint32(busy.PID()), policy.Rule{Monitor: policy.ProcessCPU, Threshold: fireThreshold}, onCPU)
+		took, err := fire(ctx, uint32(busy.PID()), policy.Rule{Monitor: monitor.ProcessCPU, Threshold: fireThreshold}, onCPU)
 		if err != nil {
 			return fmt.Errorf("a policy: %w", err)
 		}
@@ -85,7 +92,7 @@ func (b *bench) triggered(ctx context.Context) (err error) {
 }
 
 // fireByRequests measures how soon a policy about requests shows something: of nginx, which is asked at full speed.
-func (b *bench) fireByRequests(ctx context.Context, options engine.Options) (err error) {
+func (b *bench) fireByRequests(ctx context.Context, options observe.Plan) (err error) {
 	progress("trigger: %d policies of http_avg_response_time, one after the other", triggerRounds)
 	server, err := workload.StartWeb(ctx, b.dir, b.nice)
 	if errors.Is(err, workload.ErrAbsent) {
@@ -102,7 +109,7 @@ func (b *bench) fireByRequests(ctx context.Context, options engine.Options) (err
 	}
 	defer func() { err = errors.Join(err, client.Stop()) }()
 	for range triggerRounds {
-		took, err := fire(ctx, uint32(server.PID()), policy.Rule{Monitor: policy.HTTPAvgResponseTime}, options)
+		took, err := fire(ctx, uint32(server.PID()), policy.Rule{Monitor: monitor.HTTPAvgResponseTime}, options)
 		if err != nil {
 			return fmt.Errorf("a policy about requests: %w", err)
 		}
@@ -120,20 +127,20 @@ const (
 	firePatience = 20 * time.Second
 )
 
-// fire returns how long it takes from the end of the second that fulfils a rule to the first sample of the profile that its
-// policy starts, of a process that nobody has observed before.
-func fire(ctx context.Context, pid uint32, rule policy.Rule, options engine.Options) (took time.Duration, err error) {
+// fire returns the time from the end of the second that fulfils a rule to the first sample of the profile that its policy starts, of a
+// process that was not observed before.
+func fire(ctx context.Context, pid uint32, rule policy.Rule, options observe.Plan) (took time.Duration, err error) {
 	rule.Period, rule.Count = firePeriod, fireCount
 	var manager *task.Manager
 	made, asked := make(chan struct{}), make(chan moments, 1)
-	e, err := engine.Start(engine.Config{
+	e, err := engine.Start(ctx, engine.Config{
 		RootPath: "/", Include: []process.Selector{{PID: pid}}, ScanInterval: 10 * time.Second, OnDemand: true,
 		MemoryBytes: 256 << 20, CPUPercent: 100,
 		Policies: []engine.Policy{{
 			Policy: policy.Policy{Name: "bench", Silence: time.Hour, When: []policy.Rule{rule}},
 			Runs:   []task.Run{{Kind: "on_cpu", Options: options}}, Duration: time.Minute,
 		}},
-	}, engine.Hooks{Level: func(int, string) {}, Ask: func(r task.Request) []task.Outcome {
+	}, engine.Hooks{Level: func(engine.LevelChange) {}, Ask: func(r task.Request) []task.Outcome {
 		<-made
 		at := now()
 		outcomes := manager.Request(r)
@@ -165,14 +172,14 @@ func fire(ctx context.Context, pid uint32, rule policy.Rule, options engine.Opti
 		return 0, err
 	}
 	if missed > 0 {
-		return 0, fmt.Errorf("at the ends of %d seconds nobody looked: which of them fulfilled the rule is not known", missed)
+		return 0, fmt.Errorf("the policies did not run at the ends of %d seconds: which of them fulfilled the rule is not known", missed)
 	}
 	sampling, ok := starter.last.(interface{ FirstSample() uint64 })
 	if !ok || sampling.FirstSample() == 0 {
 		return 0, fmt.Errorf("no sample within %s", triggerRun)
 	}
-	// No second was missed, so that the rule was looked at in the second after the one that fulfilled it: that one
-	// has ended when the wall clock's began in which the task was asked for.
+	// No second was missed, so that the rule was evaluated in the second after the one that fulfilled it: that one has ended when the wall
+	// clock's began in which the task was requested.
 	return time.Duration(sampling.FirstSample()-at.monotonic) + at.wall.Sub(at.wall.Truncate(time.Second)), nil
 }
 
@@ -199,7 +206,7 @@ func (n *noting) Start(spec task.Spec) (task.Observation, error) {
 
 // trigger asks for tasks of one kind. Each has an engine of its own: of a program that was
 // profiled before more is known.
-func trigger(ctx context.Context, pid uint32, kind string, before *engine.OnCPU, options engine.Options) (report.Trigger, error) {
+func trigger(ctx context.Context, pid uint32, kind string, before *oncpu.Options, options observe.Plan) (report.Trigger, error) {
 	measured := report.Trigger{Kind: kind, Before: report.TriggerUnknown}
 	if before != nil {
 		measured.Before = report.TriggerKnown
@@ -212,11 +219,16 @@ func trigger(ctx context.Context, pid uint32, kind string, before *engine.OnCPU,
 	return measured, nil
 }
 
-func triggerOnce(ctx context.Context, pid uint32, kind string, before *engine.OnCPU, options engine.Options, measured *report.Trigger) (err error) {
-	e, err := engine.Start(engine.Config{
-		RootPath: "/", Include: []process.Selector{{PID: pid}}, ScanInterval: 10 * time.Second, OnCPU: before, OnDemand: true,
-		MemoryBytes: 256 << 20, CPUPercent: 100,
-	}, engine.Hooks{Level: func(int, string) {}}, zap.NewNop())
+func triggerOnce(ctx context.Context, pid uint32, kind string, before *oncpu.Options, options observe.Plan, measured *report.Trigger) (err error) {
+	e, err := engine.Start(ctx, engine.Config{
+		RootPath:     "/",
+		Include:      []process.Selector{{PID: pid}},
+		ScanInterval: 10 * time.Second,
+		Observe:      []observe.Plan{before},
+		OnDemand:     true,
+		MemoryBytes:  256 << 20,
+		CPUPercent:   100,
+	}, engine.Hooks{Level: func(engine.LevelChange) {}}, zap.NewNop())
 	if err != nil {
 		return err
 	}

@@ -10,11 +10,11 @@ type key struct {
 	flow      Flow
 }
 
-// cache remembers answers for some time: in two halves, of which the older is dropped as a whole when the younger is
-// full or half of the time has passed.
+// cache keeps answers for some time, in two halves. The older one is dropped as a whole when the younger is full or half of the time has
+// passed.
 type cache struct {
 	half       int           // entries
-	halfLife   time.Duration // an answer is given again until it is once to three times as old
+	halfLife   time.Duration // an answer is used until it is one to three times as old
 	young, old map[key]Flow
 	turned     time.Time
 }
@@ -23,7 +23,7 @@ func newCache(entries int, life time.Duration) *cache {
 	return &cache{half: max(1, entries/2), halfLife: life / 2, young: map[key]Flow{}, old: map[key]Flow{}}
 }
 
-// turn ages the cache.
+// turn drops the older half when it is due.
 func (c *cache) turn(now time.Time) {
 	switch age := now.Sub(c.turned); {
 	case age >= 2*c.halfLife:

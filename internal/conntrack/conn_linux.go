@@ -14,13 +14,12 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 )
 
-// answerRoom is more than the kernel says of a connection.
-const answerRoom = 8 << 10
+// answerBytes is more than the kernel reports of a connection.
+const answerBytes = 8 << 10
 
 // conn is a netlink socket to the connection tracking of one network namespace.
 //
-// Libraries wait for the end of a list where an answer has the flag NLM_F_MULTI. The kernel sets it for single entries
-// too, without an end.
+// Libraries wait for the end of a list if an answer has the flag NLM_F_MULTI. The kernel sets it for single entries too, without an end.
 type conn struct {
 	fd       int
 	sequence uint32
@@ -37,13 +36,12 @@ func dial(patience time.Duration) (*conn, error) {
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit); err != nil {
 		return nil, errors.Join(explain(err), unix.Close(fd))
 	}
-	return &conn{fd: fd, buffer: make([]byte, answerRoom)}, nil
+	return &conn{fd: fd, buffer: make([]byte, answerBytes)}, nil
 }
 
 func (c *conn) close() error { return unix.Close(c.fd) }
 
-// otherSide asks about one flow, Local being where its packets come from; not found means that connection tracking does
-// not know it.
+// otherSide asks about one flow. Local is where its packets come from. not found: connection tracking does not know it.
 func (c *conn) otherSide(flow Flow) (other Flow, found bool, err error) {
 	c.sequence++
 	question, err := request(flow, c.sequence)
@@ -64,7 +62,7 @@ func (c *conn) otherSide(flow Flow) (other Flow, found bool, err error) {
 	return other, err == nil, err
 }
 
-// receive waits for the answer to the last question. Those to earlier ones, which came too late, are passed over.
+// receive waits for the answer to the last request. Answers to earlier ones, which came too late, are skipped.
 func (c *conn) receive() ([]byte, error) {
 	for {
 		n, _, err := unix.Recvfrom(c.fd, c.buffer, 0)
@@ -92,7 +90,7 @@ func (c *conn) receive() ([]byte, error) {
 	}
 }
 
-// explain says what was tried and what may help.
+// explain adds what was tried and what may help.
 func explain(err error) error {
 	err = fmt.Errorf("asking the kernel's connection tracking: %w", err)
 	switch {

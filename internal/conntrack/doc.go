@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conntrack asks the kernel's connection tracking who the other side of a connection is where addresses are
-// translated on the way.
+// Package conntrack asks the kernel's connection tracking for the other side of a connection whose addresses are translated on the way (NAT).
 //
-// It asks for single connections (ctnetlink, a get by tuple): tables of a million entries, as gateways have, are never
-// listed. Sockets for that are opened in the network namespace in question and closed after each call, since one that
-// stayed open would keep a container's namespace alive. Namespaces in which nothing is tracked are left after reading one
-// file.
+// It asks for single connections (ctnetlink, a get by tuple) and never lists tables, which have a million entries on gateways. It opens
+// sockets for that in the network namespace in question and closes them after each call: an open one would keep a container's namespace
+// alive. A namespace in which nothing is tracked costs reading one file.
 //
-// It sees the namespace of the socket and the host's, one after the other, which is where containers' addresses are
-// translated; translation in a third namespace or on another host is not seen, nor are connections in zones of their
-// own (CT zones, as Open vSwitch has them).
+// It asks in the namespace of the socket and then in the host's, where containers' addresses are translated. It does not find translation in
+// a third namespace or on another host, nor connections in zones of their own (CT zones, as Open vSwitch has them).
 package conntrack

@@ -10,25 +10,24 @@ const (
 	UDP uint8 = 17
 )
 
-// Flow is a connection as one of its sides has it: its own address and that of the other.
+// Flow is a connection from the view of one of its sides: its own address and that of the other.
 type Flow struct {
 	Protocol      uint8
 	Local, Remote netip.AddrPort
 }
 
-// Reversed is the flow as the other side has it where nothing is translated.
+// Reversed is the flow from the view of the other side if nothing is translated.
 func (f Flow) Reversed() Flow {
 	return Flow{Protocol: f.Protocol, Local: f.Remote, Remote: f.Local}
 }
 
-// unmapped is the flow with IPv4 addresses as such where they are mapped into IPv6: so the kernel's connection tracking
-// knows them.
+// unmapped is the flow with IPv4 addresses unmapped from IPv6, as the kernel's connection tracking has them.
 func (f Flow) unmapped() Flow {
 	plain := func(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
 	return Flow{Protocol: f.Protocol, Local: plain(f.Local), Remote: plain(f.Remote)}
 }
 
-// askable tells whether connection tracking may know the flow.
+// askable reports whether connection tracking may know the flow.
 func (f Flow) askable() bool {
 	return (f.Protocol == TCP || f.Protocol == UDP) && f.Local.IsValid() && f.Remote.IsValid() &&
 		f.Local.Addr().Is4() == f.Remote.Addr().Is4() && !f.Remote.Addr().IsUnspecified()

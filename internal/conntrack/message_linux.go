@@ -31,7 +31,7 @@ const (
 	headBytes = 4 // of struct nfgenmsg
 )
 
-// request asks for the entry that packets of a flow belong to, in whichever direction it was opened.
+// request asks for the entry of a flow's packets, in whichever direction it was opened.
 func request(flow Flow, sequence uint32) ([]byte, error) {
 	e := netlink.NewAttributeEncoder()
 	e.Nested(tupleOriginal, func(e *netlink.AttributeEncoder) error {
@@ -70,12 +70,11 @@ func request(flow Flow, sequence uint32) ([]byte, error) {
 	return message.MarshalBinary()
 }
 
-// errMalformed is an answer that is not one.
+// errMalformed: the answer has not the expected format.
 var errMalformed = errors.New("the kernel's answer about a connection is not understood")
 
-// otherSide reads an entry: the flow as the other side has it. An entry has the flow of packets in the direction in which
-// the connection was opened and that of packets back, as they come to where addresses are translated: the other side's
-// is the one which is not ours.
+// otherSide decodes an entry into the flow from the view of the other side. An entry has the flow of packets in the direction in which the
+// connection was opened and that of packets back, both as they are before translation: the other side's is the one which is not ours.
 func otherSide(ours Flow, data []byte) (Flow, error) {
 	if len(data) < headBytes {
 		return Flow{}, fmt.Errorf("%w: %d bytes", errMalformed, len(data))
@@ -105,7 +104,7 @@ func otherSide(ours Flow, data []byte) (Flow, error) {
 	return Flow{}, fmt.Errorf("%w: of neither direction is %v", errMalformed, ours)
 }
 
-// known refuses a flow of which a part was not told.
+// known refuses a flow if the answer lacked a part of it.
 func (f Flow) known() (Flow, error) {
 	if !f.askable() {
 		return Flow{}, fmt.Errorf("%w: %v", errMalformed, f)
@@ -113,7 +112,7 @@ func (f Flow) known() (Flow, error) {
 	return f, nil
 }
 
-// decode reads a tuple: source is Local, destination Remote.
+// decode decodes a tuple: source is Local, destination Remote.
 func (f *Flow) decode(d *netlink.AttributeDecoder) error {
 	var source, destination netip.Addr
 	var from, to uint16

@@ -30,7 +30,7 @@ func entry(t testing.TB, original, reply Flow) []byte {
 	return append(data, status...)
 }
 
-// TestRequest holds the bytes of include/uapi/linux/netfilter/nfnetlink_conntrack.h.
+// TestRequest checks the bytes against include/uapi/linux/netfilter/nfnetlink_conntrack.h.
 func TestRequest(t *testing.T) {
 	message, err := request(flow("10.1.2.3:4660", "192.0.2.80:80"), 7)
 	require.NoError(t, err)

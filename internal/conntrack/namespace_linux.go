@@ -18,8 +18,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/proc"
 )
 
-// errGone says that the process was gone, or no longer in the namespace, before that could be opened.
-var errGone = errors.New("the network namespace is gone")
+// errGone: the process had exited, or left the namespace, before that could be opened.
+var errGone = errors.New("the network namespace cannot be reached any more")
 
 // openNamespace opens a process's network namespace, which must be the one wanted; 0 wants any.
 func openNamespace(procRoot, pid string, wanted uint64) (*os.File, uint64, error) {
@@ -46,7 +46,7 @@ func openNamespace(procRoot, pid string, wanted uint64) (*os.File, uint64, error
 	return file, stat.Ino, nil
 }
 
-// openOfThread opens the namespace of a process whose main thread has ended, which has none any more.
+// openOfThread opens the namespace of a process whose main thread has exited, and so has no namespace any more.
 func openOfThread(procRoot, pid string, missing error) (*os.File, error) {
 	number, err := strconv.ParseUint(pid, 10, 32)
 	if err != nil {
@@ -64,11 +64,11 @@ func openOfThread(procRoot, pid string, missing error) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "ns/net"), nil
 }
 
-// inside runs f in a network namespace, on a thread that is thrown away after it.
+// inside runs f in a network namespace, on a thread that is discarded after it.
 func inside(namespace *os.File, f func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread exits with the goroutine
 		err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET)
 		if errors.Is(err, unix.EPERM) {
 			done <- lacking(fmt.Errorf("entering a network namespace: %w", err), kernel.CapSysAdmin)
@@ -83,8 +83,8 @@ func inside(namespace *os.File, f func() error) error {
 	return <-done
 }
 
-// tracking tells whether the namespace of this thread tracks any connection now. Asking ctnetlink where nothing is
-// tracked would have the kernel load its module, to no avail.
+// tracking reports whether the namespace of this thread tracks any connection now. A ctnetlink request where nothing is tracked would make
+// the kernel load its module in vain.
 func tracking(procRoot string) (bool, error) {
 	text, err := os.ReadFile(filepath.Join(procRoot, "sys/net/netfilter/nf_conntrack_count"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,7 +100,7 @@ func tracking(procRoot string) (bool, error) {
 	return n > 0, nil
 }
 
-// lacking adds to a refusal what would be needed, if the process lacks it.
+// lacking adds to a refusal the capability that is needed, if the process lacks it.
 func lacking(refused error, needed kernel.Capability) error {
 	missing, err := kernel.MissingCapabilities(needed)
 	if err != nil || len(missing) == 0 {

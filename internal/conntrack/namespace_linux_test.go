@@ -18,7 +18,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 )
 
-// TestNamespaceOfAnEndedMainThread holds that a process leads to its network namespace as long as any thread of it runs.
+// TestNamespaceOfAnEndedMainThread checks that the network namespace of a process is found as long as any thread of it runs.
 func TestNamespaceOfAnEndedMainThread(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	var own unix.Stat_t

@@ -17,7 +17,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 )
 
-// askEnv has this binary ask about one flow and tell what it learned.
+// askEnv makes this binary ask about one flow and print the answer.
 const askEnv = "EBPFRECEIVER_CONNTRACK_ASK"
 
 type question struct {
@@ -33,7 +33,7 @@ type answer struct {
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(askEnv); text != "" {
-		if err := askAndTell(text); err != nil {
+		if err := askAndPrint(text); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func askAndTell(text string) error {
+func askAndPrint(text string) error {
 	var q question
 	if err := json.Unmarshal([]byte(text), &q); err != nil {
 		return err
@@ -60,8 +60,7 @@ func askAndTell(text string) error {
 	return json.NewEncoder(os.Stdout).Encode(a)
 }
 
-// TestPrivileges holds which capabilities are enough, and that the error names the one that is missing: another user's
-// process asks.
+// TestPrivileges checks which capabilities are enough, and that the error names the missing one: a process of another user asks.
 func TestPrivileges(t *testing.T) {
 	client, server, at, _ := translated(t, true)
 	text, err := json.Marshal(question{at, of(client, TCP)})
@@ -91,6 +90,6 @@ func TestPrivileges(t *testing.T) {
 		}
 		require.Contains(t, a.Degraded, c.want)
 		require.Equal(t, Stats{Failed: 1}, a.Stats)
-		require.Equal(t, []Flow{of(client, TCP).Reversed()}, a.Others, "what the socket has is told all the same")
+		require.Equal(t, []Flow{of(client, TCP).Reversed()}, a.Others, "the addresses of the socket are reported nevertheless")
 	}
 }

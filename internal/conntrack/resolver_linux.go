@@ -15,53 +15,51 @@ import (
 )
 
 const (
-	// defaultEntries bounds the answers that are remembered, some 250 bytes each, and defaultLife how long.
+	// defaultEntries bounds the answers that are cached, some 250 bytes each, and defaultLife how long.
 	defaultEntries = 16384
 	defaultLife    = 30 * time.Second
-	// defaultPerCall bounds how often the kernel is asked in one call, some 10 µs each.
+	// defaultPerCall bounds the requests to the kernel in one call, some 10 µs each.
 	defaultPerCall = 2048
-	// untrackedFor is how long a namespace that tracks nothing is left alone, and maxUntracked of how many that is known.
+	// untrackedFor is how long a namespace that tracks nothing is not asked again, and maxUntracked bounds the list of these.
 	untrackedFor = time.Second
 	maxUntracked = 1024
 	// patience is how long the kernel may take for one answer.
 	patience = time.Second
 )
 
-// Config says where and how much is asked. Zero values are defaults.
+// Config is where and how much the Resolver asks. Zero values are defaults.
 type Config struct {
 	// ProcRoot is where the host's procfs is mounted; "/proc" by default.
 	ProcRoot string
-	// Entries bounds the answers that are remembered, Life is for how long they are, give or take half of it.
+	// Entries bounds the answers that are cached, Life is for how long they are, plus or minus half of it.
 	Entries int
 	Life    time.Duration
-	// PerCall bounds how many flows the kernel is asked about in one call.
+	// PerCall bounds for how many flows one call asks the kernel.
 	PerCall int
-	// Now tells the time; [time.Now] by default.
+	// Now returns the time; [time.Now] by default.
 	Now func() time.Time
 }
 
-// Place is where a socket is.
+// Place identifies the network namespace of a socket.
 type Place struct {
 	// Namespace is the inode of the socket's network namespace (ns.inum).
 	Namespace uint64
-	// PIDs are processes in that namespace, in the process namespace of ProcRoot: it is entered by the first that is
-	// there still.
+	// PIDs are processes in that namespace, in the pid namespace of ProcRoot: the first that still exists is used to enter it.
 	PIDs []uint32
 }
 
-// Stats counts flows since the start. Each flow asked about is in one of them.
+// Stats counts flows since the start. Each flow that was requested is in one of them.
 type Stats struct {
-	// Remembered ones were answered from memory, Translated and Untranslated ones by the kernel. Of an untranslated
-	// flow connection tracking knows nothing, or that nothing is translated.
+	// Remembered ones were answered from the cache, Translated and Untranslated ones by the kernel. Connection tracking does not know an
+	// untranslated flow, or knows that nothing is translated.
 	Remembered, Translated, Untranslated uint64
-	// Skipped ones were too many for one call.
+	// Skipped ones exceeded the bound of one call.
 	Skipped uint64
-	// Gone ones could not be asked about because all processes had left the namespace, Failed ones for another reason:
-	// see [Resolver.Degraded].
+	// Gone ones could not be resolved because all processes had left the namespace, Failed ones for another reason: see [Resolver.Degraded].
 	Gone, Failed uint64
 }
 
-// Resolver finds out who the other side of connections is.
+// Resolver finds the other side of connections.
 type Resolver struct {
 	config Config
 	own    uint64 // the namespace of this process
@@ -70,14 +68,14 @@ type Resolver struct {
 		inode uint64
 	}
 	memory *cache
-	// untracked are namespaces that track nothing, and until when that is taken for granted.
+	// untracked are namespaces that track nothing, and until when they are not asked.
 	untracked map[uint64]time.Time
 
 	remembered, translated, untranslated, skipped, gone, failed atomic.Uint64
 	degraded                                                    atomic.Pointer[error]
 }
 
-// New returns a Resolver; nothing is opened until it is asked.
+// New returns a Resolver; it opens nothing before the first request.
 func New(config Config) (*Resolver, error) {
 	if config.ProcRoot == "" {
 		config.ProcRoot = "/proc"
@@ -101,9 +99,9 @@ func New(config Config) (*Resolver, error) {
 	return &Resolver{config: config, own: own.Ino, memory: newCache(config.Entries, config.Life), untracked: map[uint64]time.Time{}}, nil
 }
 
-// OtherSides returns, for each flow of sockets in one place, the flow as the other side has it: with the server that
-// really answers as its Local, or the client that really asked, and as its Remote what that takes us for. Where nothing
-// is known to be translated it is the flow reversed. IPv4 addresses mapped into IPv6 are returned as IPv4.
+// OtherSides returns each flow of sockets in one place from the view of the other side. Local is the real server that answers, or the real
+// client that asked, and Remote is the address that it knows this side by. If no translation is known, it is the flow reversed. IPv4
+// addresses mapped into IPv6 are returned as IPv4.
 //
 // It is to be called from one goroutine at a time.
 func (r *Resolver) OtherSides(place Place, flows []Flow) []Flow {
@@ -147,7 +145,7 @@ func (r *Resolver) OtherSides(place Place, flows []Flow) []Flow {
 	return others
 }
 
-// fail counts flows that could not be asked about.
+// fail counts flows that could not be resolved.
 func (r *Resolver) fail(err error, flows int) {
 	if errors.Is(err, errGone) {
 		r.gone.Add(uint64(flows))
@@ -157,7 +155,7 @@ func (r *Resolver) fail(err error, flows int) {
 	r.degraded.Store(&err)
 }
 
-// ask takes flows to where they are translated: the socket's namespace, then the host's.
+// ask asks about flows where they are translated: in the socket's namespace, then in the host's.
 func (r *Resolver) ask(place Place, others []Flow, open []int) error {
 	if r.mayTrack(place.Namespace) {
 		namespace, err := r.enter(place)
@@ -178,7 +176,7 @@ func (r *Resolver) ask(place Place, others []Flow, open []int) error {
 	return r.in(r.host.file, r.host.inode, others, open)
 }
 
-// enter opens a place by the first of its processes that is there still.
+// enter opens a namespace by the first of its processes that still exists.
 func (r *Resolver) enter(place Place) (*os.File, error) {
 	err := fmt.Errorf("%w: no process is known in it", errGone)
 	for _, pid := range place.PIDs {
@@ -197,7 +195,7 @@ func (r *Resolver) mayTrack(namespace uint64) bool {
 	return !ok || !r.config.Now().Before(until)
 }
 
-// tracksNothing notes that of a namespace.
+// tracksNothing records a namespace that tracks nothing.
 func (r *Resolver) tracksNothing(namespace uint64) {
 	if len(r.untracked) >= maxUntracked {
 		clear(r.untracked)
@@ -205,8 +203,8 @@ func (r *Resolver) tracksNothing(namespace uint64) {
 	r.untracked[namespace] = r.config.Now().Add(untrackedFor)
 }
 
-// findHost opens the network namespace of the host's first process, once; where that may not be looked at, our own, which
-// is mostly the host's.
+// findHost opens the network namespace of the host's first process, once. If that may not be read, it opens our own, which is mostly the
+// host's.
 func (r *Resolver) findHost() (err error) {
 	if r.host.file != nil {
 		return nil
@@ -237,8 +235,7 @@ func (r *Resolver) in(namespace *os.File, inode uint64, others []Flow, open []in
 	return err
 }
 
-// translate asks in the namespace of this thread and puts the answers in the place of what was known before. It tells
-// whether anything is tracked there.
+// translate asks in the namespace of this thread and replaces the flows by the answers. It reports whether anything is tracked there.
 func translate(procRoot string, others []Flow, open []int) (tracked bool, err error) {
 	if tracked, err = tracking(procRoot); err != nil || !tracked {
 		return false, err
@@ -261,7 +258,7 @@ func translate(procRoot string, others []Flow, open []int) (tracked bool, err er
 	return true, nil
 }
 
-// Close frees what the resolver holds.
+// Close releases what the resolver holds.
 func (r *Resolver) Close() error {
 	if r.host.file == nil {
 		return nil
@@ -269,7 +266,7 @@ func (r *Resolver) Close() error {
 	return r.host.file.Close()
 }
 
-// Stats returns what was counted since the start. It is safe from any goroutine.
+// Stats returns the counts since the start. It is safe for concurrent use.
 func (r *Resolver) Stats() Stats {
 	return Stats{
 		Remembered: r.remembered.Load(), Translated: r.translated.Load(), Untranslated: r.untranslated.Load(),
@@ -277,7 +274,7 @@ func (r *Resolver) Stats() Stats {
 	}
 }
 
-// Degraded says why flows were counted as failed, the last ones, or nil. It is safe from any goroutine.
+// Degraded is the last reason why flows were counted as failed, or nil. It is safe for concurrent use.
 func (r *Resolver) Degraded() error {
 	if err := r.degraded.Load(); err != nil {
 		return *err

@@ -19,7 +19,7 @@ func of(s *nettest.Socket, protocol uint8) Flow {
 	return Flow{Protocol: protocol, Local: s.Local, Remote: s.Remote}
 }
 
-// resolver makes one that is closed with the test.
+// resolver makes a Resolver that is closed with the test.
 func resolver(t testing.TB, config Config) *Resolver {
 	t.Helper()
 	r, err := New(config)
@@ -28,12 +28,12 @@ func resolver(t testing.TB, config Config) *Resolver {
 	return r
 }
 
-// place is where a program's sockets are.
+// place is the place of a program's sockets.
 func place(t testing.TB, p *nettest.Program, in *nettest.Namespace) Place {
 	return Place{Namespace: in.Inode(t), PIDs: []uint32{uint32(p.PID())}}
 }
 
-// translated is a client that reaches a server by a virtual address and is seen by it as another.
+// translated is a client that reaches a server by a virtual address, and whose own address is translated, too.
 func translated(t testing.TB, own bool) (client, server *nettest.Socket, clientPlace, serverPlace Place) {
 	rig := nettest.NewRouted(t)
 	virtual := netip.MustParseAddrPort("192.0.2.80:80")
@@ -49,11 +49,11 @@ func translated(t testing.TB, own bool) (client, server *nettest.Socket, clientP
 	return client, listener.Accept(), place(t, clientProgram, rig.Client), place(t, serverProgram, rig.Server)
 }
 
-// TestInTheClientsNamespace holds that a client learns which server it reaches by a virtual address.
+// TestInTheClientsNamespace checks that the server behind a client's virtual address is found.
 func TestInTheClientsNamespace(t *testing.T) {
 	client, server, at, _ := translated(t, true)
 	r := resolver(t, Config{})
-	for range 2 { // the second time from memory
+	for range 2 { // the second time from the cache
 		others := r.OtherSides(at, []Flow{of(client, TCP), flow("10.1.1.1:1", "10.1.1.2:2")})
 		require.Equal(t, []Flow{of(server, TCP), flow("10.1.1.2:2", "10.1.1.1:1")}, others)
 	}
@@ -61,8 +61,8 @@ func TestInTheClientsNamespace(t *testing.T) {
 	require.NoError(t, r.Degraded())
 }
 
-// TestInTheHostsNamespace holds that translation is seen which happens on the way, in the namespace of the host: a
-// folder stands in for /proc in which process 1 is the router.
+// TestInTheHostsNamespace checks that translation on the way, in the host's namespace, is found: a folder stands in for /proc in which
+// process 1 is the router.
 func TestInTheHostsNamespace(t *testing.T) {
 	rig := nettest.NewRouted(t)
 	virtual := netip.MustParseAddrPort("192.0.2.80:80")
@@ -90,7 +90,7 @@ func TestInTheHostsNamespace(t *testing.T) {
 	require.Equal(t, Stats{Translated: 2}, r.Stats())
 }
 
-// TestDatagramsAndIPv6 holds the same of UDP over IPv6, and of IPv4 in IPv6 sockets.
+// TestDatagramsAndIPv6 checks UDP over IPv6, and IPv4 in IPv6 sockets.
 func TestDatagramsAndIPv6(t *testing.T) {
 	here, there := nettest.New(t), nettest.New(t)
 	_, end := nettest.Join(t, here, there)
@@ -114,7 +114,7 @@ func TestDatagramsAndIPv6(t *testing.T) {
 	require.Equal(t, []Flow{of(accepted, TCP).unmapped()}, r.OtherSides(place(t, client, here), []Flow{of(mapped, TCP)}))
 }
 
-// TestNothingIsTracked holds that a namespace without connection tracking costs no question and is no failure.
+// TestNothingIsTracked checks that a namespace without connection tracking costs no request and is no failure.
 func TestNothingIsTracked(t *testing.T) {
 	n := nettest.New(t)
 	p := nettest.Start(t, n)
@@ -126,7 +126,7 @@ func TestNothingIsTracked(t *testing.T) {
 	require.NoError(t, r.Degraded())
 }
 
-// TestTrackingBegins holds that a namespace that tracked nothing is looked at again soon, but not for each flow.
+// TestTrackingBegins checks that a namespace that tracked nothing is asked again soon, but not for each flow.
 func TestTrackingBegins(t *testing.T) {
 	now := time.Unix(1000, 0)
 	r := resolver(t, Config{Now: func() time.Time { return now }, Life: time.Millisecond})
@@ -149,7 +149,7 @@ func TestTrackingBegins(t *testing.T) {
 	}
 }
 
-// TestProcessIsGone holds that a process that has ended, or is in another namespace, is counted and no error.
+// TestProcessIsGone checks that a process that has exited, or is in another namespace, is counted and no error.
 func TestProcessIsGone(t *testing.T) {
 	n := nettest.New(t)
 	p := nettest.Start(t, n)
@@ -165,7 +165,7 @@ func TestProcessIsGone(t *testing.T) {
 	require.NoError(t, r.Degraded())
 }
 
-// TestAnotherProcessIsThere holds that a namespace is entered by any of its processes when others have ended.
+// TestAnotherProcessIsThere checks that a namespace is entered by any of its processes when others have exited.
 func TestAnotherProcessIsThere(t *testing.T) {
 	client, server, at, elsewhere := translated(t, true)
 	ended := nettest.Start(t, nettest.New(t))
@@ -176,7 +176,7 @@ func TestAnotherProcessIsThere(t *testing.T) {
 	require.Equal(t, Stats{Translated: 1}, r.Stats())
 }
 
-// TestOneCallIsBounded holds that many new flows at once do not hold the caller up for long.
+// TestOneCallIsBounded checks that many new flows at once do not block the caller for long.
 func TestOneCallIsBounded(t *testing.T) {
 	client, server, at, _ := translated(t, true)
 	r := resolver(t, Config{PerCall: 2})
@@ -187,7 +187,7 @@ func TestOneCallIsBounded(t *testing.T) {
 	require.Equal(t, Stats{Translated: 1, Untranslated: 2, Skipped: 1, Remembered: 2}, r.Stats(), "next time the rest")
 }
 
-// BenchmarkOtherSides asks the kernel about flows in another namespace, none of which is remembered.
+// BenchmarkOtherSides asks the kernel about flows in another namespace, none of which is cached.
 func BenchmarkOtherSides(b *testing.B) {
 	_, _, at, _ := translated(b, true)
 	rest := nettest.New(b)

@@ -7,7 +7,8 @@ import (
 	"fmt"
 )
 
-// Bounds of one abbreviation table; DWARF 5, 7.5.3. Compilers make a few hundred entries of up to twenty attributes, link-time
+// Bounds of one abbreviation table; DWARF 5, 7.5.3. Compilers make a few hundred entries of up to twenty attributes, link-time optimisation
+// some thousands.
 // optimisation some thousands.
 const (
 	maxAbbrevs     = 1 << 16
@@ -16,15 +17,15 @@ const (
 
 var errNoAbbrev = errors.New("unknown abbreviation")
 
-// step is one thing to do with the attributes of an entry: take an attribute, or leave something out.
+// step is an operation on the attributes of an entry: read an attribute, or skip something.
 type step struct {
-	attr     uint16 // to take, or 0
-	form     uint16 // to take or leave out, or 0
-	skip     uint32 // bytes to leave out, where form is 0
+	attr     uint16 // to read, or 0
+	form     uint16 // to read or skip, or 0
+	skip     uint32 // bytes to skip, where form is 0
 	implicit int64
 }
 
-// abbrev says how the entries of one code are laid out.
+// abbrev is the layout of the entries of one code.
 type abbrev struct {
 	code     uint64
 	tag      uint16
@@ -49,7 +50,7 @@ func (t *abbrevTable) find(code uint64) *abbrev {
 	return nil
 }
 
-// interesting tells the attributes that steps take.
+// interesting reports whether steps read an attribute.
 func interesting(attr uint64) bool {
 	switch attr {
 	case atName, atStmtList, atLowPC, atHighPC, atCompDir, atAbstractOrigin, atDeclFile, atDeclLine, atSpecification, atRanges,
@@ -60,7 +61,7 @@ func interesting(attr uint64) bool {
 	return false
 }
 
-// needed tells which attributes of a tag are looked at while a unit is walked or its head is read.
+// needed reports whether an attribute of a tag is needed while a unit is walked or its first entry is read.
 func needed(tag uint16, attr uint64) bool {
 	switch tag {
 	case tagSubprogram, tagInlined, 0x11, 0x3c, 0x4a: // compile, partial and skeleton units
@@ -69,7 +70,7 @@ func needed(tag uint16, attr uint64) bool {
 	return attr == atName || attr == atSpecification || attr == atAbstractOrigin
 }
 
-// abbrevReader goes through the table at an offset.
+// abbrevReader reads the table at an offset.
 type abbrevReader struct {
 	cursor
 	name  string
@@ -82,7 +83,7 @@ func newAbbrevReader(s *section, off uint64, window []byte) *abbrevReader {
 	return &abbrevReader{cursor: s.at(off, s.Size, window), name: s.name, off: off}
 }
 
-// next reads the head of an entry; its attributes follow. ok says that there is one.
+// next reads the head of an entry; its attributes follow. ok: there is one.
 func (r *abbrevReader) next() (a abbrev, ok bool, err error) {
 	code := r.uleb()
 	if code == 0 || r.err != nil {
@@ -117,7 +118,7 @@ func readAbbrevs(s *section, off uint64, e encoding) (*abbrevTable, error) {
 	}
 }
 
-// findAbbrev reads one abbreviation of the table at off and keeps nothing of those before it; nil: there is none.
+// findAbbrev reads one abbreviation of the table at off and keeps none of those before it; nil: there is none.
 func findAbbrev(s *section, off uint64, e encoding, code uint64, window []byte) (*abbrev, error) {
 	r := newAbbrevReader(s, off, window)
 	for {
@@ -146,7 +147,7 @@ func (t *abbrevTable) add(a abbrev) {
 	}
 }
 
-// attribute reads the next one of the list of an entry, which has n so far; ok says that there is one.
+// attribute reads the next attribute of an entry, which has n so far; ok: there is one.
 func (r *abbrevReader) attribute(n int) (attr, form uint64, implicit int64, ok bool) {
 	attr, form = r.uleb(), r.uleb()
 	if form == formImplicitConst {
@@ -188,7 +189,7 @@ func (r *abbrevReader) readSteps(a *abbrev, e encoding) {
 	}
 }
 
-// passSteps leaves out the list of attributes of an entry.
+// passSteps skips the list of attributes of an entry.
 func (r *abbrevReader) passSteps() {
 	for n := 0; ; n++ {
 		if _, _, _, ok := r.attribute(n); !ok {
@@ -198,7 +199,7 @@ func (r *abbrevReader) passSteps() {
 	}
 }
 
-// entry holds the attributes of a debugging information entry that are looked at.
+// entry holds the needed attributes of a debugging information entry.
 type entry struct {
 	name, linkage, lowPC, highPC, ranges       value
 	origin, specification                      value // DW_AT_abstract_origin, DW_AT_specification
@@ -207,7 +208,7 @@ type entry struct {
 	strOffsets, addrBase, rnglists, gnuRngBase value
 }
 
-// read fills an entry. What an abbreviation does not have is left as it is.
+// read fills an entry. Attributes that an abbreviation does not have stay as they are.
 func (a *abbrev) read(c *cursor, e encoding, out *entry) {
 	for i := range a.steps {
 		s := &a.steps[i]
@@ -226,7 +227,7 @@ func (a *abbrev) read(c *cursor, e encoding, out *entry) {
 	}
 }
 
-// pass leaves out an entry.
+// pass skips an entry.
 func (a *abbrev) pass(c *cursor, e encoding) {
 	for i := range a.steps {
 		s := &a.steps[i]

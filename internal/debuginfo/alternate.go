@@ -14,7 +14,7 @@ import (
 
 const maxAltLink = 8 << 10
 
-// alternateOf finds the file that dwz moved common parts to: .gnu_debugaltlink, a path and a build id, or .debug_sup of DWARF 5, 7.3.6.
+// alternateOf finds the file to which dwz moved common parts: .gnu_debugaltlink, a path and a build id, or .debug_sup of DWARF 5, 7.3.6.
 func alternateOf(f *elfimage.File, sections []elfimage.Section) (name, id string, ok bool) {
 	if s := f.SectionNamed(sections, ".gnu_debugaltlink"); s != nil && s.Size <= maxAltLink {
 		b := make([]byte, s.Size)
@@ -39,7 +39,7 @@ func alternateOf(f *elfimage.File, sections []elfimage.Section) (name, id string
 	return name, hex.EncodeToString(c.b[:size]), true
 }
 
-// openAlternate opens the common file. It is searched by its path, which may be relative to where the file that names it is, and by its
+// openAlternate opens the common file. It is searched by its path, which may be relative to the folder of the file that names it, and by its
 // build id.
 func openAlternate(name, id, from string, open func(string) (File, error), x *inflater) (*object, func() error, error) {
 	if !path.IsAbs(name) {

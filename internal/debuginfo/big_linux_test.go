@@ -130,8 +130,8 @@ func TestBigBinaryChild(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// BenchmarkBigBinary holds to what is promised of a C++ binary of 100 MB that nothing is known of: 2000 random addresses of it have their
-// lines in less than 2 s, and the process that reads it has at most 120 MB in memory.
+// BenchmarkBigBinary checks what is promised of a C++ binary of 100 MB that is not cached: 2000 random addresses of it have their lines in
+// less than 2 s, and the process that reads it has at most 120 MB in memory.
 func BenchmarkBigBinary(b *testing.B) {
 	if testing.Short() {
 		b.Skip("builds a binary of 100 MB")

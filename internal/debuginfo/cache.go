@@ -20,17 +20,17 @@ import (
 const (
 	cacheSuffix = ".lines"
 	cacheTemp   = ".tmp-"
-	cacheMagic  = "EBPFLINES 1\n"
-	maxCached   = 4 << 20 // bytes of one file
+	cacheMagic  = "EBPFLINES 2\n" // 1 did not contain which file its addresses are of
+	maxCached   = 4 << 20         // bytes of one file
 )
 
 // ErrCache is the cause when a file of the cache is not what was written.
 var ErrCache = errors.New("damaged cache file")
 
-// Cache keeps on disk what was found out about addresses, one file for each binary. It is safe for concurrent use by one process.
+// Cache keeps results about addresses on disk, one file for each binary. It is safe for concurrent use by one process.
 //
-// The folder belongs to this user alone. Files are written beside their place and renamed, carry a checksum and are read under bounds: a
-// damaged one is removed, and worth as much as none.
+// Only this user may write to the folder. Files are written under a temporary name and renamed, carry a checksum and are read under bounds. A
+// damaged one is removed and ignored.
 type Cache struct {
 	dir   string
 	limit int64
@@ -62,19 +62,19 @@ func OpenCache(dir string, limit int64) (*Cache, error) {
 	return c, c.trim(0)
 }
 
-// place gives the file of a key, which names a binary.
-func (c *Cache) place(key string) (string, error) {
+// file returns the path of the file of a key, which names a binary.
+func (c *Cache) file(key string) (string, error) {
 	if key == "" || len(key) > 200 || strings.Trim(key, "0123456789abcdef-") != "" {
 		return "", fmt.Errorf("key %q of the symbol cache: must be lower-case hexadecimal", key)
 	}
 	return filepath.Join(c.dir, key+cacheSuffix), nil
 }
 
-// Load gives what is known of a binary. The error wraps [fs.ErrNotExist] when there is nothing.
-func (c *Cache) Load(key string) (*Known, error) {
+// Load returns what is cached of a binary, of the file that the origin identifies. The error wraps [fs.ErrNotExist] when there is nothing.
+func (c *Cache) Load(key, origin string) (*Known, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	name, err := c.place(key)
+	name, err := c.file(key)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +86,11 @@ func (c *Cache) Load(key string) (*Known, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), os.Remove(name))
 	}
+	if k.origin != origin {
+		return nil, fmt.Errorf("%s: of another file: %w", name, fs.ErrNotExist)
+	}
 	now := time.Now()
-	return k, os.Chtimes(name, now, now) // the files that were not used for longest go first
+	return k, os.Chtimes(name, now, now) // the least recently used files are removed first
 }
 
 func readCached(name string) ([]byte, error) {
@@ -110,7 +113,7 @@ func readCached(name string) ([]byte, error) {
 func (c *Cache) Store(key string, k *Known) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	name, err := c.place(key)
+	name, err := c.file(key)
 	if err != nil {
 		return err
 	}
@@ -128,7 +131,7 @@ func (c *Cache) Store(key string, k *Known) error {
 	return nil
 }
 
-// write puts a file into its place in one step.
+// write replaces a file in one step.
 func (c *Cache) write(name string, b []byte) error {
 	f, err := os.CreateTemp(c.dir, cacheTemp+"*") // of mode 0600
 	if err != nil {
@@ -145,8 +148,8 @@ func (c *Cache) write(name string, b []byte) error {
 	return nil
 }
 
-// trim removes the files that were not used for longest until there is room for more bytes.
-func (c *Cache) trim(room int64) error {
+// trim removes the least recently used files until there is space for more bytes.
+func (c *Cache) trim(needed int64) error {
 	type file struct {
 		name string
 		size int64
@@ -161,14 +164,14 @@ func (c *Cache) trim(room int64) error {
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil || !info.Mode().IsRegular() || !strings.HasSuffix(e.Name(), cacheSuffix) {
-			continue // not ours, or gone
+			continue // not ours, or removed meanwhile
 		}
 		files = append(files, file{e.Name(), info.Size(), info.ModTime()})
 		held += info.Size()
 	}
 	slices.SortFunc(files, func(x, y file) int { return cmp.Or(x.used.Compare(y.used), strings.Compare(x.name, y.name)) })
 	for _, f := range files {
-		if held+room <= c.limit {
+		if held+needed <= c.limit {
 			break
 		}
 		if err := os.Remove(filepath.Join(c.dir, f.name)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -15,7 +15,7 @@ import (
 )
 
 func sampleKnown(n int) *Known {
-	k := NewKnown()
+	k := NewKnown("file 1")
 	for i := range n {
 		f := &Function{Name: fmt.Sprint("f", i%7), Linkage: fmt.Sprint("_Zf", i%7), File: "/src/f.cc", Line: uint32(i % 7)}
 		k.Put(uint64(0x1000+16*i), []Line{{f, "/src/f.h", uint32(i)}, {f, "/src/f.cc", 3}, {nil, "", 0}})
@@ -27,7 +27,7 @@ func TestCache(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	c, err := OpenCache(dir, 1<<20)
 	require.NoError(t, err)
-	_, err = c.Load("abcd-12")
+	_, err = c.Load("abcd-12", "file 1")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	k := sampleKnown(100)
 	require.Equal(t, 100, k.Changed())
@@ -37,7 +37,7 @@ func TestCache(t *testing.T) {
 	info, err := os.Stat(filepath.Join(dir, "abcd-12.lines"))
 	require.NoError(t, err)
 	require.Equal(t, fs.FileMode(0o600), info.Mode())
-	got, err := c.Load("abcd-12")
+	got, err := c.Load("abcd-12", "file 1")
 	require.NoError(t, err)
 	require.Equal(t, k.lines, got.lines)
 	require.Equal(t, k.Bytes(), got.Bytes())
@@ -50,7 +50,7 @@ func TestCache(t *testing.T) {
 	}
 	require.Len(t, k.lines, maxKnown)
 
-	// Every damaged byte is noticed, and the file is gone then.
+	// Every damaged byte is noticed, and the file is removed then.
 	name := filepath.Join(dir, "abcd-12.lines")
 	whole, err := os.ReadFile(name)
 	require.NoError(t, err)
@@ -58,15 +58,15 @@ func TestCache(t *testing.T) {
 		damaged := append([]byte{}, whole...)
 		damaged[i] ^= 0x40
 		require.NoError(t, os.WriteFile(name, damaged, 0o600))
-		_, err = c.Load("abcd-12")
+		_, err = c.Load("abcd-12", "file 1")
 		require.ErrorIs(t, err, ErrCache, i)
 		require.ErrorContains(t, err, name)
 		require.NoFileExists(t, name)
 	}
-	// A link leads nowhere.
+	// A link is not followed.
 	require.NoError(t, os.WriteFile(dir+"/other", whole, 0o600))
 	require.NoError(t, os.Symlink(dir+"/other", name))
-	_, err = c.Load("abcd-12")
+	_, err = c.Load("abcd-12", "file 1")
 	require.Error(t, err)
 }
 
@@ -85,7 +85,7 @@ func TestCacheBound(t *testing.T) {
 		at := time.Now().Add(time.Duration(i-100) * time.Minute)
 		require.NoError(t, os.Chtimes(filepath.Join(dir, name+".lines"), at, at))
 		if i >= 2 {
-			_, err = c.Load("00") // the first is used, so that it stays
+			_, err = c.Load("00", "file 1") // the first is used, so that it stays
 			require.NoError(t, err)
 		}
 	}
@@ -104,9 +104,9 @@ func TestCacheBound(t *testing.T) {
 func FuzzCache(f *testing.F) {
 	const head = len(cacheMagic) + 32
 	f.Add(sampleKnown(3).encode()[head:])
-	f.Add(NewKnown().encode()[head:])
+	f.Add(NewKnown("file 1").encode()[head:])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		k, err := decodeKnown(sealed(b)) // whoever writes files can make checksums
+		k, err := decodeKnown(sealed(b)) // an attacker who writes files can make checksums
 		if err != nil {
 			require.ErrorIs(t, err, ErrCache)
 			return
@@ -115,4 +115,23 @@ func FuzzCache(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, k.lines, again.lines)
 	})
+}
+
+// TestCacheOrigin: results of another file with the same key are not used, and what a former version wrote is removed.
+func TestCacheOrigin(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	c, err := OpenCache(dir, 1<<20)
+	require.NoError(t, err)
+	require.NoError(t, c.Store("ab-cd", sampleKnown(3)))
+	_, err = c.Load("ab-cd", "file 2")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = c.Load("ab-cd", "file 1")
+	require.NoError(t, err)
+	name := filepath.Join(dir, "ab-cd"+cacheSuffix)
+	whole, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(name, append([]byte("EBPFLINES 1\n"), whole[len(cacheMagic):]...), 0o600))
+	_, err = c.Load("ab-cd", "file 1")
+	require.ErrorIs(t, err, ErrCache)
+	require.NoFileExists(t, name)
 }

@@ -24,7 +24,7 @@ func imageOfBytes(b []byte) elfimage.Image {
 	return elfimage.Image{Src: bytes.NewReader(b), Size: uint64(len(b))}
 }
 
-// fromTestdata opens the files beside a program of testdata/bin.
+// fromTestdata opens the files in the folder of a program of testdata/bin.
 func fromTestdata(p string) (File, error) {
 	b, err := os.ReadFile(filepath.Join("testdata/bin", path.Base(p)))
 	if err != nil {
@@ -33,7 +33,7 @@ func fromTestdata(p string) (File, error) {
 	return File{imageOfBytes(b), func() error { return nil }}, nil
 }
 
-// TestCommitted compares with what llvm-symbolizer said when the programs were made; it needs no tools.
+// TestCommitted compares with the output of llvm-symbolizer from when the programs were made; it needs no tools.
 func TestCommitted(t *testing.T) {
 	for _, name := range committed {
 		t.Run(name, func(t *testing.T) {

@@ -2,13 +2,13 @@
 
 package debuginfo
 
-// Tags of entries that are looked at; DWARF 5, 7.5.3.
+// Tags of entries that are read; DWARF 5, 7.5.3.
 const (
 	tagInlined    = 0x1d // DW_TAG_inlined_subroutine
 	tagSubprogram = 0x2e
 )
 
-// Attributes that are looked at; DWARF 5, 7.5.4, and the GNU extensions for split units before it.
+// Attributes that are read; DWARF 5, 7.5.4, and the GNU extensions for split units before it.
 const (
 	atName           = 0x03
 	atStmtList       = 0x10

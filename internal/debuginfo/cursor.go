@@ -21,7 +21,7 @@ var (
 )
 
 const (
-	streamWindow = 64 << 10 // bytes that a cursor reads at once when it goes through a whole unit
+	streamWindow = 64 << 10 // bytes that a cursor reads at once when it reads a whole unit
 	spotWindow   = 512      // bytes read around a single entry
 	maxText      = 8 << 10  // bytes of a name or path that are read; the rest is cut off
 )
@@ -32,7 +32,7 @@ type section struct {
 	name string
 }
 
-// at makes a cursor that reads from off up to end. The window is what it reads at once.
+// at makes a cursor that reads from off up to end. The window is the buffer for what it reads at once.
 func (s *section) at(off, end uint64, window []byte) cursor {
 	c := cursor{src: s, buf: window, next: off, end: min(end, s.Size)}
 	if off > s.Size {
@@ -51,17 +51,17 @@ func (s *section) text(off uint64) (string, error) {
 	return out, c.err
 }
 
-// cursor reads fields of a section one after the other, through a window. The first error sticks; from then on it yields zeros.
+// cursor reads fields of a section one after the other, through a window. The first error is kept; from then on it returns zeros.
 type cursor struct {
 	src  *section
 	b    []byte // of the window, what was not read yet
 	buf  []byte // the window
-	next uint64 // where in the section the window ends
-	end  uint64 // where reading must stop
+	next uint64 // offset in the section of the window's end
+	end  uint64 // offset where reading must stop
 	err  error
 }
 
-// offset is where in the section the next field begins.
+// offset is the offset in the section of the next field.
 func (c *cursor) offset() uint64 { return c.next - uint64(len(c.b)) }
 
 // left is the number of bytes before the end.
@@ -76,7 +76,7 @@ func (c *cursor) fail(err error) {
 	c.end = c.next
 }
 
-// need makes n bytes available in the window, at most as many as it holds.
+// need makes n bytes available in the window, at most its size.
 func (c *cursor) need(n int) bool { return len(c.b) >= n || c.fill(n) }
 
 func (c *cursor) fill(n int) bool {
@@ -97,7 +97,7 @@ func (c *cursor) fill(n int) bool {
 	return true
 }
 
-// skip leaves out n bytes.
+// skip skips n bytes.
 func (c *cursor) skip(n uint64) {
 	if n <= uint64(len(c.b)) {
 		c.b = c.b[n:]
@@ -111,7 +111,7 @@ func (c *cursor) skip(n uint64) {
 	c.b = nil
 }
 
-// seek goes to an offset of the section.
+// seek moves to an offset of the section.
 func (c *cursor) seek(off uint64) {
 	if off > c.end {
 		c.fail(errShort)
@@ -225,7 +225,7 @@ func (c *cursor) sleb() int64 {
 	return 0
 }
 
-// skipLEB leaves out a LEB128 number.
+// skipLEB skips a LEB128 number.
 func (c *cursor) skipLEB() {
 	for range 10 {
 		if c.u8() < 0x80 {
@@ -271,7 +271,7 @@ func (c *cursor) text() string {
 	return ""
 }
 
-// skipText leaves out a string.
+// skipText skips a string.
 func (c *cursor) skipText() {
 	for c.need(1) {
 		if i := bytes.IndexByte(c.b, 0); i >= 0 {

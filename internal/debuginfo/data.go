@@ -41,8 +41,8 @@ func newData(o *object, limit int64, space *Workspace) (*Data, error) {
 	return d, err
 }
 
-// Lookup appends the lines of an address of the binary, the innermost inlined function first, to dst: none where it is not known. What
-// is there when an error is given is good, but something is missing.
+// Lookup appends the lines of an address of the binary, the innermost inlined function first, to dst: none if it is not known. With an error,
+// the lines are correct but incomplete.
 func (d *Data) Lookup(addr uint64, dst []Line) ([]Line, error) {
 	if !d.index.text.Contains(addr) || addr-d.index.text.Start >= noScope {
 		return dst, nil
@@ -66,7 +66,7 @@ func (d *Data) Lookup(addr uint64, dst []Line) ([]Line, error) {
 	return dst, errors.Join(errs...)
 }
 
-// table gives the table of a unit, an empty one when it cannot be made; the error says so once.
+// table returns the table of a unit, an empty one when it cannot be made; the error is returned once.
 func (d *Data) table(number uint32) (*table, error) {
 	d.tick++
 	t := d.tables[number]
@@ -108,7 +108,7 @@ func (d *Data) make(number uint32) (*table, error) {
 	return t, errors.Join(errSplit, err)
 }
 
-// evict drops the tables that were not used for longest, but for one.
+// evict drops the least recently used tables, except one.
 func (d *Data) evict(but *table) {
 	for d.Bytes() > d.limit && len(d.tables) > 1 {
 		var oldest uint32
@@ -132,7 +132,7 @@ func (d *Data) files(h *lineHeader) *lineHeader {
 	return h
 }
 
-// Bytes is what is held in memory.
+// Bytes is the memory in use.
 func (d *Data) Bytes() int64 {
 	n := d.held + d.main.bytes() + d.index.bytes()
 	if d.inflated != nil {
@@ -141,7 +141,7 @@ func (d *Data) Bytes() int64 {
 	return n + d.split.bytes()
 }
 
-// Others reports whether files are open beside the one that it was opened with.
+// Others reports whether further files are open than the one that it was opened with.
 func (d *Data) Others() bool {
 	return len(d.closers) > 1 || len(d.split.objects) > 0 || d.split.pack != nil
 }
@@ -157,7 +157,7 @@ func (d *Data) InFiles() uint64 {
 // Built is the number of units whose tables were made.
 func (d *Data) Built() uint64 { return d.built }
 
-// Close closes the files that were opened beside the binary itself.
+// Close closes the files that were opened in addition to the binary itself.
 func (d *Data) Close() error {
 	var errs []error
 	errs = append(errs, d.split.close())

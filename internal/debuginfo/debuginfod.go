@@ -32,7 +32,7 @@ type Servers struct {
 	limit  int64
 }
 
-// NewServers makes a client of servers, whose answers go to files without a name in dir, the system's own when empty.
+// NewServers makes a client of servers. Their answers are stored in files without a name in dir, the system's own when empty.
 func NewServers(urls []string, dir string) *Servers {
 	dialer := &net.Dialer{Timeout: answerWithin}
 	return &Servers{urls: urls, dir: dir, limit: maxDownload, client: &http.Client{
@@ -52,7 +52,7 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Fetch gets the debug file of a build id. The error wraps [ErrNone] when no server has it.
+// Fetch downloads the debug file of a build id. The error wraps [ErrNone] when no server has it.
 func (s *Servers) Fetch(ctx context.Context, id string) (File, error) {
 	if _, err := hex.DecodeString(id); err != nil || id == "" {
 		return File{}, fmt.Errorf("build id %q: %w", id, ErrNone)
@@ -64,7 +64,7 @@ func (s *Servers) Fetch(ctx context.Context, id string) (File, error) {
 			return file, nil
 		}
 		if !errors.Is(err, ErrNone) {
-			errs[0] = fmt.Errorf("debug file of build id %s", id) // it may be there
+			errs[0] = fmt.Errorf("debug file of build id %s", id) // the file may exist
 			errs = append(errs, err)
 		}
 	}
@@ -94,13 +94,16 @@ func (s *Servers) fetchFrom(ctx context.Context, url, id string) (_ File, err er
 		return File{}, fmt.Errorf("making a file for %s: %w", url, err)
 	}
 	img, err := s.download(file, answer.Body, id)
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err() // an answer that comes while the connection is closed says nothing of the file
+	}
 	if err != nil {
 		return File{}, errors.Join(fmt.Errorf("%s: %w", url, err), file.Close())
 	}
 	return File{img, file.Close}, nil
 }
 
-// download keeps what a server sends, if it is the debug file of the build id.
+// download stores what a server sends, if it is the debug file of the build id.
 func (s *Servers) download(file *os.File, from io.Reader, id string) (elfimage.Image, error) {
 	n, err := io.Copy(file, io.LimitReader(from, s.limit+1))
 	if err != nil {

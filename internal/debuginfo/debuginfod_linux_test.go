@@ -28,7 +28,7 @@ func TestDebuginfod(t *testing.T) {
 			asked++
 			_, err := w.Write(b)
 			if err != nil {
-				t.Log(err) // the client went away
+				t.Log(err) // the client closed the connection
 			}
 		}
 	}

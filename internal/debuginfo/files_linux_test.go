@@ -44,7 +44,7 @@ func (o *opener) open(p string) (File, error) {
 	}}, nil
 }
 
-// requireEqual compares what two sources say of the same code.
+// requireEqual compares the results of two sources for the same code.
 func requireEqual(t *testing.T, file string, want, got *Data) {
 	t.Helper()
 	addrs := addressesOf(t, file, 4000)
@@ -123,14 +123,14 @@ func TestSeparate(t *testing.T) {
 
 	root := t.TempDir()
 	o := newOpener(t, root)
-	_, _, err = Separate(img, "/srv/program", o.open)
+	_, _, err = Separate(img, "/srv/program", 1<<30, nil, o.open)
 	require.ErrorIs(t, err, ErrNone)
 	for _, place := range []string{"/srv/program.debug", "/srv/.debug/program.debug", "/usr/lib/debug/srv/program.debug", BuildIDPath(id)} {
 		to := filepath.Join(root, place)
 		require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o700))
 		require.NoError(t, os.Rename(debug, to))
 		debug = to
-		file, at, err := Separate(img, "/srv/program", o.open)
+		file, at, err := Separate(img, "/srv/program", 1<<30, nil, o.open)
 		require.NoError(t, err, place)
 		require.Equal(t, place, at)
 		d, err := Open(file.Image, Options{Path: at, Binary: "/srv/program"})
@@ -140,17 +140,17 @@ func TestSeparate(t *testing.T) {
 		require.NoError(t, file.Close())
 	}
 
-	// Another file in its place.
+	// Another file with that name.
 	other := build(t, "g++", cplusplus, "-O1", "-g", "-Wl,--build-id")
 	b, err := os.ReadFile(other)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(debug, b, 0o600))
-	_, _, err = Separate(img, "/srv/program", o.open)
+	_, _, err = Separate(img, "/srv/program", 1<<30, nil, o.open)
 	require.ErrorIs(t, err, errOtherFile)
 	require.ErrorContains(t, err, BuildIDPath(id))
 }
 
-// TestDebugLinkChecksum: without build ids the checksum tells whether a file is the right one.
+// TestDebugLinkChecksum: without build ids the checksum shows whether a file is the right one.
 func TestDebugLinkChecksum(t *testing.T) {
 	whole := build(t, "gcc", []string{"plain.c"}, "-O2", "-g", "-Wl,--build-id=none")
 	root := t.TempDir()
@@ -158,7 +158,7 @@ func TestDebugLinkChecksum(t *testing.T) {
 	run(t, root, "objcopy", "--only-keep-debug", whole, debug)
 	run(t, root, "objcopy", "--strip-all", "--add-gnu-debuglink="+debug, whole, stripped)
 	o := newOpener(t, root)
-	file, at, err := Separate(imageOf(t, stripped), "/program", o.open)
+	file, at, err := Separate(imageOf(t, stripped), "/program", 1<<30, nil, o.open)
 	require.NoError(t, err)
 	require.Equal(t, "/program.debug", at)
 	require.NoError(t, file.Close())
@@ -166,11 +166,11 @@ func TestDebugLinkChecksum(t *testing.T) {
 	require.NoError(t, err)
 	b[len(b)/2] ^= 1
 	require.NoError(t, os.WriteFile(debug, b, 0o600))
-	_, _, err = Separate(imageOf(t, stripped), "/program", o.open)
+	_, _, err = Separate(imageOf(t, stripped), "/program", 1<<30, nil, o.open)
 	require.ErrorIs(t, err, errOtherFile)
 }
 
-// TestAlternate has dwz move what two programs have in common to a file of its own.
+// TestAlternate has dwz move what two programs have in common to a separate file.
 func TestAlternate(t *testing.T) {
 	for _, version := range []string{"-gdwarf-4", "-gdwarf-5"} {
 		t.Run(version, func(t *testing.T) {

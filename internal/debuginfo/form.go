@@ -4,8 +4,8 @@ package debuginfo
 
 import "fmt"
 
-// value is an attribute of an entry. What u is depends on the form: a number, an offset or an index; of formString where the text is
-// in .debug_info. Form 0 is an attribute that is not there.
+// value is an attribute of an entry. The meaning of u depends on the form: a number, an offset or an index; of formString the offset of the
+// text in .debug_info. Form 0 is a missing attribute.
 type value struct {
 	form uint16
 	u    uint64
@@ -20,7 +20,7 @@ type encoding struct {
 	offsetSize uint8
 }
 
-// fixedSize is how many bytes a form takes, or -1 where that depends on the content.
+// fixedSize is how many bytes a form takes, or -1 if that depends on the content.
 func (e encoding) fixedSize(form uint16) int {
 	switch form {
 	case formFlagPresent, formImplicitConst:
@@ -50,7 +50,7 @@ func (e encoding) fixedSize(form uint16) int {
 	return -1
 }
 
-// skip leaves out an attribute.
+// skipForm skips an attribute.
 func (c *cursor) skipForm(form uint16, e encoding) {
 	if n := e.fixedSize(form); n >= 0 {
 		c.skip(uint64(n))
@@ -76,7 +76,7 @@ func (c *cursor) skipForm(form uint16, e encoding) {
 	}
 }
 
-// indirect reads the form of an attribute that carries its own; it must not lead to another one.
+// indirect reads the form of an attribute that contains its form; that must not be indirect again.
 func (c *cursor) indirect() uint16 {
 	form := c.uleb()
 	if form == formIndirect || form == formImplicitConst || form > 0xffff {
@@ -86,7 +86,7 @@ func (c *cursor) indirect() uint16 {
 	return uint16(form)
 }
 
-// value reads an attribute; of one in a form that no attribute of interest has, only the form.
+// value reads an attribute. If no needed attribute has such a form, it returns only the form.
 func (c *cursor) value(form uint16, implicit int64, e encoding) value {
 	if form == formIndirect {
 		form = c.indirect()
@@ -112,7 +112,7 @@ func (c *cursor) value(form uint16, implicit int64, e encoding) value {
 	return value{form: form}
 }
 
-// constant tells whether the attribute is a number.
+// constant reports whether the attribute is a number.
 func (v value) constant() bool {
 	switch v.form {
 	case formData1, formData2, formData4, formData8, formSdata, formUdata, formImplicitConst:
@@ -121,7 +121,7 @@ func (v value) constant() bool {
 	return false
 }
 
-// number gives a line or a file's number, 0 when it is none that fits.
+// number returns a line or a file's number, 0 when it is out of range.
 func (v value) number() uint32 {
 	if !v.constant() || v.u > 1<<32-1 {
 		return 0

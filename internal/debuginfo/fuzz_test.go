@@ -48,7 +48,7 @@ func objectOf(sections map[string][]byte) *object {
 
 const fuzzMemory = 1 << 20
 
-// exercise looks addresses up all over what an object claims to have, and holds the bounds.
+// exercise looks up addresses in the whole range that an object claims to have, and checks the bounds.
 func exercise(t *testing.T, o *object) {
 	d, err := newData(o, fuzzMemory, new(Workspace))
 	if d == nil {
@@ -92,7 +92,7 @@ func FuzzInfo(f *testing.F) {
 	})
 }
 
-// FuzzTables changes what .debug_info points into: lists of ranges, addresses, strings.
+// FuzzTables changes the tables that .debug_info refers to: lists of ranges, addresses, strings.
 func FuzzTables(f *testing.F) {
 	all := make([]map[string][]byte, len(committed))
 	for i, name := range committed {
@@ -189,7 +189,7 @@ func FuzzOpen(f *testing.F) {
 			}
 			require.NoError(t, d.Close())
 		}
-		if file, _, err := Separate(m, "/p", itself); err == nil {
+		if file, _, err := Separate(m, "/p", 1<<30, nil, itself); err == nil {
 			require.NoError(t, file.Close())
 		}
 		if img, err := MiniDebug(m); err == nil {

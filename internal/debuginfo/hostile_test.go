@@ -39,7 +39,7 @@ func coded(abbrev byte, low, size uint64, more ...byte) []byte {
 	return append(enc.LittleEndian.AppendUint64(b, size), more...)
 }
 
-// TestHostile holds that debug information that contradicts itself ends in an error that says where, or in what can be said all the same.
+// TestHostile checks that contradictory debug information ends in an error that names the place, or in what can be read nevertheless.
 func TestHostile(t *testing.T) {
 	unit := coded(1, 0x1000, 0x1000)
 	first := uint32(unitHead + len(unit))

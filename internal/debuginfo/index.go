@@ -24,17 +24,17 @@ type codeRange struct {
 	unit      uint32 // index in the object's starts
 }
 
-// index finds the units that an address may belong to.
+// index finds the units that may contain an address.
 type index struct {
 	text   elfimage.Span
 	ranges []codeRange // sorted
 }
 
-// makeIndex reads the head of every unit. What it found before an error is kept and good.
+// makeIndex reads the first entry of every unit. What it found before an error is kept and valid.
 func makeIndex(o *object) (*index, error) {
 	x := &index{text: o.text}
 	var errs []error
-	silent := map[uint64]uint32{} // units that do not say where their code is; DWARF 2 can only name one range
+	silent := map[uint64]uint32{} // units without ranges; DWARF 2 can only name one range
 	err := o.scan(func(u *unit) error {
 		if u.isType() || u.kind == unitPartial {
 			return nil
@@ -70,7 +70,7 @@ func makeIndex(o *object) (*index, error) {
 
 func (x *index) add(low, high uint64, unit uint32) error {
 	if low < x.text.Start || low >= x.text.End || low-x.text.Start > math.MaxUint32 {
-		return nil // left out by the linker
+		return nil // dropped by the linker
 	}
 	r := codeRange{uint32(low - x.text.Start), uint32(min(high-x.text.Start, math.MaxUint32)), unit}
 	if n := len(x.ranges); n > 0 && x.ranges[n-1].unit == unit && x.ranges[n-1].high == r.low {
@@ -84,7 +84,7 @@ func (x *index) add(low, high uint64, unit uint32) error {
 	return nil
 }
 
-// settle sorts the ranges, and joins those of one unit that only alignment keeps apart.
+// settle sorts the ranges, and joins those of one unit that are separated only by alignment.
 func (x *index) settle() {
 	slices.SortFunc(x.ranges, func(a, b codeRange) int {
 		if c := cmp.Compare(a.low, b.low); c != 0 {
@@ -106,7 +106,7 @@ func (x *index) settle() {
 	x.ranges = slices.Clone(kept)
 }
 
-// candidates calls visit with the units that may hold an address, the likeliest first, until it returns true.
+// candidates calls visit with the units that may contain an address, the likeliest first, until it returns true.
 func (x *index) candidates(addr uint32, visit func(unit uint32) bool) {
 	i, _ := slices.BinarySearchFunc(x.ranges, addr, func(r codeRange, a uint32) int {
 		if r.low <= a {

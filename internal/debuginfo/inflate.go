@@ -16,24 +16,23 @@ import (
 )
 
 const (
-	// maxInflated bounds what all sections of a binary claim to hold, and what the files of all binaries that share a
-	// Workspace hold together.
+	// maxInflated bounds the claimed size of all sections of a binary, and the size of the files of all binaries that share a Workspace.
 	maxInflated = 2 << 30
-	// maxBeside bounds what the sections of a file beside the one that was opened claim: those are inflated at once, when they
-	// are first read.
-	maxBeside = 128 << 20
+	// maxFurther bounds the claimed size of the sections of a further file, such as a .dwo file: those are inflated at once, when they are
+	// first read.
+	maxFurther = 128 << 20
 	// maxRatio is the most that a byte is inflated to. Deflate cannot do more, and no debug information comes near it.
 	maxRatio = 1032
-	// maxInMemory is the largest section that is inflated into memory. Larger ones go to a file that has no name.
+	// maxInMemory is the largest section that is inflated into memory. Larger ones go to an unnamed file.
 	maxInMemory = 1 << 20
-	// maxWithoutFile is the largest that goes into memory where no file can be made.
+	// maxWithoutFile is the largest section that is inflated into memory if no file can be made.
 	maxWithoutFile = 16 << 20
 )
 
 // inflater inflates the sections of one file: when they are first read, or before, in slices.
 type inflater struct {
 	dir      string     // for files, the system's own when empty
-	space    *Workspace // counts what all files hold
+	space    *Workspace // counts the size of all files
 	limit    uint64     // of what the sections claim
 	claimed  uint64     // what the sections claim to hold
 	memory   int64      // bytes held in memory
@@ -42,8 +41,8 @@ type inflater struct {
 	sections []*lazySection
 }
 
-// slice inflates up to n bytes more of the large sections, and tells whether there is more to inflate. What goes wrong is told by who
-// reads the section.
+// slice inflates up to n bytes more of the large sections, and reports whether there is more to inflate. Reading the section returns the
+// error, if any.
 func (x *inflater) slice(n uint64) (more bool) {
 	for _, l := range x.sections {
 		if l.size <= maxInMemory || l.done() {
@@ -92,10 +91,10 @@ func (l *lazySection) ReadAt(b []byte, off int64) (int, error) {
 	return l.src.ReadAt(b, off)
 }
 
-// done tells whether there is nothing left to inflate, or it went wrong.
+// done reports whether there is nothing left to inflate, or it failed.
 func (l *lazySection) done() bool { return l.src != nil || l.err != nil }
 
-// advance inflates up to n bytes more, and returns how many those were. All has been inflated at the end, or there is an error.
+// advance inflates up to n bytes more, and returns how many those were. At the end, all is inflated, or there is an error.
 func (l *lazySection) advance(n uint64) uint64 {
 	var copied uint64
 	err := l.begin()
@@ -116,12 +115,12 @@ func (l *lazySection) advance(n uint64) uint64 {
 	return copied
 }
 
-// begin finds a place for what is inflated.
+// begin allocates the destination of what is inflated.
 func (l *lazySection) begin() (err error) {
 	if l.in != nil {
 		return nil
 	}
-	if l.to, err = l.x.place(l.size); err != nil {
+	if l.to, err = l.x.destination(l.size); err != nil {
 		return err
 	}
 	l.in, err = l.open()
@@ -133,13 +132,13 @@ func (l *lazySection) written() io.ReaderAt {
 	if file, ok := l.to.(*os.File); ok {
 		return file
 	}
-	out := l.to.(*bytes.Buffer) //nolint:forcetypeassert // place makes nothing else
+	out := l.to.(*bytes.Buffer) //nolint:forcetypeassert // destination makes nothing else
 	l.x.memory += int64(out.Cap())
 	return bytes.NewReader(out.Bytes())
 }
 
-// place makes room for a section: a file, or memory.
-func (x *inflater) place(size uint64) (io.Writer, error) {
+// destination allocates space for a section: a file, or memory.
+func (x *inflater) destination(size uint64) (io.Writer, error) {
 	var noFile error
 	if size > maxInMemory {
 		file, err := x.file(size)
@@ -151,11 +150,11 @@ func (x *inflater) place(size uint64) (io.Writer, error) {
 	if size > maxWithoutFile {
 		return nil, noFile
 	}
-	// A buffer that has not MinRead to spare at the end doubles itself to see that there is no more.
+	// A buffer without MinRead spare bytes at the end doubles itself to find that there is no more.
 	return bytes.NewBuffer(make([]byte, 0, min(size, maxInMemory)+bytes.MinRead)), nil
 }
 
-// file makes a file for so many bytes, within the bound of all.
+// file makes a file of a size, within the bound of all files.
 func (x *inflater) file(size uint64) (*os.File, error) {
 	if x.space.inFiles+size > maxInflated {
 		return nil, fmt.Errorf("%d bytes are in such files: %w of %d for all binaries", x.space.inFiles, ErrTooLarge, uint64(maxInflated))
@@ -170,7 +169,7 @@ func (x *inflater) file(size uint64) (*os.File, error) {
 	return file, nil
 }
 
-// copyExactly copies size bytes; less is an error, more is left.
+// copyExactly copies size bytes; fewer are an error, further ones stay unread.
 func copyExactly(to io.Writer, from io.Reader, size uint64) error {
 	n, err := io.Copy(to, io.LimitReader(from, int64(size))) //nolint:gosec // at most maxInflated
 	if err == nil && uint64(n) != size {
@@ -179,7 +178,7 @@ func copyExactly(to io.Writer, from io.Reader, size uint64) error {
 	return err
 }
 
-// section gives the content of a section by how it is kept in the file.
+// section returns the content of a section, inflated if it is compressed in the file.
 func (x *inflater) section(f *elfimage.File, s *elfimage.Section, name string) (elfimage.Image, error) {
 	if s.Type == elf.SHT_NOBITS {
 		return elfimage.Image{}, nil

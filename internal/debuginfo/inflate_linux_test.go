@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bloated builds a program whose names are followed by so many zeros, compressed; claim, if not 0, is what the section claims to hold.
+// bloated builds a program whose names are followed by so many zeros, compressed; claim, if not 0, is the size that the section claims.
 func bloated(t *testing.T, zeros int, claim uint64) (plain, file string) {
 	t.Helper()
 	plain = build(t, "g++", cplusplus, "-O2", "-g")
@@ -41,7 +41,7 @@ func bloated(t *testing.T, zeros int, claim uint64) (plain, file string) {
 	return plain, file
 }
 
-// TestInflateInSlices holds that what is compressed can be inflated piece by piece, and is the same then.
+// TestInflateInSlices checks that compressed sections can be inflated in slices, and are the same then.
 func TestInflateInSlices(t *testing.T) {
 	plain, file := bloated(t, 8<<20, 0)
 	space := new(Workspace)
@@ -67,7 +67,8 @@ func TestInflateInSlices(t *testing.T) {
 	require.Zero(t, space.InFiles())
 }
 
-// TestInflatedTogether holds that what several binaries inflate into files is bounded together, and that what one gives back another may have.
+// TestInflatedTogether checks that what several binaries inflate into files has a common bound, and that space that one frees is available to
+// another.
 func TestInflatedTogether(t *testing.T) {
 	const zeros = maxWithoutFile
 	_, file := bloated(t, 2*zeros, 0)
@@ -98,7 +99,7 @@ func TestInflatedTogether(t *testing.T) {
 	require.NoError(t, third.Close())
 }
 
-// TestInflatedTooFar holds that a section which claims to hold more than can be compressed into it is refused before anything is inflated.
+// TestInflatedTooFar checks that a section which claims to hold more than can be compressed into it is refused before anything is inflated.
 func TestInflatedTooFar(t *testing.T) {
 	_, file := bloated(t, 1<<20, 1<<30)
 	space := new(Workspace)

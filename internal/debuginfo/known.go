@@ -10,15 +10,16 @@ import (
 	"slices"
 )
 
-// Bounds of what is remembered of one binary.
+// Bounds of what is kept of one binary.
 const (
 	maxKnown          = 1 << 15 // addresses
 	maxKnownFunctions = 1 << 16
 	maxKnownTexts     = 1 << 17
 )
 
-// Known is what was found out about addresses of one binary.
+// Known has results about addresses of one binary.
 type Known struct {
+	origin    string // of the binary
 	lines     map[uint64][]Line
 	functions map[Function]*Function // one value for each
 	texts     map[string]string      // likewise
@@ -26,18 +27,18 @@ type Known struct {
 	changed   int
 }
 
-// NewKnown makes one that knows nothing.
-func NewKnown() *Known {
-	return &Known{lines: make(map[uint64][]Line), functions: make(map[Function]*Function), texts: make(map[string]string)}
+// NewKnown makes an empty Known. The origin identifies the file that the addresses are of.
+func NewKnown(origin string) *Known {
+	return &Known{origin: origin, lines: make(map[uint64][]Line), functions: make(map[Function]*Function), texts: make(map[string]string)}
 }
 
-// Lines gives what is known of an address.
+// Lines returns what is known of an address.
 func (k *Known) Lines(addr uint64) ([]Line, bool) {
 	lines, ok := k.lines[addr]
 	return lines, ok
 }
 
-// Put remembers the lines of an address, unless there are too many.
+// Put keeps the lines of an address, unless there are too many.
 func (k *Known) Put(addr uint64, lines []Line) {
 	if _, known := k.lines[addr]; known || len(k.lines) == maxKnown || len(lines) == 0 || len(lines) > maxDepth {
 		return
@@ -79,12 +80,12 @@ func (k *Known) text(s string) string {
 // Changed is the number of addresses that were put since it was loaded or stored.
 func (k *Known) Changed() int { return k.changed }
 
-// Bytes is what is held in memory.
+// Bytes is the memory in use.
 func (k *Known) Bytes() int64 { return k.bytes }
 
-// encode writes texts, functions and addresses, each list behind its length; all numbers are varints.
+// encode writes the origin, texts, functions and addresses, each list with its length first; all numbers are varints.
 func (k *Known) encode() []byte {
-	var b []byte
+	b := append(enc.AppendUvarint(nil, uint64(len(k.origin))), k.origin...)
 	texts := slices.Sorted(maps.Keys(k.texts))
 	text := make(map[string]uint64, len(texts))
 	b = enc.AppendUvarint(b, uint64(len(texts)))
@@ -131,7 +132,19 @@ func (r *knownReader) number(below uint64) uint64 {
 	return v
 }
 
-// count reads a length, of entries of at least so many bytes each.
+// text reads a text with its length first.
+func (r *knownReader) text() string {
+	n := r.number(uint64(len(r.b)))
+	if r.bad || n > uint64(len(r.b)) {
+		r.bad = true
+		return ""
+	}
+	text := string(r.b[:n])
+	r.b = r.b[n:]
+	return text
+}
+
+// count reads a length of a list, whose entries have at least so many bytes each.
 func (r *knownReader) count(each, limit int) int {
 	return int(r.number(uint64(min(len(r.b)/each, limit)) + 1)) //nolint:gosec // at most the length of b
 }
@@ -141,16 +154,13 @@ func decodeKnown(b []byte) (*Known, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, r := NewKnown(), knownReader{b: content}
+	r := knownReader{b: content}
+	k := NewKnown(r.text())
 	texts := make([]string, r.count(1, maxKnownTexts))
 	for i := range texts {
-		n := r.number(uint64(len(r.b)))
-		if r.bad || n > uint64(len(r.b)) {
-			r.bad = true
+		if texts[i] = k.text(r.text()); r.bad {
 			break
 		}
-		texts[i] = k.text(string(r.b[:n]))
-		r.b = r.b[n:]
 	}
 	text := func() string {
 		if i := r.number(uint64(len(texts))); !r.bad {

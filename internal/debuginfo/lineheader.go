@@ -27,14 +27,14 @@ var errNoFile = errors.New("no file of that number")
 type lineHeader struct {
 	unit           *unit
 	off            uint64
-	encoding       // its own: the unit's may be another
+	encoding       // the unit's may differ
 	minInstruction uint8
 	maxOperations  uint8
 	lineBase       int8
 	lineRange      uint8
 	opcodeBase     uint8
 	operands       [256]uint8
-	tables         uint64 // where directories and files are described
+	tables         uint64 // offset of the tables of directories and files
 	program, end   uint64
 
 	dirs  []value
@@ -47,7 +47,7 @@ type lineFile struct {
 	dir  uint64
 }
 
-// readLineHeader reads the header of the line table of a unit, but for the tables of files.
+// readLineHeader reads the header of the line table of a unit, without the tables of files.
 func readLineHeader(u *unit) (*lineHeader, error) {
 	u = u.program()
 	s := &u.obj.line
@@ -162,7 +162,7 @@ func (h *lineHeader) readTable(c *cursor, limit uint64, add func(lineFile)) {
 	}
 }
 
-// text gives a string of the tables.
+// text returns a string of the tables.
 func (h *lineHeader) text(v value) (string, error) {
 	if v.form == formString {
 		return h.unit.obj.line.text(v.u)
@@ -170,7 +170,7 @@ func (h *lineHeader) text(v value) (string, error) {
 	return h.unit.text(v)
 }
 
-// path gives the path of a file by its number.
+// path returns the path of a file by its number.
 func (h *lineHeader) path(number uint32) (string, error) {
 	if h.files == nil {
 		if err := h.readFiles(); err != nil {
@@ -178,7 +178,7 @@ func (h *lineHeader) path(number uint32) (string, error) {
 		}
 	}
 	if number == 0 && h.version < 5 {
-		return "", nil // none, they count from 1
+		return "", nil // none: numbers begin with 1
 	}
 	if uint64(number) >= uint64(len(h.files)) || !h.files[number].name.ok() {
 		return "", fmt.Errorf("%s+%#x: %d: %w", h.unit.obj.line.name, h.off, number, errNoFile)

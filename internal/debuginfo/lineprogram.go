@@ -29,7 +29,7 @@ const noFile = math.MaxUint32
 
 const rowBytes = 12
 
-// row says that from an address on code belongs to a line.
+// row is the line of the code from an address on.
 type row struct {
 	addr uint32 // from the start of the text
 	line uint32
@@ -48,11 +48,11 @@ type lineProgram struct {
 	op         uint64
 	file, line uint32
 	first      int  // where in rows the sequence begins, -1 before its first row
-	dropped    bool // the sequence is of code that the linker left out
+	dropped    bool // the sequence is of code that the linker dropped
 }
 
-// readRows runs the line program of a unit and puts its rows into the memory given. They are sorted by address; a row that repeats the
-// one before is left out.
+// readRows runs the line program of a unit and puts its rows into the given memory. They are sorted by address; a row that repeats the
+// previous one is left out.
 func readRows(u *unit, text elfimage.Span, rows []row, limit int, window []byte) (*lineHeader, []row, error) {
 	h, err := readLineHeader(u)
 	if err != nil {
@@ -66,7 +66,7 @@ func readRows(u *unit, text elfimage.Span, rows []row, limit int, window []byte)
 	if p.c.err != nil {
 		return nil, p.rows, p.c.err
 	}
-	p.endSequence() // one that was left open
+	p.endSequence() // a sequence without an end
 	if p.unsorted {
 		slices.SortStableFunc(p.rows, func(x, y row) int {
 			if x.addr == y.addr && (x.file == noFile) != (y.file == noFile) {
@@ -95,7 +95,7 @@ func (p *lineProgram) advance(by uint64) {
 	p.op = by % uint64(p.maxOperations)
 }
 
-// step does one instruction.
+// step executes one instruction.
 func (p *lineProgram) step() {
 	op := p.c.u8()
 	if op >= p.opcodeBase {
@@ -120,7 +120,7 @@ func (p *lineProgram) step() {
 		p.advance(uint64((255 - p.opcodeBase) / p.lineRange))
 	case lnsFixedAdvancePC:
 		p.addr, p.op = p.addr+uint64(p.c.u16()), 0
-	default: // flags, columns and what is not known
+	default: // flags, columns and unknown opcodes
 		for range p.operands[op] {
 			p.c.skipLEB()
 		}
@@ -144,7 +144,7 @@ func (p *lineProgram) extended() {
 	}
 }
 
-// emit appends a row for the present state.
+// emit appends a row for the current state.
 func (p *lineProgram) emit(file uint32) {
 	if p.dropped {
 		return
@@ -184,7 +184,7 @@ func (p *lineProgram) endSequence() {
 	p.reset()
 }
 
-// rowAt gives the row that an address belongs to, nil when there is none.
+// rowAt returns the row that contains an address, nil when there is none.
 func rowAt(rows []row, addr uint32) *row {
 	i, _ := slices.BinarySearchFunc(rows, addr, func(r row, a uint32) int {
 		if r.addr <= a {

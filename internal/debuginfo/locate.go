@@ -7,8 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
 	"path"
 	"strings"
 
@@ -18,41 +16,18 @@ import (
 const (
 	debugDir = "/usr/lib/debug"
 	maxNotes = 64 << 10
-	maxCRC   = 4 << 30 // bytes of a debug file that are read to compare its checksum
 )
 
 var errOtherFile = errors.New("belongs to another binary")
 
-// Separate finds and opens the separate debug file of a binary: by its build id, or by .gnu_debuglink. The error wraps [ErrNone] when
-// there is none. What open is given are absolute paths.
-func Separate(m elfimage.Image, binary string, open func(path string) (File, error)) (File, string, error) {
-	f, sections, err := parse(m)
-	if err != nil {
-		return File{}, "", err
-	}
-	id := BuildID(f)
-	var errs []error
-	for _, p := range debugPlaces(f, sections, id, binary) {
-		file, err := open(p.path)
-		if err != nil {
-			continue // most places are empty
-		}
-		if err = p.check(file.Image, f); err == nil {
-			return file, p.path, nil
-		}
-		errs = append(errs, fmt.Errorf("%s: %w", p.path, err), file.Close())
-	}
-	return File{}, "", errors.Join(append(errs, fmt.Errorf("separate debug file: %w", ErrNone))...)
-}
-
-// debugPlace is where a debug file may be, and how to know it.
+// debugPlace is where a debug file may be, and how to identify it.
 type debugPlace struct {
 	path string
 	id   string // its build id, or empty
-	crc  uint32 // of the whole file, where there is no build id
+	crc  uint32 // of the whole file, if there is no build id
 }
 
-// BuildIDPath is where the debug file of a build id is, below each root; see the manual of GDB, Separate Debug Files.
+// BuildIDPath is the path of the debug file of a build id, below each root; see the manual of GDB, Separate Debug Files.
 func BuildIDPath(id string) string {
 	return path.Join(debugDir, ".build-id", id[:2], id[2:]+".debug")
 }
@@ -93,36 +68,26 @@ func debugLink(f *elfimage.File, sections []elfimage.Section) (name string, crc 
 	return name, le.Uint32(b[at:]), true
 }
 
-// check tells whether a file is the debug file that is meant.
-func (p debugPlace) check(m elfimage.Image, binary *elfimage.File) error {
+// check reports whether a file is the wanted debug file; sum is what is left to compare, nil for nothing.
+func (p debugPlace) check(m elfimage.Image, binary *elfimage.File) (sum *checksum, err error) {
 	f, err := elfimage.Parse(m)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if f.Machine != binary.Machine || f.Is64 != binary.Is64 {
-		return fmt.Errorf("%v: %w", f.Machine, errOtherFile)
+		return nil, fmt.Errorf("%v: %w", f.Machine, errOtherFile)
 	}
 	if p.id != "" {
 		if id := BuildID(f); id != p.id {
-			return fmt.Errorf("its build id is %q, not %q: %w", id, p.id, errOtherFile)
+			return nil, fmt.Errorf("its build id is %q, not %q: %w", id, p.id, errOtherFile)
 		}
-		return nil
+		return nil, nil //nolint:nilnil // nothing is left
 	}
-	if m.Size > maxCRC {
-		return fmt.Errorf("%d bytes: %w", m.Size, ErrTooLarge)
-	}
-	sum := crc32.NewIEEE()
-	if _, err := io.CopyBuffer(sum, io.NewSectionReader(m.Src, 0, int64(m.Size)), make([]byte, 256<<10)); err != nil { //nolint:gosec // below maxCRC
-		return err
-	}
-	if sum.Sum32() != p.crc {
-		return fmt.Errorf("its checksum is %08x, not %08x: %w", sum.Sum32(), p.crc, errOtherFile)
-	}
-	return nil
+	return &checksum{m: m, want: p.crc}, nil
 }
 
-// BuildID reads the note NT_GNU_BUILD_ID, by sections where there are any, since the segments of a debug file are empty. It is empty
-// when there is none.
+// BuildID reads the note NT_GNU_BUILD_ID, by sections if there are any, since the segments of a debug file are empty. It is empty when there
+// is none.
 func BuildID(f *elfimage.File) string {
 	var out string
 	sections, err := f.Sections()

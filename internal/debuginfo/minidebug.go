@@ -18,12 +18,12 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
 )
 
-// maxMini bounds the file in .gnu_debugdata when it is inflated, which has a symbol table and nothing else. It is held in memory.
+// maxMini bounds the inflated file in .gnu_debugdata, which has a symbol table and nothing else. It is held in memory.
 const maxMini = 16 << 20
 
 var errXZ = errors.New("not an xz stream as .gnu_debugdata has")
 
-// MiniDebug gives the small ELF file with a symbol table that distributions put into .gnu_debugdata of a stripped binary. The error wraps
+// MiniDebug returns the small ELF file with a symbol table that distributions put into .gnu_debugdata of a stripped binary. The error wraps
 // [ErrNone] when there is none.
 func MiniDebug(m elfimage.Image) (elfimage.Image, error) {
 	f, sections, err := parse(m)
@@ -44,8 +44,8 @@ func MiniDebug(m elfimage.Image) (elfimage.Image, error) {
 	return elfimage.Image{Src: bytes.NewReader(out), Size: uint64(len(out))}, nil
 }
 
-// unxz inflates one xz stream; see the .xz file format 1.2.1. Its blocks are read here and only their content by a library: that one
-// takes memory for whatever dictionary a block claims to need.
+// unxz inflates one xz stream; see the .xz file format 1.2.1. It reads the blocks itself and leaves only their content to a library, which
+// would allocate whatever dictionary a block claims to need.
 func unxz(r io.Reader, limit int) ([]byte, error) {
 	in := bufio.NewReader(r)
 	var head [12]byte
@@ -118,7 +118,7 @@ func unxzBlock(in *bufio.Reader, size, check byte, out *bytes.Buffer, limit int)
 	return nil
 }
 
-// readBlockHeader gives the size of the dictionary of a block that is only compressed by LZMA2.
+// readBlockHeader returns the size of the dictionary of a block that is compressed by LZMA2 alone.
 func readBlockHeader(in io.Reader, size byte) (dictionary uint64, err error) {
 	b := make([]byte, (int(size)+1)*4)
 	b[0] = size

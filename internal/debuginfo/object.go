@@ -23,15 +23,15 @@ var (
 
 const (
 	maxUnits       = 1 << 18
-	maxAbbrevBytes = 4 << 20 // of abbreviation tables kept for units to come
+	maxAbbrevBytes = 4 << 20 // of abbreviation tables kept for later units
 )
 
-// object is the debug sections of one file, or what a split unit has of one.
+// object is the debug sections of one file, or the part of them that belongs to a split unit.
 type object struct {
 	info, abbrev, line, lineStr, str, strOffsets, addr, ranges, rnglists, aranges section
 
 	text   elfimage.Span // from the first to the last address of code
-	starts []uint64      // of the units in .debug_info, ascending; nil while they were not looked for
+	starts []uint64      // of the units in .debug_info, ascending; nil until scan has found them
 	open   func() (*object, error)
 	alt    *object
 	altErr error
@@ -39,7 +39,7 @@ type object struct {
 	abbrevs     map[abbrevKey]*abbrevTable
 	abbrevBytes int64
 
-	// Windows for reading, each used by one function at a time.
+	// Buffers for reading, each used by one function at a time.
 	spot  [spotWindow]byte
 	list  [4 << 10]byte
 	codes [4 << 10]byte
@@ -50,7 +50,7 @@ type abbrevKey struct {
 	encoding
 }
 
-// alternate gives the file that several share, which dwz makes: .gnu_debugaltlink, or .debug_sup of DWARF 5.
+// alternate returns the file that several share, which dwz makes: .gnu_debugaltlink, or .debug_sup of DWARF 5.
 func (o *object) alternate() (*object, error) {
 	if o.open == nil {
 		return nil, errNoAlternate
@@ -79,7 +79,7 @@ func (o *object) oneAbbrev(u *unit, code uint64) (*abbrev, error) {
 	return nil, fmt.Errorf("unit at %s+%#x: %d: %w", o.info.name, u.off, code, errNoAbbrev)
 }
 
-// allAbbrevs gives the abbreviations of a unit.
+// allAbbrevs returns the abbreviations of a unit.
 func (o *object) allAbbrevs(u *unit) (*abbrevTable, error) {
 	if u.abbrevs != nil {
 		return u.abbrevs, nil
@@ -101,8 +101,8 @@ func (o *object) allAbbrevs(u *unit) (*abbrevTable, error) {
 	return t, nil
 }
 
-// scan calls visit with each unit's header and remembers where they are. Units that cannot be understood end it: what is behind them
-// cannot be found.
+// scan calls visit with each unit's header and records the offsets. A unit that cannot be parsed ends it, since those after it cannot be
+// found.
 func (o *object) scan(visit func(*unit) error) error {
 	o.starts = []uint64{}
 	for off := uint64(0); off+7 <= o.info.Size; {
@@ -124,7 +124,7 @@ func (o *object) scan(visit func(*unit) error) error {
 	return nil
 }
 
-// unitAt gives the unit that holds an offset of .debug_info, opened.
+// unitAt returns the unit that contains an offset of .debug_info, opened.
 func (o *object) unitAt(off uint64) (*unit, error) {
 	if o.starts == nil {
 		if err := o.scan(nil); err != nil && len(o.starts) == 0 {
@@ -145,7 +145,7 @@ func (o *object) unitAt(off uint64) (*unit, error) {
 	return u, u.open()
 }
 
-// bytes is what is held beside the tables of units.
+// bytes is the memory in use apart from the tables of units.
 func (o *object) bytes() int64 {
 	n := int64(len(o.starts))*8 + o.abbrevBytes + 12<<10
 	if o.alt != nil {

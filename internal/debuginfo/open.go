@@ -10,21 +10,21 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
 )
 
-// Options say how the debug information of a binary is read. The zero value is good.
+// Options configure how the debug information of a binary is read. The zero value is valid.
 type Options struct {
-	// Memory bounds what is held of one binary, in bytes; 48 MiB when 0.
+	// Memory bounds the memory for one binary, in bytes; 48 MiB when 0.
 	Memory int64
 	// Workspace is shared with other Data; its own when nil.
 	Workspace *Workspace
-	// TempDir is where files without a name are made for sections that are compressed; the system's own when empty.
+	// TempDir is where unnamed files for compressed sections are made; the system's own when empty.
 	TempDir string
-	// Open opens a file beside the binary by its absolute path, as the binary's process sees it, or as the host does; nil: none.
+	// Open opens a further file by its absolute path, as the binary's process sees it, or as the host does; nil: none.
 	Open func(path string) (File, error)
-	// Path is where the file is, for what lies beside it.
+	// Path is the path of the file, to find further files in its folder.
 	Path string
-	// Binary is where the binary is, when the file is its separate debug file.
+	// Binary is the path of the binary, when the file is its separate debug file.
 	Binary string
-	// Text is where the binary has code. Empty: as the file's own headers say.
+	// Text is the range of the binary's code. Empty: by the file's own headers.
 	Text elfimage.Span
 }
 
@@ -34,7 +34,7 @@ type File struct {
 	Close func() error
 }
 
-// Opening is debug information that is about to be opened. What of it is compressed can be inflated before, in slices: that may take
+// Opening is debug information that is about to be opened. Its compressed sections can be inflated before, in slices, since that may take
 // seconds. It is not safe for concurrent use.
 type Opening struct {
 	file     *elfimage.File
@@ -45,8 +45,8 @@ type Opening struct {
 	err      error
 }
 
-// Open reads the head of each unit of a binary, or of its separate debug file. An error beside Data says what is missing; it wraps
-// [ErrNone] where there is nothing to read.
+// Open reads the first entry of each unit of a binary, or of its separate debug file. An error together with Data describes what is missing;
+// it wraps [ErrNone] if there is nothing to read.
 func Open(m elfimage.Image, opt Options) (*Data, error) {
 	o, err := Begin(m, opt)
 	if err != nil {
@@ -55,7 +55,7 @@ func Open(m elfimage.Image, opt Options) (*Data, error) {
 	return o.Finish()
 }
 
-// Begin looks where the debug information is. The error wraps [ErrNone] where there is none.
+// Begin locates the debug information. The error wraps [ErrNone] if there is none.
 func Begin(m elfimage.Image, opt Options) (*Opening, error) {
 	if opt.Workspace == nil {
 		opt.Workspace = new(Workspace)
@@ -72,13 +72,13 @@ func Begin(m elfimage.Image, opt Options) (*Opening, error) {
 	return &Opening{file: f, sections: sections, object: o, options: opt, x: x, err: err}, nil
 }
 
-// Inflate inflates up to n bytes, and tells whether there is more to inflate. What goes wrong is told by Finish, or by who needs it.
+// Inflate inflates up to n bytes, and reports whether there is more to inflate. Finish, or a later read, returns the error, if any.
 func (p *Opening) Inflate(n uint64) (more bool) { return p.x.slice(n) }
 
-// Close gives up what was begun and is not to be finished.
+// Close cancels an Opening that is not to be finished.
 func (p *Opening) Close() error { return p.x.close() }
 
-// Finish is Open of what was begun.
+// Finish is Open of an Opening.
 func (p *Opening) Finish() (*Data, error) {
 	f, sections, o, opt, x, err := p.file, p.sections, p.object, p.options, p.x, p.err
 	o.text = opt.Text
@@ -91,7 +91,7 @@ func (p *Opening) Finish() (*Data, error) {
 		return nil, errors.Join(err, x.close())
 	}
 	d.inflated = x
-	x.limit = x.claimed + maxBeside // an alternate file's, too, are inflated at once
+	x.limit = x.claimed + maxFurther // an alternate file's, too, are inflated at once
 	d.split = &splitter{open: opt.Open, paths: []string{opt.Path}, dir: opt.TempDir, space: opt.Workspace}
 	if opt.Binary != "" {
 		d.split.paths = append(d.split.paths, opt.Binary)
@@ -118,7 +118,7 @@ func parse(m elfimage.Image) (*elfimage.File, []elfimage.Section, error) {
 	return f, sections, err
 }
 
-// textOf gives the range from the first to the last address of code.
+// textOf returns the range from the first to the last address of code.
 func textOf(f *elfimage.File, sections []elfimage.Section) elfimage.Span {
 	var out elfimage.Span
 	for i, s := range f.Executable(sections) {
@@ -130,7 +130,7 @@ func textOf(f *elfimage.File, sections []elfimage.Section) elfimage.Span {
 	return out
 }
 
-// readObject finds the debug sections of a file: those whose names end in the suffix, which is ".dwo" for split units and else empty.
+// readObject finds the debug sections of a file: those with names that end in the suffix, which is ".dwo" for split units and else empty.
 func readObject(f *elfimage.File, sections []elfimage.Section, x *inflater, suffix string) (*object, error) {
 	o := &object{}
 	var errs []error
@@ -156,7 +156,7 @@ func readObject(f *elfimage.File, sections []elfimage.Section, x *inflater, suff
 	return o, errors.Join(errs...)
 }
 
-// section gives the place of a section by its name, nil for those that are not read.
+// section returns the field for a section by its name, nil for those that are not read.
 func (o *object) section(name string) *section {
 	var to *section
 	switch name {

@@ -25,7 +25,7 @@ type packageFile struct {
 	slots   uint64
 	units   uint64
 	columns []uint32 // which section each column is for
-	hashes  uint64   // where in the index the tables are
+	hashes  uint64   // offset of the tables in the index
 	rows    uint64
 	offsets uint64
 	sizes   uint64
@@ -80,7 +80,7 @@ func (p *packageFile) readHeader() error {
 	return c.err
 }
 
-// object gives the sections of one unit.
+// object returns the sections of one unit.
 func (p *packageFile) object(id uint64, version uint8) (*object, error) {
 	row, err := p.find(id)
 	if err != nil {
@@ -116,7 +116,7 @@ func (p *packageFile) object(id uint64, version uint8) (*object, error) {
 	return o, nil
 }
 
-// find gives the row of a unit; DWARF 5, 7.3.5.3.
+// find returns the row of a unit; DWARF 5, 7.3.5.3.
 func (p *packageFile) find(id uint64) (uint64, error) {
 	mask := p.slots - 1
 	slot, step := id&mask, (id>>32)&mask|1

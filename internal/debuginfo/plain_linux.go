@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// openPlain opens a file for reading, but not through a link, and without waiting for anything.
+// openPlain opens a file for reading, but follows no link and never blocks.
 func openPlain(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 }

@@ -118,7 +118,7 @@ type rangeList struct {
 	base uint64
 }
 
-// next gives the next range, an empty one when an entry only changes the base.
+// next returns the next range, an empty one when an entry only changes the base.
 func (l *rangeList) next() (low, high uint64, more bool) {
 	c, size := l.c, int(l.unit.addrSize)
 	switch kind := c.u8(); kind {

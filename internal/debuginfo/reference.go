@@ -4,13 +4,13 @@ package debuginfo
 
 import "fmt"
 
-// A reference to an entry is its offset in .debug_info; altReference is set when that is the one of the alternate file.
+// A reference to an entry is its offset in .debug_info; altReference is set for that of the alternate file.
 const altReference = 1 << 63
 
 // maxHops bounds the references that are followed for the name of one function.
 const maxHops = 16
 
-// reference gives the entry that an attribute refers to, or the one given where that cannot be told.
+// reference returns the entry that an attribute refers to, or otherwise if that is unknown.
 func (u *unit) reference(v value, otherwise uint64) uint64 {
 	switch v.form {
 	case formRef1, formRef2, formRef4, formRef8, formRefUdata:
@@ -29,16 +29,16 @@ func (u *unit) reference(v value, otherwise uint64) uint64 {
 	return otherwise
 }
 
-// function is what entries say of a function.
+// function is what entries contain about a function.
 type function struct {
-	name     string // as in the source, without what it is in
-	linkage  string // as the linker knows it, or empty
-	declUnit *unit  // whose files declFile counts; nil when the file is not known
+	name     string // as in the source, without its scope
+	linkage  string // the linker's name, or empty
+	declUnit *unit  // the unit of declFile; nil when the file is not known
 	declFile uint32
 	declLine uint32
 }
 
-// function reads the entry of a function and those that it refers to. What is there when an error ends it is good.
+// function reads the entry of a function and those that it refers to. What was read before an error is valid.
 func (o *object) function(ref uint64) (f function, err error) {
 	for range maxHops {
 		target := o
@@ -52,14 +52,14 @@ func (o *object) function(ref uint64) (f function, err error) {
 			return f, err
 		}
 		if u != nil && target != o {
-			o = target // references of the alternate file are into itself
+			o = target // references of the alternate file are within itself
 		}
 		ref = next
 	}
 	return f, fmt.Errorf("%s+%#x: more than %d references: %w", o.info.name, ref&^altReference, maxHops, errReference)
 }
 
-// functionEntry takes from one entry what is not known yet and gives the next one to look at, 0 when there is none.
+// functionEntry takes from one entry what is not known yet and returns the next one to read, 0 when there is none.
 func (o *object) functionEntry(off uint64, f *function) (next uint64, u *unit, err error) {
 	if u, err = o.unitAt(off); err != nil {
 		return 0, nil, err

@@ -14,8 +14,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage/imagetest"
 )
 
-// TestReplacedWhileRead reads debug information of binaries that become others, or shorter, after each of the reads that it
-// takes: what comes of it is an error, or less than there was.
+// TestReplacedWhileRead reads debug information of binaries that are replaced by others, or truncated, after each of the reads that it takes:
+// the result is an error, or less than there was.
 func TestReplacedWhileRead(t *testing.T) {
 	for i, name := range committed {
 		before, err := os.ReadFile("testdata/bin/" + name)
@@ -56,7 +56,7 @@ func TestReplacedWhileRead(t *testing.T) {
 	}
 }
 
-// codeOf is where a binary has code.
+// codeOf is the range of a binary's code.
 func codeOf(t *testing.T, file []byte) elfimage.Span {
 	t.Helper()
 	f, err := elf.NewFile(bytes.NewReader(file))

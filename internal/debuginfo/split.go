@@ -27,7 +27,7 @@ type splitter struct {
 	space   *Workspace
 	tried   bool // to open the package
 	pack    *packageFile
-	objects []*splitFile // .dwo files, the one that was opened first in front
+	objects []*splitFile // .dwo files, in the order of opening
 }
 
 // splitFile is an open .dwo or .dwp file.
@@ -69,7 +69,7 @@ func (d *Data) splitUnit(skeleton *unit) (*unit, error) {
 		s.tried = true
 		for _, p := range s.paths {
 			if s.pack == nil {
-				s.pack, _ = s.openPackage(p + ".dwp") // where there is none there are .dwo files
+				s.pack, _ = s.openPackage(p + ".dwp") // without a package there are .dwo files
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func (d *Data) splitUnit(skeleton *unit) (*unit, error) {
 	return u, err
 }
 
-// dropSplit closes the file that was opened first and drops the tables that come from it.
+// dropSplit closes the file that was opened first and drops its tables.
 func (d *Data) dropSplit() error {
 	f := d.split.objects[0]
 	d.split.objects = append(d.split.objects[:0], d.split.objects[1:]...)
@@ -187,12 +187,12 @@ func (s *splitter) openELF(p string) (*splitFile, *elfimage.File, []elfimage.Sec
 	return out, f, sections, nil
 }
 
-// inflater makes the one of a file with split units.
+// inflater makes the inflater of a file with split units.
 func (s *splitter) inflater() *inflater {
-	return &inflater{dir: s.dir, space: s.space, limit: maxBeside}
+	return &inflater{dir: s.dir, space: s.space, limit: maxFurther}
 }
 
-// part gives a piece of a section.
+// part returns a part of a section.
 func (s *section) part(off, size uint64) (section, error) {
 	if !s.Has(off, size) {
 		return section{}, fmt.Errorf("%s: %d bytes at %#x: %w", s.name, size, off, errShort)

@@ -21,24 +21,24 @@ type Function struct {
 	Line uint32
 }
 
-// Line is a place in the source.
+// Line is a line of the source.
 type Line struct {
-	// Function is nil where only the line is known, as in assembler code.
+	// Function is nil if only the line is known, as in assembler code.
 	Function *Function
 	// File is the path of the source file, or empty.
 	File string
-	// Line is 0 where the compiler says that there is none.
+	// Line is 0 if the compiler has set none.
 	Line uint32
 }
 
 const tableBytes = int64(unsafe.Sizeof(table{})+unsafe.Sizeof(unit{})+unsafe.Sizeof(lineHeader{})) + 128
 
-// table is what is kept of a unit that was asked for.
+// table is what is kept of a unit after the first lookup in it.
 type table struct {
 	unit      *unit       // whose entries there are
 	lines     *lineHeader // nil without a line table
 	rows      []row
-	pieces    []piece
+	scopeRows []scopeRow
 	scopes    []scope
 	functions []uint64 // references, see reference
 	named     map[uint32]*Function
@@ -49,26 +49,27 @@ type table struct {
 }
 
 func (t *table) bytes() int64 {
-	return tableBytes + rowBytes*int64(len(t.rows)) + pieceBytes*int64(cap(t.pieces)) + scopeBytes*int64(len(t.scopes)) +
+	return tableBytes + rowBytes*int64(len(t.rows)) + scopeRowBytes*int64(cap(t.scopeRows)) + scopeBytes*int64(len(t.scopes)) +
 		8*int64(len(t.functions)) + t.textBytes
 }
 
-// Workspace is what Data shares: the memory that tables are made in, some 1.5 MiB, and the room for inflated sections. Data that is never used at the same time can share one.
+// Workspace is what several Data share: the memory that tables are made in, some 1.5 MiB, and the bound of inflated sections. Data that are
+// never used at the same time can share one.
 type Workspace struct {
 	window [streamWindow]byte
 	rows   []row
 	walker walker
-	// inFiles is how many bytes of compressed sections all Data has, or is to have, in files.
+	// inFiles is how many bytes of compressed sections all Data have, or reserved, in files.
 	inFiles uint64
 }
 
-// InFiles is how many bytes of compressed sections the Data that shares it has inflated into files.
+// InFiles is how many bytes of compressed sections the Data that share it have inflated into files.
 func (m *Workspace) InFiles() uint64 { return m.inFiles }
 
 // maxKept is the most that a workspace keeps for the next unit, in entries of each sort.
 const maxKept = 1 << 15
 
-// make makes the table of a unit, which was opened. The limit is in bytes. An error beside a table says what it lacks.
+// make makes the table of an opened unit. The limit is in bytes. An error together with a table describes what it lacks.
 func (m *Workspace) make(u *unit, text elfimage.Span, limit int64) (*table, error) {
 	t := &table{unit: u}
 	var errLines error
@@ -85,7 +86,7 @@ func (m *Workspace) make(u *unit, text elfimage.Span, limit int64) (*table, erro
 	}
 	errTree := w.walk()
 	if errTree == nil {
-		t.pieces, t.scopes, t.functions = w.pieces(), slices.Clone(w.scopes), slices.Clone(w.origins)
+		t.scopeRows, t.scopes, t.functions = w.scopeRows(), slices.Clone(w.scopes), slices.Clone(w.origins)
 	}
 	if cap(m.rows) > maxKept || cap(w.scopes) > maxKept || cap(w.extents) > maxKept {
 		m.rows, m.walker = nil, walker{}
@@ -96,7 +97,7 @@ func (m *Workspace) make(u *unit, text elfimage.Span, limit int64) (*table, erro
 
 // find appends the lines of an address, the innermost first.
 func (t *table) find(d *Data, addr uint32, dst []Line) ([]Line, error) {
-	i, _ := slices.BinarySearchFunc(t.pieces, addr, func(p piece, a uint32) int {
+	i, _ := slices.BinarySearchFunc(t.scopeRows, addr, func(p scopeRow, a uint32) int {
 		if p.addr <= a {
 			return -1
 		}
@@ -104,7 +105,7 @@ func (t *table) find(d *Data, addr uint32, dst []Line) ([]Line, error) {
 	})
 	at := uint32(noScope)
 	if i > 0 {
-		at = t.pieces[i-1].scope
+		at = t.scopeRows[i-1].scope
 	}
 	r := rowAt(t.rows, addr)
 	if r == nil && at == noScope {
@@ -139,7 +140,7 @@ func (t *table) find(d *Data, addr uint32, dst []Line) ([]Line, error) {
 	return append(dst, line), errors.Join(errs...)
 }
 
-// path gives the path of a source file by its number in the unit.
+// path returns the path of a source file by its number in the unit.
 func (t *table) path(d *Data, file uint32) (string, error) {
 	if text, ok := t.paths[file]; ok || t.lines == nil {
 		return text, nil
@@ -153,7 +154,7 @@ func (t *table) path(d *Data, file uint32) (string, error) {
 	return text, err
 }
 
-// function gives a function by its index.
+// function returns a function by its index.
 func (t *table) function(d *Data, index uint32) (*Function, error) {
 	if f, ok := t.named[index]; ok {
 		return f, nil
@@ -173,7 +174,7 @@ func (t *table) function(d *Data, index uint32) (*Function, error) {
 	return f, err
 }
 
-// declared gives the path of a file by its number in any unit.
+// declared returns the path of a file by its number in any unit.
 func (t *table) declared(d *Data, u *unit, file uint32) (string, error) {
 	if u.obj == t.unit.obj && u.off == t.unit.off {
 		return t.path(d, file)

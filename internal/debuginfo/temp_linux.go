@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileShare is the part of what a file system has free that one file may take: it may be memory.
+// fileShare is the part of a file system's free space that one file may take: it may be memory.
 const fileShare = 4
 
-// unnamedFile makes a file that has no name and ends with its descriptor, for so many bytes.
+// unnamedFile makes a file without a name, which is freed with its descriptor, for so many bytes.
 func unnamedFile(dir string, size uint64) (*os.File, error) {
 	if dir == "" {
 		dir = os.TempDir()
@@ -22,7 +22,7 @@ func unnamedFile(dir string, size uint64) (*os.File, error) {
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return nil, fmt.Errorf("how much %s has free: %w", dir, err)
 	}
-	if most := fs.Bavail * uint64(fs.Bsize) / fileShare; size > most { //nolint:gosec // the kernel tells no negative size
+	if most := fs.Bavail * uint64(fs.Bsize) / fileShare; size > most { //nolint:gosec // the kernel reports no negative size
 		return nil, fmt.Errorf("%s: %w of %d bytes, a quarter of what is free", dir, ErrTooLarge, most)
 	}
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	maxDepth     = 4096      // entries within each other
+	maxDepth     = 4096      // depth of nested entries
 	maxUnitBytes = 512 << 20 // of one unit in .debug_info, which is read from its beginning to its end
 	noScope      = math.MaxUint32
 )
@@ -25,8 +25,8 @@ type scope struct {
 	callLine uint32
 }
 
-// piece says to which scope the code from an address on belongs.
-type piece struct {
+// scopeRow is the scope of the code from an address on.
+type scopeRow struct {
 	addr  uint32 // from the start of the text
 	scope uint32 // or noScope
 }
@@ -39,12 +39,12 @@ type extent struct {
 }
 
 const (
-	scopeBytes  = 16
-	pieceBytes  = 8
-	extentBytes = 16
+	scopeBytes    = 16
+	scopeRowBytes = 8
+	extentBytes   = 16
 )
 
-// walker goes through the entries of a unit and finds functions and what was inlined into them.
+// walker reads the entries of a unit and finds functions and what was inlined into them.
 type walker struct {
 	unit    *unit
 	c       cursor
@@ -100,13 +100,13 @@ func (w *walker) walk() error {
 			w.open = append(w.open, current)
 			current = inner
 		} else if len(w.open) == 0 {
-			break // the unit's own entry, without any others
+			break // the unit's own entry, without children
 		}
 	}
 	return w.c.err
 }
 
-// function reads a function, or the body of an inlined one, and gives the scope that its children are in.
+// function reads a function, or the body of an inlined one, and returns the scope of its children.
 func (w *walker) function(a *abbrev, off uint64, outer uint32) (uint32, error) {
 	var e entry
 	a.read(&w.c, w.unit.encoding, &e)
@@ -125,7 +125,7 @@ func (w *walker) function(a *abbrev, off uint64, outer uint32) (uint32, error) {
 	index, before := uint32(len(w.scopes)), len(w.extents)
 	err := w.unit.eachRange(&e, func(low, high uint64) error {
 		if low < w.text.Start || high > w.text.End || low >= high || low-w.text.Start > math.MaxUint32 {
-			return nil // left out by the linker
+			return nil // dropped by the linker
 		}
 		if len(w.extents) == w.limit {
 			return fmt.Errorf("unit at %s+%#x: %d ranges: %w", w.unit.obj.info.name, w.unit.off, w.limit, ErrTooLarge)
@@ -163,8 +163,8 @@ func (w *walker) functionAt(ref uint64) uint32 {
 	return i
 }
 
-// pieces makes of nested ranges a sorted list of where the innermost scope changes.
-func (w *walker) pieces() []piece {
+// scopeRows turns nested ranges into a sorted list of where the innermost scope changes.
+func (w *walker) scopeRows() []scopeRow {
 	slices.SortFunc(w.extents, func(x, y extent) int {
 		if c := cmp.Compare(x.low, y.low); c != 0 {
 			return c
@@ -174,7 +174,7 @@ func (w *walker) pieces() []piece {
 		}
 		return cmp.Compare(y.high, x.high)
 	})
-	out := make([]piece, 0, 2*len(w.extents))
+	out := make([]scopeRow, 0, 2*len(w.extents))
 	put := func(addr, scope uint32) {
 		if n := len(out); n > 0 && out[n-1].addr == addr {
 			out[n-1].scope = scope
@@ -182,7 +182,7 @@ func (w *walker) pieces() []piece {
 		} else if n > 0 && out[n-1].scope == scope {
 			return
 		}
-		out = append(out, piece{addr, scope})
+		out = append(out, scopeRow{addr, scope})
 	}
 	var stack []extent
 	closeUpTo := func(addr uint32) {

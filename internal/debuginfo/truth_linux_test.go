@@ -29,7 +29,7 @@ type place struct {
 	line           int
 }
 
-// run executes a tool in a folder and gives its output.
+// run executes a tool in a folder and returns its output.
 func run(t testing.TB, dir, name string, args ...string) string {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
@@ -52,7 +52,7 @@ func imageOf(t testing.TB, file string) elfimage.Image {
 	return elfimage.Image{Src: f, Size: uint64(st.Size())}
 }
 
-// addressesOf gives addresses all over a program's code, as many as n.
+// addressesOf returns n addresses that are spread over the code of a program.
 func addressesOf(t testing.TB, file string, n int) []uint64 {
 	t.Helper()
 	f, err := elf.Open(file)
@@ -68,8 +68,8 @@ func addressesOf(t testing.TB, file string, n int) []uint64 {
 	return out
 }
 
-// withoutSymbols copies a program and hides its symbol table, from which the tools would take the names of functions that nothing was
-// inlined from.
+// withoutSymbols copies a program and hides its symbol table, from which the tools would take the names of functions into which nothing was
+// inlined.
 func withoutSymbols(t testing.TB, file string) string {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -133,7 +133,7 @@ func ask(t testing.TB, tool, file string, addrs []uint64) [][]place {
 	return out
 }
 
-// ours gives the same of Data.
+// ours returns the places of addresses by Data.
 func ours(t testing.TB, d *Data, addrs []uint64) [][]place {
 	t.Helper()
 	out := make([][]place, len(addrs))
@@ -191,7 +191,7 @@ func equalPlaces(want, got []place) bool {
 	return true
 }
 
-// build compiles programs of testdata and gives the path.
+// build compiles programs of testdata and returns the path.
 func build(t testing.TB, compiler string, sources []string, flags ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -205,8 +205,8 @@ func build(t testing.TB, compiler string, sources []string, flags ...string) str
 	return filepath.Join(dir, "program")
 }
 
-// symbolizers are who knows the truth. addr2line of binutils has bugs with what some compilers make (numbers of files of DWARF 5,
-// range lists of clang, 64-bit offsets), so that it is not asked about those.
+// symbolizers are the tools that have the truth. addr2line of binutils has bugs with the output of some compilers (numbers of files of DWARF
+// 5, range lists of clang, 64-bit offsets), so that it is not used for those.
 func symbolizers(t testing.TB, addr2line bool) []string {
 	t.Helper()
 	var out []string
@@ -223,7 +223,7 @@ func symbolizers(t testing.TB, addr2line bool) []string {
 	return out
 }
 
-// requireTruth compares what Data says of a program with what others say of it.
+// requireTruth compares the results of Data for a program with those of other tools.
 func requireTruth(t *testing.T, d *Data, file string, addr2line bool) (known, inlined int) {
 	t.Helper()
 	addrs := addressesOf(t, file, 4000)
@@ -286,7 +286,7 @@ func TestTruth(t *testing.T) {
 	}
 }
 
-// needCompiler skips a test that needs a compiler that is not there. Those of GNU must be: see also TestCommitted, which needs none.
+// needCompiler skips a test that needs a missing compiler. Those of GNU must be installed: see also TestCommitted, which needs none.
 func needCompiler(t testing.TB, name string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil && (strings.HasPrefix(name, "clang") || guest.Running()) {

@@ -9,7 +9,7 @@ import (
 
 var errVersion = errors.New("unknown version")
 
-// unit is a unit of .debug_info: what one translation unit, or a part that several share, says.
+// unit is a unit of .debug_info: a translation unit, or a part that several share.
 type unit struct {
 	obj *object
 	encoding
@@ -42,7 +42,7 @@ func (o *object) header(off uint64) (*unit, error) {
 		u.kind, u.addrSize = c.u8(), c.u8()
 		u.abbrevOff = c.fixed(size)
 		if u.kind == unitSkeleton || u.kind == unitSplitCompile || u.kind == unitType || u.kind == unitSplitType {
-			u.dwoID = c.u64() // of a type unit its signature, which nobody asks for
+			u.dwoID = c.u64() // of a type unit its signature, which is not used
 		}
 		if u.kind == unitType || u.kind == unitSplitType {
 			c.skip(uint64(size))
@@ -60,7 +60,7 @@ func (o *object) header(off uint64) (*unit, error) {
 	return u, c.err
 }
 
-// isType tells units that only describe types.
+// isType reports whether a unit only describes types.
 func (u *unit) isType() bool { return u.kind == unitType || u.kind == unitSplitType }
 
 // open reads the first entry.
@@ -81,7 +81,7 @@ func (u *unit) open() error {
 	return u.settle()
 }
 
-// settle finds the bases that forms of the unit count from.
+// settle finds the bases of the unit's forms.
 func (u *unit) settle() error {
 	r := &u.root
 	head := uint64(0) // the header of the tables, since DWARF 5
@@ -116,7 +116,7 @@ func (u *unit) settle() error {
 	return err
 }
 
-// program is the object whose addresses, ranges and lines the unit uses.
+// program is the unit whose addresses, ranges and lines the unit uses.
 func (u *unit) program() *unit {
 	if u.skeleton != nil {
 		return u.skeleton
@@ -124,7 +124,7 @@ func (u *unit) program() *unit {
 	return u
 }
 
-// address gives the address that an attribute means.
+// address returns the address that an attribute refers to.
 func (u *unit) address(v value) (uint64, error) {
 	switch v.form {
 	case formAddr:
@@ -149,7 +149,7 @@ func (u *unit) indexedAddress(index uint64) (uint64, error) {
 	return le.Uint64(b[:]), nil // the upper half is zero when addresses have 4 bytes
 }
 
-// text gives the string that an attribute means.
+// text returns the string that an attribute refers to.
 func (u *unit) text(v value) (string, error) {
 	o := u.obj
 	switch v.form {

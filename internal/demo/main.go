@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command demo is the load that `make run` starts on an idle machine, so that there is something to see.
+// Command demo is the load that `make run` starts, so that there is something to see on an idle machine.
 //
-// It keeps one thread busy and does seven parts of its work in demoSeventyPercent and three in demoThirtyPercent: a
-// profile of it must show these shares. It ends by itself after -duration, at most an hour, and when the process that
-// started it has gone.
+// It keeps one thread busy, or a share of its time, and does seven parts of its work in demoSeventyPercent and three in
+// demoThirtyPercent: a profile of it must show these shares. With -shop a second process, the shop, serves HTTP on a port
+// of 127.0.0.1, and the first one is its customer: 25 requests per second, some of which fail, and payments that are slow
+// for 20 of every 90 seconds. It ends by itself after -duration, at most an hour, and when the process that started it has
+// exited.
 package main
 
 import (
@@ -25,23 +27,49 @@ const (
 )
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == shopCommand {
+		if err := serveShop(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "demo: shop:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	duration := flag.Duration("duration", 10*time.Minute, "end after this time, at most 1h")
+	share := flag.Float64("share", 1, "the share of its time that the thread is busy, above 0 and at most 1")
+	withShop := flag.Bool("shop", false, "also serve HTTP in a second process, and send it requests")
 	flag.Parse()
 	if *duration <= 0 || *duration > maxDuration {
 		fmt.Fprintf(os.Stderr, "demo: -duration %s: must be above 0 and at most %s\n", *duration, maxDuration)
 		os.Exit(2)
 	}
+	if !(*share > 0 && *share <= 1) {
+		fmt.Fprintf(os.Stderr, "demo: -share %v: must be above 0 and at most 1\n", *share)
+		os.Exit(2)
+	}
 	runtime.LockOSThread()
+	if *withShop {
+		stop, err := openShop()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "demo:", err)
+			os.Exit(1)
+		}
+		defer stop()
+	}
 	parent := os.Getppid()
 	stop := func() bool { return os.Getppid() != parent }
-	fmt.Printf("demo: checksum %d\n", run(time.Now().Add(*duration), stop))
+	fmt.Printf("demo: checksum %d\n", run(time.Now().Add(*duration), *share, stop))
 }
 
-// run works until the deadline or until stop says so; it returns a checksum so that the work cannot be optimized away.
-func run(deadline time.Time, stop func() bool) uint64 {
+// run works for a share of the time until the deadline or until stop says so; it returns a checksum so that the work cannot
+// be optimized away.
+func run(deadline time.Time, share float64, stop func() bool) uint64 {
 	var sum uint64
 	for time.Now().Before(deadline) && !stop() {
+		begin := time.Now()
 		sum = round(sum)
+		if share < 1 {
+			time.Sleep(time.Duration(float64(time.Since(begin)) * (1/share - 1)))
+		}
 	}
 	return sum
 }

@@ -25,7 +25,13 @@ const required = "E2E_REQUIRED"
 // distribution returns the path of the built Collector.
 func distribution(t *testing.T) string {
 	t.Helper()
-	path, err := filepath.Abs("../../bin/otelcol-ebpf")
+	return builtCollector(t, "otelcol-ebpf")
+}
+
+// builtCollector returns the path of a distribution that was built from the sources as they are.
+func builtCollector(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs("../../bin/" + name)
 	require.NoError(t, err)
 	built, err := os.Stat(path)
 	reason := ""
@@ -38,18 +44,19 @@ func distribution(t *testing.T) string {
 		return path
 	}
 	if os.Getenv(required) != "" {
-		t.Fatalf("bin/otelcol-ebpf cannot be tested: %s; run make build", reason)
+		t.Fatalf("bin/%s cannot be tested: %s; run make bin/%s", name, reason, name)
 	}
-	t.Skipf("bin/otelcol-ebpf cannot be tested: %s; run make build, or make e2e for both", reason)
+	t.Skipf("bin/%s cannot be tested: %s; run make bin/%s, or make e2e for both", name, reason, name)
 	return ""
 }
 
 // elsewhere are folders that the Collector is not made of.
 var elsewhere = []string{
-	"../accuracy", "../bench", "../cmd", "../demo", "../distribution/e2e", "../e2e", "../flamegraph", "../kerneltest", "../tools",
+	"../accuracy", "../bench", "../cmd", "../demo", "../distribution/e2e", "../e2e", "../flamegraph", "../follow", "../hostile", "../kerneltest",
+	"../overview", "../profilefile", "../terminal", "../tools",
 }
 
-// isSource tells whether the Collector is built from a file.
+// isSource reports whether the Collector is built from a file.
 func isSource(path string) bool {
 	return slices.Contains([]string{".go", ".o", ".sum", ".yaml"}, filepath.Ext(path)) && !strings.HasSuffix(path, "_test.go")
 }
@@ -133,12 +140,24 @@ func launch(t *testing.T, binary, config string, change func(*exec.Cmd)) *collec
 	return c
 }
 
-// start starts a Collector and waits until its pipelines run.
+// start starts a Collector and waits until its pipelines run and its receiver has started, if one of ours is in a pipeline.
 func start(t *testing.T, binary, config string, change func(*exec.Cmd)) *collector {
 	t.Helper()
 	c := launch(t, binary, config, change)
 	c.eventually("Everything is ready")
+	if strings.Contains(c.log.String(), `"otelcol.component.id": "ebpf`) {
+		c.started(1)
+	}
 	return c
+}
+
+// started waits until the receiver has started so many times, or could not.
+func (c *collector) started(times int) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		log := c.log.String()
+		return strings.Count(log, "The receiver has started")+strings.Count(log, "The receiver observes nothing") >= times
+	}, 60*time.Second, 20*time.Millisecond, "the Collector's log: %s", &c.log)
 }
 
 // eventually waits for a text in the log.

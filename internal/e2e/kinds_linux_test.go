@@ -34,12 +34,12 @@ service:
   pipelines: {profiles: {receivers: [ebpf], exporters: [file]}}
 `
 
-// functionsByType lists which functions of a program the file has told of so far, by type of sample. The last line may not be whole yet.
+// functionsByType returns the functions of a program that the file has so far, by type of sample. The last line may be incomplete yet.
 func functionsByType(t *testing.T, file string, pid int) map[model.ValueType]map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	told := map[model.ValueType]map[string]bool{}
+	found := map[model.ValueType]map[string]bool{}
 	for line := range bytes.Lines(text[:bytes.LastIndexByte(text, '\n')+1]) {
 		profiles, err := (&pprofile.JSONUnmarshaler{}).UnmarshalProfiles(line)
 		require.NoError(t, err)
@@ -48,19 +48,19 @@ func functionsByType(t *testing.T, file string, pid int) map[model.ValueType]map
 			if v, ok := f.Resource.Get("process.pid"); !ok || v.Int() != int64(pid) || f.Value <= 0 {
 				return nil
 			}
-			if told[f.Profile.Type] == nil {
-				told[f.Profile.Type] = map[string]bool{}
+			if found[f.Profile.Type] == nil {
+				found[f.Profile.Type] = map[string]bool{}
 			}
 			for _, frame := range f.Stack {
-				told[f.Profile.Type][frame.Function] = true
+				found[f.Profile.Type][frame.Function] = true
 			}
 			return nil
 		}))
 	}
-	return told
+	return found
 }
 
-// TestWaitsAndAllocations has a program that sleeps and one that allocates told of by one Collector, each by its functions.
+// TestWaitsAndAllocations has one Collector profile a program that sleeps and one that allocates, each by its functions.
 func TestWaitsAndAllocations(t *testing.T) {
 	needRoot(t)
 	binary, file := distribution(t), filepath.Join(t.TempDir(), "profiles.json")
@@ -86,9 +86,9 @@ func TestWaitsAndAllocations(t *testing.T) {
 		{allocating, model.ValueType{Type: "alloc_objects", Unit: "count"}, "main turns turn get_zeros"},
 	} {
 		require.Eventually(t, func() bool {
-			told := functionsByType(t, file, want.of.Process.Pid)[want.kind]
+			found := functionsByType(t, file, want.of.Process.Pid)[want.kind]
 			for function := range strings.FieldsSeq(want.functions) {
-				if !told[function] {
+				if !found[function] {
 					return false
 				}
 			}

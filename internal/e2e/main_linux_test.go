@@ -6,12 +6,18 @@
 package e2e
 
 import (
+	"fmt"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
+	if how := os.Getenv(confinedBy); how != "" {
+		fmt.Fprintln(os.Stderr, "running confined:", runConfined(how))
+		os.Exit(1)
+	}
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("net/http.(*persistConn).readLoop"),
 		goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
 }

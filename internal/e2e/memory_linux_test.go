@@ -16,8 +16,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 )
 
-// crowded profiles everything, as often as it can, within the least memory that may be configured, and serves what it tells
-// of itself.
+// crowded profiles everything, as often as it can, within the least memory that may be configured, and serves the Collector's own metrics.
 const crowded = `
 receivers:
   ebpf:
@@ -75,8 +74,8 @@ func TestMemoryWithinLimits(t *testing.T) {
 	require.NoError(t, swarm.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- swarm.Wait() }()
-	most, told := int64(0), held(t, itself)
-	require.Positive(t, told)
+	most, reported := int64(0), held(t, itself)
+	require.Positive(t, reported)
 	look := time.NewTicker(500 * time.Millisecond)
 	defer look.Stop()
 	for running := true; running; {
@@ -85,13 +84,13 @@ func TestMemoryWithinLimits(t *testing.T) {
 			require.NoError(t, err)
 			running = false
 		case <-look.C:
-			told = max(told, held(t, itself))
+			reported = max(reported, held(t, itself))
 		case <-time.After(50 * time.Millisecond):
 			most = max(most, anonymous(t, c.Process.Pid))
 		}
 	}
-	t.Logf("anonymous memory: %d KiB without the receiver, at most %d KiB with it; it says that it holds at most %d KiB", without>>10, most>>10, told>>10)
-	require.LessOrEqual(t, told, int64(32<<20))
+	t.Logf("anonymous memory: %d KiB without the receiver, at most %d KiB with it; it reports that it holds at most %d KiB", without>>10, most>>10, reported>>10)
+	require.LessOrEqual(t, reported, int64(32<<20))
 	// Kernel maps are in the limit and not in this memory; Go's garbage, as much again as what is in use, is in this memory
 	// and not in the limit.
 	require.Less(t, most-without, int64(48<<20))

@@ -30,6 +30,7 @@ receivers:
   ebpf:
     targets: {include: [{exe: %q}]}
     observe: {network: {report_interval: 1s, capture: none}}
+    metrics: {resource: process}
 exporters:
   file: {path: %q, flush_interval: 100ms}
   prometheus: {endpoint: %q, resource_to_telemetry_conversion: {enabled: true}}
@@ -38,7 +39,7 @@ service:
   pipelines: {metrics: {receivers: [ebpf], exporters: [file, prometheus]}}
 `
 
-// TestKnownTransfer holds that the bytes that a program sends and receives, as it says itself, are what comes out of the
+// TestKnownTransfer checks that the bytes that a program sends and receives, as it says itself, are what comes out of the
 // Collector, once for OTLP and once for Prometheus.
 func TestKnownTransfer(t *testing.T) {
 	needRoot(t)
@@ -61,7 +62,7 @@ func TestKnownTransfer(t *testing.T) {
 	require.Eventually(t, func() bool {
 		page = get(t, "http://"+scrape+"/metrics")
 		return samples(page, transmitted...)[0] == toServer && samples(page, received...)[0] == toClient
-	}, 20*time.Second, 200*time.Millisecond, "bytes; what is told: %s", page)
+	}, 20*time.Second, 200*time.Millisecond, "bytes; what is exported: %s", page)
 	require.Len(t, samples(page, transmitted...), 1)
 	require.Contains(t, page, "# TYPE ebpf_network_io_bytes_total counter")
 	require.Contains(t, page, "# TYPE ebpf_network_operation_duration_seconds histogram")
@@ -70,8 +71,8 @@ func TestKnownTransfer(t *testing.T) {
 	c.stop()
 	require.NotContains(t, c.log.String(), "\terror\t")
 
-	told := readMetrics(t, file)
-	series := told.of("ebpf.network.io", client.pid)
+	all := readMetrics(t, file)
+	series := all.of("ebpf.network.io", client.pid)
 	require.Len(t, series, 2, "one for each direction")
 	for _, s := range series {
 		want := map[string]int64{"transmit": toServer, "receive": toClient}[text(s.attributes, "network.io.direction")]
@@ -151,7 +152,7 @@ func get(t *testing.T, url string) string {
 	return string(body)
 }
 
-// bytesOf is how the page for Prometheus tells the bytes of a process in one direction.
+// bytesOf are the lines of the page for Prometheus with the bytes of a process in one direction.
 func bytesOf(pid int, direction string) []string {
 	return []string{"ebpf_network_io_bytes_total{", fmt.Sprintf(`process_pid="%d"`, pid), fmt.Sprintf(`network_io_direction=%q`, direction)}
 }
@@ -186,7 +187,7 @@ func requireNoSampleTwice(t *testing.T, page string) {
 	}
 }
 
-// series is one series of sums as a file tells it.
+// series is one series of sums in a file.
 type series struct {
 	name       string
 	pid        int64
@@ -195,7 +196,7 @@ type series struct {
 	last       int64
 }
 
-// metrics are the series of a file, by all that tells them apart.
+// metrics are the series of a file, by all that identifies them.
 type metrics map[string]*series
 
 func (m metrics) of(name string, pid int) (list []*series) {
@@ -215,13 +216,13 @@ func text(attributes pcommon.Map, key string) string {
 	return value.AsString()
 }
 
-// readMetrics reads what the file exporter wrote and holds what is true of cumulative series: their start stays, their
-// monotonic sums do not go down, and no message tells one twice.
+// readMetrics reads what the file exporter wrote and checks what is true of cumulative series: their start stays, their monotonic sums do
+// not decrease, and no message has a series twice.
 func readMetrics(t *testing.T, file string) metrics {
 	t.Helper()
 	raw, err := os.ReadFile(file)
 	require.NoError(t, err)
-	told := metrics{}
+	all := metrics{}
 	for line := range bytes.Lines(raw) {
 		message, err := (&pmetric.JSONUnmarshaler{}).UnmarshalMetrics(line)
 		require.NoError(t, err)
@@ -239,13 +240,13 @@ func readMetrics(t *testing.T, file string) metrics {
 						key := fmt.Sprint(of, metric.Name(), p.Attributes().AsRaw())
 						require.False(t, seen[key], "twice in a message: %s", key)
 						seen[key] = true
-						told.add(t, key, metric, pid.Int(), p)
+						all.add(t, key, metric, pid.Int(), p)
 					}
 				}
 			}
 		}
 	}
-	return told
+	return all
 }
 
 func (m metrics) add(t *testing.T, key string, metric pmetric.Metric, pid int64, p pmetric.NumberDataPoint) {

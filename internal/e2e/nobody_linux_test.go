@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asNobody has a program started as a user without privileges but for these capabilities; whoever is not root starts it
-// as himself.
+// asNobody starts a program as a user without privileges but these capabilities; a test that does not run as root starts it as its own
+// user.
 func asNobody(capabilities ...uintptr) func(*exec.Cmd) {
 	return func(cmd *exec.Cmd) {
 		cmd.Dir = "/"
@@ -47,7 +47,7 @@ func copied(t *testing.T, program, dir string) string {
 	return path
 }
 
-// TestTwoCapabilities holds that CAP_BPF and CAP_PERFMON are all that is needed to profile the programs of one's own user, and
+// TestTwoCapabilities checks that CAP_BPF and CAP_PERFMON are all that is needed to profile the programs of one's own user, and
 // that the log names the others.
 func TestTwoCapabilities(t *testing.T) {
 	needRoot(t)

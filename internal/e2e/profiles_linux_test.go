@@ -89,7 +89,7 @@ func (s seen) within(chain string) float64 {
 	return float64(n) / float64(max(s.samples, 1))
 }
 
-// read validates every message of a file and adds up what is told of a process.
+// read validates every message of a file and sums the samples of a process.
 func read(t *testing.T, file string, pid int) seen {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -168,7 +168,7 @@ func TestTwoCollectors(t *testing.T) {
 	require.NotEmpty(t, got.resource["process.creation.time"])
 }
 
-// TestSIGTERM holds that what was seen since the last report is delivered before the Collector ends.
+// TestSIGTERM checks that what was seen since the last report is delivered before the Collector ends.
 func TestSIGTERM(t *testing.T) {
 	needRoot(t)
 	binary, program := distribution(t), seventy(t)

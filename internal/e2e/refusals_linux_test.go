@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBadConfiguration holds that the Collector does not start and names the keys by their full paths, whatever the receivers
+// TestBadConfiguration checks that the Collector does not start and names the keys by their full paths, whatever the receivers
 // are called.
 func TestBadConfiguration(t *testing.T) {
 	binary := distribution(t)
@@ -79,12 +79,12 @@ service:
 	text, err := io.ReadAll(answer.Body)
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
-	require.Equal(t, http.StatusOK, answer.StatusCode, "%s", text)
+	require.Equal(t, http.StatusInternalServerError, answer.StatusCode, "it says that the receiver observes nothing: %s", text)
 	c.stop()
 	require.NotContains(t, c.log.String(), "panic")
 }
 
-// TestSelectorsThatMatchNothing holds that they are warned about once, by path, however often the processes are scanned, and counted
+// TestSelectorsThatMatchNothing checks that they are warned about once, by path, however often the processes are scanned, and counted
 // until they match.
 func TestSelectorsThatMatchNothing(t *testing.T) {
 	needRoot(t)

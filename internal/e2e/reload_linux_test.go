@@ -62,7 +62,7 @@ func TestConfigurationIsReadAgain(t *testing.T) {
 	c.stop()
 	require.Len(t, triggered(t, file, "first"), 1)
 	require.Len(t, triggered(t, file, "second"), 1)
-	require.Len(t, toldOf(t, file, "ebpf.task.started", "first"), 2)
+	require.Len(t, eventsOf(t, file, "ebpf.task.started", "first"), 2)
 
 	kept, err := filepath.Glob(filepath.Join(dir, "receiver_ebpf*"))
 	require.NoError(t, err)

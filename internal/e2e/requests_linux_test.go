@@ -24,8 +24,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
-// telling has the requests of one process told in every form: as metrics, one by one, with their content, and as spans.
-const telling = `
+// everyForm exports the requests of one process in every form: as metrics, one by one, with their content, and as spans.
+const everyForm = `
 receivers:
   ebpf:
     targets: {include: [{pid: %d}]}
@@ -59,9 +59,9 @@ const (
 	carriedSpan  = "00f067aa0ba902b7"
 )
 
-// TestRequestsInEveryForm holds that each request that a program has made and answered comes out of the Collector once for each
-// side, as a log, as a span and in the metrics, those that failed with their bodies; the last ones right before it is stopped. Slow and
-// failing ones are among the top ones, and of a long body the beginning is told and that there is more.
+// TestRequestsInEveryForm checks that each request that a program has made and answered comes out of the Collector once for each side, as a
+// log, as a span and in the metrics, failed ones with their bodies; also the last ones, right before it is stopped. Slow and failing ones
+// are among the top ones, and of a long body the start is exported, marked as truncated.
 func TestRequestsInEveryForm(t *testing.T) {
 	needRoot(t)
 	const pause, well, failing = 250 * time.Millisecond, 20, 3
@@ -69,7 +69,7 @@ func TestRequestsInEveryForm(t *testing.T) {
 	logs, traces, metrics := filepath.Join(dir, "logs.json"), filepath.Join(dir, "traces.json"), filepath.Join(dir, "metrics.json")
 	server := httptest.NewServer(answers(pause))
 	t.Cleanup(server.Close)
-	c := start(t, binary, fmt.Sprintf(telling, os.Getpid(), logs, traces, metrics), nil)
+	c := start(t, binary, fmt.Sprintf(everyForm, os.Getpid(), logs, traces, metrics), nil)
 
 	for end := time.Now().Add(60 * time.Second); !strings.Contains(readText(t, logs), "/warm"); { // until the process is observed
 		require.True(t, time.Now().Before(end), "%s", &c.log)
@@ -94,11 +94,11 @@ func TestRequestsInEveryForm(t *testing.T) {
 		require.EqualValues(t, 1, counted[role+" GET /late 200"], "%v", counted)
 	}
 
-	told := readEvents(t, logs)
+	exported := readEvents(t, logs)
 	for _, role := range []string{"client", "server"} {
-		require.Len(t, told["ebpf.request "+role+" /well"], well)
-		require.Len(t, told["ebpf.request "+role+" /fail/17"], failing)
-		late := told["ebpf.request "+role+" /late"]
+		require.Len(t, exported["ebpf.request "+role+" /well"], well)
+		require.Len(t, exported["ebpf.request "+role+" /fail/17"], failing)
+		late := exported["ebpf.request "+role+" /late"]
 		require.Len(t, late, 1)
 		require.Equal(t, plog.SeverityNumberWarn, late[0].SeverityNumber())
 		require.Equal(t, carriedTrace, hexOf(late[0].TraceID()))
@@ -106,7 +106,7 @@ func TestRequestsInEveryForm(t *testing.T) {
 		duration, _ := late[0].Attributes().Get("ebpf.request.duration")
 		require.GreaterOrEqual(t, duration.Double(), pause.Seconds())
 
-		samples := told["ebpf.request.sample "+role+" /fail/17"]
+		samples := exported["ebpf.request.sample "+role+" /fail/17"]
 		require.Len(t, samples, 2*failing, "one for the request and one for the response; the calls name no path")
 		bodies := map[string]int{}
 		for _, s := range samples {
@@ -116,14 +116,15 @@ func TestRequestsInEveryForm(t *testing.T) {
 		require.Equal(t, map[string]int{"request card=?": failing, "response broken": failing}, bodies)
 
 		for path, reason := range map[string]string{"/late": "slow", "/fail/17": "5xx"} {
-			require.True(t, slices.ContainsFunc(told["ebpf.request.top "+role+" "+path], func(l plog.LogRecord) bool {
+			require.True(t, slices.ContainsFunc(exported["ebpf.request.top "+role+" "+path], func(l plog.LogRecord) bool {
 				return text(l.Attributes(), "ebpf.reason") == reason && hexOf(l.TraceID()) == carriedTrace
 			}), "%s %s is not among the top ones", role, path)
 		}
-		requireLong(t, told["ebpf.request.sample "+role+" /long"])
+		requireLong(t, exported["ebpf.request.sample "+role+" /long"])
 	}
 
 	spans := readSpans(t, traces)
+	parents, ids := map[ptrace.SpanKind][]string{}, map[ptrace.SpanKind][]string{}
 	for kind, name := range map[ptrace.SpanKind]string{ptrace.SpanKindClient: "client", ptrace.SpanKindServer: "server"} {
 		require.Len(t, spans[fmt.Sprint(kind, " GET /well")], well, name)
 		require.Len(t, spans[fmt.Sprint(kind, " GET /late")], 1, name)
@@ -133,15 +134,20 @@ func TestRequestsInEveryForm(t *testing.T) {
 			require.Equal(t, ptrace.StatusCodeError, s.Status().Code())
 			require.Equal(t, carriedTrace, hexOf(s.TraceID()))
 			parent := s.ParentSpanID()
-			require.Equal(t, carriedSpan, hex.EncodeToString(parent[:]))
+			parents[kind] = append(parents[kind], hex.EncodeToString(parent[:]))
+			id := s.SpanID()
+			ids[kind] = append(ids[kind], hex.EncodeToString(id[:]))
 		}
 	}
+	require.Equal(t, slices.Repeat([]string{carriedSpan}, failing), parents[ptrace.SpanKindClient])
+	require.ElementsMatch(t, ids[ptrace.SpanKindClient], parents[ptrace.SpanKindServer], "the server's is the child of the client's")
 }
 
 // longBody is longer than any message is captured.
 var longBody = strings.Repeat("0123456789abcdef", 300<<10/16)
 
-// requireLong holds that of a long body the beginning is told, up to the limit of what is captured with its head, and that it is cut.
+// requireLong checks that of a long body the start is exported, up to the limit of what is captured with its head, and that it is marked as
+// truncated.
 func requireLong(t *testing.T, samples []plog.LogRecord) {
 	t.Helper()
 	responses := slices.DeleteFunc(samples, func(l plog.LogRecord) bool { return text(l.Attributes(), "ebpf.sample") != "response" })

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// healthService is grpc-go's own service of that name, in the clear and through TLS, with a client for each, all in this process.
+// healthService is grpc-go's own service of that name, with plaintext and through TLS, with a client for each, all in this process.
 type healthService struct {
 	ports []int
 	as    []credentials.TransportCredentials // of the client
@@ -46,7 +46,8 @@ func startHealth(t *testing.T, s *site) *healthService {
 	return h
 }
 
-// connected has a client ask the i-th port on a connection of its own: of one from before the start HTTP/2 refers to fields that nobody has seen.
+// connected has a client call the i-th port on a connection of its own: on a connection from before the start HTTP/2 refers to fields that
+// were not seen.
 func (h *healthService) connected(t *testing.T, i int, ask func(grpc_health_v1.HealthClient)) {
 	t.Helper()
 	conn, err := grpc.NewClient(fmt.Sprintf("127.0.0.1:%d", h.ports[i]), grpc.WithTransportCredentials(h.as[i]))
@@ -55,7 +56,7 @@ func (h *healthService) connected(t *testing.T, i int, ask func(grpc_health_v1.H
 	require.NoError(t, conn.Close())
 }
 
-// warming asks for the services that are there until both sides tell of it, of each port.
+// warming calls the existing services until both sides are logged, for each port.
 func (h *healthService) warming(t *testing.T) (all []warm) {
 	for i, port := range h.ports {
 		all = append(all, warm{
@@ -92,9 +93,9 @@ func (h *healthService) ask(t *testing.T) {
 }
 
 // counted counts the calls of one side by method and status.
-func (h *healthService) counted(told requests, role string, port int) map[string]int {
+func (h *healthService) counted(logged requests, role string, port int) map[string]int {
 	counted := map[string]int{}
-	for key, list := range told {
+	for key, list := range logged {
 		if key.role != role || key.port != fmt.Sprint(port) {
 			continue
 		}
@@ -105,15 +106,15 @@ func (h *healthService) counted(told requests, role string, port int) map[string
 	return counted
 }
 
-func (h *healthService) require(t *testing.T, told requests, missed bool) {
+func (h *healthService) require(t *testing.T, logged requests, missed bool) {
 	for i, port := range h.ports {
-		for key, list := range told {
+		for key, list := range logged {
 			for _, l := range list {
 				require.True(t, key.port != fmt.Sprint(port) || (text(l.Attributes(), "ebpf.tls") == "true") == (i == 1), key)
 			}
 		}
 		for _, role := range []string{"client", "server"} {
-			got := h.counted(told, role, port)
+			got := h.counted(logged, role, port)
 			delete(got, "grpc.health.v1.Health/List OK")
 			requireCounts(t, map[string]int{
 				"grpc.health.v1.Health/Check OK": times("/here"), "grpc.health.v1.Health/Check NOT_FOUND": times("/absent"),

@@ -21,7 +21,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/workload"
 )
 
-// everyRequest has each request of some processes told as a log, and serves what the receiver says of itself.
+// everyRequest logs each request of some processes, and serves the receiver's own metrics.
 const everyRequest = `
 receivers:
   ebpf:
@@ -37,7 +37,7 @@ service:
 // slowPause is how long servers wait before they answer /slow.
 const slowPause = 100 * time.Millisecond
 
-// inLongForm tells whether tests are to take their time; make test-long asks for it.
+// inLongForm reports whether tests are to take their time; make test-long asks for it.
 func inLongForm() bool { return os.Getenv("EBPFRECEIVER_LONG") != "" }
 
 // times is how often each listener is asked for a path.
@@ -57,8 +57,8 @@ type listener struct {
 	versions []string
 	opaque   string // the library of which nothing can be seen
 	delayed  bool   // leaves it to the kernel to wait with a response's end for the client's acknowledgement (Nagle), 40 ms
-	// early is by how much less may be told where the TLS library works on memory: responses end there when they are encrypted, and with netty
-	// some 200 µs later when they are written.
+	// early is by how much a shorter duration is accepted where the TLS library works on memory: responses end there when they are encrypted,
+	// and with netty some 200 µs later when they are written.
 	early time.Duration
 	logs  func(t *testing.T) string
 	times func(t *testing.T) string // the log of a server that says how long each request took it
@@ -82,7 +82,7 @@ type site struct {
 	targets             []string
 }
 
-// realServer is a server that somebody else wrote.
+// realServer is a server of another project.
 type realServer struct {
 	name, needs, install string
 	long                 bool // it takes some seconds to compile, or is not to be had from Debian
@@ -103,7 +103,7 @@ type answered struct {
 	took   time.Duration
 }
 
-// realServers are the servers of which TestRealServers wants to be told.
+// realServers are the servers that TestRealServers observes.
 func realServers() []*realServer {
 	return []*realServer{
 		{name: "nginx", needs: "nginx", install: "apt-get install nginx-light", start: serveNginx},
@@ -125,10 +125,10 @@ func realServers() []*realServer {
 	}
 }
 
-// TestRealServers holds that of servers which others have written each request is told exactly once, with its status and how long it took,
-// in the clear and through TLS, as curl has counted and timed them, and servers that log have logged them; that
-// proxies tell what they ask for as well, and of gRPC's calls both sides and of lookups who makes them; and that of Java's TLS it is said that
-// nothing is seen.
+// TestRealServers checks that each request to servers of other projects is logged exactly once, with its status and duration, with plaintext
+// and through TLS, as curl has counted and timed them, and as servers with an access log have logged them; that requests of proxies to their
+// upstream are logged as well, and gRPC's calls of both sides and lookups by the process that makes them; and that Java's TLS is reported as
+// not seen.
 func TestRealServers(t *testing.T) {
 	needRoot(t)
 	binary, curl := distribution(t), installed(t, "curl")
@@ -152,7 +152,7 @@ func TestRealServers(t *testing.T) {
 	host, port, err := net.SplitHostPort(scrape)
 	require.NoError(t, err)
 	c := start(t, binary, fmt.Sprintf(everyRequest, strings.Join(s.targets, ", "), file, host, port), nil)
-	untilTold(t, file, slices.Concat(warming(t, curl, serving), health.warming(t), names.warming(t)))
+	untilLogged(t, file, slices.Concat(warming(t, curl, serving), health.warming(t), names.warming(t)))
 	// What was on its way when a library was attached to.
 	before, interrupted := losses(t, scrape, "request_unpaired"), losses(t, scrape, "request_interrupted")
 	opaque := losses(t, scrape, "tls_opaque_java")
@@ -179,7 +179,7 @@ func TestRealServers(t *testing.T) {
 	c.stop()
 	require.NotContains(t, c.log.String(), "\terror\t")
 
-	told := readRequests(t, file)
+	logged := readRequests(t, file)
 	for _, of := range serving {
 		t.Run(of.name, func(t *testing.T) {
 			if of.leftOut() {
@@ -188,17 +188,17 @@ func TestRealServers(t *testing.T) {
 			if of.absent() {
 				t.Skipf("%s is not there: %s", of.needs, of.install)
 			}
-			of.require(t, told, missed)
+			of.require(t, logged, missed)
 		})
 	}
 	require.True(t, missed || unpaired == 0, "%d responses without their requests", unpaired)
 	require.True(t, missed || interrupted == 0, "%d times bytes were missing", interrupted)
-	t.Run("behind proxies", func(t *testing.T) { requireProxied(t, told, s, serving, missed) })
-	t.Run("grpc-go", func(t *testing.T) { health.require(t, told, missed) })
-	t.Run("DNS", func(t *testing.T) { names.require(t, told, int(undecided), missed) })
+	t.Run("behind proxies", func(t *testing.T) { requireProxied(t, logged, s, serving, missed) })
+	t.Run("grpc-go", func(t *testing.T) { health.require(t, logged, missed) })
+	t.Run("DNS", func(t *testing.T) { names.require(t, logged, int(undecided), missed) })
 }
 
-// newSite makes what servers need, readable by whom they become, and the server that is behind those that are proxies.
+// newSite makes what servers need, readable by the users that they become, and the server that is behind those that are proxies.
 func newSite(t *testing.T) *site {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "servers-")
@@ -236,7 +236,7 @@ func answerPaths() http.Handler {
 	return mux
 }
 
-// requests are those that were told, by role, the server's port and the version.
+// requests are those that were logged, by role, the server's port and the version.
 type requests map[requestsKey][]plog.LogRecord
 
 type requestsKey struct {
@@ -246,7 +246,7 @@ type requestsKey struct {
 	version string
 }
 
-// readRequests reads what was told of requests, in the order of their times.
+// readRequests reads the logs of requests, in the order of their times.
 func readRequests(t *testing.T, file string) requests {
 	t.Helper()
 	all := requests{}
@@ -278,12 +278,12 @@ func statuses(list []plog.LogRecord) map[string]int {
 	return counted
 }
 
-// require holds that what was told is what curl saw.
-func (of *realServer) require(t *testing.T, told requests, missed bool) {
+// require checks that the logged requests are those that curl made.
+func (of *realServer) require(t *testing.T, logged requests, missed bool) {
 	for _, l := range of.listeners {
 		timed := of.timed(t, l)
 		for _, version := range l.versions {
-			asked, list := of.asked[listenerVersion{l.port, version}], told.of(l, version)
+			asked, list := of.asked[listenerVersion{l.port, version}], logged.of(l, version)
 			name := fmt.Sprintf("%s, HTTP/%s", l.scheme(), version)
 			if l.opaque != "" {
 				require.Empty(t, list, name)
@@ -301,18 +301,18 @@ func (of *realServer) require(t *testing.T, told requests, missed bool) {
 				require.Equal(t, "http", text(r.Attributes(), "network.protocol.name"), name)
 			}
 			if missed {
-				continue // nobody knows which
+				continue // the paths of these are not known
 			}
 			requireDurations(t, name, l, asked, timed[version], list)
 		}
 		if l.logs != nil {
-			requireCounts(t, of.logged(t, l), statuses(told.ofPort(l)), missed, "what it has logged itself")
+			requireCounts(t, of.logged(t, l), statuses(logged.ofPort(l)), missed, "what it has logged itself")
 		}
 	}
 }
 
-// requireCounts holds that as much was told as there was. Where the kernel did not run a program, since it was at work on the same
-// CPU already, bytes are missing, and with them some requests, or fields to which later ones of HTTP/2 refer.
+// requireCounts checks that as many requests were logged as there were. Where the kernel did not run a program, because it was running on
+// the same CPU already, bytes are missing, and with them some requests, or fields to which later ones of HTTP/2 refer.
 func requireCounts(t *testing.T, want, got map[string]int, missed bool, name string) {
 	t.Helper()
 	if !missed {
@@ -390,7 +390,7 @@ func byPath(list []answered) map[string][]time.Duration {
 // read. In the short form only that slow ones were slow, for a busy machine makes clients wait.
 func requireDurations(t *testing.T, name string, l listener, asked, timed []answered, list []plog.LogRecord) {
 	t.Helper()
-	by, itself := map[string][2][]time.Duration{}, byPath(timed) // by: as the client says, as told
+	by, itself := map[string][2][]time.Duration{}, byPath(timed) // by: as the client measured, as logged
 	for path, said := range byPath(asked) {
 		by[path] = [2][]time.Duration{said}
 	}
@@ -405,24 +405,24 @@ func requireDurations(t *testing.T, name string, l listener, asked, timed []answ
 		by[path] = both
 	}
 	for _, path := range slices.Sorted(maps.Keys(by)) {
-		said, told := by[path][0], by[path][1]
-		require.Len(t, told, len(said), name)
-		median, off := within(t, name+" "+path+": by the client", said, told)
+		said, exported := by[path][0], by[path][1]
+		require.Len(t, exported, len(said), name)
+		median, off := within(t, name+" "+path+": by the client", said, exported)
 		if path == "/slow" {
-			require.GreaterOrEqual(t, slices.Min(told), slowPause-2*time.Millisecond, "%s: timers of Node.js are up to 1 ms early", name)
+			require.GreaterOrEqual(t, slices.Min(exported), slowPause-2*time.Millisecond, "%s: timers of Node.js are up to 1 ms early", name)
 		}
 		if !inLongForm() {
 			continue
 		}
 		if l.delayed { // the client's time is not the server's
 			if path == "/slow" {
-				require.Less(t, slices.Min(told), slowPause+slowPause/20, name)
+				require.Less(t, slices.Min(exported), slowPause+slowPause/20, name)
 			}
 			continue
 		}
 		if logged := itself[path]; logged != nil {
-			require.Len(t, logged, len(told), name)
-			_, less := within(t, name+" "+path+": by the server", logged, told)
+			require.Len(t, logged, len(exported), name)
+			_, less := within(t, name+" "+path+": by the server", logged, exported)
 			off = min(off, less)
 		}
 		allowed := math.Max(0.05*median.Seconds(), 200e-6) + l.early.Seconds()
@@ -430,21 +430,21 @@ func requireDurations(t *testing.T, name string, l listener, asked, timed []answ
 	}
 }
 
-// within is the median of what was said of requests, and by how much what was told of that quarter is apart which is nearest.
-func within(t *testing.T, name string, said, told []time.Duration) (median, off time.Duration) {
+// within returns the median of the durations said, and by how much the exported ones of the closest quarter differ.
+func within(t *testing.T, name string, said, exported []time.Duration) (median, off time.Duration) {
 	t.Helper()
 	apart := make([]time.Duration, len(said))
 	for i := range said {
-		apart[i] = (said[i] - told[i]).Abs()
+		apart[i] = (said[i] - exported[i]).Abs()
 	}
 	slices.Sort(apart)
 	median, off = slices.Sorted(slices.Values(said))[len(said)/2], apart[len(apart)/4]
-	t.Logf("%s %v; told within %v, %v and %v", name, median, off, apart[len(apart)/2], apart[len(apart)-1])
+	t.Logf("%s %v; exported within %v, %v and %v", name, median, off, apart[len(apart)/2], apart[len(apart)-1])
 	return median, off
 }
 
-// requireProxied holds that proxies tell what they have asked for, and the server behind them what it was asked.
-func requireProxied(t *testing.T, told requests, s *site, serving []*realServer, missed bool) {
+// requireProxied checks that the requests of proxies to their upstream are logged, and those that the server behind them got.
+func requireProxied(t *testing.T, logged requests, s *site, serving []*realServer, missed bool) {
 	want, asked, answered, here := 0, 0, 0, map[string]bool{}
 	for _, of := range serving {
 		for _, l := range of.listeners {
@@ -457,7 +457,7 @@ func requireProxied(t *testing.T, told requests, s *site, serving []*realServer,
 	if want == 0 {
 		t.Skip("no server that is a proxy is installed: apt-get install nginx-light apache2-bin haproxy")
 	}
-	for key, list := range told {
+	for key, list := range logged {
 		for _, l := range list {
 			switch peer := text(l.Attributes(), "network.peer.port"); {
 			case text(l.Attributes(), "url.path") != "/slow":

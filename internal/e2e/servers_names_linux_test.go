@@ -30,7 +30,7 @@ type nameServers struct {
 	resolvers map[string]*resolver
 }
 
-// resolver looks names up, as often as it is told to, and tells how often there was an address.
+// resolver looks names up on command, and counts how often there was an address.
 type resolver struct {
 	lookUp func(t *testing.T, name string, times int) int
 	pid    int
@@ -157,7 +157,7 @@ func (n *nameServers) byDig(t *testing.T, name string, times int) int {
 	return strings.Count(string(said), "status: NOERROR")
 }
 
-// warming has each resolver that is told of look up names until both it and dnsmasq are told of.
+// warming has each resolver that is observed look up names until its lookups and those of dnsmasq are logged.
 func (n *nameServers) warming(t *testing.T) (all []warm) {
 	for name, r := range n.resolvers {
 		if r.pid == 0 {
@@ -165,8 +165,8 @@ func (n *nameServers) warming(t *testing.T) (all []warm) {
 		}
 		all = append(all, warm{
 			name,
-			func(told requests) bool {
-				all := lookups(told)
+			func(logged requests) bool {
+				all := lookups(logged)
 				return all[fmt.Sprint(r.pid, " warm.", name, ".example ")] > 0 && all[fmt.Sprint("5300 warm.", name, ".example ")] > 0
 			},
 			func() { r.lookUp(t, "warm."+name+".example.", 1) },
@@ -187,9 +187,9 @@ func (n *nameServers) ask(t *testing.T) {
 }
 
 // lookups counts lookups by who asks, or the port that dnsmasq asks, by name and by error.
-func lookups(told requests) map[string]int {
+func lookups(logged requests) map[string]int {
 	all := map[string]int{}
-	for key, list := range told {
+	for key, list := range logged {
 		for _, l := range list {
 			name := text(l.Attributes(), "dns.question.name")
 			if name == "" || key.role != "client" {
@@ -208,9 +208,9 @@ func lookups(told requests) map[string]int {
 // queried is what unbound has logged of a query.
 var queried = regexp.MustCompile(`info: 127\.0\.0\.1 (\S+)\. A IN`)
 
-// require holds that each resolver's lookups are told as often as it made them, and dnsmasq's as often as unbound was asked. dnsmasq has a
-// process for each lookup over TCP, which dig makes, that lives for moments; so many were undecided about when they ended.
-func (n *nameServers) require(t *testing.T, told requests, undecided int, missed bool) {
+// require checks that each resolver's lookups are logged as often as it made them, and dnsmasq's as often as unbound was asked. dnsmasq
+// forks a short-lived process for each lookup over TCP, which dig makes; so many lookups were undecided when these processes exited.
+func (n *nameServers) require(t *testing.T, logged requests, undecided int, missed bool) {
 	if n.absent != "" {
 		t.Skip(n.absent)
 	}
@@ -218,7 +218,7 @@ func (n *nameServers) require(t *testing.T, told requests, undecided int, missed
 	for _, line := range queried.FindAllStringSubmatch(readText(t, n.log), -1) {
 		asked[line[1]]++
 	}
-	all := lookups(told)
+	all := lookups(logged)
 	for name, r := range n.resolvers {
 		for of, want := range map[string]int{name + ".example ": times("/here"), name + ".absent NXDOMAIN": times("/absent")} {
 			question, _, _ := strings.Cut(of, " ")

@@ -36,7 +36,7 @@ const (
 	fetch       = "make fetch-servers"
 )
 
-// leftOut tells whether the server is for the long form alone.
+// leftOut reports whether the server is for the long form alone.
 func (of *realServer) leftOut() bool { return of.long && !inLongForm() }
 
 func (of *realServer) absent() bool {
@@ -111,7 +111,7 @@ func serveNginx(t *testing.T, s *site) []listener {
 daemon off; master_process off; user root; pid %[1]s/nginx.pid; error_log stderr crit;
 events { worker_connections 64; }
 http {
-	log_format told '$server_port $request_uri $status'; access_log %[2]s told;
+	log_format requests '$server_port $request_uri $status'; access_log %[2]s requests;
 	keepalive_requests 100000;
 	server {
 		listen 127.0.0.1:%[3]d; listen 127.0.0.1:%[4]d http2;
@@ -147,14 +147,14 @@ Listen 127.0.0.1:%[4]d
 Protocols h2 h2c http/1.1
 MaxKeepAliveRequests 0
 DocumentRoot %[2]s
-LogFormat "%%{local}p %%U %%>s %%D" told
-CustomLog %[5]s told
+LogFormat "%%{local}p %%U %%>s %%D" requests
+CustomLog %[5]s requests
 ProxyPass /slow http://127.0.0.1:%[6]d/slow
 <VirtualHost 127.0.0.1:%[4]d>
 	SSLEngine on
 	SSLCertificateFile %[7]s
 	SSLCertificateKeyFile %[8]s
-	CustomLog %[5]s told
+	CustomLog %[5]s requests
 </VirtualHost>
 `, modules, s.dir, plain, secure, log, s.backend, s.cert, s.key))
 	pid := s.run(t, exec.Command("apache2", "-X", "-f", config))
@@ -297,7 +297,7 @@ func serveLibssl(folder, crypto, ssl string) func(t *testing.T, s *site) []liste
 		}
 		cmd := exec.Command(systemPython, "testdata/servers/libssl.py", library(crypto), library(ssl), s.cert, s.key, s.pause())
 		if strings.HasPrefix(folder, fetched) {
-			cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+folder) // what these libraries need is beside them
+			cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+folder) // libraries that these need are in the same folder
 		}
 		pid, ports := s.ports(t, cmd)
 		return []listener{{pid: pid, port: ports[0], tls: true, versions: []string{"1.1"}}}
@@ -331,10 +331,10 @@ const envoyListener = `
       - name: http
         typed_config:
           "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-          stat_prefix: told
+          stat_prefix: requests
           codec_type: AUTO
           access_log:
-          - name: told
+          - name: requests
             typed_config:
               "@type": type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog
               path: %[2]s
@@ -461,7 +461,7 @@ func commOf(pid int) string {
 	return fmt.Sprintf("%d (%s)", pid, bytes.TrimSpace(comm))
 }
 
-// asksHere asks for all paths by HTTP/2 in the clear in this process.
+// asksHere requests all paths by plaintext HTTP/2 in this process.
 func asksHere(t *testing.T, l listener, paths []string) (list []answered) {
 	t.Helper()
 	transport := &http.Transport{Protocols: &http.Protocols{}}
@@ -479,14 +479,14 @@ func asksHere(t *testing.T, l listener, paths []string) (list []answered) {
 	return list
 }
 
-// warm is what is done until it is told.
+// warm is a call that is repeated until its requests are logged.
 type warm struct {
-	what string
-	told func(requests) bool
-	do   func()
+	what   string
+	logged func(requests) bool
+	do     func()
 }
 
-// warming asks each listener; of those that cannot be told, once.
+// warming calls each listener; those that cannot be logged, once.
 func warming(t *testing.T, curl string, serving []*realServer) (all []warm) {
 	for _, of := range serving {
 		for _, l := range of.listeners {
@@ -500,20 +500,20 @@ func warming(t *testing.T, curl string, serving []*realServer) (all []warm) {
 	return all
 }
 
-// untilTold does all again and again until what comes of it is told.
-func untilTold(t *testing.T, file string, all []warm) {
+// untilLogged repeats all calls until their requests are logged.
+func untilLogged(t *testing.T, file string, all []warm) {
 	t.Helper()
 	for end := time.Now().Add(90 * time.Second); len(all) > 0; time.Sleep(100 * time.Millisecond) {
 		what := make([]string, len(all))
 		for i, w := range all {
 			what[i] = w.what
 		}
-		require.True(t, time.Now().Before(end), "not told of: %v", what)
+		require.True(t, time.Now().Before(end), "not logged: %v", what)
 		for _, w := range all {
 			w.do()
 		}
-		told := readRequests(t, file)
-		all = slices.DeleteFunc(all, func(w warm) bool { return w.told(told) })
+		logged := readRequests(t, file)
+		all = slices.DeleteFunc(all, func(w warm) bool { return w.logged(logged) })
 	}
 }
 

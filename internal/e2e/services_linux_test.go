@@ -35,7 +35,7 @@ const watchedServices = `
 receivers:
   ebpf:
     observe: {}
-    limits: {cpu_percent: 50} # nobody's samples are fewer because of what else a small machine does
+    limits: {cpu_percent: 50} # the load of a small machine does not reduce the sampling
     policies:
 %s
 exporters:
@@ -48,7 +48,7 @@ service:
     logs: {receivers: [ebpf], exporters: [file/logs]}
 `
 
-// policyText is a policy about those whom a selector matches.
+// policyText is a policy for the processes that a selector matches.
 func policyText(name, selector, rule, run string) string {
 	return fmt.Sprintf("      - {name: %s, targets: [{%s}], when: [{%s, period: 10s, count: 2}], run: [%s], duration: 6s, silence: 10m}\n", name, selector, rule, run)
 }
@@ -84,7 +84,7 @@ func (s *service) run() {
 		_ = s.Process.Signal(syscall.SIGTERM) // its workers end with it
 		kill := time.AfterFunc(10*time.Second, func() { _ = s.Process.Kill() })
 		defer kill.Stop()
-		_ = s.Wait() // it was told to
+		_ = s.Wait() // it was signalled to
 	})
 }
 
@@ -198,7 +198,7 @@ http { access_log off; gzip on; gzip_types *; gzip_comp_level 9; server { listen
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		var done sync.WaitGroup
-		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // whoever is idle takes the next
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // an idle worker takes the next connection
 		for range 2 * workers {
 			done.Go(func() {
 				for ctx.Err() == nil {
@@ -229,7 +229,7 @@ func askFor(ctx context.Context, client *http.Client, url string) error {
 	return errors.Join(err, response.Body.Close())
 }
 
-// startJava starts a server of the JDK, which is told its troubles.
+// startJava starts a server of the JDK that reads its scenario from standard input.
 func startJava(t *testing.T) *service {
 	t.Helper()
 	s := &service{Cmd: exec.Command(installed(t, "java"), "-XX:+PreserveFramePointer", "-XX:CompileCommand=quiet",
@@ -279,13 +279,13 @@ func customers(t *testing.T, reports, hasty *atomic.Bool, urls ...string) {
 	})
 }
 
-// triggered are the events of a policy that a file has told of so far.
+// triggered returns the events of a policy that a file has so far.
 func triggered(t *testing.T, file, policy string) []plog.LogRecord {
-	return toldOf(t, file, "ebpf.profiling.triggered", policy)
+	return eventsOf(t, file, "ebpf.profiling.triggered", policy)
 }
 
-// toldOf are events of a name.
-func toldOf(t *testing.T, file, event, policy string) (events []plog.LogRecord) {
+// eventsOf returns the events with a name.
+func eventsOf(t *testing.T, file, event, policy string) (events []plog.LogRecord) {
 	t.Helper()
 	text := []byte(readText(t, file))
 	for line := range bytes.Lines(text[:bytes.LastIndexByte(text, '\n')+1]) {
@@ -304,7 +304,7 @@ func toldOf(t *testing.T, file, event, policy string) (events []plog.LogRecord) 
 	return events
 }
 
-// shareOf is which part of what a task has told of so far is in a function, and how much there is by leaf.
+// shareOf returns the part of a task's samples so far that is in a function, and the number of samples by leaf.
 func shareOf(t *testing.T, file, task, function string) (share float64, leaves map[string]int64) {
 	t.Helper()
 	var all, in int64
@@ -331,7 +331,7 @@ func shareOf(t *testing.T, file, task, function string) (share float64, leaves m
 	return float64(in) / float64(max(all, 1)), leaves
 }
 
-// TestPoliciesOfServices holds that nginx and a Java server, under load, trigger what watches them when they become slow, erroneous,
+// TestPoliciesOfServices checks that nginx and a Java server, under load, trigger what watches them when they become slow, erroneous,
 // busy and thread-rich on command, and one with many workers when the host is loaded by them, not before and once each, with the cause; and
 // that the profiles show the function that it is.
 func TestPoliciesOfServices(t *testing.T) {
@@ -347,8 +347,8 @@ func TestPoliciesOfServices(t *testing.T) {
 	type expected struct {
 		policy  string
 		service *service
-		// whom the policy watches.
-		whom string
+		// the selector of the policy.
+		selector string
 		// causes is the monitor with its path, atLeast its threshold.
 		monitor, path string
 		atLeast       float64
@@ -382,12 +382,12 @@ func TestPoliciesOfServices(t *testing.T) {
 		if e.path != "" {
 			rule += ", uri_list: [" + e.path + "]"
 		}
-		policies.WriteString(policyText(e.policy, e.whom, rule, e.run))
+		policies.WriteString(policyText(e.policy, e.selector, rule, e.run))
 	}
 	c := start(t, binary, fmt.Sprintf(watchedServices, policies.String(), profiles, logs), nil)
 	ran := map[*service]string{}
 	for i, e := range list {
-		if i == 1 { // before, nobody asks for what would be slow on a host that is loaded
+		if i == 1 { // before, no client sends requests that would be slow on a loaded host
 			customers(t, &reports, &hasty, nginx.url, java.url)
 			time.Sleep(3 * time.Second) // all is well: nothing may trigger
 		}
@@ -397,7 +397,7 @@ func TestPoliciesOfServices(t *testing.T) {
 			require.NoError(t, err, "%s", out)
 		}
 		if before := ran[e.service]; before != "" { // else that would be taken for what is asked for now
-			require.Eventually(t, func() bool { return len(toldOf(t, logs, "ebpf.task.finished", before)) > 0 }, 60*time.Second, 50*time.Millisecond,
+			require.Eventually(t, func() bool { return len(eventsOf(t, logs, "ebpf.task.finished", before)) > 0 }, 60*time.Second, 50*time.Millisecond,
 				"the run of %s: %s", before, &c.log)
 		}
 		ran[e.service] = e.policy

@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is how long the demonstration may take beside whatever else CI's machine does; for people it is a minute.
+// patience is how long the demonstration may take under the other load of CI's machine; for people it is a minute.
 const patience = "100s"
 
-// TestTriggers holds that policies of all five monitors fire once each for a Go server, and that the profiles show the guilty
+// TestTriggers checks that policies of all five monitors fire once each for a Go server, and that the profiles show the guilty
 // functions: it runs what `make demo-trigger` shows.
 func TestTriggers(t *testing.T) {
 	needRoot(t)
@@ -25,10 +25,10 @@ func TestTriggers(t *testing.T) {
 	demo := filepath.Join(t.TempDir(), "demo-trigger")
 	build := exec.CommandContext(ctx, "go", "build", "-o", demo, "./internal/demo/trigger")
 	build.Dir = "../.."
-	told, err := build.CombinedOutput()
-	require.NoError(t, err, "%s", told)
-	told, err = exec.CommandContext(ctx, demo, "-binary", collector, "-within", patience).CombinedOutput()
-	require.NoError(t, err, "%s", told)
-	require.Contains(t, string(told), "each policy has fired once")
-	t.Logf("%s", told)
+	output, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	output, err = exec.CommandContext(ctx, demo, "-binary", collector, "-within", patience).CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	require.Contains(t, string(output), "each policy has fired once")
+	t.Logf("%s", output)
 }

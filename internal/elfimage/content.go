@@ -13,8 +13,8 @@ import (
 // ErrTooLarge is the cause when a section would be inflated beyond a bound.
 var ErrTooLarge = errors.New("exceeds the bound")
 
-// SectionImage gives the content of a section: a part of the file, or, where it
-// is compressed (SHF_COMPRESSED), at most limit inflated bytes in memory.
+// SectionImage returns the content of a section: a part of the file, or, if it is compressed (SHF_COMPRESSED), at most limit inflated bytes
+// in memory.
 func (f *File) SectionImage(s *Section, limit uint64) (Image, error) {
 	if !f.Has(s.Off, s.Size) {
 		return Image{}, ErrTruncated
@@ -37,9 +37,8 @@ func (f *File) SectionImage(s *Section, limit uint64) (Image, error) {
 	return Image{Src: bytes.NewReader(out), Size: uint64(len(out))}, nil
 }
 
-// Inflate gives the content of a compressed section (SHF_COMPRESSED) as a
-// stream, and the size that it claims to have: the stream may end earlier, and
-// what follows is not to be read.
+// Inflate returns the content of a compressed section (SHF_COMPRESSED) as a stream, and the size that it claims to have: the stream may end
+// earlier, and what follows must not be read.
 func (f *File) Inflate(s *Section) (io.Reader, uint64, error) {
 	if !f.Has(s.Off, s.Size) {
 		return nil, 0, ErrTruncated
@@ -70,8 +69,7 @@ func (f *File) inflatedSize(s *Section) (uint64, error) {
 	return f.Word(b[f.Pick(8, 4):]), nil
 }
 
-// inflate lets debug/elf, which knows zlib and zstd, read one compressed
-// section: of a file of just that section.
+// inflate has debug/elf, which supports zlib and zstd, read one compressed section, in a file that contains only that section.
 func (f *File) inflate(raw *io.SectionReader, size uint64) (io.Reader, error) {
 	head := loneSection(f.Is64, size)
 	file, err := elf.NewFile(&spliced{head: head, tail: raw})

@@ -12,8 +12,7 @@ const maxDynamic = 4096 // entries of a dynamic section
 // Dynamic holds the entries of PT_DYNAMIC, of equal tags the last one.
 type Dynamic map[elf.DynTag]uint64
 
-// ReadDynamic reads PT_DYNAMIC, which tells what sections tell where those
-// were stripped. It is empty when there is none.
+// ReadDynamic reads PT_DYNAMIC, which replaces section headers if those were stripped. It is empty when there is none.
 func ReadDynamic(f *File) (Dynamic, error) {
 	out := Dynamic{}
 	for _, p := range f.Progs {

@@ -15,8 +15,7 @@ import (
 const (
 	maxProgs    = 256
 	maxSections = 1 << 14
-	// Of a section's name only so many bytes are looked at, and so many of all
-	// names are read at once.
+	// Bounds of the bytes of one section's name that are read, and of all names that are read at once.
 	maxSectionName, maxSectionNames = 64, 4 << 10
 )
 
@@ -190,8 +189,8 @@ func (f *File) EachSection(all []Section, visit func(name string, s *Section)) {
 	})
 }
 
-// eachName calls visit with each section that has a readable name and what lies
-// where that begins, at most maxSectionName bytes, until visit returns false.
+// eachName calls visit with each section that has a readable name and the bytes from the beginning of that name, at most maxSectionName,
+// until visit returns false.
 func (f *File) eachName(all []Section, visit func(s *Section, b []byte) bool) {
 	if int(f.shstrndx) >= len(all) {
 		return
@@ -220,7 +219,7 @@ func (f *File) eachName(all []Section, visit func(s *Section, b []byte) bool) {
 	}
 }
 
-// OffsetOf finds where in the file the memory at vaddr is kept.
+// OffsetOf returns the offset in the file of the memory at vaddr.
 func (f *File) OffsetOf(vaddr uint64) (uint64, bool) {
 	for i := range f.Progs {
 		p := &f.Progs[i]
@@ -238,8 +237,7 @@ type Span struct{ Start, End uint64 }
 // Contains reports whether addr is in the range.
 func (s Span) Contains(addr uint64) bool { return addr >= s.Start && addr < s.End }
 
-// Executable gives the ranges that hold code: the sections where there are
-// any, else the segments.
+// Executable returns the ranges that contain code: the sections if there are any, else the segments.
 func (f *File) Executable(sections []Section) []Span {
 	var out []Span
 	for _, s := range sections {

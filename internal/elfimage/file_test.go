@@ -16,7 +16,7 @@ import (
 
 func imageOf(b []byte) Image { return Image{Src: bytes.NewReader(b), Size: uint64(len(b))} }
 
-// goTool gives the Go tool, a real binary that every developer has.
+// goTool returns the Go tool, a real binary that every developer has.
 func goTool(t testing.TB) string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(os.Getenv("GOROOT"), "bin", "go"))
@@ -101,7 +101,7 @@ func TestSectionImage(t *testing.T) {
 
 		_, err = f.SectionImage(s, 100)
 		require.ErrorIs(t, err, ErrTooLarge)
-		f, s = compressed(t, is64, content, 50) // has more than it says
+		f, s = compressed(t, is64, content, 50) // has more than it claims
 		img, err = f.SectionImage(s, 100)
 		require.NoError(t, err)
 		require.EqualValues(t, 50, img.Size)
@@ -146,7 +146,7 @@ func TestBadHeaders(t *testing.T) {
 	}
 }
 
-// FuzzFile reads all there is in a hostile file.
+// FuzzFile reads everything in a hostile file.
 func FuzzFile(f *testing.F) {
 	f.Add(loneSection(true, 10))
 	f.Add(loneSection(false, 10))

@@ -7,12 +7,12 @@ import (
 	"fmt"
 )
 
-// GoRelease is the minor number of the first release of Go 1 that writes tables of functions as a program has one.
+// GoRelease is the minor number of the first release of Go 1 that writes tables of functions like those of a program.
 type GoRelease int
 
-// Releases, as far as tables tell them apart.
+// Releases, as far as tables differ between them.
 const (
-	GoUnknown GoRelease = 0 // the program has no table: it is none of Go
+	GoUnknown GoRelease = 0 // the program has no table: it is not written in Go
 	Go12      GoRelease = 2
 	Go116     GoRelease = 16
 	Go117     GoRelease = 17
@@ -23,7 +23,7 @@ const (
 // releases are those of headers.
 var releases = map[uint32]GoRelease{MagicGo12: Go12, MagicGo116: Go116, MagicGo118: Go118, MagicGo120: Go120}
 
-// String says which releases have such tables.
+// String names the releases that have such tables.
 func (r GoRelease) String() string {
 	switch r {
 	case GoUnknown:
@@ -38,7 +38,7 @@ func (r GoRelease) String() string {
 	return fmt.Sprintf("Go 1.%d or newer", int(r))
 }
 
-// Registers tells whether functions have their arguments in registers (ABIInternal), else on the stack.
+// Registers reports whether functions have their arguments in registers (ABIInternal), else on the stack.
 func (r GoRelease) Registers(machine elf.Machine) bool {
 	return r >= Go118 || r == Go117 && machine == elf.EM_X86_64
 }

@@ -23,8 +23,7 @@ const (
 
 var errBadFunc = errors.New("function data contradicts itself")
 
-// GoFunc is what runtime._func says of a function; offsets are from the
-// tables that the header names.
+// GoFunc is the content of runtime._func; offsets are from the tables that the header names.
 type GoFunc struct {
 	Entry          uint64 // virtual address
 	name           uint32
@@ -35,7 +34,7 @@ type GoFunc struct {
 	ID             byte   // special functions, FuncID of internal/abi; 0 before Go 1.12
 	Flags          byte   // GoWritesSP among others; 0 before Go 1.17
 	Inlined        uint32 // pc-value table of inlined calls, 0 when there is none
-	tree           uint32 // of inlined calls, from where ResolveInline found; noFuncdata when there is none
+	tree           uint32 // of inlined calls, relative to the trees that ResolveInline found; noFuncdata when there is none
 }
 
 // Info reads the i-th function.

@@ -7,13 +7,12 @@ import (
 	"fmt"
 )
 
-// ErrOldGo is the cause when a program was built by a Go whose calling convention is another one than is known: until Go 1.17 functions
-// had their arguments on the stack.
-var ErrOldGo = errors.New("too old a Go to look into: build it with Go 1.18 or newer")
+// ErrOldGo is the cause when a program was built by a release of Go with an unsupported calling convention: until Go 1.17 functions had their
+// arguments on the stack.
+var ErrOldGo = errors.New("this release of Go is not supported: build the program with Go 1.18 or newer")
 
-// EachGoFunction calls visit with each function of a program of Go, and where it begins
-// and ends, by virtual address; with none where the file is no such program. It takes up
-// to limit bytes of memory for the addresses. buf is the room to read into.
+// EachGoFunction calls visit with each function of a program of Go, and where it begins and ends, by virtual address; with none if the file
+// is no such program. It takes up to limit bytes of memory for the addresses. buf is the buffer to read into.
 func (f *File) EachGoFunction(sections []Section, buf []byte, limit int64, visit func(name string, entry, end uint64)) (GoRelease, error) {
 	off, size, ok := FindPclntab(f, sections, buf)
 	if !ok {
@@ -47,7 +46,7 @@ func (f *File) eachGoFunction(sections []Section, off, size uint64, buf []byte, 
 			return GoUnknown, err
 		}
 		if release == Go116 && info.Flags != 0 {
-			release = Go117 // the same table but for these, and some functions have one: runtime.goexit is the outermost of its stack
+			release = Go117 // the same table, but here some functions have one: runtime.goexit is the outermost of its stack
 		}
 		name, err := table.Name(read, info)
 		if err != nil {
@@ -63,8 +62,7 @@ const (
 	blockCount = 8
 )
 
-// blocks gives pieces of a file. The last few stay in memory: a function's data
-// and its name lie in different places.
+// blocks returns blocks of a file. The last few stay in memory: a function's data and its name are in different blocks.
 type blocks struct {
 	file *File
 	held [blockCount][]byte

@@ -16,13 +16,13 @@ const (
 	maxInlinedTreeSize = 1 << 20 // entries, as in the runtime
 )
 
-// errNoInline is the cause when a binary does not tell what was inlined: it is of a release before Go 1.20.
+// errNoInline is the cause when a binary does not contain what was inlined: it is of a release before Go 1.20.
 var errNoInline = errors.New("inlined calls are not known")
 
 // GoInlined is runtime.inlinedCall: a call that was inlined.
 type GoInlined struct {
 	name uint32
-	// ParentPC is an address at the place that it was inlined to, from the function's entry.
+	// ParentPC is an address in the function that it was inlined into, from the function's entry.
 	ParentPC uint32
 	// StartLine is the line of the called function.
 	StartLine int32
@@ -69,8 +69,8 @@ func (t *GoTable) InlinedName(r Reader, call GoInlined) (string, error) {
 	return ReadText(r, t.file+t.names+uint64(call.name), maxGoName)
 }
 
-// wordByData reads a word of runtime.moduledata from the initialised data: of the one that points to the table at the given address, and,
-// where text is not 0, whose text begins there. It gives 0 when the data does not tell.
+// wordByData reads a word of runtime.moduledata from the initialised data: of the one that points to the table at the given address, and, if
+// text is not 0, whose text begins there. It returns 0 when the data has none.
 func wordByData(f *File, sections []Section, table, text, index uint64, buf []byte) (found uint64) {
 	word := uint64(f.Pick(8, 4))
 	at := func(off uint64) uint64 {

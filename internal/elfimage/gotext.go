@@ -18,9 +18,8 @@ const (
 
 var errNoText = errors.New("start of Go's text not found")
 
-// ResolveText finds the address that the function table counts from. Up to Go
-// 1.25 the header has it, but for position-independent executables, where a
-// relocation supplies it; from then on only runtime.moduledata has it.
+// ResolveText finds the address that the function table counts from. Up to Go 1.25 the header has it, except in position-independent
+// executables, where a relocation supplies it; from then on only runtime.moduledata has it.
 func (t *GoTable) ResolveText(f *File, sections []Section, header uint64, buf []byte) error {
 	if t.version == MagicGo12 || t.version == MagicGo116 {
 		return t.checkText(f, t.TextStart)
@@ -59,7 +58,7 @@ func (t *GoTable) checkText(f *File, start uint64) error {
 	return errNoText
 }
 
-// AddressOf gives the virtual address of a place in the file.
+// AddressOf returns the virtual address of an offset in the file.
 func (f *File) AddressOf(off uint64) (uint64, bool) {
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_LOAD && off >= p.Off && off-p.Off < p.Filesz {

@@ -11,7 +11,7 @@ import (
 // ErrTruncated is the cause when a structure reaches past the end of its file.
 var ErrTruncated = errors.New("beyond the end of the file")
 
-// Image is the file of a binary: it is read in bounded pieces at given offsets.
+// Image is the file of a binary: it is read in bounded chunks at given offsets.
 type Image struct {
 	Src  io.ReaderAt
 	Size uint64 // bytes; never more than an int64 holds
@@ -35,9 +35,8 @@ func (m Image) Read(buf []byte, off uint64) error {
 	return fmt.Errorf("reading %d bytes at offset %#x: %w", len(buf), off, err)
 }
 
-// Chunks calls visit with consecutive pieces of the n bytes at off, each a
-// multiple of unit long. The bytes are only valid during the call, which ends
-// the walk by returning false.
+// Chunks calls visit with consecutive chunks of the n bytes at off, each a multiple of unit long. The bytes are only valid during the call,
+// which ends the walk by returning false.
 func (m Image) Chunks(buf []byte, off, n, unit uint64, visit func(pos uint64, b []byte) bool) error {
 	step := uint64(len(buf)) / unit * unit
 	n = n / unit * unit

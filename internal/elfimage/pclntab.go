@@ -23,6 +23,9 @@ const (
 	maxGoFuncs   = 1 << 23
 	goEntryBytes = 8
 	maxPclntab   = 1 << 31
+	// maxPclntabSearch bounds the bytes of segments that are searched for a table without a section. A file may have many segments, which
+	// all are the same, sparse gigabytes.
+	maxPclntabSearch = 256 << 20
 )
 
 var errBadPclntab = errors.New("pclntab contradicts itself")
@@ -56,8 +59,7 @@ func (t *GoTable) Bytes() int64 { return int64(cap(t.entries)) * goEntryBytes }
 // Len is the number of functions.
 func (t *GoTable) Len() int { return len(t.entries) - 1 }
 
-// Entry gives the virtual address of the i-th function; that of Len is the end
-// of the last one.
+// Entry returns the virtual address of the i-th function; that of Len is the end of the last one.
 func (t *GoTable) Entry(i int) uint64 { return t.TextStart + uint64(t.entries[i].entry) }
 
 func (t *GoTable) word() uint64 {
@@ -76,16 +78,16 @@ func (t *GoTable) Covers(addr uint64) bool {
 	return rel >= uint64(t.entries[0].entry) && rel < uint64(t.entries[len(t.entries)-1].entry)
 }
 
-// Find gives the index of the function at addr, which the table must cover.
+// Find returns the index of the function at addr, which the table must cover.
 func (t *GoTable) Find(addr uint64) int {
 	rel := uint32(addr - t.TextStart)
 	return sort.Search(len(t.entries), func(i int) bool { return t.entries[i].entry > rel }) - 1
 }
 
-// Reserver makes room for a table, or says that it is too large.
+// Reserver reserves memory for a table, or returns an error if it is too large.
 type Reserver func(entries int, each int64) error
 
-// isPclntab tells the header of a table from other bytes.
+// isPclntab reports whether bytes are the header of a table.
 func isPclntab(h []byte) bool {
 	if len(h) < 8 {
 		return false
@@ -98,10 +100,8 @@ func isPclntab(h []byte) bool {
 	return h[4] == 0 && h[5] == 0 && (h[6] == 1 || h[6] == 2 || h[6] == 4) && (h[7] == 4 || h[7] == 8)
 }
 
-// ParsePclntab reads the header at off, the layout of which is that of
-// runtime.pcHeader, and the function table. Entries are relative to the
-// table's own first function (before Go 1.18) or to a text start that
-// ResolveText finds; reserve makes room for it.
+// ParsePclntab reads the header at off, the layout of which is that of runtime.pcHeader, and the function table. Entries are relative to the
+// table's own first function (before Go 1.18) or to a text start that ResolveText finds; reserve reserves memory for it.
 func ParsePclntab(f *File, off, size uint64, reserve Reserver) (*GoTable, uint64, error) {
 	var h [72]byte
 	if size > maxPclntab || !f.Has(off, size) {
@@ -208,8 +208,8 @@ func (t *GoTable) add(entry, info uint64, absolute bool) bool {
 	return true
 }
 
-// FindPclntab locates the table: by section, or, where sections were stripped, or a linker
-// (lld) has made the table a part of another one, by its header in the read-only segments.
+// FindPclntab locates the table by its section. If sections were stripped, or a linker (lld) has made the table a part of another one, it
+// locates it by its header in the read-only segments.
 func FindPclntab(f *File, sections []Section, buf []byte) (off, size uint64, ok bool) {
 	if s := f.SectionNamed(sections, ".gopclntab", ".data.rel.ro.gopclntab"); s != nil {
 		return s.Off, s.Size, s.Type != elf.SHT_NOBITS
@@ -220,6 +220,7 @@ func FindPclntab(f *File, sections []Section, buf []byte) (off, size uint64, ok 
 		}
 	}
 	align := uint64(f.Pick(8, 4)) // of the section, by cmd/link
+	left := uint64(maxPclntabSearch)
 	for _, p := range f.Progs {
 		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X != 0 || p.Filesz > maxPclntab {
 			continue
@@ -228,7 +229,9 @@ func FindPclntab(f *File, sections []Section, buf []byte) (off, size uint64, ok 
 		if p.Filesz < skip {
 			continue
 		}
-		err := f.Chunks(buf, p.Off+skip, p.Filesz-skip, align, func(pos uint64, b []byte) bool {
+		search := min(p.Filesz-skip, left)
+		left -= search
+		err := f.Chunks(buf, p.Off+skip, search, align, func(pos uint64, b []byte) bool {
 			for i := 0; i+8 <= len(b); i += int(align) {
 				if b[i+1] == 0xff && b[i+3] == 0xff && isPclntab(b[i:i+8]) {
 					off, ok = p.Off+skip+pos+uint64(i), true

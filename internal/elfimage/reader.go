@@ -4,7 +4,7 @@ package elfimage
 
 import "bytes"
 
-// Reader gives pieces of one file, from memory or from a cache.
+// Reader returns blocks of one file, from memory or from a cache.
 type Reader interface {
 	// Block returns the bytes from off to the end of some block, at least one.
 	// They are valid until the next call.

@@ -19,9 +19,8 @@ const (
 	MaxFunctionName = 64
 )
 
-// EachFunction calls visit with each function that symbol tables of one kind define, and
-// its virtual address, in a 64-bit file. The name is valid until visit returns; those of
-// MaxFunctionName bytes and more are left out. buf is the room to read into.
+// EachFunction calls visit with each function that symbol tables of one kind define, and its virtual address, in a 64-bit file. The name is
+// valid until visit returns; names of MaxFunctionName bytes and more are left out. buf is the buffer to read into.
 func (f *File) EachFunction(sections []Section, kind elf.SectionType, buf []byte, visit func(name []byte, address uint64)) error {
 	for i := range sections {
 		table := &sections[i]
@@ -47,8 +46,7 @@ func (f *File) EachFunction(sections []Section, kind elf.SectionType, buf []byte
 	return nil
 }
 
-// window is a piece of a table of names. Symbols that follow each other mostly
-// have names that do.
+// window is a part of a table of names that is in memory. Successive symbols mostly have successive names.
 type window struct {
 	file        *File
 	start, size uint64 // of the table, in the file
@@ -72,7 +70,7 @@ func (w *window) text(off uint64) []byte {
 	return b[:max(end, 0)]
 }
 
-// read moves the window, so that names before off are in it, too.
+// read moves the window, so that it contains names before off, too.
 func (w *window) read(off uint64) bool {
 	if w.held == nil {
 		w.held = make([]byte, windowBytes)

@@ -12,7 +12,7 @@ import (
 // TestAllowance does work of 40 ms as fast as it may, after a rest that earns nothing beyond what may be done at once.
 func TestAllowance(t *testing.T) {
 	start := time.Unix(0, 0)
-	a := newAllowance(2, start)
+	a := newAllowance(2, backgroundAtOnce, start)
 	now := start.Add(time.Hour)
 	began, used := now, time.Duration(0)
 	atOnce := time.Duration(0)

@@ -15,12 +15,13 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
-// BenchmarkThirtyFrames tells what a sample of a user stack of 30 frames and more without frame pointers takes in the
+// BenchmarkThirtyFrames measures what a sample of a user stack of 30 frames and more without frame pointers takes in the
 // kernel, by its own run-time statistics: 8 µs is promised for user stacks alone, 12 µs with the kernel's. That is held to
-// with samples 1 ms apart; 9 ms, the default, tells how much more it is with caches as cold as whatever else runs on the
+// with samples 1 ms apart; 9 ms, the default, shows how much more it is with caches as cold as whatever else runs on the
 // machine leaves them.
 func BenchmarkThirtyFrames(b *testing.B) {
 	thirty := filepath.Join(b.TempDir(), "thirty")
@@ -39,9 +40,9 @@ func BenchmarkThirtyFrames(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			config := configuration(c.period, process.Selector{Exe: thirty})
-			config.OnCPU.KernelStacks = c.kernel
+			planOf[*oncpu.Options](config).KernelStacks = c.kernel
 			frames, samples := 0, int64(0)
-			hooks := Hooks{Level: func(int, string) {}, Profiles: func(profiles []*model.Profile) {
+			hooks := Hooks{Level: func(LevelChange) {}, Profiles: func(profiles []*model.Profile) {
 				for _, p := range profiles {
 					for _, s := range p.Samples {
 						if s.Error == model.StackWhole {
@@ -51,7 +52,7 @@ func BenchmarkThirtyFrames(b *testing.B) {
 					}
 				}
 			}}
-			e, err := Start(config, hooks, zap.NewNop())
+			e, err := Start(b.Context(), config, hooks, zap.NewNop())
 			require.NoError(b, err)
 			require.NoError(b, exec.Command(thirty, "300", c.where).Run()) // so that its tables are there
 			before := e.Stats()

@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
 )
 
-// Config is what an engine is asked to do.
+// Config configures an engine.
 type Config struct {
 	// RootPath is where the host's file system is mounted.
 	RootPath string
@@ -20,137 +22,77 @@ type Config struct {
 	Include, Exclude []process.Selector
 	// ScanInterval is the time between two full scans of /proc.
 	ScanInterval time.Duration
-	// OnCPU is nil when that kind does not run.
-	OnCPU *OnCPU
-	// OffCPU likewise.
-	OffCPU *OffCPU
-	// Memory is nil when that kind does not run.
-	Memory *Memory
-	// Network likewise.
-	Network *Network
+	// Observe are the plans of the kinds that run from start to shutdown, at most one of each kind, in the order of the list of kinds.
+	Observe []observe.Plan
+	// monitors is the plan of the observation that reads requests for policies, once they are prepared.
+	monitors *network.MonitorPlan
+	// MetricsByInstance has metrics reported by service instance, whose counts stay when its processes end; else by process.
+	MetricsByInstance bool
+	// ExponentialHistograms has histograms count in exponential buckets; else they have explicit bounds.
+	ExponentialHistograms bool
 	// Policies start tasks by themselves.
 	Policies []Policy
-	// Before is what the policies of the engine have seen that this one follows; nil: none.
+	// Before are the windows of the policies of the previous engine; nil: none.
 	Before *Windows
-	// OnDemand says that tasks may be asked for, see [Engine.Start].
+	// Warned are the warnings that previous engines have logged; may be nil.
+	Warned *warn.Memory
+	// OnDemand: tasks may be started, see [Engine.Start].
 	OnDemand bool
-	// Symbols says where names come from beside the binaries.
+	// Symbols configures where names come from in addition to the binaries.
 	Symbols Symbols
 	// MemoryBytes and CPUPercent (of one core) bound the engine's own cost.
 	MemoryBytes uint64
 	CPUPercent  float64
-	// window is over which time that cost is averaged; 0: as long as it takes.
+	// window is the time over which that cost is averaged; 0: the default.
 	window time.Duration
 }
 
-// Observes tells whether any kind of observation is asked for, or may be later.
+// Observes reports whether any kind of observation is configured, or may be started later.
 func (c *Config) Observes() bool {
-	return c.OnDemand || len(c.Policies) > 0 || len(c.asked()) > 0
+	return c.OnDemand || len(c.Policies) > 0 || len(c.configured()) > 0
 }
 
-// ObservesAtOnce tells whether any is asked for from the start.
-func (c *Config) ObservesAtOnce() bool { return len(c.asked()) > 0 }
+// ObservesAtOnce reports whether any kind is configured to run from the start.
+func (c *Config) ObservesAtOnce() bool { return len(c.configured()) > 0 }
 
-// Symbols configures where names and lines come from, beside the binaries themselves.
+// Symbols configures where names and lines come from, in addition to the binaries themselves.
 type Symbols struct {
 	// DebugInfo has debug information read for lines, inlined functions and names.
 	DebugInfo bool
-	// CacheDir keeps what was found out below CacheBytes; none when empty.
+	// CacheDir keeps symbol tables, up to CacheBytes; empty: there is no cache.
 	CacheDir   string
 	CacheBytes int64
-	// Debuginfod are the servers that are asked for debug files.
+	// Debuginfod are the servers that debug files are fetched from.
 	Debuginfod []string
 }
 
-// OnCPU configures the kind on_cpu.
-type OnCPU struct {
-	// Targets narrows the engine's own; empty does not.
-	Targets        []process.Selector
-	Period         time.Duration
-	ReportInterval time.Duration
-	// Cycles samples by the hardware's cycle counter where there is one.
-	Cycles                   bool
-	KernelStacks, UserStacks bool
-	MaxDepth                 int
-}
-
-// OffCPU configures the kind off_cpu.
-type OffCPU struct {
-	// Targets narrows the engine's own; empty does not.
-	Targets        []process.Selector
-	ReportInterval time.Duration
-	// MinBlock is the shortest wait that is told with its stack, MaxBlock the longest
-	// that is told at all, or 0.
-	MinBlock, MaxBlock       time.Duration
-	KernelStacks, UserStacks bool
-	MaxDepth                 int
-}
-
-// Memory configures the kind memory.
-type Memory struct {
-	// Targets narrows the engine's own; empty does not.
-	Targets        []process.Selector
-	ReportInterval time.Duration
-	// Distance is the mean number of bytes between two sampled allocations; 0 counts
-	// page faults instead.
-	Distance uint64
-	// Live matches frees of sampled allocations.
-	Live bool
-	// plain does without what only some kernels have, for tests.
-	plain bool
-}
-
-// TLSLibraries are all that [Network].TLS may name.
-var TLSLibraries = []string{"openssl", "boringssl", "gnutls", "go", "node", "java"}
-
-// Network configures the kind network: connections and what they carry.
-type Network struct {
-	// Targets narrows the engine's own; empty does not.
-	Targets        []process.Selector
-	ReportInterval time.Duration
-	// Role leaves out what the other role does.
-	Role Role
-	// ResolveNAT asks the kernel's connection tracking who is behind an address.
-	ResolveNAT bool
-	// Requests has requests told, those of Protocols; none: of all. BufferBytes is the size of the ring buffer for what is
-	// read of them, a power of two.
-	Requests    bool
-	Protocols   []string
-	BufferBytes uint32
-	// TLS are the libraries that requests are read from before they are encrypted, by the
-	// names of internal/tls.
-	TLS []string
-	// Journal says which requests are told one by one; of its memory the engine decides.
-	Journal requests.JournalConfig
-}
-
-// Role says whose side of connections is observed.
-type Role uint8
-
-// Roles of connections.
-const (
-	BothRoles  Role = iota
-	ClientRole      // connections that a process opened
-	ServerRole      // connections that it accepted
-)
-
 // Hooks are what the engine calls. Each must return soon.
 type Hooks struct {
-	// Profiles takes what was seen in an interval, Metrics what was counted until
-	// its end, Logs what has happened, and Spans the requests that have ended. They own what they get, which is never empty;
-	// nil: nobody takes any.
+	// Profiles takes the samples of an interval, Metrics the counts until
+	// its end, Logs the events, and Spans the requests that have ended. They own their argument, which is never empty;
+	// nil: no pipeline takes any.
 	Profiles func([]*model.Profile)
 	Metrics  func([]*model.Metrics)
 	Logs     func([]*model.Logs)
 	Spans    func([]*model.Spans)
-	// Ask asks for a task on behalf of a policy, and returns when it runs or waits; it may
-	// take as long as that does. Nil: there are no policies.
+	// Ask starts a task on behalf of a policy, and returns when it runs or waits, which may
+	// take long. Nil: there are no policies.
 	Ask func(task.Request) []task.Outcome
-	// Held says how much memory the receivers of these hold; nil: none.
+	// Held returns how much memory the consumers of these hold; nil: none.
 	Held func() uint64
-	// Exited is told of a process that has ended or has left the scope; nil: nobody is.
+	// Exited is called with a process that has exited or has left the scope; may be nil.
 	Exited func(model.ProcessID)
-	// Level is told when sampling is reduced or restored to keep to a limit: 0 is
-	// as configured, and cause says why.
-	Level func(level int, cause string)
+	// Level is called when a kind is reduced or restored to keep to a limit.
+	Level func(LevelChange)
+	// Unavailable is called with the reason why a part of the configuration cannot be done; may be nil.
+	Unavailable func(why error)
+}
+
+// LevelChange reports that a kind observes less, or more again, to keep to a limit.
+type LevelChange struct {
+	Kind string
+	// Level is the number of steps by which it is reduced; 0: it does what was configured.
+	Level int
+	// Effect is what it does now, such as "samples every 18ms"; Cause is why.
+	Effect, Cause string
 }

@@ -10,7 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/monitor"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/memory"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/offcpu"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/tls"
 )
 
 // TestMemoryOfKinds holds that a kind that keeps no samples takes no room for them from others.
@@ -20,9 +27,9 @@ func TestMemoryOfKinds(t *testing.T) {
 		config           Config
 		tables, interval uint64
 	}{
-		{Config{OnCPU: &OnCPU{}}, limit / 8, limit / 8},
-		{Config{OnCPU: &OnCPU{}, Network: &Network{}}, limit / 16, limit / 8},
-		{Config{OnCPU: &OnCPU{}, OffCPU: &OffCPU{}, Memory: &Memory{}, Network: &Network{}}, limit / 32, limit / 24},
+		{Config{Observe: []observe.Plan{&oncpu.Options{}}}, limit / 8, limit / 8},
+		{Config{Observe: []observe.Plan{&oncpu.Options{}, &network.Plan{}}}, limit / 16, limit / 8},
+		{Config{Observe: []observe.Plan{&oncpu.Options{}, &offcpu.Options{}, &memory.Options{}, &network.Plan{}}}, limit / 32, limit / 24},
 	} {
 		c.config.MemoryBytes = limit
 		e := &Engine{config: c.config}
@@ -34,17 +41,17 @@ func TestMemoryOfKinds(t *testing.T) {
 // and that one alone has more than the last of many.
 func TestMemoryOfSockets(t *testing.T) {
 	const limit = 256 << 20
-	requests := []Policy{{Policy: policy.Policy{When: []policy.Rule{{Monitor: policy.HTTPErrorRate}}}}}
+	requests := []Policy{{Policy: policy.Policy{When: []policy.Rule{{Monitor: monitor.HTTPErrorRate}}}}}
 	for name, tt := range map[string]struct {
 		config     Config
 		configured uint64 // how many there are
 		each       uint64
 	}{
-		"network alone":              {Config{Network: &Network{}}, 1, limit},
-		"beside tasks":               {Config{Network: &Network{}, OnDemand: true}, 1, limit / 2},
-		"beside tasks and monitors":  {Config{Network: &Network{}, OnCPU: &OnCPU{}, Policies: requests, OnDemand: true}, 2, limit / 4},
+		"network alone":              {Config{Observe: []observe.Plan{&network.Plan{}}}, 1, limit},
+		"with tasks":                 {Config{Observe: []observe.Plan{&network.Plan{}}, OnDemand: true}, 1, limit / 2},
+		"with tasks and monitors":    {Config{Observe: []observe.Plan{&network.Plan{}, &oncpu.Options{}}, Policies: requests, OnDemand: true}, 2, limit / 4},
 		"monitors and tasks":         {Config{Policies: requests, OnDemand: true}, 1, limit / 2},
-		"monitors that network does": {Config{Network: &Network{Requests: true, TLS: TLSLibraries}, Policies: requests, OnDemand: true}, 1, limit / 2},
+		"monitors that network does": {Config{Observe: []observe.Plan{&network.Plan{Requests: true, TLS: tls.Libraries}}, Policies: requests, OnDemand: true}, 1, limit / 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tt.config.MemoryBytes = limit
@@ -56,24 +63,24 @@ func TestMemoryOfSockets(t *testing.T) {
 			total := tt.configured * e.socketMemory()
 			var claimed []*shared
 			for i := range TaskObservations {
-				s, err := e.demand.claim(&Network{ReportInterval: time.Duration(i)})
+				s, err := e.demand.claim(&network.Plan{Common: observe.Common{ReportInterval: time.Duration(i)}})
 				require.NoError(t, err)
-				lent := e.socketMemoryLent(s)
-				require.Equal(t, uint64(limit/4>>i), lent)
-				require.Equal(t, lent, e.socketMemoryLent(s), "it is the same")
-				total += lent
+				socketShare := e.sharedSocketMemory(s)
+				require.Equal(t, uint64(limit/4>>i), socketShare)
+				require.Equal(t, socketShare, e.sharedSocketMemory(s), "it is the same")
+				total += socketShare
 				claimed = append(claimed, s)
 			}
 			require.LessOrEqual(t, total, uint64(limit))
 			for _, s := range claimed {
 				e.demand.giveUp(s)
 			}
-			s, err := e.demand.claim(&OnCPU{})
+			s, err := e.demand.claim(&oncpu.Options{})
 			require.NoError(t, err)
-			require.Zero(t, e.socketMemoryLent(s))
-			s, err = e.demand.claim(&Network{})
+			require.Zero(t, e.sharedSocketMemory(s))
+			s, err = e.demand.claim(&network.Plan{})
 			require.NoError(t, err)
-			require.EqualValues(t, limit/4, e.socketMemoryLent(s), "what ended gave back")
+			require.EqualValues(t, limit/4, e.sharedSocketMemory(s), "what ended gave back")
 		})
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
-// burner builds a program of its own that burns for the milliseconds that it is told.
+// burner builds a program of its own that burns CPU time for the milliseconds of its argument.
 func burner(t *testing.T) string {
 	t.Helper()
 	source, err := os.ReadFile("testdata/burn.h")
@@ -99,9 +99,9 @@ func TestDamagedUnwindInformation(t *testing.T) {
 			incomplete := e.Stats().Incomplete
 			require.EqualValues(t, 1, incomplete[LossKey{"unwind", c.reason}])
 			require.EqualValues(t, 1, incomplete[LossKey{"unwind", "table_failed"}]+incomplete[LossKey{"unwind", "table_incomplete"}])
-			told := e.logs.FilterMessage("Some stacks will be unwound by frame pointers alone").All()
-			require.Len(t, told, 1)
-			require.Contains(t, told[0].ContextMap()["error"], fmt.Sprintf("making the unwind table of %s: %s: .eh_frame at %#x: ", path, c.says, at))
+			logged := e.logs.FilterMessage("Some stacks will be unwound by frame pointers alone").All()
+			require.Len(t, logged, 1)
+			require.Contains(t, logged[0].ContextMap()["error"], fmt.Sprintf("making the unwind table of %s: %s: .eh_frame at %#x: ", path, c.says, at))
 		})
 	}
 }
@@ -122,12 +122,12 @@ func TestManyDamaged(t *testing.T) {
 		launch(t, path, "300").end()
 	}
 	e.end()
-	var told []string
+	var logged []string
 	for _, entry := range e.logs.FilterMessage("Some stacks will be unwound by frame pointers alone").All() {
-		told = append(told, fmt.Sprint(entry.ContextMap()))
+		logged = append(logged, fmt.Sprint(entry.ContextMap()))
 	}
-	require.Len(t, told, 2, "one at once, the others together: %v", told)
+	require.Len(t, logged, 2, "one at once, the others together: %v", logged)
 	for _, path := range paths {
-		require.Contains(t, strings.Join(told, " "), path+":")
+		require.Contains(t, strings.Join(logged, " "), path+":")
 	}
 }

@@ -10,60 +10,61 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
 // demand is what runs for tasks. Each observation is started and ended under a lock of its
-// own, so that one which takes long to load holds up nobody but those who want the same.
+// own, so that one which takes long to load delays only the tasks that want the same.
 type demand struct {
-	// use is held for reading by whoever starts or ends something, so that closing waits for
-	// them.
+	// use is held for reading while an observation is started or ended, so that closing waits for
+	// it.
 	use    sync.RWMutex
 	closed bool // under use
 
 	// mapping is held while following mappings begins and ends.
 	mapping sync.Mutex
-	// mapped ends when nobody follows mappings for tasks any more; nil: nobody does.
+	// mapped is closed when mappings are no longer followed for tasks; nil: they are not followed.
 	mapped chan struct{} // under mapping
 
-	mu     sync.Mutex                // held for moments, below; it is the last one that anybody takes
+	mu     sync.Mutex                // held briefly, below; it is the last lock in the order of locks
 	shared [TaskObservations]*shared // each has a bit of scopes, from lifecycle.ScopeTask on
 }
 
-// lendable is the memory that observations for tasks have for what they know of sockets, as the
-// parts that it can be lent in.
-const lendable = 2 << TaskObservations
+// socketShares is the memory that all observations for tasks have for their tables of sockets, in the
+// smallest shares that it is divided into.
+const socketShares = 2 << TaskObservations
 
-// lend gives an observation half of what no other one has, until it is given up: mostly one runs,
-// and all together have no more than there is.
-func (d *demand) lend(s *shared) uint64 {
+// assignSocketShare gives an observation half of what no other one has, until it is given up: mostly one runs,
+// and all together never exceed the total.
+func (d *demand) assignSocketShare(s *shared) uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if s.lent == 0 {
-		free := uint64(lendable)
+	if s.socketShare == 0 {
+		free := uint64(socketShares)
 		for _, other := range d.shared {
 			if other != nil {
-				free -= other.lent
+				free -= other.socketShare
 			}
 		}
-		s.lent = free / 2
+		s.socketShare = free / 2
 	}
-	return s.lent
+	return s.socketShare
 }
 
-// close has nothing start any more, and waits for what is about to.
+// close prevents further starts, and waits for those in progress.
 func (d *demand) close() {
 	d.use.Lock()
 	defer d.use.Unlock()
 	d.closed = true
 }
 
-// claim returns the observation with these options, with a place of its own where there was
-// none. It keeps its place until everybody who has claimed it has given it up.
-func (d *demand) claim(options Options) (*shared, error) {
+// claim returns the observation with this plan, with a slot of its own where there was
+// none. It keeps its slot until each claim has been given up.
+func (d *demand) claim(plan observe.Plan) (*shared, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if i := slices.IndexFunc(d.shared[:], func(s *shared) bool { return s != nil && reflect.DeepEqual(s.options, options) }); i >= 0 {
+	if i := slices.IndexFunc(d.shared[:], func(s *shared) bool { return s != nil && reflect.DeepEqual(s.plan, plan) }); i >= 0 {
 		d.shared[i].claims++
 		return d.shared[i], nil
 	}
@@ -72,7 +73,7 @@ func (d *demand) claim(options Options) (*shared, error) {
 		return nil, fmt.Errorf("%d observations with different options run for tasks already, more cannot: "+
 			"wait for one to end, or give tasks and policies the same options", TaskObservations)
 	}
-	d.shared[place] = &shared{options: options, scope: lifecycle.ScopeTask << place, claims: 1}
+	d.shared[place] = &shared{plan: plan, scope: lifecycle.ScopeTask << place, claims: 1}
 	return d.shared[place], nil
 }
 
@@ -85,9 +86,9 @@ func (d *demand) giveUp(s *shared) {
 	}
 }
 
-// anyWanted tells whether the options of anything that runs, begins or ends are such.
-func (d *demand) anyWanted(such func(Options) bool) bool {
+// anyShared reports whether the plan of any observation that runs, begins or ends matches.
+func (d *demand) anyShared(match func(observe.Plan) bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.ContainsFunc(d.shared[:], func(s *shared) bool { return s != nil && such(s.options) })
+	return slices.ContainsFunc(d.shared[:], func(s *shared) bool { return s != nil && match(s.plan) })
 }

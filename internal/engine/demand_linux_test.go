@@ -15,28 +15,34 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
 
-// heldUp has the kind network wait in the middle of its start until told to proceed.
-func heldUp(t *testing.T) (loading <-chan struct{}, proceed func()) {
-	t.Helper()
-	network := kindNamed(observe.Network)
-	start, begun, going := network.start, make(chan struct{}, 16), make(chan struct{})
-	network.start = func(e *Engine, options Options, p provision) (*running, error) {
-		begun <- struct{}{}
-		<-going
-		return start(e, options, p)
-	}
-	proceed = sync.OnceFunc(func() { close(going) })
-	t.Cleanup(func() {
-		proceed()
-		network.start = start
-	})
-	return begun, proceed
+// heldPlan is a plan of network that waits in the middle of its start.
+type heldPlan struct {
+	network.Plan
+	begun chan struct{}
+	going <-chan struct{}
 }
 
-// TestStartsDoNotWaitForEachOther holds that an observation begins, tells of what it sees and ends while another one is being
+func (p *heldPlan) Start(env observe.Environment) (observe.Started, error) {
+	p.begun <- struct{}{}
+	<-p.going
+	return p.Plan.Start(env)
+}
+
+// heldUp returns a plan of network that waits in the middle of its start until proceed is called.
+func heldUp(t *testing.T) (plan *heldPlan, loading <-chan struct{}, proceed func()) {
+	t.Helper()
+	begun, going := make(chan struct{}, 16), make(chan struct{})
+	proceed = sync.OnceFunc(func() { close(going) })
+	t.Cleanup(proceed)
+	plan = &heldPlan{Plan: network.Plan{Common: observe.Common{ReportInterval: time.Second}}, begun: begun, going: going}
+	return plan, begun, proceed
+}
+
+// TestStartsDoNotWaitForEachOther holds that an observation begins, reports and ends while another one is being
 // loaded, which may take long; that those who want the latter share it; and that nothing of either is left.
 func TestStartsDoNotWaitForEachOther(t *testing.T) {
 	guest.SameOnEveryKernel(t)
@@ -45,14 +51,14 @@ func TestStartsDoNotWaitForEachOther(t *testing.T) {
 	e := begin(t, onDemand())
 	e.warmUp(busy)
 	before, known := bpfFiles(t), e.identity(busy)
-	loading, proceed := heldUp(t)
+	plan, loading, proceed := heldUp(t)
 
 	var mu sync.Mutex
 	var slow []task.Observation
 	var starting sync.WaitGroup
 	for _, id := range []string{"slow", "slow, too"} {
 		starting.Go(func() {
-			run, err := e.Start(task.Spec{TaskID: id, Options: &Network{ReportInterval: time.Second}, Processes: []*model.Process{known}})
+			run, err := e.Start(task.Spec{TaskID: id, Options: plan, Processes: []*model.Process{known}})
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -88,11 +94,11 @@ func TestShutdownAwaitsStarts(t *testing.T) {
 	busy := launch(t, testbin.C(t, "testdata/chain.c"), "60000", "-")
 	e := begin(t, onDemand())
 	known := e.identity(busy)
-	loading, proceed := heldUp(t)
+	plan, loading, proceed := heldUp(t)
 	var starting, ending sync.WaitGroup
 	var slow error
 	starting.Go(func() {
-		_, slow = e.Start(task.Spec{TaskID: "slow", Options: &Network{ReportInterval: time.Second}, Processes: []*model.Process{known}})
+		_, slow = e.Start(task.Spec{TaskID: "slow", Options: plan, Processes: []*model.Process{known}})
 	})
 	<-loading
 	ending.Go(e.end)

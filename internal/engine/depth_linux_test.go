@@ -14,11 +14,12 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
-// TestDeepByTables has stacks of more frames than are taken unless told otherwise, none of which keeps a frame pointer: they are whole
+// TestDeepByTables has stacks of more frames than are taken by default, none of which keeps a frame pointer: they are whole
 // where there is room for them, and else cut at the far end, which the sample and the counter say.
 func TestDeepByTables(t *testing.T) {
 	needRoot(t)
@@ -44,7 +45,7 @@ func TestDeepByTables(t *testing.T) {
 		t.Run(strconv.Itoa(c.calls)+" calls, "+strconv.Itoa(c.max)+" taken", func(t *testing.T) {
 			dependsOnKernel(t, c.inGuests)
 			config := configuration(2*time.Millisecond, process.Selector{Exe: descent})
-			config.OnCPU.KernelStacks, config.OnCPU.MaxDepth = false, c.max
+			planOf[*oncpu.Options](config).KernelStacks, planOf[*oncpu.Options](config).MaxDepth = false, c.max
 			e := begin(t, config)
 			e.tabled(descent, strconv.Itoa(c.calls), milliseconds(time.Minute))
 			p := launch(t, descent, strconv.Itoa(c.calls), milliseconds(work))

@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/monitor"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
@@ -24,7 +26,7 @@ import (
 // changes says that the test binary was started to change on command.
 const changes = "EBPFRECEIVER_TEST_CHANGES"
 
-// TestChangeling is a process for other tests that works, listens and is called as it is told to.
+// TestChangeling is a process for other tests that works, listens and renames itself on command.
 func TestChangeling(t *testing.T) {
 	if os.Getenv(changes) == "" {
 		t.Skip("other tests start it")
@@ -53,8 +55,8 @@ func TestChangeling(t *testing.T) {
 	os.Exit(0) //nolint:revive // as it stands, with its goroutine
 }
 
-// changeling starts one; tell has it change, and returns when it has.
-func changeling(t *testing.T) (pid int, tell func(what, how string)) {
+// changeling starts such a process; command has it change, and returns when it has.
+func changeling(t *testing.T) (pid int, command func(what, how string)) {
 	t.Helper()
 	child := exec.Command(os.Args[0], "-test.run=^TestChangeling$")
 	child.Env = append(os.Environ(), changes+"=1")
@@ -77,7 +79,7 @@ func changeling(t *testing.T) (pid int, tell func(what, how string)) {
 	}
 }
 
-// freePort is one on which nobody listens at the moment.
+// freePort is one on which no process listens at the moment.
 func freePort(t *testing.T) uint16 {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -93,15 +95,15 @@ func TestWhatAProcessDoesLater(t *testing.T) {
 	guest.SameOnEveryKernel(t) // what processes do is read from /proc; other tests hold what programs do with a new scope
 	port := freePort(t)
 	address := fmt.Sprintf("127.0.0.1:%d", port)
-	pid, tell := changeling(t)
+	pid, command := changeling(t)
 	at := func(name string, target ...process.Selector) Policy {
-		p := when(name, policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1})
+		p := when(name, policy.Rule{Monitor: monitor.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1})
 		p.Targets = target
 		return p
 	}
 	config := configuration(5*time.Millisecond, process.Selector{PID: uint32(pid)})
 	config.ScanInterval = time.Second
-	config.OnCPU.Targets = []process.Selector{{Port: port}}
+	planOf[*oncpu.Options](config).Targets = []process.Selector{{Port: port}}
 	config.Policies = []Policy{
 		at("port", process.Selector{Port: port}), at("early", process.Selector{Comm: "^early$"}), at("late", process.Selector{Comm: "^late$"}), at("any"),
 	}
@@ -115,10 +117,10 @@ func TestWhatAProcessDoesLater(t *testing.T) {
 	require.Empty(t, a.of("port", pid))
 	require.Empty(t, o.of(isPID(pid)), "it does not listen")
 
-	tell("listen", address)
+	command("listen", address)
 	fires("port")
 	require.Eventually(t, func() bool { return len(o.of(isPID(pid))) > 0 }, patience, 20*time.Millisecond)
-	tell("rename", "early")
+	command("rename", "early")
 	fires("early")
 
 	matches := func(want bool) {
@@ -128,11 +130,11 @@ func TestWhatAProcessDoesLater(t *testing.T) {
 			return err == nil && o.table.Matches(o.policies.entries[0].targets, p) == want
 		}, patience, 20*time.Millisecond)
 	}
-	tell("close", "")
+	command("close", "")
 	matches(false)
-	tell("listen", address)
+	command("listen", address)
 	matches(true)
-	tell("rename", "late")
+	command("rename", "late")
 	fires("late")
 	o.end()
 	require.Len(t, a.of("port", pid), 1, "silence")

@@ -44,7 +44,7 @@ func TestFewDescriptors(t *testing.T) {
 	begin := func() *Engine {
 		var e *Engine
 		require.Eventually(t, func() (ok bool) {
-			e, err = Start(config, none(), zap.NewNop())
+			e, err = Start(t.Context(), config, none(), zap.NewNop())
 			return !errors.Is(err, unix.EMFILE) // what else this process has open, such as files of /proc, it has for moments
 		}, 5*time.Second, time.Millisecond)
 		require.NoError(t, err)

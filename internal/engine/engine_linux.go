@@ -12,13 +12,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -37,7 +35,7 @@ const (
 	symbolShare, unwindShare, mapShare, sampleShare = 4, 4, 8, 8
 )
 
-// lastLines is how long the last report waits for lines that are being read.
+// lastLines is how long the last report waits for names and lines that are being read.
 const lastLines = 500 * time.Millisecond
 
 // Engine runs observations for one receiver.
@@ -51,10 +49,10 @@ type Engine struct {
 	hotPlug  *kernel.HotPlug
 	table    *process.Table
 	symbols  *symbol.Symbolizer
-	// unwinding is nil where no observation takes user stacks, mappings where none asks
-	// who maps code.
+	// unwinding is nil where no observation takes user stacks, mappings where none needs to know
+	// which processes map code.
 	unwinding *unwinding
-	foresight foresight
+	prefetch  prefetcher
 	mappings  atomic.Pointer[kernel.MappingWatch]
 	subjects  *subjects
 	// running is changed by one goroutine alone, that of run once it is there, with the lock.
@@ -62,12 +60,15 @@ type Engine struct {
 	followers atomic.Pointer[[]observe.Follower] // of running
 	missing   []missingKind
 	// policies is nil where there are none.
-	policies *policies
-	governor governor
+	policies       *policies
+	governor       governor
+	symbolPressure symbolPressure
 	// degraded has a lock of its own: observations that are ended under the other one may still
-	// have something to say.
+	// report a degradation.
 	degraded   map[string]string
 	degradedMu sync.Mutex
+	// waiting are profiles that wait for names; they belong to the goroutine of run, and to Shutdown once it has ended.
+	waiting waitingProfiles
 	// cpusDue is when to follow the CPUs again after it failed; zero while all is well.
 	cpusDue time.Time
 
@@ -75,13 +76,21 @@ type Engine struct {
 	calls   chan func()
 	looping chan struct{}
 	demand  demand
+	// loader returns what loads programs until the context of Start is done.
+	loader func() *kernel.Loader
+
+	// pending are the events of processes that were not read yet.
+	pending pending
 
 	work meter
+	// loop gives iterations of run precedence over background work.
+	loop precedence
 	// once is work that is done once for each binary: its unwind table.
 	once meter
-	// sampled is the part of work that grows with the number of samples.
-	sampled meter
-	level   atomic.Int32
+	// spent are the parts of work that kinds can reduce, see [newSpent]; levels are those of the kinds that were
+	// ever reduced, for any goroutine.
+	spent  map[observe.Kind]*meter
+	levels sync.Map
 
 	mu       sync.Mutex // all below, and reading what release frees
 	released bool
@@ -99,28 +108,36 @@ type running struct {
 	reportInterval time.Duration
 	drainDue       time.Time
 	reportDue      time.Time
-	// drained says that it was drained since the subjects were told last.
+	// drained: it was drained since [subjects.drained] was called last.
 	drained bool
-	// begin lets it begin, once there is somebody who follows processes; nil where it runs already.
-	// It waits no longer than meet for who runs now to be met.
-	begin func(meet time.Duration) error
-	// tasks are those that share it; nil where the configuration asks for it.
+	// begin lets it begin, once processes are followed; nil where it runs already.
+	// It waits for at most discover until the running processes have been found.
+	begin func(discover time.Duration) error
+	// tasks are those that share it; nil where it is configured.
 	tasks *shared
 	costs []observe.ProgramCost // as they were read last
-	// starts is the log line that says what it does, with its fields.
-	starts string
-	fields []zap.Field
+	// describe returns what it does for the log, see [observe.Started].
+	describe func() (string, []zap.Field)
 }
 
-// Start starts what the configuration asks for. With no observation nothing is
+// Start starts the configured observations. With no observation nothing is
 // attached. The error says what is missing and what to do.
-func Start(config Config, hooks Hooks, logger *zap.Logger) (_ *Engine, err error) {
+//
+// Loading takes seconds, and a minute on a busy host. When ctx is done it is given up, then and later: Start returns an engine that observes what had
+// begun by then, for Shutdown to report, or an error where nothing had. What runs goes on until Shutdown.
+func Start(ctx context.Context, config Config, hooks Hooks, logger *zap.Logger) (_ *Engine, err error) {
 	e := &Engine{
 		config: config, hooks: hooks, logger: logger,
-		governor: governor{cpuPercent: config.CPUPercent, memoryBytes: config.MemoryBytes, window: config.window},
-		degraded: map[string]string{}, past: newPast(),
+		governor:       governor{cpuPercent: config.CPUPercent, memoryBytes: config.MemoryBytes, window: config.window},
+		symbolPressure: symbolPressure{memoryBytes: config.MemoryBytes / symbolShare},
+		degraded:       map[string]string{}, past: newPast(), spent: newSpent(),
 		stop:  func() {},
 		calls: make(chan func()), looping: make(chan struct{}),
+	}
+	e.loader = func() *kernel.Loader {
+		loader := kernel.NewLoader().Until(ctx, e.work.run)
+		loader.SysRoot = e.sysRoot()
+		return loader
 	}
 	if !config.Observes() {
 		return e, nil
@@ -133,93 +150,26 @@ func Start(config Config, hooks Hooks, logger *zap.Logger) (_ *Engine, err error
 			err = errors.Join(err, e.release())
 		}
 	}()
-	loader := kernel.NewLoader()
+	loader := e.loader()
 	var startErr error
 	e.work.run(func() { startErr = e.prepare(loader) })
 	if startErr != nil {
 		return nil, whatToDo(startErr)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	running, cancel := context.WithCancel(context.Background())
 	e.stop = cancel
-	e.launch(ctx)
+	e.launch(running)
+	e.work.run(e.begin)
+	e.noteFollowers()
+	e.ended.Go(func() { e.run(running) })
 	e.work.run(func() { startErr = e.observe(loader) })
 	if startErr != nil {
 		return nil, errors.Join(startErr, e.end())
 	}
-	e.ended.Go(func() { e.run(ctx) })
 	return e, nil
 }
 
-// whatToDo adds to an error what its reader can do about it, unless it says so already.
-func whatToDo(err error) error {
-	// The text of EMFILE is a part of that of ENFILE: the latter is looked for first.
-	for _, limit := range []struct {
-		reached unix.Errno
-		advice  string
-	}{
-		{unix.ENFILE, "raise the host's limit of open files (sysctl fs.file-max)"},
-		{unix.EMFILE, "raise the limit of open files (ulimit -n, or LimitNOFILE of systemd)"},
-	} {
-		switch {
-		case !isErrno(err, limit.reached):
-			continue
-		case strings.Contains(err.Error(), limit.advice):
-			return err
-		}
-		return fmt.Errorf("%w; %s", err, limit.advice)
-	}
-	return err
-}
-
-// isErrno looks at the text, too: the library that loads programs does not wrap all
-// that the kernel answers.
-func isErrno(err error, errno unix.Errno) bool {
-	return errors.Is(err, errno) || strings.Contains(err.Error(), errno.Error())
-}
-
-// checkHost finds out what is missing before anything is loaded.
-func (e *Engine) checkHost() error {
-	missing, err := kernel.MissingCapabilities(kernel.CapBPF, kernel.CapPerfmon)
-	if err != nil {
-		return err
-	}
-	wanted, err := kernel.MissingCapabilities(e.config.capabilities()...)
-	if err != nil {
-		return err
-	}
-	if len(missing) > 0 {
-		return &kernel.MissingCapabilityError{Missing: append(missing, wanted...)}
-	}
-	if len(wanted) > 0 {
-		e.degrade("capabilities", &kernel.MissingCapabilityError{Missing: wanted})
-	}
-	return process.CheckPIDNamespace(e.config.RootPath)
-}
-
-// capabilities are those that are of use beyond the two that are needed. CAP_SYS_ADMIN
-// is asked for where it is missed.
-func (c Config) capabilities() []kernel.Capability {
-	list := []kernel.Capability{kernel.CapSysPtrace, kernel.CapDACReadSearch, kernel.CapSyslog, kernel.CapCheckpointRestore}
-	if c.Network != nil && c.Network.ResolveNAT {
-		list = append(list, kernel.CapNetAdmin)
-	}
-	return list
-}
-
-// degrade notes that something is less than it could be, and logs it unless that was said
-// before.
-func (e *Engine) degrade(what string, why error) {
-	e.degradedMu.Lock()
-	said := e.degraded[what] == why.Error()
-	e.degraded[what] = why.Error()
-	e.degradedMu.Unlock()
-	if said {
-		return
-	}
-	e.logger.Warn("The receiver works with less", zap.String("capability", what), zap.Error(why))
-}
-
-// prepare builds the rooms from the bottom up.
+// prepare creates the parts of the engine from the bottom up.
 func (e *Engine) prepare(loader *kernel.Loader) error {
 	var err error
 	if e.runStats, err = kernel.EnableRunStats(); err != nil {
@@ -228,13 +178,20 @@ func (e *Engine) prepare(loader *kernel.Loader) error {
 	if e.tracker, err = lifecycle.Start(loader, trackedProcesses); err != nil {
 		return err
 	}
-	beside := newAllowance(e.config.CPUPercent, time.Now())
+	if why := e.tracker.Degraded(); why != nil {
+		e.degrade("process.exec", why)
+	}
 	if e.symbols, err = symbol.New(symbol.Config{
 		RootPath:    e.config.RootPath,
 		MemoryBytes: int64(e.config.MemoryBytes / symbolShare),
 		Logger:      e.logger,
+		Warned:      e.config.Warned,
 		DebugInfo:   e.config.Symbols.DebugInfo,
-		Charge:      func(piece func()) time.Duration { return beside.spend(time.Now(), e.once.measure(piece)) },
+		Charge:      e.background(backgroundAtOnce),
+		Names:       e.background(backgroundAtOnce),
+		LargeNames:  e.background(backgroundAtOnce),
+		Contents:    e.background(backgroundAtOnce),
+		MapsShare:   backgroundShare * e.config.CPUPercent / 100,
 		CacheDir:    e.config.Symbols.CacheDir,
 		CacheBytes:  e.config.Symbols.CacheBytes,
 		Debuginfod:  e.config.Symbols.Debuginfod,
@@ -244,12 +201,12 @@ func (e *Engine) prepare(loader *kernel.Loader) error {
 	if err := e.prepareProcesses(); err != nil {
 		return err
 	}
-	if e.config.OnDemand || e.config.anyAsked(Options.takesStacks) {
+	if e.config.OnDemand || e.config.anyConfigured(takesStacks) {
 		if err := e.startUnwinding(); err != nil {
 			return err
 		}
 	}
-	if e.config.anyAsked(Options.followsMappings) {
+	if e.config.anyConfigured(followsMappings) {
 		if err := e.startMappings(); err != nil {
 			return err
 		}
@@ -260,11 +217,31 @@ func (e *Engine) prepare(loader *kernel.Loader) error {
 	if err := e.targetKinds(); err != nil {
 		return err
 	}
-	e.startKinds(loader, samples)
+	e.startKinds(loader, samples, func(started *running) {
+		e.running = append(e.running, started)
+		e.noteLeftOut(started)
+	})
 	if e.hotPlug, err = kernel.WatchHotPlug(); err != nil {
 		e.degrade("cpu_hotplug", err)
 	}
-	return nil
+	return loader.Err()
+}
+
+// afterLoop returns a function that charges background work, which waits for the loop.
+func (e *Engine) afterLoop(m *meter) func(work func()) {
+	return func(work func()) {
+		e.loop.yield()
+		m.run(work)
+	}
+}
+
+// background returns a function that charges one kind of work that can wait, and paces it. The share of atOnce may be spent without a pause.
+func (e *Engine) background(atOnce time.Duration) func(piece func()) time.Duration {
+	a := newAllowance(e.config.CPUPercent, atOnce, time.Now())
+	return func(piece func()) time.Duration {
+		e.loop.yield()
+		return a.spend(time.Now(), e.once.measure(piece))
+	}
 }
 
 func (e *Engine) prepareProcesses() error {
@@ -277,31 +254,34 @@ func (e *Engine) prepareProcesses() error {
 		known:     map[observe.SubjectKey]*subject{},
 		byProcess: map[model.ProcessID][]observe.SubjectKey{},
 	}
+	e.pending.flush = e.tracker.Flush
+	e.subjects.catchUp = e.pending.catchUp
 	e.table, err = process.New(process.Config{
 		RootPath: e.config.RootPath,
 		Include:  e.config.Include,
 		Exclude:  e.config.Exclude,
 		SelfPID:  self,
 		Logger:   e.logger,
+		Warned:   e.config.Warned,
 		OnChange: e.changed,
 	})
 	if err != nil {
 		return fmt.Errorf("preparing the process table: %w", err)
 	}
 	e.subjects.table = e.table
-	// The idle task is nobody's; perf's cycle counter would count it.
+	// The idle task belongs to no process; perf's cycle counter would count it.
 	const idle = 0
 	return errors.Join(e.tracker.Decide(self, lifecycle.ScopeNone), e.tracker.Decide(idle, lifecycle.ScopeNone))
 }
 
-// launch starts the goroutines that find out who is there.
+// launch starts the goroutines that discover processes.
 func (e *Engine) launch(ctx context.Context) {
 	e.noteFollowers()
 	e.ended.Go(e.readEvents)
 	e.ended.Go(func() { e.watchProcesses(ctx) })
 	if e.unwinding != nil {
-		e.ended.Go(func() { e.unwinding.run(ctx, e.once.run) })
-		e.ended.Go(func() { e.unwinding.runLarge(ctx, e.once.run) })
+		e.ended.Go(func() { e.unwinding.run(ctx, e.afterLoop(&e.once)) })
+		e.ended.Go(func() { e.unwinding.runLarge(ctx, e.background(unwindAtOnce)) })
 	}
 	if watch := e.mappings.Load(); watch != nil {
 		e.ended.Go(func() { e.followMappings(watch) })
@@ -314,6 +294,9 @@ func (e *Engine) launch(ctx context.Context) {
 // end stops the goroutines.
 func (e *Engine) end() error {
 	e.stop()
+	if e.unwinding != nil {
+		e.unwinding.stopping.Store(true)
+	}
 	var errs []error
 	if e.tracker != nil {
 		errs = append(errs, e.tracker.StopReading())
@@ -331,7 +314,7 @@ func (e *Engine) Shutdown() error {
 	e.demand.close()
 	errs := []error{e.end()}
 	now := time.Now()
-	e.work.run(func() {
+	e.iterate(func() {
 		for _, o := range e.running {
 			if stopper, ok := o.Observation.(observe.Stopper); ok {
 				errs = append(errs, stopper.Stop())
@@ -343,7 +326,8 @@ func (e *Engine) Shutdown() error {
 	if e.symbols != nil {
 		e.symbols.AwaitLines(lastLines)
 	}
-	e.work.run(func() {
+	e.iterate(func() {
+		e.handOver()
 		for _, o := range e.running {
 			e.report(o, now)
 			e.narrate(o) // what had to wait for the report
@@ -401,6 +385,7 @@ func (e *Engine) readEvents() {
 		event, err := e.tracker.Read()
 		switch {
 		case errors.Is(err, lifecycle.ErrFlushed):
+			e.pending.read()
 		case errors.Is(err, os.ErrClosed):
 			return
 		case err != nil:
@@ -416,12 +401,15 @@ func (e *Engine) handle(event lifecycle.Event) {
 	id := model.ProcessID{PID: event.PID, StartTicks: model.StartTicks(event.StartBoottime)}
 	switch event.Type {
 	case lifecycle.Fork:
-		e.table.Fork(event.ParentPID, id)
+		e.table.Fork(event.ParentPID, id, event.ExecID)
 	case lifecycle.Exec:
-		e.table.Exec(id, event.Comm)
+		e.table.Exec(id, process.Execution{
+			Comm: event.Comm, ExecID: event.ExecID, Executable: event.Executable, Arguments: event.Arguments, ArgumentsCut: event.ArgumentsCut,
+			Environment: event.Environment, EnvironmentWhole: event.EnvironmentWhole,
+		})
 		e.subjects.ended(id, func(key observe.SubjectKey) bool { return key.ExecID == event.ExecID })
 		if e.unwinding != nil && e.mappings.Load() != nil {
-			e.foresight.execed(e.subjects, subjectOf(event), event.Comm)
+			e.prefetch.onExec(e.subjects, subjectOf(event), event.Comm)
 		}
 		e.over(id, event.ExecID)
 	case lifecycle.Exit:
@@ -429,7 +417,7 @@ func (e *Engine) handle(event lifecycle.Event) {
 		e.subjects.ended(id, func(observe.SubjectKey) bool { return false })
 		e.over(id, math.MaxUint32)
 	case lifecycle.Ask:
-		e.subjects.asked(subjectOf(event), event.Comm)
+		e.subjects.handleAsk(subjectOf(event), event.Comm)
 	}
 }
 

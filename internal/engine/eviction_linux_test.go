@@ -19,7 +19,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
-// TestTablesAreEvicted runs one program after the other, each of another binary, with room for the tables of a few: those that nobody uses
+// TestTablesAreEvicted runs one program after the other, each of another binary, with room for the tables of a few: those that no program uses
 // give way, those of a program that runs all the while stay, and stacks are whole.
 func TestTablesAreEvicted(t *testing.T) {
 	needRoot(t)

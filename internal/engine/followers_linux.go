@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
-// noteFollowers is called when what runs has changed.
+// noteFollowers updates the list of followers. It is called when the running observations have changed.
 func (e *Engine) noteFollowers() {
 	var followers []observe.Follower
 	for _, o := range e.running {
@@ -26,7 +26,7 @@ func (e *Engine) noteFollowers() {
 	e.followers.Store(&followers)
 }
 
-// deciding says who has a pid now and whether it is in scope of a kind.
+// deciding returns a function that finds the process that has a pid now, and whether it is in scope of a kind.
 func (e *Engine) deciding(kind lifecycle.Scope) func(pid uint32) (model.ProcessID, bool) {
 	return func(pid uint32) (model.ProcessID, bool) {
 		p, inScope, err := e.table.LookupPID(pid)
@@ -40,17 +40,17 @@ func (e *Engine) deciding(kind lifecycle.Scope) func(pid uint32) (model.ProcessI
 	}
 }
 
-// follow calls tell with every observation that attaches to processes.
-func (e *Engine) follow(tell func(observe.Follower)) {
+// eachFollower calls notify with every observation that attaches to processes one by one.
+func (e *Engine) eachFollower(notify func(observe.Follower)) {
 	if followers := e.followers.Load(); followers != nil {
 		for _, follower := range *followers {
-			tell(follower)
+			notify(follower)
 		}
 	}
 }
 
-// introduce has an observation that attaches to processes one by one look at all in scope:
-// it has begun since they came, or its own scope is another.
+// introduce notifies an observation that attaches to processes one by one of all processes in scope:
+// it began later than they did, or its own scope has changed.
 func (e *Engine) introduce(o *running) {
 	follower, ok := o.Observation.(observe.Follower)
 	if !ok {
@@ -61,7 +61,7 @@ func (e *Engine) introduce(o *running) {
 	}
 }
 
-// changed is told who came into scope, left it, or runs another program.
+// changed is called with the processes that came into scope, left it, or run another program.
 func (e *Engine) changed(changes []process.Change) {
 	e.subjects.changed(changes)
 	if e.policies != nil {
@@ -74,29 +74,29 @@ func (e *Engine) changed(changes []process.Change) {
 			}
 		}
 	}
-	e.follow(func(f observe.Follower) {
+	e.eachFollower(func(f observe.Follower) {
 		for _, change := range changes {
 			f.Look(change.ID.PID)
 		}
 	})
 }
 
-// over is told that what a process ran before an exec id is over.
+// over is called when the programs that a process ran before an exec id have ended.
 func (e *Engine) over(id model.ProcessID, now uint32) {
-	e.follow(func(f observe.Follower) { f.Over(id, now) })
+	e.eachFollower(func(f observe.Follower) { f.Over(id, now) })
 }
 
-// mapped is told that a process has mapped code, and says whether its mappings are
+// mapped is called when a process has mapped code. It reports whether its mappings are
 // followed.
 func (e *Engine) mapped(pid uint32) bool {
-	e.follow(func(f observe.Follower) { f.Look(pid) })
+	e.eachFollower(func(f observe.Follower) { f.Look(pid) })
 	return e.unwinding == nil || e.unwinding.mapped(pid)
 }
 
-// mappedAll is told that processes have mapped code, and not which.
+// mappedAll is called when processes have mapped code and it is not known which.
 func (e *Engine) mappedAll() {
 	if e.unwinding != nil {
 		e.unwinding.mappedAll()
 	}
-	e.follow(observe.Follower.LookAll)
+	e.eachFollower(observe.Follower.LookAll)
 }

@@ -22,6 +22,9 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
@@ -36,7 +39,7 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// observed is an engine and what it told.
+// observed is an engine and what it has exported.
 type observed struct {
 	*Engine
 	t    *testing.T
@@ -51,12 +54,23 @@ type observed struct {
 
 func configuration(period time.Duration, include ...process.Selector) Config {
 	return Config{
-		RootPath: "/", Include: include, ScanInterval: 10 * time.Second,
-		OnCPU: &OnCPU{
-			Period: period, ReportInterval: time.Second, KernelStacks: true, UserStacks: true, MaxDepth: 127,
-		},
-		MemoryBytes: 256 << 20, CPUPercent: 100,
+		RootPath:     "/",
+		Include:      include,
+		ScanInterval: 10 * time.Second,
+		Observe:      []observe.Plan{&oncpu.Options{Common: observe.Common{ReportInterval: time.Second}, Options: stacks.Options{KernelStacks: true, UserStacks: true, MaxDepth: 127}, Period: period}},
+		MemoryBytes:  256 << 20,
+		CPUPercent:   100,
 	}
+}
+
+// planOf is the plan of a configuration that has this type.
+func planOf[P observe.Plan](c Config) P {
+	for _, plan := range c.Observe {
+		if found, ok := plan.(P); ok {
+			return found
+		}
+	}
+	panic("there is no such plan")
 }
 
 // begin starts an engine that the test's end stops.
@@ -71,16 +85,32 @@ func beginAsking(t *testing.T, config Config, ask func(task.Request) []task.Outc
 	needRoot(t)
 	core, logs := observer.New(zap.InfoLevel)
 	o := &observed{t: t, logs: logs}
-	e, err := Start(config, Hooks{Profiles: o.put, Metrics: o.putMetrics, Exited: o.putExited, Ask: ask, Level: func(int, string) {}}, zap.New(core))
+	e, err := Start(t.Context(), config, Hooks{Profiles: o.put, Metrics: o.putMetrics, Exited: o.putExited, Ask: ask, Level: func(LevelChange) {}}, zap.New(core))
 	require.NoError(t, err)
 	o.Engine = e
 	t.Cleanup(o.end)
 	return o
 }
 
+// endLast ends an engine that a failed test leaves running: the tests after it count what is left.
+func endLast(t *testing.T, e *Engine) {
+	t.Helper()
+	t.Cleanup(func() { _ = e.Shutdown() }) // an error if the engine has ended
+}
+
+// put keeps profiles with the names that are known now, as what exports them does.
 func (o *observed) put(profiles []*model.Profile) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	for _, p := range profiles {
+		for i := range p.Samples {
+			frames := slices.Clone(p.Samples[i].Frames) // those of memory in use are in the next report, too
+			for k, f := range frames {
+				frames[k] = f.Settled()
+			}
+			p.Samples[i].Frames = frames
+		}
+	}
 	o.profiles = append(o.profiles, profiles...)
 }
 
@@ -157,7 +187,7 @@ func names(frames []*model.Frame) string {
 	return strings.Join(list, " ")
 }
 
-// inLongForm tells whether tests run in their longer form, as by make test-long.
+// inLongForm reports whether tests run in their longer form, as by make test-long.
 func inLongForm() bool { return os.Getenv("EBPFRECEIVER_LONG") != "" }
 
 // within is the part of the samples whose stack has these functions in this order, next to each other.
@@ -194,13 +224,19 @@ func launch(t *testing.T, path string, args ...string) *program {
 	return p
 }
 
-// tabled lets the unwind tables of a program be made before the one is launched that is judged: on emulated CPUs making them
-// takes as long as it works. With these arguments the program runs for long. Its process is returned, 0 elsewhere.
+// tabled is makeTables on emulated CPUs, where making tables takes as long as a program works. Its process is returned, 0 elsewhere.
 func (o *observed) tabled(path string, args ...string) (pid int) {
 	o.t.Helper()
 	if !emulated {
 		return 0
 	}
+	return o.makeTables(path, args...)
+}
+
+// makeTables lets the unwind tables of a program be made before the one is launched that is judged. With these arguments the program runs for
+// long. Its process is returned.
+func (o *observed) makeTables(path string, args ...string) (pid int) {
+	o.t.Helper()
 	p := launch(o.t, path, args...)
 	require.Eventually(o.t, func() bool {
 		return slices.ContainsFunc(o.of(isPID(p.Process.Pid)), func(profile *model.Profile) bool {
@@ -208,7 +244,7 @@ func (o *observed) tabled(path string, args ...string) (pid int) {
 				return len(one.Frames) > 2 && (one.Error == model.StackWhole || one.Error == model.StackCut)
 			})
 		})
-	}, 30*time.Second, 100*time.Millisecond, "a report tells of stacks that tables led through")
+	}, 30*time.Second, 100*time.Millisecond, "a report has stacks that tables led through")
 	require.NoError(o.t, p.Process.Kill())
 	require.Error(o.t, p.Wait(), "it was killed")
 	return p.Process.Pid
@@ -240,13 +276,13 @@ func dependsOnKernel(t *testing.T, yes bool) {
 func needPromptness(t *testing.T) {
 	t.Helper()
 	if emulated {
-		t.Skip("an emulated CPU is too slow to read so short a life; what the kernel tells of it is tested by lifecycle")
+		t.Skip("an emulated CPU is too slow to read so short a life; what the kernel reports of it is tested by lifecycle")
 	}
 }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// near holds that a program was sampled for about the time that it worked; how exact it is another test tells.
+// near holds that a program was sampled for about the time that it worked; another test covers how exact it is.
 func near(t *testing.T, want, got time.Duration) {
 	t.Helper()
 	tolerance := 0.3

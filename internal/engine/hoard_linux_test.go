@@ -66,7 +66,7 @@ func TestHoard(t *testing.T) {
 	require.InDelta(t, allTrue, all, 3*math.Sqrt(variance))
 }
 
-// TestGoHoard holds it of Go programs, stripped ones too; what is in use of them nobody knows.
+// TestGoHoard holds it of Go programs, stripped ones too; how much of them is in use is not known.
 func TestGoHoard(t *testing.T) {
 	needRoot(t)
 	needCompiler(t, "go")
@@ -89,7 +89,7 @@ func TestGoHoard(t *testing.T) {
 				n, bytes := want[0], want[1]
 				t.Logf("%s: %d bytes estimated of %d, %d objects of %d", function, got[function][0], bytes, got[function][1], n)
 				require.InDelta(t, bytes, got[function][0], apart*deviation(n, bytes/n, distance), function)
-				require.Zero(t, inUse[function], "nobody tells of frees")
+				require.Zero(t, inUse[function], "frees are not reported")
 			}
 		})
 	}

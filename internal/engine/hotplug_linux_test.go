@@ -55,7 +55,7 @@ func TestCPUsComeAndGo(t *testing.T) {
 			turn(t, "0")
 			time.Sleep(away)
 			turn(t, "1")
-			time.Sleep(time.Second) // the kernel tells, the engine follows, which takes its time beside other work
+			time.Sleep(time.Second) // the kernel sends an event and the engine follows, which takes a while under load
 			p := launch(t, chain, "500", "-")
 			p.pin()
 			p.end()

@@ -22,7 +22,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
-// TestCompiledCode profiles a program that makes code while it runs, tells of it as it goes, and knows how it spends its
+// TestCompiledCode profiles a program that makes code while it runs, announces it as it goes, and knows how it spends its
 // time: compiled frames are named, and lead on to frames of the program, which has no frame pointers.
 func TestCompiledCode(t *testing.T) {
 	needRoot(t)
@@ -63,17 +63,17 @@ func TestCompiledCode(t *testing.T) {
 	}
 }
 
-// TestRuntimeIsToldPerProcess tells on the profiles of each process which language runtime it has, and whether the functions
-// of that have names: two run programs that are called node, of which one tells names, the third runs none.
-func TestRuntimeIsToldPerProcess(t *testing.T) {
+// TestRuntimeIsExportedPerProcess holds that the profiles of each process name its language runtime, and whether the functions
+// of that have names: two run programs that are called node, of which one publishes names, the third runs none.
+func TestRuntimeIsExportedPerProcess(t *testing.T) {
 	needRoot(t)
 	guest.SameOnEveryKernel(t)
 	jit, plain, dir := testbin.C(t, "testdata/jit.c"), testbin.C(t, "testdata/seventy.c"), t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "silent"), 0o700))
-	telling, silent := copyFile(t, jit, filepath.Join(dir, "node")), copyFile(t, plain, filepath.Join(dir, "silent", "node"))
-	e := begin(t, configuration(10*time.Millisecond, process.Selector{Exe: telling}, process.Selector{Exe: silent}, process.Selector{Exe: plain}))
+	sending, silent := copyFile(t, jit, filepath.Join(dir, "node")), copyFile(t, plain, filepath.Join(dir, "silent", "node"))
+	e := begin(t, configuration(10*time.Millisecond, process.Selector{Exe: sending}, process.Selector{Exe: silent}, process.Selector{Exe: plain}))
 	const long = "60000" // milliseconds: they are killed before
-	first := launch(t, telling, long, "map")
+	first := launch(t, sending, long, "map")
 	t.Cleanup(func() { _ = os.Remove(perfMapOf(first)) })
 	for _, one := range []struct {
 		*program
@@ -84,8 +84,8 @@ func TestRuntimeIsToldPerProcess(t *testing.T) {
 		{launch(t, plain, long), model.Runtime{}},
 	} {
 		require.Eventually(t, func() bool {
-			told := e.of(isPID(one.Process.Pid))
-			return len(told) > 0 && told[len(told)-1].Runtime == one.want
+			exported := e.of(isPID(one.Process.Pid))
+			return len(exported) > 0 && exported[len(exported)-1].Runtime == one.want
 		}, 30*time.Second, 50*time.Millisecond, "%s: %+v", one.Path, one.want)
 	}
 	for _, p := range e.of(runs(plain)) {
@@ -146,12 +146,12 @@ func TestJava(t *testing.T) {
 		t.Skipf("this java writes no perf map (JDK 17 and newer do): %v: %s", err, out)
 	}
 	require.Eventually(t, func() bool { return e.Stats().Runtimes[model.Runtime{Language: "jvm", Names: "perf_map"}] == 1 }, 5*time.Second, 10*time.Millisecond, "%v", e.Stats().Runtimes)
-	told := time.Now()
+	exported := time.Now()
 	spent := p.end()
 	e.end()
 	profiles := e.of(isPID(p.Process.Pid))
 	report(t, e, profiles)
-	profiles = slices.DeleteFunc(profiles, func(p *model.Profile) bool { return p.Start.Before(told) })
+	profiles = slices.DeleteFunc(profiles, func(p *model.Profile) bool { return p.Start.Before(exported) })
 	main := ofThread(profiles, "java")
 	got := add(main)
 	t.Logf("after the map was written, main thread: %s; spent %v", got, spent)

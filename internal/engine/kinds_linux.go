@@ -12,51 +12,57 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"go.uber.org/zap"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/offcpu"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/kinds"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
-// catalogue lists the kinds of observation. A new kind is one line here.
-var catalogue = []kindOf{
-	{observe.OnCPU, lifecycle.ScopeOnCPU, (*Engine).startOnCPU},
-	{observe.OffCPU, lifecycle.ScopeOffCPU, (*Engine).startOffCPU},
-	{observe.Memory, lifecycle.ScopeMemory, (*Engine).startMemory},
-	{observe.Network, lifecycle.ScopeNetwork, (*Engine).startNetwork},
-	{observe.Monitors, lifecycle.ScopeMonitors, (*Engine).startMonitors},
-}
-
-// kindOf is a kind of observation.
-type kindOf struct {
-	kind  observe.Kind
-	scope lifecycle.Scope
-	start func(*Engine, Options, provision) (*running, error)
-}
-
-// provision is what an observation is started with beside its options.
+// provision is what differs between the environments of observations.
 type provision struct {
 	loader *kernel.Loader
-	host   host
+	scope  lifecycle.Scope
 	// tableBytes and sampleBytes bound the kernel's tables and an interval's samples, and
-	// memoryBytes is the memory of which what is known of sockets, connections and requests has
-	// its shares.
+	// memoryBytes is the memory of which tables of sockets, connections and requests have their shares.
 	tableBytes, sampleBytes, memoryBytes uint64
+	// answered takes the requests that processes have answered; nil: it is not used.
+	answered func(observe.Answer)
 }
 
-// launch starts an observation; its begin may be still to come.
-func (k *kindOf) launch(e *Engine, options Options, l provision) (*running, error) {
-	started, err := k.start(e, options, l)
-	if err != nil {
-		return nil, fmt.Errorf("starting %s: %w", k.kind, whatToDo(err))
+// startPlan starts an observation; its begin may be still to come.
+func (e *Engine) startPlan(p observe.Plan, l provision) (*running, error) {
+	starter, ok := p.(observe.Starter)
+	if !ok {
+		return nil, fmt.Errorf("starting %s: it has no start function", p.Kind())
 	}
-	started.kind, started.reportInterval = k.kind, options.reportInterval()
-	started.due(time.Now())
-	return started, nil
+	started, err := starter.Start(e.environment(p.Kind(), l))
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", p.Kind(), whatToDo(err))
+	}
+	o := &running{
+		Observation: started.Observation, kind: p.Kind(), reportInterval: p.Shared().ReportInterval, begin: started.Begin, describe: started.Describe,
+	}
+	o.due(time.Now())
+	return o, nil
+}
+
+// environment is what an observation of a kind is started with.
+func (e *Engine) environment(kind observe.Kind, l provision) observe.Environment {
+	env := observe.Environment{
+		Host: host{subjects: e.subjects, scope: l.scope}, Loader: l.loader, Maps: e.sharedMaps(),
+		SysRoot: e.sysRoot(), ProcRoot: e.procRoot(), Logger: e.logger,
+		LimitBytes: e.config.MemoryBytes, TableBytes: l.tableBytes, SampleBytes: l.sampleBytes, SocketBytes: l.memoryBytes,
+		MetricsByInstance: e.config.MetricsByInstance, ExponentialHistograms: e.config.ExponentialHistograms,
+		Charge: e.work.run, ChargeBackground: e.afterLoop(&e.work), ChargeReducible: func(work func()) { e.chargeReducible(kind, work) },
+		Decide: e.deciding(l.scope), Open: e.symbols.Open,
+		Answered: l.answered, Degrade: e.degrade, Unavailable: e.unavailable,
+	}
+	if e.unwinding != nil {
+		env.Settle = e.unwinding.settle
+	}
+	return env
 }
 
 // due has it drained and reported an interval from now.
@@ -64,85 +70,96 @@ func (o *running) due(now time.Time) {
 	o.drainDue, o.reportDue = now.Add(o.DrainInterval()), now.Add(o.reportInterval)
 }
 
-// kindNamed returns an entry of the catalogue.
-func kindNamed(kind observe.Kind) *kindOf {
-	for i := range catalogue {
-		if catalogue[i].kind == kind {
-			return &catalogue[i]
-		}
-	}
-	return nil
-}
+// scopeOf is the bit of a kind that is configured.
+func scopeOf(kind observe.Kind) lifecycle.Scope { return lifecycle.Scope(kinds.Named(kind).Scope) }
 
-// targetKinds says of each kind that the configuration asks for whom it observes, before
-// anybody is decided about.
+// targetKinds registers which processes each configured kind observes, before any process
+// is decided about.
 func (e *Engine) targetKinds() error {
-	for _, options := range e.config.asked() {
-		k := kindNamed(options.kind())
-		matches, err := e.targeting(options)
+	for _, plan := range e.config.configured() {
+		matches, err := e.targeting(plan)
 		if err != nil {
-			return fmt.Errorf("starting %s: %w", k.kind, err)
+			return fmt.Errorf("starting %s: %w", plan.Kind(), err)
 		}
-		e.subjects.addKind(kindTargets{scope: k.scope, stacks: options.takesStacks(), matches: matches})
+		e.subjects.addKind(kindTargets{scope: scopeOf(plan.Kind()), stacks: takesStacks(plan), matches: matches})
 	}
 	return nil
 }
 
-// targeting says of those in scope whom a kind observes that the configuration asks for.
-func (e *Engine) targeting(options Options) (func(*model.Process) bool, error) {
-	if options.kind() == observe.Monitors {
-		return e.policies.lookAtRequestsOf, nil
+// targeting returns which processes in scope a configured kind observes.
+func (e *Engine) targeting(plan observe.Plan) (func(*model.Process) bool, error) {
+	if isMonitors(plan) {
+		return e.policies.watchesRequestsOf, nil
 	}
-	narrowed, err := e.table.Narrow(fmt.Sprintf("observe::%s::targets", options.kind()), options.targets())
+	narrowed, err := e.table.Narrow(fmt.Sprintf("observe::%s::targets", plan.Kind()), plan.Shared().Targets)
 	return func(p *model.Process) bool { return e.table.Matches(narrowed, p) }, err
 }
 
-// observe begins what the configuration asks for, what samples before the others are
-// loaded: the kernel takes longer to verify the network's programs than all else takes.
+// observe starts the configured kinds that take no samples, while those that sample run already:
+// verifying the network's programs takes longer than everything else.
 func (e *Engine) observe(loader *kernel.Loader) error {
-	e.begin()
-	e.startKinds(loader, func(o Options) bool { return !samples(o) })
-	e.noteFollowers()
-	for _, o := range e.running {
-		e.introduce(o)
+	e.startKinds(loader, func(p observe.Plan) bool { return !samples(p) }, func(started *running) {
+		if err := e.inLoop(func() error { return e.take(started) }); err != nil {
+			e.lack(started.kind, errors.Join(err, started.Close()))
+			return
+		}
+		e.announce(started)
+	})
+	if loader.Err() != nil {
+		return nil
 	}
-	return e.noteMissing()
+	if err := e.noteMissing(); err != nil {
+		return err
+	}
+	// Limits are kept to from now on: loading is done once.
+	return e.inLoop(func() error { e.governor.begin(time.Now()); return nil })
 }
 
-// startKinds starts those of the kinds that the configuration asks for. A kind that cannot
-// run here keeps no other from running.
-func (e *Engine) startKinds(loader *kernel.Loader, those func(Options) bool) {
-	for _, options := range e.config.asked() {
-		if !those(options) {
+// startKinds starts those configured kinds whose options match, and calls taken with each that has
+// started. A kind that cannot run here does not prevent others from running. When loading is given up it returns.
+func (e *Engine) startKinds(loader *kernel.Loader, match func(observe.Plan) bool, taken func(*running)) {
+	for _, plan := range e.config.configured() {
+		if loader.Err() != nil {
+			return
+		}
+		if !match(plan) {
 			continue
 		}
-		k := kindNamed(options.kind())
-		started, err := k.launch(e, options, provision{
-			loader: loader, host: host{subjects: e.subjects, scope: k.scope}, tableBytes: e.tableShare(), sampleBytes: e.intervalShare(),
-			memoryBytes: e.socketMemory(),
+		started, err := e.startPlan(plan, provision{
+			loader: loader, scope: scopeOf(plan.Kind()), tableBytes: e.tableShare(), sampleBytes: e.intervalShare(), memoryBytes: e.socketMemory(),
+			answered: e.answeredOf(plan),
 		})
-		if err != nil {
-			e.lack(k, err)
-			continue
+		switch {
+		case errors.Is(err, kernel.ErrGivenUp):
+		case err != nil:
+			e.lack(plan.Kind(), err)
+		default:
+			taken(started)
 		}
-		e.running = append(e.running, started)
-		e.noteLeftOut(started)
 	}
 }
 
-// missingKind is a kind that the configuration asks for and that cannot run here.
+// answeredOf is where a configured observation reports answered requests; nil where policies do not use its requests.
+func (e *Engine) answeredOf(plan observe.Plan) func(observe.Answer) {
+	if e.config.monitorsRequests() && (isMonitors(plan) || readsAllRequests(plan)) {
+		return e.policies.answered
+	}
+	return nil
+}
+
+// missingKind is a configured kind that cannot run here.
 type missingKind struct {
 	kind observe.Kind
 	why  error
 }
 
-// lack notes that a kind cannot run here.
-func (e *Engine) lack(k *kindOf, why error) {
-	e.missing = append(e.missing, missingKind{k.kind, why})
-	e.subjects.removeKind(k.scope)
+// lack records that a kind cannot run here.
+func (e *Engine) lack(kind observe.Kind, why error) {
+	e.missing = append(e.missing, missingKind{kind, why})
+	e.subjects.removeKind(scopeOf(kind))
 }
 
-// noteMissing says which kinds cannot run here. The error is that none can.
+// noteMissing reports which kinds cannot run here. It returns an error if none can.
 func (e *Engine) noteMissing() error {
 	if len(e.running) == 0 && !e.config.OnDemand {
 		var errs []error
@@ -153,27 +170,27 @@ func (e *Engine) noteMissing() error {
 	}
 	for _, m := range e.missing {
 		e.degrade(string(m.kind), m.why)
-		e.subjects.rescope(kindNamed(m.kind).scope)
+		e.subjects.rescope(scopeOf(m.kind))
 	}
 	return nil
 }
 
-// noteLeftOut remembers that an observation has begun on a part of the CPUs.
+// noteLeftOut records that an observation has begun on only some of the CPUs.
 func (e *Engine) noteLeftOut(started *running) {
 	if p, ok := started.Observation.(observe.Partial); ok && p.LeftOut() != nil {
 		e.noteCPUs(fmt.Errorf("%s: %w", started.kind, p.LeftOut()))
 	}
 }
 
-// begin lets those kinds begin that wait until somebody follows processes.
+// begin lets those kinds begin that wait until processes are followed.
 func (e *Engine) begin() {
 	e.running = slices.DeleteFunc(e.running, func(o *running) bool {
 		if o.begin == nil {
 			return false
 		}
-		if err := o.begin(meetMax); err != nil {
+		if err := o.begin(discoverMax); err != nil {
 			err = fmt.Errorf("starting %s: %w", o.kind, whatToDo(err))
-			e.lack(kindNamed(o.kind), errors.Join(err, o.Close()))
+			e.lack(o.kind, errors.Join(err, o.Close()))
 			return true
 		}
 		o.due(time.Now())
@@ -182,94 +199,27 @@ func (e *Engine) begin() {
 	})
 }
 
-func (e *Engine) startOnCPU(options Options, l provision) (*running, error) {
-	c := options.(*OnCPU)
-	profiler, err := oncpu.Start(oncpu.Config{
-		Period:       c.Period,
-		Cycles:       c.Cycles,
-		KernelStacks: c.KernelStacks,
-		UserStacks:   c.UserStacks,
-		MaxDepth:     c.MaxDepth,
-		MapBytes:     l.tableBytes,
-		SampleBytes:  l.sampleBytes,
-		SysRoot:      e.sysRoot(),
-		ProcRoot:     e.procRoot(),
-	}, l.loader, e.sharedMaps(), l.host)
-	if err != nil {
-		return nil, err
-	}
-	started := &running{Observation: profiler}
-	started.begin = func(meet time.Duration) error { return e.beginOnCPU(profiler, started, c, meet) }
-	return started, nil
-}
-
-// beginOnCPU begins to sample when those who run now have been met, for which it waits
-// for meet at most.
-func (e *Engine) beginOnCPU(profiler *oncpu.Profiler, started *running, c *OnCPU, meet time.Duration) error {
-	if e.unwinding != nil && c.UserStacks && meet > 0 {
-		if err := profiler.Meet(func() { e.unwinding.settle(meet) }); err != nil {
-			e.logger.Warn("The first samples of those who run now may have no unwind tables", zap.Error(err))
-		}
-	}
-	if err := profiler.Begin(); err != nil {
-		return err
-	}
-	if why := profiler.Degraded(); why != nil {
-		e.degrade("on_cpu.event", why)
-	}
-	period := c.Period
-	started.starts = fmt.Sprintf("sampling %d CPUs every %s", profiler.Attached(), period)
-	started.fields = []zap.Field{zap.Int("cpus", profiler.Attached()), zap.Stringer("period", period)}
-	return nil
-}
-
-func (e *Engine) startOffCPU(options Options, l provision) (*running, error) {
-	c := options.(*OffCPU)
-	observer, err := offcpu.Start(offcpu.Config{
-		MinBlock:     c.MinBlock,
-		MaxBlock:     c.MaxBlock,
-		KernelStacks: c.KernelStacks,
-		UserStacks:   c.UserStacks,
-		MaxDepth:     c.MaxDepth,
-		MapBytes:     l.tableBytes,
-		SampleBytes:  l.sampleBytes,
-		SysRoot:      e.sysRoot(),
-		ProcRoot:     e.procRoot(),
-	}, l.loader, e.sharedMaps(), l.host)
-	if err != nil {
-		return nil, err
-	}
-	if why := observer.Degraded(); why != nil {
-		e.degrade("off_cpu.stacks", why)
-	}
-	return &running{
-		Observation: observer,
-		starts:      fmt.Sprintf("timing waits of %s and more", c.MinBlock),
-		fields:      []zap.Field{zap.Stringer("min_block", c.MinBlock)},
-	}, nil
-}
-
 // tableShare is a kind's part of what the kernel's tables may take, intervalShare
 // that of what samples may. Where tasks may run, they have half of both.
 func (e *Engine) tableShare() uint64 {
-	return e.config.MemoryBytes / mapShare / e.halves() / uint64(max(1, len(e.config.asked())))
+	return e.config.MemoryBytes / mapShare / e.halves() / uint64(max(1, len(e.config.configured())))
 }
 
 func (e *Engine) intervalShare() uint64 {
-	return e.config.MemoryBytes / sampleShare / e.halves() / uint64(max(1, e.config.numberAsked(samples)))
+	return e.config.MemoryBytes / sampleShare / e.halves() / uint64(max(1, e.config.countConfigured(samples)))
 }
 
 // socketMemory is what each of those kinds has shares of that remember sockets.
 func (e *Engine) socketMemory() uint64 {
-	return e.config.MemoryBytes / e.halves() / uint64(max(1, e.config.numberAsked(remembersSockets)))
+	return e.config.MemoryBytes / e.halves() / uint64(max(1, e.config.countConfigured(tracksSockets)))
 }
 
-// socketMemoryLent is that of an observation that tasks share.
-func (e *Engine) socketMemoryLent(s *shared) uint64 {
-	if !remembersSockets(s.options) {
+// sharedSocketMemory is the memory for sockets of an observation that tasks share.
+func (e *Engine) sharedSocketMemory(s *shared) uint64 {
+	if !tracksSockets(s.plan) {
 		return 0
 	}
-	return e.config.MemoryBytes / 2 * e.demand.lend(s) / lendable
+	return e.config.MemoryBytes / 2 * e.demand.assignSocketShare(s) / socketShares
 }
 
 func (e *Engine) halves() uint64 {

@@ -7,7 +7,6 @@ package engine
 import (
 	"errors"
 	"os"
-	"slices"
 	"testing"
 	"time"
 
@@ -16,27 +15,33 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/offcpu"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
-// lacking makes the kernel one on which off_cpu cannot run.
-func lacking(t *testing.T, why error) {
-	before := catalogue
-	t.Cleanup(func() { catalogue = before })
-	catalogue = slices.Clone(before)
-	for i := range catalogue {
-		if catalogue[i].kind == observe.OffCPU {
-			catalogue[i].start = func(*Engine, Options, provision) (*running, error) { return nil, why }
-		}
-	}
+// absentPlan is a plan of off_cpu on a kernel on which that kind cannot run.
+type absentPlan struct {
+	offcpu.Options
+	why error
 }
 
-// TestMissingKind holds that a kind that cannot run keeps no other from running, and is told with the reason.
+func (p *absentPlan) Start(observe.Environment) (observe.Started, error) {
+	return observe.Started{}, p.why
+}
+
+// lacking returns a plan of off_cpu that cannot be started.
+func lacking(why error) *absentPlan {
+	return &absentPlan{why: why, Options: offcpu.Options{
+		Common: observe.Common{ReportInterval: time.Second}, Options: stacks.Options{MaxDepth: 127, UserStacks: true},
+	}}
+}
+
+// TestMissingKind holds that a kind that cannot run does not prevent others from running, and is reported with the reason.
 func TestMissingKind(t *testing.T) {
 	needRoot(t)
-	lacking(t, unix.EMFILE)
 	config := configuration(10*time.Millisecond, process.Selector{PID: uint32(os.Getpid())})
-	config.OffCPU = &OffCPU{ReportInterval: time.Second, MaxDepth: 127, UserStacks: true}
+	config.Observe = append(config.Observe, lacking(unix.EMFILE))
 	o := begin(t, config)
 	stats := o.Stats()
 	require.Equal(t, []string{"off_cpu"}, stats.Missing)
@@ -44,17 +49,16 @@ func TestMissingKind(t *testing.T) {
 		stats.Degraded["off_cpu"])
 	require.Zero(t, stats.Attached["off_cpu"])
 	require.NotZero(t, stats.Attached["on_cpu"])
-	require.Len(t, o.logs.FilterMessage("The receiver works with less").All(), 1)
+	require.Len(t, o.logs.FilterMessage("The receiver is degraded").All(), 1)
 }
 
 // TestNothingRuns holds that the engine does not start where nothing that was asked for can run.
 func TestNothingRuns(t *testing.T) {
 	needRoot(t)
 	why := errors.New("no hook")
-	lacking(t, why)
 	config := configuration(10 * time.Millisecond)
-	config.OnCPU, config.OffCPU = nil, &OffCPU{ReportInterval: time.Second, MaxDepth: 127, UserStacks: true}
-	_, err := Start(config, Hooks{}, zap.NewNop())
+	config.Observe = []observe.Plan{lacking(why)}
+	_, err := Start(t.Context(), config, Hooks{}, zap.NewNop())
 	require.ErrorIs(t, err, why)
 	require.EqualError(t, err, "starting off_cpu: no hook")
 }

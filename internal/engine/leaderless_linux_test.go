@@ -83,7 +83,7 @@ func TestMainThreadEnds(t *testing.T) {
 	}
 }
 
-// mainHasEnded tells whether the main thread of a process is a zombie.
+// mainHasEnded reports whether the main thread of a process is a zombie.
 func mainHasEnded(pid int) bool {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && strings.Contains(string(line), ") Z ")

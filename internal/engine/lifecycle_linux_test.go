@@ -18,11 +18,13 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
 func none() Hooks {
-	return Hooks{Level: func(int, string) {}}
+	return Hooks{Level: func(LevelChange) {}}
 }
 
 // openBPF counts this process's BPF and perf files.
@@ -41,8 +43,9 @@ func openBPF(t *testing.T) (n int) {
 
 // TestNothingToObserve holds that without an observation nothing is attached and no privilege needed.
 func TestNothingToObserve(t *testing.T) {
-	e, err := Start(Config{RootPath: "/"}, none(), zap.NewNop())
+	e, err := Start(t.Context(), Config{RootPath: "/"}, none(), zap.NewNop())
 	require.NoError(t, err)
+	endLast(t, e)
 	require.Zero(t, openBPF(t))
 	stats := e.Stats()
 	require.Empty(t, stats.Programs)
@@ -58,7 +61,7 @@ func TestWithoutPrivileges(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root has the privileges; the receiver's test starts itself as another user")
 	}
-	_, err := Start(configuration(time.Millisecond), none(), zap.NewNop())
+	_, err := Start(t.Context(), configuration(time.Millisecond), none(), zap.NewNop())
 	var missing *kernel.MissingCapabilityError
 	require.ErrorAs(t, err, &missing)
 	require.ErrorContains(t, err, "CAP_BPF")
@@ -85,7 +88,7 @@ func TestShutdown(t *testing.T) {
 func TestShutdownTellsTheLastInterval(t *testing.T) {
 	needRoot(t)
 	config := configuration(time.Millisecond)
-	config.OnCPU.ReportInterval = 10 * time.Minute
+	planOf[*oncpu.Options](config).ReportInterval = 10 * time.Minute
 	e := begin(t, config)
 	launch(t, testbin.C(t, "testdata/chain.c"), "300", "-").end()
 	require.Empty(t, e.of(func(*model.Process) bool { return true }))
@@ -101,24 +104,24 @@ func TestShutdownTellsTheLastInterval(t *testing.T) {
 func TestStartThatFails(t *testing.T) {
 	needRoot(t)
 	config := configuration(time.Millisecond)
-	config.OnCPU.Targets = []process.Selector{{Comm: "("}}
-	_, err := Start(config, none(), zap.NewNop())
+	planOf[*oncpu.Options](config).Targets = []process.Selector{{Comm: "("}}
+	_, err := Start(t.Context(), config, none(), zap.NewNop())
 	require.ErrorContains(t, err, "starting on_cpu: observe::on_cpu::targets[0]: comm: compiling the RE2 pattern: ")
 	require.Zero(t, openBPF(t))
 
 	config = configuration(time.Millisecond, process.Selector{Exe: "["})
-	_, err = Start(config, none(), zap.NewNop())
+	_, err = Start(t.Context(), config, none(), zap.NewNop())
 	require.ErrorContains(t, err, "preparing the process table: targets::include[0]: exe: ")
 	require.Zero(t, openBPF(t))
 
 	config = configuration(time.Millisecond)
 	config.RootPath = t.TempDir()
-	_, err = Start(config, none(), zap.NewNop())
+	_, err = Start(t.Context(), config, none(), zap.NewNop())
 	require.ErrorContains(t, err, config.RootPath)
 	require.Zero(t, openBPF(t))
 }
 
-// TestLimit holds that sampling is reduced when the engine is dearer than allowed, and told so.
+// TestLimit holds that sampling is reduced when the engine costs more than allowed, and that this is reported.
 func TestLimit(t *testing.T) {
 	needRoot(t)
 	if testing.Short() || emulated {
@@ -127,22 +130,37 @@ func TestLimit(t *testing.T) {
 	config := configuration(time.Millisecond)
 	config.CPUPercent, config.window = 0.001, time.Second
 	var mu sync.Mutex
-	var told []string
+	var causes []string
 	hooks := none()
-	hooks.Level = func(level int, cause string) {
+	hooks.Level = func(change LevelChange) {
 		mu.Lock()
 		defer mu.Unlock()
-		told = append(told, cause)
-		require.Equal(t, maxLevel, level, "a thousand times the limit takes all steps at once")
+		causes = append(causes, change.Cause)
+		change.Cause = ""
+		require.Equal(t, LevelChange{Kind: "on_cpu", Level: 6, Effect: "samples every 64ms"}, change, "a thousand times the limit takes all steps at once")
 	}
-	e, err := Start(config, hooks, zap.NewNop())
+	var metrics []*model.Metrics
+	hooks.Metrics = func(more []*model.Metrics) {
+		mu.Lock()
+		defer mu.Unlock()
+		metrics = append(metrics, more...)
+	}
+	e, err := Start(t.Context(), config, hooks, zap.NewNop())
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return e.Stats().Level == maxLevel }, 40*time.Second, 100*time.Millisecond)
+	endLast(t, e)
+	require.Eventually(t, func() bool { return e.Stats().Levels["on_cpu"] == observe.SamplingLevels }, 40*time.Second, 100*time.Millisecond)
 	require.NoError(t, e.Shutdown())
 	mu.Lock()
 	defer mu.Unlock()
-	require.Len(t, told, 1)
-	require.Regexp(t, `^the receiver and its probes used \d+\.\d\d % of a core; limits::cpu_percent is 0.001$`, told[0])
+	require.Len(t, causes, 1)
+	require.Regexp(t, `^the receiver and its probes used \d+\.\d\d % of a core, on_cpu \d+\.\d\d %; limits::cpu_percent is 0.001$`, causes[0])
+	require.NotEmpty(t, metrics, "the level is a metric from then on")
+	for _, m := range metrics {
+		require.Nil(t, m.Process)
+		require.Equal(t, []model.Metric{{Descriptor: limitLevelDescriptor, Points: []model.Point{{
+			Attributes: []model.Attribute{model.Text("ebpf.limit.kind", "on_cpu")}, Int: observe.SamplingLevels,
+		}}}}, m.Metrics)
+	}
 }
 
 func TestStats(t *testing.T) {
@@ -163,16 +181,17 @@ func TestStats(t *testing.T) {
 		{"process", "table_full"}, {"process", "linger_full"},
 	} {
 		count, known := stats.Lost[key]
-		require.True(t, known, "%v is told also where it is 0", key)
+		require.True(t, known, "%v is reported also where it is 0", key)
 		require.Zero(t, count, "%v", key)
 	}
 	for _, key := range []LossKey{
 		{"on_cpu", "stack_cut"}, {"on_cpu", "stack_fault"}, {"unwind", "no_unwind_table"}, {"unwind", "table_failed"}, {"unwind", "table_incomplete"},
+		{"process", "environment_unknown"},
 	} {
-		require.Contains(t, stats.Incomplete, key, "told also where it is 0")
+		require.Contains(t, stats.Incomplete, key, "reported also where it is 0")
 	}
 	cpus, err := kernel.OnlineCPUs("/sys")
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{"on_cpu": len(cpus), "process": 3}, stats.Attached)
-	require.Zero(t, stats.Level)
+	require.Equal(t, map[string]int{"on_cpu": 0}, stats.Levels)
 }

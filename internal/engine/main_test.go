@@ -9,10 +9,12 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 )
 
 func TestMain(m *testing.M) {
 	nettest.Main()
+	kernel.ShareTypes()
 	goleak.VerifyTestMain(m)
 }

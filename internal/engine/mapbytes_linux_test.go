@@ -13,26 +13,32 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/memory"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/offcpu"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/setting"
 )
 
-// TestMapBytes holds that the memory told of the kernel's maps is what the kernel says of all maps that this process has.
+// TestMapBytes holds that the exported memory of the kernel's maps is what the kernel reports of all maps that this process has.
 func TestMapBytes(t *testing.T) {
 	needRoot(t)
 	before := mapsByTheKernel(t)
 	c := configuration(10 * time.Millisecond)
 	c.MemoryBytes = 32 << 20
-	c.OffCPU = &OffCPU{MinBlock: time.Millisecond, ReportInterval: time.Second, KernelStacks: true, UserStacks: true, MaxDepth: 127}
-	c.Memory = &Memory{Distance: 512 << 10, Live: true, ReportInterval: time.Second}
+	c.Observe = append(c.Observe, &offcpu.Options{Common: observe.Common{ReportInterval: time.Second}, Options: stacks.Options{KernelStacks: true, UserStacks: true, MaxDepth: 127}, MinBlock: time.Millisecond})
+	c.Observe = append(c.Observe, &memory.Options{Common: observe.Common{ReportInterval: time.Second}, Source: memory.SourceMalloc, SampleBytes: setting.ByteSize(512 << 10), Live: true})
 	e := begin(t, c)
-	told := e.Stats().MapBytes
+	exported := e.Stats().MapBytes
 	held := uint64(0)
 	for id, bytes := range mapsByTheKernel(t) {
 		if _, ok := before[id]; !ok {
 			held += bytes
 		}
 	}
-	t.Logf("told %d, by the kernel %d", told, held)
-	require.InEpsilon(t, held, told, 0.1)
+	t.Logf("exported %d, by the kernel %d", exported, held)
+	require.InEpsilon(t, held, exported, 0.1)
 }
 
 // mapsByTheKernel is the memory of each map that this process has a descriptor of, by the map's number.

@@ -22,7 +22,10 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/memory"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/setting"
 )
 
 // remembering is an engine that observes memory alone: page faults where distance is 0. plain is for kernels that have less
@@ -30,8 +33,13 @@ import (
 func remembering(t *testing.T, distance uint64, plain bool, include ...process.Selector) *observed {
 	t.Helper()
 	config := configuration(0, include...)
-	config.OnCPU = nil
-	config.Memory = &Memory{ReportInterval: 200 * time.Millisecond, Distance: distance, Live: true, plain: plain}
+	options := &memory.Options{
+		Common: observe.Common{ReportInterval: 200 * time.Millisecond}, SampleBytes: setting.ByteSize(distance), Live: true, Plain: plain,
+	}
+	if distance > 0 {
+		options.Source = memory.SourceMalloc
+	}
+	config.Observe = []observe.Plan{options}
 	return begin(t, config)
 }
 
@@ -89,6 +97,13 @@ func (o *observed) attached() {
 	o.t.Helper()
 	require.Eventually(o.t, func() bool { return o.Stats().Attached["memory"] > 2 }, 10*time.Second, 10*time.Millisecond)
 	time.Sleep(50 * time.Millisecond) // for what is attached one by one
+	o.unwound()
+}
+
+// unwound waits until the unwind tables that are wanted are there: a stack before that may end at its first frame.
+func (o *observed) unwound() {
+	o.t.Helper()
+	require.Eventually(o.t, o.unwinding.idle, 10*time.Second, time.Millisecond)
 }
 
 // uses sums values by the function in which a stack is, of those that are asked for.
@@ -113,7 +128,7 @@ func uses(profiles []*model.Profile, sampleType string, functions map[string][]i
 	return sums
 }
 
-// passes tells whether a stack has a function in it, inlined or not.
+// passes reports whether a stack has a function in it, inlined or not.
 func passes(frames []*model.Frame, function string) bool {
 	return slices.ContainsFunc(frames, func(f *model.Frame) bool {
 		return slices.ContainsFunc(f.Lines, func(l model.Line) bool { return l.Function.Name == function })
@@ -224,9 +239,9 @@ func TestNotAttached(t *testing.T) {
 	p := launch(t, mapper, file, "1500")
 	const warning = "Some allocations are not seen"
 	require.Eventually(t, func() bool { return e.logs.FilterMessage(warning).Len() > 0 }, 5*time.Second, 10*time.Millisecond)
-	told := e.logs.FilterMessage(warning).All()[0]
-	require.Equal(t, zap.WarnLevel, told.Level)
-	require.Contains(t, told.ContextMap()["error"], fmt.Sprintf("attaching to the allocator in %s of process %d: ", file, p.Process.Pid))
+	logged := e.logs.FilterMessage(warning).All()[0]
+	require.Equal(t, zap.WarnLevel, logged.Level)
+	require.Contains(t, logged.ContextMap()["error"], fmt.Sprintf("attaching to the allocator in %s of process %d: ", file, p.Process.Pid))
 	p.end()
 	require.EqualValues(t, 1, e.Stats().Lost[LossKey{"memory", "not_attached"}])
 	require.Equal(t, 1, e.logs.FilterMessage(warning).Len(), "once for all that the file says")

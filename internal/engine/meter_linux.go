@@ -20,7 +20,7 @@ type meter struct {
 // run does the work and charges the CPU time of its thread.
 func (m *meter) run(work func()) { m.measure(work) }
 
-// measure is run, and says what was charged.
+// measure does the same as run, and returns what was charged.
 func (m *meter) measure(work func()) (used time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -14,11 +14,13 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
 
-// lastSum is what the last report of a process tells of a metric, summed over the points that have all these attributes.
+// lastSum is a metric in the last report of a process, summed over the points that have all these attributes.
 func (o *observed) lastSum(pid int, metric string, wanted ...model.Attribute) (sum int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -54,26 +56,26 @@ func hasAll(attributes, wanted []model.Attribute) bool {
 	return true
 }
 
-// TestNetwork holds that processes in scope are told with their bytes and their peers, by name where the peer is in scope,
-// sockets from before the start included, and that nothing is told of others.
+// TestNetwork holds that processes in scope are reported with their bytes and their peers, by name where the peer is in scope,
+// sockets from before the start included, and that nothing is reported of others.
 func TestNetwork(t *testing.T) {
 	needRoot(t)
 	guest.TakesLong(t)
 	const amount = 1<<20 + 7
 	n := nettest.New(t)
-	client, server, stranger := nettest.Start(t, n), nettest.Start(t, n), nettest.Start(t, n)
+	client, server, outsider := nettest.Start(t, n), nettest.Start(t, n), nettest.Start(t, n)
 	l := server.Listen("tcp4", netip.MustParseAddrPort("127.0.0.1:0"))
 	before := client.Dial("tcp4", l.Local)
 	accepted := l.Accept()
 
 	config := configuration(time.Second, process.Selector{PID: uint32(client.PID())},
 		process.Selector{PID: uint32(server.PID()), Set: map[string]string{"service.name": "shop"}})
-	config.OnCPU, config.Network = nil, &Network{ReportInterval: time.Second, ResolveNAT: true}
+	config.Observe = []observe.Plan{&network.Plan{Common: observe.Common{ReportInterval: time.Second}, ResolveNAT: true}}
 	o := begin(t, config)
 	time.Sleep(3 * time.Second) // what is open is found when it is known who is in scope
 
 	nettest.Carry(before, nettest.Transfer{How: "write", Bytes: amount}, accepted, nettest.Transfer{How: "read", Bytes: amount})
-	outside := stranger.Dial("tcp4", l.Local)
+	outside := outsider.Dial("tcp4", l.Local)
 	inside := l.Accept()
 	nettest.Carry(outside, nettest.Transfer{How: "write", Bytes: amount}, inside, nettest.Transfer{How: "read", Bytes: amount})
 	o.end()
@@ -84,8 +86,8 @@ func TestNetwork(t *testing.T) {
 	require.EqualValues(t, amount, o.lastSum(server.PID(), "ebpf.network.io", received, model.Text("ebpf.role", "server"),
 		model.Int("ebpf.peer.pid", int64(client.PID()))))
 	require.EqualValues(t, 2*amount, o.lastSum(server.PID(), "ebpf.network.io", received))
-	require.Zero(t, o.lastSum(stranger.PID(), "ebpf.network.io"))
-	require.Zero(t, o.lastSum(server.PID(), "ebpf.network.io", model.Int("ebpf.peer.pid", int64(stranger.PID()))), "it is out of scope")
+	require.Zero(t, o.lastSum(outsider.PID(), "ebpf.network.io"))
+	require.Zero(t, o.lastSum(server.PID(), "ebpf.network.io", model.Int("ebpf.peer.pid", int64(outsider.PID()))), "it is out of scope")
 }
 
 // TestWithoutStacksNothingIsOpened holds that binaries are opened for the names of functions only of those processes whose
@@ -95,9 +97,9 @@ func TestWithoutStacksNothingIsOpened(t *testing.T) {
 	p := nettest.Start(t, nettest.New(t))
 	for _, stacks := range []bool{false, true} {
 		config := configuration(10*time.Millisecond, process.Selector{PID: uint32(p.PID())})
-		config.Network = &Network{ReportInterval: 200 * time.Millisecond}
+		config.Observe = append(config.Observe, &network.Plan{Common: observe.Common{ReportInterval: 200 * time.Millisecond}})
 		if !stacks {
-			config.OnCPU = nil
+			config.Observe = config.Observe[1:] // without on_cpu
 		}
 		o := begin(t, config)
 		a, b := p.SocketPair()
@@ -111,7 +113,7 @@ func TestWithoutStacksNothingIsOpened(t *testing.T) {
 	}
 }
 
-// opened tells whether the mappings of a process were read.
+// opened reports whether the mappings of a process were read.
 func (o *observed) opened(pid int) bool {
 	o.subjects.mu.Lock()
 	defer o.subjects.mu.Unlock()
@@ -124,7 +126,7 @@ func (o *observed) opened(pid int) bool {
 }
 
 // TestNetworkOfAnInstance holds that a task about an instance of a service observes who joins it later, after those have left who
-// were there when it began, and nobody of another instance.
+// were there when it began, and no process of another instance.
 func TestNetworkOfAnInstance(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	needRoot(t)
@@ -143,7 +145,7 @@ func TestNetworkOfAnInstance(t *testing.T) {
 	first := of("one")
 	known := identity(first)
 	started, err := e.Start(task.Spec{
-		TaskID: "instance", Options: &Network{ReportInterval: 200 * time.Millisecond}, Processes: []*model.Process{known}, Instance: true,
+		TaskID: "instance", Options: &network.Plan{Common: observe.Common{ReportInterval: 200 * time.Millisecond}}, Processes: []*model.Process{known}, Instance: true,
 	})
 	require.NoError(t, err)
 	joined, other := of("one"), of("another")

@@ -15,16 +15,16 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/offcpu"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
 // waiting is a configuration that times the waits of one program.
 func waiting(include ...process.Selector) Config {
 	config := configuration(time.Second, include...)
-	config.OnCPU = nil
-	config.OffCPU = &OffCPU{
-		ReportInterval: time.Second, MinBlock: time.Millisecond, KernelStacks: true, UserStacks: true, MaxDepth: 127,
-	}
+	config.Observe = []observe.Plan{&offcpu.Options{Common: observe.Common{ReportInterval: time.Second}, Options: stacks.Options{KernelStacks: true, UserStacks: true, MaxDepth: 127}, MinBlock: time.Millisecond}}
 	return config
 }
 
@@ -72,7 +72,7 @@ func show(t *testing.T, samples []model.Sample) {
 	}
 }
 
-// TestDeadlock holds that two threads that wait for each other's mutex for two seconds, until the process ends, are told
+// TestDeadlock holds that two threads that wait for each other's mutex for two seconds, until the process ends, are recorded
 // with these two seconds below pthread_mutex_lock.
 func TestDeadlock(t *testing.T) {
 	needRoot(t)
@@ -137,7 +137,7 @@ func TestOffCPUTime(t *testing.T) {
 	for i := 0; i < len(numbers); i += 3 {
 		samples := o.waits(blocked, int(numbers[i]))
 		want, got := numbers[i+1]-numbers[i+2], total(samples, all)
-		t.Logf("off CPU %s of %s, told %s, of which %s in short waits", want, numbers[i+1], got, total(samples, because(model.BlockShort)))
+		t.Logf("off CPU %s of %s, exported %s, of which %s in short waits", want, numbers[i+1], got, total(samples, because(model.BlockShort)))
 		tolerance := 0.02
 		if emulated {
 			tolerance = 0.3 // the start and the end of a thread take longer than between its looks at the clock
@@ -148,7 +148,7 @@ func TestOffCPUTime(t *testing.T) {
 	}
 }
 
-// TestPreempted holds that a thread whose CPU another one has is told as preempted, for as long as the kernel says that it
+// TestPreempted holds that a thread whose CPU another one has is recorded as preempted, for as long as the kernel says that it
 // was in the run queue.
 func TestPreempted(t *testing.T) {
 	needRoot(t)
@@ -160,24 +160,28 @@ func TestPreempted(t *testing.T) {
 	t.Logf("lost %v", o.Stats().Lost)
 	for i := 0; i < len(numbers); i += 2 {
 		samples := o.waits(blocked, int(numbers[i]))
-		preempted, short := total(samples, because(model.BlockPreempted)), total(samples, because(model.BlockShort))
-		t.Logf("in the run queue %s, told %s preempted and %s in short waits, %s in all", numbers[i+1], preempted, short, total(samples, all))
+		// A thread that exits, whose stack is gone, has read its run delay before.
+		inTime := func(s *model.Sample) bool {
+			return because(model.BlockPreempted)(s) && s.Error != model.StackUnreadable
+		}
+		preempted, short := total(samples, inTime), total(samples, because(model.BlockShort))
+		t.Logf("in the run queue %s, exported %s preempted and %s in short waits, %s in all", numbers[i+1], preempted, short, total(samples, all))
 		require.Greater(t, numbers[i+1], 500*time.Millisecond, "they shared a CPU")
 		tolerance := 0.03
 		if emulated || o.Stats().Lost[LossKey{"off_cpu", "ran_unseen"}] > 0 {
-			tolerance = 0.15 // waits whose beginning was not seen are in the loss counter, and not in what is told
+			tolerance = 0.15 // waits whose beginning was not seen are in the loss counter, and not in what is exported
 		}
 		require.InEpsilon(t, numbers[i+1].Seconds(), (preempted + short).Seconds(), tolerance)
 	}
 }
 
-// TestOffCPUShares holds that functions are told with their parts of the time that was waited.
+// TestOffCPUShares holds that functions are exported with their parts of the time that was waited.
 func TestOffCPUShares(t *testing.T) {
 	needRoot(t)
 	blocked := testbin.C(t, "testdata/blocked.c")
-	met := copyFile(t, blocked, filepath.Join(t.TempDir(), "met")) // its unwind tables are the same
-	o := begin(t, waiting(process.Selector{Exe: blocked}, process.Selector{Exe: met}))
-	o.tabled(met, "shares", milliseconds(time.Minute))
+	discovered := copyFile(t, blocked, filepath.Join(t.TempDir(), "met")) // its unwind tables are the same
+	o := begin(t, waiting(process.Selector{Exe: blocked}, process.Selector{Exe: discovered}))
+	o.tabled(discovered, "shares", milliseconds(time.Minute))
 	spent := launch(t, blocked, "shares", "3000").end()
 	require.Len(t, spent, 2)
 	o.end()
@@ -195,7 +199,7 @@ func TestOffCPUShares(t *testing.T) {
 	require.Less(t, early.Seconds(), late*slept)
 }
 
-// TestBlockReasons holds that each wait is told with its reason.
+// TestBlockReasons holds that each wait is recorded with its reason.
 func TestBlockReasons(t *testing.T) {
 	needRoot(t)
 	blocked := testbin.C(t, "testdata/blocked.c")
@@ -237,17 +241,17 @@ func onBlockDevice(t *testing.T) string {
 	return ""
 }
 
-// TestDiskWaits holds that what a program waits for its disk is told so: its time in writing, syncing and reading off the CPU.
+// TestDiskWaits holds that what a program waits for its disk is recorded so: its time in writing, syncing and reading off the CPU.
 func TestDiskWaits(t *testing.T) {
 	needRoot(t)
 	folder := onBlockDevice(t)
 	blocked := testbin.C(t, "testdata/blocked.c")
 	config := waiting(process.Selector{Exe: blocked})
-	config.OffCPU.MinBlock = 0 // disks are quick
+	planOf[*offcpu.Options](config).MinBlock = 0 // disks are quick
 	o := begin(t, config)
 	program := launch(t, blocked, "disk", folder)
-	waited := program.end()
-	require.Len(t, waited, 2)
+	numbers := program.end()
+	require.Len(t, numbers, 4)
 	o.end()
 	samples := o.waits(blocked, program.Process.Pid)
 	for i, functions := range [][]string{{"write", "fsync"}, {"read"}} {
@@ -256,32 +260,35 @@ func TestDiskWaits(t *testing.T) {
 			disk += total(samples, func(s *model.Sample) bool { return s.BlockReason == model.BlockDisk && below(function)(s) })
 			preempted += total(samples, func(s *model.Sample) bool { return s.BlockReason == model.BlockPreempted && below(function)(s) })
 		}
-		t.Logf("%v: off the CPU %s, told %s for the disk and %s preempted", functions, waited[i], disk, preempted)
-		// A wait is as short as 50 µs: the switches themselves, and moments between the calls, are a part of it.
-		require.InEpsilon(t, waited[i].Seconds(), (disk + preempted).Seconds(), 0.25)
-		require.Greater(t, disk, waited[i]/2)
+		off, delayed := numbers[2*i], numbers[2*i+1]
+		t.Logf("%v: off the CPU %s, %s of it waiting for a CPU; reported %s for the disk and %s preempted", functions, off, delayed, disk, preempted)
+		// A wait is as short as 50 µs: the switches themselves are a part of it. Waiting for a CPU may fall between two calls.
+		require.GreaterOrEqual(t, disk+preempted, (off-delayed)*3/4)
+		require.LessOrEqual(t, disk+preempted, off*5/4)
+		require.Greater(t, disk, (off-delayed)/2)
 	}
 }
 
-// TestPageFaultWaits holds that a thread that waits for its memory is told so, below the code that touched it, for as long
-// as whoever serves the memory kept it waiting.
+// TestPageFaultWaits holds that a thread that waits for its memory is recorded so, below the code that touched it, for as long
+// as the process that serves the memory kept it waiting.
 func TestPageFaultWaits(t *testing.T) {
 	needRoot(t)
 	blocked := testbin.C(t, "testdata/blocked.c")
 	o := begin(t, waiting(process.Selector{Exe: blocked}))
+	o.makeTables(blocked, "mixed", milliseconds(time.Minute)) // else the first wait may come before the tables
 	program := launch(t, blocked, "fault")
 	numbers := program.end()
 	require.Len(t, numbers, 4)
 	o.end()
 	samples := o.waits(blocked, program.Process.Pid)
 	off, held := numbers[0]+numbers[1], numbers[2]+numbers[3]
-	told := total(samples, func(s *model.Sample) bool {
+	reported := total(samples, func(s *model.Sample) bool {
 		return s.BlockReason == model.BlockPageFault && below("main touch")(s)
 	})
-	t.Logf("kept waiting for %s, off the CPU %s, told %s", held, off, told)
-	require.GreaterOrEqual(t, told, held-held/100)
+	t.Logf("kept waiting for %s, off the CPU %s, reported %s", held, off, reported)
+	require.GreaterOrEqual(t, reported, held-held/100)
 	if emulated {
 		off += off / 5 // between the looks at the clock an emulated CPU stands still now and then
 	}
-	require.LessOrEqual(t, told, off+off/50, "the kernel takes the switches themselves for the thread's own time")
+	require.LessOrEqual(t, reported, off+off/50, "the kernel takes the switches themselves for the thread's own time")
 }

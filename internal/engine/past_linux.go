@@ -15,6 +15,7 @@ type past struct {
 	losses                   map[LossKey]uint64 // incomplete ones, too
 	incomplete               map[LossKey]uint64
 	programs                 map[string]ProgramStats
+	retired                  uint64 // series
 }
 
 func newPast() past {
@@ -28,11 +29,12 @@ func newPast() past {
 func (p *past) add(o *running) {
 	kind := string(o.kind)
 	p.events[kind] += o.Samples()
-	p.unmerged[kind] += o.Unmerged()
+	p.unmerged[kind] += unmerged(o)
+	p.retired += retiredSeries(o)
 	for _, loss := range o.Losses() {
 		key := LossKey{loss.Probe, loss.Reason}
 		p.losses[key] += loss.Count
-		if loss.Told {
+		if loss.Incomplete {
 			p.incomplete[key] = p.losses[key]
 		}
 	}
@@ -44,6 +46,22 @@ func (p *past) add(o *running) {
 		p.programs[name] = p.programs[name].plus(cost)
 		p.missed[kind] += cost.Missed
 	}
+}
+
+// retiredSeries is how many series of an observation ended.
+func retiredSeries(o *running) uint64 {
+	if owner, ok := o.Observation.(observe.SeriesOwner); ok {
+		return owner.RetiredSeries()
+	}
+	return 0
+}
+
+// unmerged is how many events of an observation the kernel could not merge with equal ones.
+func unmerged(o *running) uint64 {
+	if merger, ok := o.Observation.(observe.Merger); ok {
+		return merger.Unmerged()
+	}
+	return 0
 }
 
 // plus adds what another program of the same name has cost.

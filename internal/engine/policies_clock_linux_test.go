@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/monitor"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/usage"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
@@ -57,7 +58,7 @@ func TestClockIsSet(t *testing.T) {
 					reader: reader, work: func(work func()) { work() }, logger: zap.New(core), proc: "/proc", sys: "/sys", fired: make(chan struct{}, 1),
 					warnings: warn.NewRarely(zap.New(core), "", nil),
 					watch: policy.New([]policy.Policy{{
-						Name: "all", Silence: time.Hour, When: []policy.Rule{{Monitor: policy.ProcessThreadCount, Threshold: 5, Period: 10, Count: 10}},
+						Name: "all", Silence: time.Hour, When: []policy.Rule{{Monitor: monitor.ProcessThreadCount, Threshold: 5, Period: 10, Count: 10}},
 					}}),
 				}
 				p.clock.read = func() clocks {

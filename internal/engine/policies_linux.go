@@ -17,6 +17,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/monitor"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
@@ -25,30 +26,32 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
 )
 
-// policies watches processes and asks for tasks. What takes long, reading processes and
-// starting tasks, has goroutines of its own: looks come each second whatever happens.
+// policies watches processes and starts tasks. What takes long, reading processes and
+// starting tasks, has goroutines of its own: the policies are evaluated each second in any case.
 type policies struct {
 	table  *process.Table
 	watch  *policy.Watch
 	reader usageReader
-	// paths are those of requests that leave the kernel; nil where others look at requests, too.
+	// paths are those of requests that leave the kernel; nil where the kind network reads requests, too.
 	paths *network.Paths
-	// ask starts a task, and returns when it runs.
+	// ask starts a task, and returns when it runs or waits.
 	ask func(task.Request) []task.Outcome
 	// work charges what it does.
-	work     func(func())
-	tell     func([]*model.Metrics)
-	logger   *zap.Logger
-	warnings *warn.Rarely
-	proc     string // where the host's procfs is mounted
-	sys      string // where its sysfs is
-	clock    clock
-	named    bool // the configuration names the processes in scope
-	cpus     int
-	cpusDue  time.Duration
-	reported time.Duration
-	// waited is what was read last of the host's pressures, by the goroutine of run alone.
-	waited map[policy.Monitor]waited
+	work          func(func())
+	exportMetrics func([]*model.Metrics)
+	logger        *zap.Logger
+	warnings      *warn.Rarely
+	proc          string // where the host's procfs is mounted
+	sys           string // where its sysfs is
+	clock         clock
+	named         bool // the configuration names the processes in scope
+	// byInstance has values reported by service instance.
+	byInstance bool
+	cpus       int
+	cpusDue    time.Duration
+	reported   time.Duration
+	// hostReaders are those of the host's monitors that were read before. Only the goroutine of run uses them.
+	hostReaders map[*monitor.Descriptor]monitor.HostReader
 	// unread counts processes that could not be read, and crowded those whose use of the host is
 	// not read.
 	unread, crowded atomic.Uint64
@@ -62,7 +65,7 @@ type policies struct {
 	// counted them: they are tried again with each scan.
 	missed map[model.ProcessID]*atomic.Uint64
 
-	// changed and fired say that there are some.
+	// changed and fired signal that there are changes and triggers.
 	changed, fired chan struct{}
 }
 
@@ -76,23 +79,23 @@ type usageReader interface {
 	Close() error
 }
 
-// policyEntry is a policy with whom it watches.
+// policyEntry is a policy with the processes that it watches.
 type policyEntry struct {
 	Policy
 	targets *process.Narrowing
 }
 
 const (
-	// lateLook is how long after a second's end those requests are looked at again that
-	// are told by then: pieces are read each 50 ms where policies wait for answers, and wait 20 ms to be in order.
-	lateLook = 90 * time.Millisecond
-	// starters is how many tasks are asked for at once: as many as run at once by default, so
+	// lateEvaluation is how long after a second's end the policies are evaluated again with the requests that
+	// have arrived by then: segments are read each 50 ms where policies use requests, and wait 20 ms to be in order.
+	lateEvaluation = 90 * time.Millisecond
+	// starters is how many tasks are started at once: as many as run at once by default, so
 	// that none waits for another one's programs to be loaded.
 	starters = 16
 	// gather is for how long changes of processes are gathered: those that live shorter, as many do
 	// on a host that builds or runs scripts, cost nothing. It is a small part of the first second.
 	gather = 100 * time.Millisecond
-	// valuesInterval is how often the values of monitors are told.
+	// valuesInterval is how often the values of monitors are exported.
 	valuesInterval = 10 * time.Second
 	// cpusInterval is how often the host's CPUs are counted.
 	cpusInterval = 10 * time.Second
@@ -114,16 +117,19 @@ func newPolicies(e *Engine, loader *kernel.Loader) (*policies, error) {
 		return nil, fmt.Errorf("watching processes for policies: %w", err)
 	}
 	p := &policies{
-		table: e.table, watch: policy.New(nil), reader: reader, work: e.work.run, tell: e.hooks.Metrics, logger: e.logger,
+		table: e.table, watch: policy.New(nil), reader: reader, work: e.work.run, exportMetrics: e.hooks.Metrics, logger: e.logger,
 		warnings: warn.NewRarely(e.logger, "Policies see less than is configured", nil),
 		proc:     e.procRoot(), sys: e.sysRoot(), named: len(e.config.Include) > 0,
-		ask: e.hooks.Ask, waited: map[policy.Monitor]waited{}, changed: make(chan struct{}, 1), fired: make(chan struct{}, 1),
+		byInstance: e.config.MetricsByInstance,
+		ask:        e.hooks.Ask, changed: make(chan struct{}, 1), fired: make(chan struct{}, 1),
 		missed: map[model.ProcessID]*atomic.Uint64{},
 	}
-	if e.config.monitorsRequests() && !e.config.networkHears() {
+	if e.config.monitorsRequests() && !e.config.monitorsAreCovered() {
 		if p.paths, err = network.NewPaths(); err != nil {
 			return nil, errors.Join(err, p.close())
 		}
+		e.config.monitors = network.NewMonitorPlan()
+		e.config.monitors.Narrow(p.paths)
 	}
 	if before := e.config.Before; before != nil {
 		p.watch, p.clock.line = policy.Resume(before.watch), before.line
@@ -135,8 +141,8 @@ func newPolicies(e *Engine, loader *kernel.Loader) (*policies, error) {
 	return p, nil
 }
 
-// Windows are what its policies have seen, for the engine that follows; nil where it has
-// none. Call it after Shutdown.
+// Windows returns what its policies have recorded, for the engine that follows; nil where it has
+// no policies. Call it after Shutdown.
 func (e *Engine) Windows() *Windows {
 	if e.policies == nil {
 		return nil
@@ -165,7 +171,7 @@ func (p *policies) replace(list []Policy) error {
 	return nil
 }
 
-// wants has those requests of a process leave the kernel that policies look at which watch it.
+// wants has those requests of a process leave the kernel that the policies which watch it use.
 func (p *policies) wants(id model.ProcessID, entries []policyEntry, by []int) {
 	if p.paths == nil {
 		return
@@ -181,8 +187,8 @@ func (p *policies) wants(id model.ProcessID, entries []policyEntry, by []int) {
 	}
 }
 
-// wantedBy are the requests of a process that policies look at which watch it; narrowed is false
-// where that is all of them, and where none looks at requests, so that programs look at none.
+// wantedBy are the requests of a process that the policies which watch it use; narrowed is false
+// where that is all of them, and where no policy uses requests, so that the programs read none.
 func wantedBy(entries []policyEntry, by []int) (_ network.Wanted, narrowed bool) {
 	var rules []policy.Policy
 	for _, i := range by {
@@ -191,7 +197,7 @@ func wantedBy(entries []policyEntry, by []int) (_ network.Wanted, narrowed bool)
 		}
 	}
 	wanted := policy.WantedBy(rules)
-	return network.Wanted{Told: wanted.Told, Counted: wanted.Counted, Begun: wanted.Begun, Rest: wanted.Rest}, len(rules) > 0 && !wanted.All
+	return network.Wanted{Reported: wanted.Reported, Counted: wanted.Counted, Begun: wanted.Begun, Rest: wanted.Rest}, len(rules) > 0 && !wanted.All
 }
 
 // matching are the policies that watch a process, by their index.
@@ -205,8 +211,8 @@ func (p *policies) matching(entries []policyEntry, known *model.Process) []int {
 	return by
 }
 
-// lookAtRequestsOf tells whether any policy that watches a process looks at its requests.
-func (p *policies) lookAtRequestsOf(known *model.Process) bool {
+// watchesRequestsOf reports whether any policy that watches a process uses its requests.
+func (p *policies) watchesRequestsOf(known *model.Process) bool {
 	p.mu.Lock()
 	entries := p.entries
 	p.mu.Unlock()
@@ -222,7 +228,7 @@ func (p *policies) launch(ctx context.Context, group *sync.WaitGroup) {
 	}
 }
 
-// scopeChanged is told who came into scope, left it, or has changed.
+// scopeChanged is called with the processes that came into scope, left it, or have changed.
 func (p *policies) scopeChanged(changes []process.Change) {
 	p.mu.Lock()
 	p.changes = append(p.changes, changes...)
@@ -255,7 +261,7 @@ func (p *policies) follow(ctx context.Context) {
 	}
 }
 
-// gathered are the changes since the last call, of each process the last one: whoever has come and
+// gathered are the changes since the last call, of each process the last one: a process that has come and
 // gone is not read.
 func (p *policies) gathered() []process.Change {
 	p.mu.Lock()
@@ -284,7 +290,7 @@ func (p *policies) take(change process.Change) {
 	known, inScope, err := p.table.Lookup(change.ID)
 	switch {
 	case errors.Is(err, process.ErrGone), err == nil && !inScope:
-		p.forget(change.ID) // which is told next
+		p.forget(change.ID) // the next change reports it
 		return
 	case err != nil:
 		p.miss(change.ID, &p.unread, err)
@@ -326,7 +332,7 @@ func (p *policies) found(id model.ProcessID) {
 	delete(p.missed, id)
 }
 
-// scanned is told that the processes were scanned.
+// scanned is called when the processes were scanned.
 func (p *policies) scanned() {
 	p.mu.Lock()
 	for id := range p.missed {
@@ -354,7 +360,7 @@ func (p *policies) leave(id model.ProcessID) {
 	}
 }
 
-// probePolicies names what policies lose.
+// probePolicies is the probe of the losses of policies.
 const probePolicies = "policies"
 
 func (p *policies) stats(stats *Stats) {

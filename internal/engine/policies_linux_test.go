@@ -22,10 +22,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/monitor"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/proc"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/tls"
@@ -77,7 +80,7 @@ func watching(t *testing.T, a *asked, policies []Policy, include ...process.Sele
 
 const patience = 30 * time.Second
 
-// burn uses CPU time of this process until told to stop.
+// burn uses CPU time of this process until the test ends it.
 func burn(stop *atomic.Bool) {
 	for n := 0; !stop.Load(); n++ {
 		_ = n
@@ -90,15 +93,15 @@ func TestPoliciesOfProcesses(t *testing.T) {
 	self := os.Getpid()
 	const threads = 64
 	o := watching(t, a, []Policy{
-		when("busy", policy.Rule{Monitor: policy.ProcessCPU, Threshold: 15 / float64(runtime.NumCPU()), Period: 10, Count: 2}),
-		when("threads", policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: threads + 20, Period: 5, Count: 2}),
-		when("load", policy.Rule{Monitor: policy.SystemLoad, Threshold: 0, Period: 3, Count: 1}),
-		when("never", policy.Rule{Monitor: policy.SystemLoad, Threshold: 1e9, Period: 3, Count: 1}),
-		when("pressure", policy.Rule{Monitor: policy.SystemCPUPressure, Threshold: 0, Period: 3, Count: 1}),
+		when("busy", policy.Rule{Monitor: monitor.ProcessCPU, Threshold: 15 / float64(runtime.NumCPU()), Period: 10, Count: 2}),
+		when("threads", policy.Rule{Monitor: monitor.ProcessThreadCount, Threshold: threads + 20, Period: 5, Count: 2}),
+		when("load", policy.Rule{Monitor: monitor.SystemLoad, Threshold: 0, Period: 3, Count: 1}),
+		when("never", policy.Rule{Monitor: monitor.SystemLoad, Threshold: 1e9, Period: 3, Count: 1}),
+		when("pressure", policy.Rule{Monitor: monitor.SystemCPUPressure, Threshold: 0, Period: 3, Count: 1}),
 	}, process.Selector{PID: uint32(self)})
 	require.Eventually(t, func() bool { return len(a.of("load", self)) == 1 }, patience, 20*time.Millisecond)
 	require.Empty(t, a.of("threads", self))
-	if _, err := kernel.ReadPressure("/proc", "cpu"); err == nil { // this kernel has it
+	if _, err := proc.ReadPressure("/proc", "cpu"); err == nil { // this kernel has it
 		require.Eventually(t, func() bool { return len(a.of("pressure", self)) == 1 }, patience, 20*time.Millisecond)
 	}
 
@@ -139,7 +142,7 @@ func TestPoliciesOfNewProcesses(t *testing.T) {
 		refused.Do(func() { outcome = task.Outcome{Err: errors.New("not now")} })
 		return []task.Outcome{outcome}
 	}
-	o := watching(t, a, []Policy{when("one", policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1})},
+	o := watching(t, a, []Policy{when("one", policy.Rule{Monitor: monitor.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1})},
 		process.Selector{Cmdline: fmt.Sprintf("^sleep 60.%d$", os.Getpid())})
 	child := exec.Command("sleep", fmt.Sprintf("60.%d", os.Getpid())) // like no other
 	require.NoError(t, child.Start())
@@ -155,7 +158,7 @@ func TestPoliciesOfNewProcesses(t *testing.T) {
 // start in less time.
 func TestNetworkIsOfTheInstance(t *testing.T) {
 	a := &asked{}
-	rule := policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: 1, Period: 10, Count: 3} // when both are known for sure
+	rule := policy.Rule{Monitor: monitor.ProcessThreadCount, Threshold: 1, Period: 10, Count: 3} // when both are known for sure
 	instance := when("instance", rule)
 	instance.Runs = []task.Run{{Kind: "network"}, {Kind: "on_cpu"}}
 	seconds := fmt.Sprintf("61.%d", os.Getpid()) // like no other
@@ -185,23 +188,19 @@ func TestNetworkIsOfTheInstance(t *testing.T) {
 
 // TestNetworkHears holds when requests are read for policies by the kind network: only where it reads all that they ask for.
 func TestNetworkHears(t *testing.T) {
-	whole := Network{Requests: true, TLS: TLSLibraries, Protocols: []string{"http", "http2", "dns"}}
-	require.True(t, (&Config{Network: &whole}).networkHears())
-	require.False(t, (&Config{}).networkHears())
-	for name, change := range map[string]func(*Network){
-		"no requests": func(n *Network) { n.Requests = false },
-		"targets":     func(n *Network) { n.Targets = []process.Selector{{PID: 1}} },
-		"clients":     func(n *Network) { n.Role = ClientRole },
-		"no http2":    func(n *Network) { n.Protocols = []string{"http"} },
-		"no go":       func(n *Network) { n.TLS = []string{"openssl"} },
+	whole := network.Plan{Requests: true, TLS: tls.Libraries, Protocols: []network.Protocol{"http", "http2", "dns"}}
+	require.True(t, (&Config{Observe: []observe.Plan{&whole}}).monitorsAreCovered())
+	require.False(t, (&Config{}).monitorsAreCovered())
+	for name, change := range map[string]func(*network.Plan){
+		"no requests": func(n *network.Plan) { n.Requests = false },
+		"targets":     func(n *network.Plan) { n.Targets = []process.Selector{{PID: 1}} },
+		"clients":     func(n *network.Plan) { n.Role = network.Client },
+		"no http2":    func(n *network.Plan) { n.Protocols = []network.Protocol{"http"} },
+		"no go":       func(n *network.Plan) { n.TLS = []tls.Library{"openssl"} },
 	} {
 		n := whole
 		change(&n)
-		require.False(t, (&Config{Network: &n}).networkHears(), name)
-	}
-	require.Len(t, TLSLibraries, len(tls.Libraries))
-	for _, library := range tls.Libraries {
-		require.Contains(t, TLSLibraries, string(library))
+		require.False(t, (&Config{Observe: []observe.Plan{&n}}).monitorsAreCovered(), name)
 	}
 }
 
@@ -219,9 +218,9 @@ func TestSlowStartsStallNothing(t *testing.T) {
 	}
 	config := configuration(100*time.Millisecond, process.Selector{PID: uint32(self)})
 	for i := range slow {
-		config.Policies = append(config.Policies, when(fmt.Sprintf("slow %d", i), policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1}))
+		config.Policies = append(config.Policies, when(fmt.Sprintf("slow %d", i), policy.Rule{Monitor: monitor.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1}))
 	}
-	config.Policies = append(config.Policies, when("quick", policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: 1, Period: 10, Count: 4}))
+	config.Policies = append(config.Policies, when("quick", policy.Rule{Monitor: monitor.ProcessThreadCount, Threshold: 1, Period: 10, Count: 4}))
 	o := beginAsking(t, config, answer)
 	for range slow {
 		require.Contains(t, <-asks, "slow")
@@ -275,18 +274,18 @@ func serve(t *testing.T) (pid int, url string) {
 	return server.Process.Pid, url
 }
 
-// TestPoliciesOfRequests holds that a server's requests trigger by their paths alone, and tells the values of monitors.
+// TestPoliciesOfRequests holds that a server's requests trigger by their paths alone, and that the values of monitors are exported.
 func TestPoliciesOfRequests(t *testing.T) {
 	needRoot(t)
 	guest.TakesLong(t)
 	a := &asked{}
 	pid, url := serve(t)
 	o := watching(t, a, []Policy{
-		when("slow", policy.Rule{Monitor: policy.HTTPAvgResponseTime, Threshold: 40, Period: 5, Count: 2, Paths: []string{"/slow"}}),
-		when("fails", policy.Rule{Monitor: policy.HTTPErrorRate, Threshold: 50, Period: 5, Count: 2, Paths: []string{"/fails"}}),
-		when("other", policy.Rule{Monitor: policy.HTTPErrorRate, Threshold: 1, Period: 5, Count: 1, Paths: []string{"/good"}}),
-		when("begins", policy.Rule{Monitor: policy.HTTPErrorRate, Threshold: 50, Period: 5, Count: 2, Pattern: regexp.MustCompile("^/f")}),
-		when("all", policy.Rule{Monitor: policy.HTTPErrorRate, Threshold: 20, Period: 5, Count: 2}),
+		when("slow", policy.Rule{Monitor: monitor.HTTPAvgResponseTime, Threshold: 40, Period: 5, Count: 2, Paths: []string{"/slow"}}),
+		when("fails", policy.Rule{Monitor: monitor.HTTPErrorRate, Threshold: 50, Period: 5, Count: 2, Paths: []string{"/fails"}}),
+		when("other", policy.Rule{Monitor: monitor.HTTPErrorRate, Threshold: 1, Period: 5, Count: 1, Paths: []string{"/good"}}),
+		when("begins", policy.Rule{Monitor: monitor.HTTPErrorRate, Threshold: 50, Period: 5, Count: 2, Pattern: regexp.MustCompile("^/f")}),
+		when("all", policy.Rule{Monitor: monitor.HTTPErrorRate, Threshold: 20, Period: 5, Count: 2}),
 	}, process.Selector{PID: uint32(pid)})
 	stop := make(chan struct{})
 	var done sync.WaitGroup
@@ -322,32 +321,32 @@ func TestPoliciesOfRequests(t *testing.T) {
 	require.GreaterOrEqual(t, all[0].Value, 20.0)
 	require.LessOrEqual(t, all[0].Value, 100.0)
 	require.Eventually(t, func() bool {
-		told := o.values()
-		return told["ebpf.http.avg_response_time/slow"] >= 0.05 && told["ebpf.http.error_rate/fails"] == 1
+		exported := o.values()
+		return exported["ebpf.http.avg_response_time/slow"] >= 0.05 && exported["ebpf.http.error_rate/fails"] == 1
 	},
 		patience, 50*time.Millisecond)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, m := range o.metrics {
 		for _, metric := range m.Metrics {
-			require.Contains(t, []string{"ebpf.http.avg_response_time", "ebpf.http.error_rate"}, metric.Name, "nothing else is told of what policies look at")
+			require.Contains(t, []string{"ebpf.http.avg_response_time", "ebpf.http.error_rate"}, metric.Name, "nothing else is exported of the requests that policies use")
 		}
 	}
 }
 
-// values are those of monitors that were told of paths.
+// values are the exported ones of monitors of paths.
 func (o *observed) values() map[string]float64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	told := map[string]float64{}
+	exported := map[string]float64{}
 	for _, m := range o.metrics {
 		for _, metric := range m.Metrics {
 			for _, p := range metric.Points {
 				if last := p.Attributes[len(p.Attributes)-1]; last.Key == "ebpf.policy.uri" {
-					told[metric.Name+last.Value.Text] = p.Float
+					exported[metric.Name+last.Value.Text] = p.Float
 				}
 			}
 		}
 	}
-	return told
+	return exported
 }

@@ -17,7 +17,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/monitor"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
@@ -69,7 +72,7 @@ func newMissing(t *testing.T, most int) *missing {
 		changed: make(chan struct{}, 1), missed: map[model.ProcessID]*atomic.Uint64{},
 	}
 	t.Cleanup(m.warnings.Close)
-	require.NoError(t, m.replace([]Policy{when("one", policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1})}))
+	require.NoError(t, m.replace([]Policy{when("one", policy.Rule{Monitor: monitor.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1})}))
 	return m
 }
 
@@ -91,7 +94,7 @@ func (m *missing) begins(pid uint32, stat string) model.ProcessID {
 		m.write(fmt.Sprintf("%d/%s", pid, name), "")
 	}
 	id := model.ProcessID{PID: pid, StartTicks: 5}
-	m.table.Fork(1, id)
+	m.table.Fork(1, id, 0)
 	m.takeAll()
 	return id
 }
@@ -128,7 +131,7 @@ func TestUnreadProcess(t *testing.T) {
 	require.Empty(t, m.missed)
 
 	// What is watched stays so while it cannot be read.
-	m.table.Exec(id, "web")
+	m.table.Exec(id, process.Execution{Comm: "web"})
 	m.write("7/stat", "no stat\n")
 	m.takeAll()
 	require.Equal(t, 1, m.watch.Members())
@@ -161,15 +164,15 @@ func TestShortLivedAreNotRead(t *testing.T) {
 			m.write(fmt.Sprintf("%d/%s", pid, name), "")
 		}
 	}
-	m.table.Fork(1, staying)
-	m.table.Exec(staying, "web")
+	m.table.Fork(1, staying, 0)
+	m.table.Exec(staying, process.Execution{Comm: "web"})
 	for range 100 {
 		short := model.ProcessID{PID: 8, StartTicks: 4}
-		m.table.Fork(1, short)
-		m.table.Exec(short, "true")
+		m.table.Fork(1, short, 0)
+		m.table.Exec(short, process.Execution{Comm: "true"})
 		m.table.Exit(short)
 	}
-	m.table.Fork(1, next)
+	m.table.Fork(1, next, 0)
 	m.takeAll()
 	require.Equal(t, before+2, m.table.Stats().Reads)
 	require.Equal(t, map[model.ProcessID]bool{staying: true, next: true}, m.room.ids)
@@ -200,7 +203,7 @@ func TestRoomComesBack(t *testing.T) {
 // TestWithoutRoomIsNoSecond holds that what a process has used while there was no room to read it is not taken for that of a second.
 func TestWithoutRoomIsNoSecond(t *testing.T) {
 	m := newMissing(t, 1)
-	require.NoError(t, m.replace([]Policy{when("busy", policy.Rule{Monitor: policy.ProcessCPU, Threshold: 10, Period: 5, Count: 1})}))
+	require.NoError(t, m.replace([]Policy{when("busy", policy.Rule{Monitor: monitor.ProcessCPU, Threshold: 10, Period: 5, Count: 1})}))
 	second := int64(0)
 	after := func(seconds int64, cpu time.Duration) []policy.Trigger {
 		second += seconds
@@ -225,8 +228,8 @@ func TestWithoutRoomIsNoSecond(t *testing.T) {
 
 // TestWhoNeedsPaths holds that those processes alone take room for paths whose policies look at some requests, and not at all.
 func TestWhoNeedsPaths(t *testing.T) {
-	rule := policy.Rule{Monitor: policy.HTTPErrorRate, Threshold: 1, Period: 1, Count: 1}
-	paths, pattern, threads := rule, rule, policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1}
+	rule := policy.Rule{Monitor: monitor.HTTPErrorRate, Threshold: 1, Period: 1, Count: 1}
+	paths, pattern, threads := rule, rule, policy.Rule{Monitor: monitor.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1}
 	paths.Paths, pattern.Pattern = []string{"/pay"}, regexp.MustCompile("pay$")
 	var entries []policyEntry
 	for _, r := range []policy.Rule{threads, paths, pattern, rule} {
@@ -247,7 +250,7 @@ func TestWhoNeedsPaths(t *testing.T) {
 
 // TestKernelThreadsAreNamed holds that what is the host's triggers for kernel threads where the configuration names processes alone.
 func TestKernelThreadsAreNamed(t *testing.T) {
-	of := when("p", policy.Rule{Monitor: policy.SystemLoad, Threshold: 1, Period: 1, Count: 1})
+	of := when("p", policy.Rule{Monitor: monitor.SystemLoad, Threshold: 1, Period: 1, Count: 1})
 	require.False(t, rulesOf([]Policy{of}, false)[0].KernelThreads)
 	require.True(t, rulesOf([]Policy{of}, true)[0].KernelThreads)
 	of.Targets = []process.Selector{{Comm: "^kswapd"}}
@@ -264,7 +267,7 @@ func TestGoesOn(t *testing.T) {
 		asked = append(asked, r)
 		return []task.Outcome{{Kind: "on_cpu", TaskID: "1", State: task.Started, Err: why}}
 	}
-	rule := policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1}
+	rule := policy.Rule{Monitor: monitor.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1}
 	one, narrow := when("one", rule), when("narrow", rule)
 	one.Runs = []task.Run{{Kind: "network"}, {Kind: "on_cpu", Options: "new"}, {Kind: "memory"}}
 	narrow.Targets = []process.Selector{{PID: 8}}
@@ -283,7 +286,7 @@ func TestGoesOn(t *testing.T) {
 		before("gone", 7, short),
 	}
 	e := &Engine{policies: m.policies}
-	require.Empty(t, e.GoOn(unfinished))
+	require.Empty(t, e.Resume(unfinished))
 	require.Len(t, asked, 1)
 	known, _, err := m.table.Lookup(id)
 	require.NoError(t, err)
@@ -300,27 +303,27 @@ func TestGoesOn(t *testing.T) {
 
 	// Of an instance another process lives on.
 	rest := before("one", 9, short, task.Run{Kind: "network", Duration: time.Hour, Instance: true, Processes: []*model.Process{unfinished[2].Processes[0], unfinished[0].Processes[0]}})
-	require.Empty(t, e.GoOn([]task.Request{rest}))
+	require.Empty(t, e.Resume([]task.Request{rest}))
 	require.Len(t, asked, 2)
 	require.Same(t, known, asked[1].Processes[0])
 	require.Equal(t, []task.Run{{Kind: "network", Duration: time.Minute, Processes: []*model.Process{known}, Instance: true}}, asked[1].Runs)
 
 	why = task.ErrClosed
-	require.Equal(t, unfinished[:1], e.GoOn(unfinished))
+	require.Equal(t, unfinished[:1], e.Resume(unfinished))
 	why = task.ErrFull
-	require.Empty(t, e.GoOn(unfinished))
-	require.Empty(t, (&Engine{}).GoOn(unfinished))
+	require.Empty(t, e.Resume(unfinished))
+	require.Empty(t, (&Engine{}).Resume(unfinished))
 }
 
-// TestWhomMonitorsObserve holds that requests are read of those whom policies watch by them, and that who is warned of a policy's selector
+// TestProcessesOfMonitors holds that requests are read of the processes that policies watch by them, and that the warning of a policy's selector
 // is warned of it once, by the key that is in the configuration.
-func TestWhomMonitorsObserve(t *testing.T) {
+func TestProcessesOfMonitors(t *testing.T) {
 	m := newMissing(t, 8)
-	requests := when("requests", policy.Rule{Monitor: policy.HTTPErrorRate, Threshold: 1, Period: 1, Count: 1})
-	requests.Targets = []process.Selector{{Comm: "^nobody$"}, {PID: 7}}
-	others := when("others", policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1})
+	requests := when("requests", policy.Rule{Monitor: monitor.HTTPErrorRate, Threshold: 1, Period: 1, Count: 1})
+	requests.Targets = []process.Selector{{Comm: "^absent$"}, {PID: 7}}
+	others := when("others", policy.Rule{Monitor: monitor.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1})
 	e := &Engine{
-		config: Config{Policies: []Policy{requests, others}, OnCPU: &OnCPU{Targets: []process.Selector{{Comm: "^no one$"}}}},
+		config: Config{Policies: []Policy{requests, others}, Observe: []observe.Plan{&oncpu.Options{Common: observe.Common{Targets: []process.Selector{{Comm: "^no one$"}}}}}},
 		table:  m.table, policies: m.policies, subjects: &subjects{},
 	}
 	require.NoError(t, m.replace(e.config.Policies))

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/monitor"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
@@ -76,12 +77,12 @@ func TestPoliciesNeverFire(t *testing.T) {
 		defer mu.Unlock()
 		return len(again)
 	}
-	often := when("again", policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: 1, Period: 3, Count: 1})
+	often := when("again", policy.Rule{Monitor: monitor.ProcessThreadCount, Threshold: 1, Period: 3, Count: 1})
 	often.Silence, often.Targets = silence, []process.Selector{{PID: uint32(self)}}
-	wasBusy := when("was busy", policy.Rule{Monitor: policy.ProcessCPU, Threshold: 2 / float64(runtime.NumCPU()), Period: 10, Count: 2})
+	wasBusy := when("was busy", policy.Rule{Monitor: monitor.ProcessCPU, Threshold: 2 / float64(runtime.NumCPU()), Period: 10, Count: 2})
 	wasBusy.Targets = []process.Selector{{PID: uint32(was.Process.Pid)}}
 	o := watching(t, a, []Policy{
-		often, wasBusy, when("crowded", policy.Rule{Monitor: policy.ProcessThreadCount, Threshold: threads, Period: 10, Count: 3}),
+		often, wasBusy, when("crowded", policy.Rule{Monitor: monitor.ProcessThreadCount, Threshold: threads, Period: 10, Count: 3}),
 	}, process.Selector{PID: uint32(self)}, process.Selector{PID: uint32(was.Process.Pid)})
 	require.Eventually(t, func() bool { return fired() > 1 }, patience, 20*time.Millisecond, "it is watched")
 

@@ -22,7 +22,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
 
-// start asks for tasks until the context ends.
+// start starts tasks until the context ends.
 func (p *policies) start(ctx context.Context) {
 	for {
 		select {
@@ -50,45 +50,45 @@ func (p *policies) nextTrigger() (policy.Trigger, bool) {
 	return t, true
 }
 
-// trigger asks for what a policy runs, and tells the watch what came of it.
+// trigger starts what a policy runs, and reports the outcome to the watch.
 func (p *policies) trigger(t policy.Trigger) {
 	entry, ok := p.entry(t.Policy.Name)
 	if !ok {
-		return // replaced meanwhile
+		return // it was replaced
 	}
 	id := t.Process.ID
-	var told atomic.Bool
-	told.Store(t.Told)
+	var reported atomic.Bool
+	reported.Store(t.Reported)
 	started := func() { p.watch.Started(t.Policy.Name, id, p.clock.boot()) }
 	failed := func(why error) {
-		p.watch.Failed(t.Policy.Name, id, p.clock.boot(), told.Load())
+		p.watch.Failed(t.Policy.Name, id, p.clock.boot(), reported.Load())
 		p.warnings.Warn(fmt.Errorf("policy %s holds for process %d (%s), and nothing could be started: %w", t.Policy.Name, id.PID, t.Process.ServiceName, why))
 	}
 	runs := p.runs(entry.Runs, t.Process)
 	waiting := &waitingRuns{runs: len(runs), answered: map[string]bool{}, started: started, failed: failed}
 	outcomes := p.ask(task.Request{
-		Name: t.Policy.Name, By: "policy:" + t.Policy.Name, Causes: t.Causes, Told: t.Told, Runs: runs, Processes: []*model.Process{t.Process}, Duration: entry.Duration,
+		Name: t.Policy.Name, By: "policy:" + t.Policy.Name, Causes: t.Causes, Reported: t.Reported, Runs: runs, Processes: []*model.Process{t.Process}, Duration: entry.Duration,
 		Started: waiting.start, Failed: waiting.fail, Holds: func() bool { return p.watch.Holds(t.Policy.Name, id) },
-		// One that is about to end would show next to nothing before a silence of minutes.
+		// One that is about to end would show almost nothing before a silence of minutes.
 		Extend: true,
 	})
-	told.Store(t.Told || task.AllRefused(outcomes))
-	if len(outcomes) == 0 { // no pipeline takes what they make, which was told at the start
+	reported.Store(t.Reported || task.AllRefused(outcomes))
+	if len(outcomes) == 0 { // no pipeline takes what they make, which was logged at the start
 		started()
 	}
 	for _, o := range outcomes {
 		switch {
 		case o.Err != nil:
 			waiting.fail(o.Kind, o.Err)
-		case o.State == task.Started, o.State == task.Ended: // by now; one that has waited in vain was answered
+		case o.State == task.Started, o.State == task.Ended: // by now; one that never got its turn was reported as failed
 			waiting.start(o.Kind)
 		}
 	}
 	p.logger.Debug("A policy holds", zap.String("policy", t.Policy.Name), zap.Uint32("pid", id.PID))
 }
 
-// waitingRuns says once what came of the runs of a trigger: that one has started, or that
-// none will. Of each kind the first answer counts.
+// waitingRuns reports the outcome of the runs of a trigger once: that one has started, or that
+// none will. Of each kind the first outcome counts.
 type waitingRuns struct {
 	runs    int
 	started func()
@@ -96,7 +96,7 @@ type waitingRuns struct {
 
 	mu       sync.Mutex // all below
 	answered map[string]bool
-	told     bool
+	done     bool
 }
 
 func (w *waitingRuns) start(kind string) {
@@ -111,16 +111,16 @@ func (w *waitingRuns) fail(kind string, why error) {
 	}
 }
 
-// note takes an answer, and tells whether it says what came of all.
+// note records an outcome, and reports whether it decides that of all.
 func (w *waitingRuns) note(kind string, started bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.told || w.answered[kind] {
+	if w.done || w.answered[kind] {
 		return false
 	}
 	w.answered[kind] = true
-	w.told = started || len(w.answered) >= w.runs
-	return w.told
+	w.done = started || len(w.answered) >= w.runs
+	return w.done
 }
 
 func (p *policies) entry(name string) (policyEntry, bool) {
@@ -133,39 +133,39 @@ func (p *policies) entry(name string) (policyEntry, bool) {
 	return p.entries[i], true
 }
 
-// Ran tells that something of a policy has begun to run for a process before this engine was
-// started: silence goes on over a restart of the Collector.
-func (e *Engine) Ran(policy string, id model.ProcessID, began time.Time) {
+// RestoreSilence restores the silence period of a policy that a previous engine has started something of for
+// a process, so that it lasts over a restart of the Collector.
+func (e *Engine) RestoreSilence(policy string, id model.ProcessID, began time.Time) {
 	if p := e.policies; p != nil {
 		now := p.clock.now()
-		p.watch.Ran(policy, id, now.boot-max(0, now.wall.Sub(began)))
+		p.watch.RestoreSilence(policy, id, now.boot-max(0, now.wall.Sub(began)))
 	}
 }
 
-// GoOn asks again for what policies had started before this engine was, and did not end: for the rest of
-// its time, of those processes that are there, as far as the policies are and still match them. Their
-// silence goes on, too, so that they do not fire for it. What is left of it where the receiver stops
-// meanwhile is returned.
-func (e *Engine) GoOn(unfinished []task.Request) (left []task.Request) {
+// Resume starts again what policies of a previous engine had started and what did not end: for the rest of
+// its time, for the processes that still run, if the policies still exist and match them. Their
+// silence periods go on, too, so that they do not trigger for it. It returns what is left if the receiver
+// stops before all has started.
+func (e *Engine) Resume(unfinished []task.Request) (left []task.Request) {
 	if e.policies == nil {
 		return nil
 	}
 	for i := range unfinished {
-		if !e.policies.goOn(unfinished[i]) {
+		if !e.policies.resume(unfinished[i]) {
 			left = append(left, unfinished[i])
 		}
 	}
 	return left
 }
 
-// goOn is false where the receiver stops.
-func (p *policies) goOn(r task.Request) bool {
+// resume returns false if the receiver stops.
+func (p *policies) resume(r task.Request) bool {
 	entry, ok := p.entry(r.Name)
 	if !ok {
 		return true
 	}
 	known, err := p.livingOf(r.Processes[:1], &entry)
-	if known == nil { // an instance goes on without the process for which it was started
+	if known == nil { // an instance is observed further without the process for which it was started
 		r.Runs = slices.DeleteFunc(slices.Clone(r.Runs), func(run task.Run) bool { return !run.Instance })
 	}
 	for i := 0; known == nil && i < len(r.Runs); i++ {
@@ -214,8 +214,8 @@ func restOf(of Policy, left []task.Run) (runs []task.Run) {
 	return runs
 }
 
-// livingOf is the first of the processes that is there and that the policy matches, nil if there is none.
-// The error tells of those that could not be looked up.
+// livingOf is the first of the processes that still runs and that the policy matches, nil if there is none.
+// The error names those that could not be looked up.
 func (p *policies) livingOf(processes []*model.Process, entry *policyEntry) (_ *model.Process, err error) {
 	for _, was := range processes {
 		known, inScope, failed := p.table.Lookup(was.ID)
@@ -229,15 +229,17 @@ func (p *policies) livingOf(processes []*model.Process, entry *policyEntry) (_ *
 	return nil, err
 }
 
-// runs are those of a policy for a process, those first that are loaded in no time. The
-// network is that of the whole instance of the service.
+// runs are those of a policy for a process, those first that load fast. Some
+// kinds observe the whole service instance.
 func (p *policies) runs(runs []task.Run, of *model.Process) []task.Run {
 	runs = slices.Clone(runs)
 	for i := range runs {
-		if runs[i].Kind == string(observe.Network) {
+		if kindIs(observe.Kind(runs[i].Kind), func(d *observe.Descriptor) bool { return d.WholeInstance }) {
 			runs[i].Processes, runs[i].Instance = p.table.Instance(of), true
 		}
 	}
-	slow := func(r task.Run) bool { return r.Kind == string(observe.Network) }
+	slow := func(r task.Run) bool {
+		return kindIs(observe.Kind(r.Kind), func(d *observe.Descriptor) bool { return d.LoadsSlowly })
+	}
 	return append(slices.DeleteFunc(slices.Clone(runs), slow), slices.DeleteFunc(runs, func(r task.Run) bool { return !slow(r) })...)
 }

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/monitor"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
@@ -26,7 +27,7 @@ func triggering(t *testing.T, ask func(task.Request) []task.Outcome) (p *policie
 
 // loaded is triggering with a policy that holds from a load of 1 on.
 func loaded(t *testing.T, ask func(task.Request) []task.Outcome) (p *policies, next func(load float64) []policy.Trigger) {
-	of := when("loaded", policy.Rule{Monitor: policy.SystemLoad, Threshold: 1, Period: 1, Count: 1})
+	of := when("loaded", policy.Rule{Monitor: monitor.SystemLoad, Threshold: 1, Period: 1, Count: 1})
 	of.Runs = append(of.Runs, task.Run{Kind: "off_cpu"})
 	p = &policies{
 		watch: policy.New([]policy.Policy{of.Policy}), ask: ask, logger: zap.NewNop(), warnings: warn.NewRarely(zap.NewNop(), "", nil),
@@ -38,7 +39,7 @@ func loaded(t *testing.T, ask func(task.Request) []task.Outcome) (p *policies, n
 	return p, func(load float64) []policy.Trigger {
 		second++
 		return p.watch.Tick(policy.Reading{
-			Second: second, At: p.clock.boot(), Host: map[policy.Monitor]float64{policy.SystemLoad: load},
+			Second: second, At: p.clock.boot(), Host: map[*monitor.Descriptor]float64{monitor.SystemLoad: load},
 			Usage: func(model.ProcessID) (policy.Usage, bool) { return policy.Usage{}, false },
 		})
 	}
@@ -84,7 +85,7 @@ func TestGateIsClosedByWhatRuns(t *testing.T) {
 			require.Len(t, fired, 1)
 			p.trigger(fired[0])
 			if tc.later != nil {
-				require.Empty(t, next(), "nobody knows yet what came of it")
+				require.Empty(t, next(), "the outcome is not known yet")
 				tc.later(asked)
 			}
 			require.Equal(t, !tc.silent, len(next()) == 1)
@@ -92,13 +93,13 @@ func TestGateIsClosedByWhatRuns(t *testing.T) {
 	}
 }
 
-// TestTriggersAreToldOnce holds that a policy of which nothing comes is told to have fired once, until something does, and is silent
+// TestTriggersAreReportedOnce holds that a trigger that starts nothing is reported once, until one starts something, and that the policy is silent
 // where there is nothing to run.
-func TestTriggersAreToldOnce(t *testing.T) {
-	var told []bool
+func TestTriggersAreReportedOnce(t *testing.T) {
+	var got []bool
 	var outcomes []task.Outcome
 	p, next := triggering(t, func(r task.Request) []task.Outcome {
-		told = append(told, r.Told)
+		got = append(got, r.Reported)
 		return outcomes
 	})
 	p.clock.read = func() clocks { return clocks{} } // of which none is tried again later than at once
@@ -112,12 +113,12 @@ func TestTriggersAreToldOnce(t *testing.T) {
 	p.trigger(next()[0])
 	outcomes[0].Err, outcomes[1].Err = task.ErrFull, task.ErrFull
 	p.trigger(next()[0])
-	require.Equal(t, []bool{false, false}, told, "nobody was there to be told")
+	require.Equal(t, []bool{false, false}, got, "there was no pipeline for it")
 	p.clock.read = func() clocks { return clocks{boot: time.Hour} }
 	p.trigger(next()[0])
-	require.Equal(t, []bool{false, false, true}, told)
+	require.Equal(t, []bool{false, false, true}, got)
 	retry()
-	require.False(t, told[3], "something has run since")
+	require.False(t, got[3], "something has run since")
 
 	p.clock.read = func() clocks { return clocks{boot: 2 * time.Hour} }
 	outcomes = nil
@@ -154,14 +155,14 @@ func TestSilenceOutlivesTheEngine(t *testing.T) {
 	p.clock.read = func() clocks { return now }
 	e := &Engine{policies: p}
 	id := model.ProcessID{PID: 1, StartTicks: 1}
-	e.Ran("loaded", id, now.wall.Add(-59*time.Minute)) // silence is an hour
+	e.RestoreSilence("loaded", id, now.wall.Add(-59*time.Minute)) // silence is an hour
 	require.Empty(t, next())
 	now.boot += time.Minute
 	require.Len(t, next(), 1)
 	p.watch.Failed("loaded", id, now.boot, false)
-	e.Ran("loaded", id, now.wall.Add(time.Hour)) // the wall clock was set back since
+	e.RestoreSilence("loaded", id, now.wall.Add(time.Hour)) // the wall clock was set back since
 	require.Empty(t, next())
 	now.boot += time.Hour
 	require.Len(t, next(), 1)
-	(&Engine{}).Ran("loaded", id, now.wall) // of an engine without policies
+	(&Engine{}).RestoreSilence("loaded", id, now.wall) // of an engine without policies
 }

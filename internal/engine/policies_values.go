@@ -7,67 +7,39 @@ import (
 	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/monitor"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/policy"
 )
 
-// monitored is how the values of a monitor are told.
-type monitored struct {
-	descriptor model.Descriptor
-	// scale makes the unit of the metric of that of the monitor; whole says that values
-	// are whole numbers.
-	scale float64
-	whole bool
-}
-
-var monitorMetrics = map[policy.Monitor]*monitored{
-	policy.ProcessCPU: {scale: 0.01, descriptor: model.Descriptor{
-		Name: "process.cpu.utilization", Unit: "1", Instrument: model.Gauge,
-		Description: "CPU time that the process used in the last second, of that of all the host's CPUs.",
-	}},
-	policy.ProcessThreadCount: {scale: 1, whole: true, descriptor: model.Descriptor{
-		Name: "process.thread.count", Unit: "{thread}", Instrument: model.Gauge, Description: "Threads of the process.",
-	}},
-	policy.SystemLoad: {scale: 1, descriptor: model.Descriptor{
-		Name: "system.cpu.load_average.1m", Unit: "{thread}", Instrument: model.Gauge, Description: "Load average of the host over a minute.",
-	}},
-	policy.SystemCPUPressure: {scale: 0.01, descriptor: model.Descriptor{
-		Name: "ebpf.system.cpu.pressure", Unit: "1", Instrument: model.Gauge, Description: "Part of the last second in which any thread of the host waited for a CPU.",
-	}},
-	policy.SystemMemoryPressure: {scale: 0.01, descriptor: model.Descriptor{
-		Name: "ebpf.system.memory.pressure", Unit: "1", Instrument: model.Gauge,
-		Description: "Part of the last second in which any thread of the host waited for memory to be reclaimed.",
-	}},
-	policy.SystemIOPressure: {scale: 0.01, descriptor: model.Descriptor{
-		Name: "ebpf.system.io.pressure", Unit: "1", Instrument: model.Gauge, Description: "Part of the last second in which any thread of the host waited for a disk.",
-	}},
-	policy.HTTPErrorRate: {scale: 0.01, descriptor: model.Descriptor{
-		Name: "ebpf.http.error_rate", Unit: "1", Instrument: model.Gauge,
-		Description: "Part of the process's responses as an HTTP server whose status was 500 to 599, in the last second with any.",
-	}},
-	policy.HTTPAvgResponseTime: {scale: 0.001, descriptor: model.Descriptor{
-		Name: "ebpf.http.avg_response_time", Unit: "s", Instrument: model.Gauge,
-		Description: "Mean time that the process took as an HTTP server for the requests that it answered in the last second with any.",
-	}},
-}
-
-// MonitorDescriptors are those of the metrics that tell the values of monitors.
+// MonitorDescriptors returns those of the metrics that export the values of monitors.
 func MonitorDescriptors() []*model.Descriptor {
 	var list []*model.Descriptor
-	for _, m := range policy.Monitors() {
-		list = append(list, &monitorMetrics[m].descriptor)
+	for _, m := range monitor.All() {
+		list = append(list, &m.Metric)
 	}
 	return list
 }
 
-// values are those of all monitors, by process.
-func values(watch *policy.Watch, now time.Time) []*model.Metrics {
-	of := map[*model.Process]*model.Metrics{}
+// values are those of all monitors, by service instance or by process.
+func values(watch *policy.Watch, byInstance bool, now time.Time) []*model.Metrics {
+	of := map[model.Resource]*model.Metrics{}
+	counted := map[valueKey]bool{}
 	var list []*model.Metrics
 	watch.Values(func(v policy.Value) {
-		metrics := of[v.Process]
+		// Two rules of a policy may list the same path.
+		key := valueKey{process: v.Process, policy: v.Policy, monitor: v.Monitor, path: v.Path}
+		if counted[key] {
+			return
+		}
+		counted[key] = true
+		if byInstance && v.Process != nil {
+			v.Process = v.Process.Instance()
+		}
+		resource := model.ResourceOf(v.Process)
+		metrics := of[resource]
 		if metrics == nil {
 			metrics = &model.Metrics{Process: v.Process, Time: now}
-			of[v.Process] = metrics
+			of[resource] = metrics
 			list = append(list, metrics)
 		}
 		addValue(metrics, v)
@@ -75,27 +47,47 @@ func values(watch *policy.Watch, now time.Time) []*model.Metrics {
 	return list
 }
 
+// valueKey is what a value is of.
+type valueKey struct {
+	process      *model.Process
+	policy, path string
+	monitor      *monitor.Descriptor
+}
+
+// addValue adds a value to those of the same resource, or combines it with that of another process of the service instance.
 func addValue(to *model.Metrics, v policy.Value) {
-	how := monitorMetrics[v.Monitor]
 	point := model.Point{Attributes: []model.Attribute{model.Text("ebpf.policy", v.Policy)}}
 	if v.Path != "" {
 		point.Attributes = append(point.Attributes, model.Text("ebpf.policy.uri", v.Path))
 	}
-	if how.whole {
+	if v.Monitor.Integer {
 		point.Int = int64(v.Value)
 	} else {
-		point.Float, point.IsFloat = v.Value*how.scale, true
+		point.Float, point.IsFloat = v.Value*v.Monitor.Scale, true
 	}
 	for i := range to.Metrics {
 		metric := &to.Metrics[i]
-		if metric.Descriptor != &how.descriptor {
+		if metric.Descriptor != &v.Monitor.Metric {
 			continue
 		}
-		// Two rules of a policy may list the same path.
-		if !slices.ContainsFunc(metric.Points, func(p model.Point) bool { return slices.Equal(p.Attributes, point.Attributes) }) {
+		at := slices.IndexFunc(metric.Points, func(p model.Point) bool { return slices.Equal(p.Attributes, point.Attributes) })
+		if at < 0 {
 			metric.Points = append(metric.Points, point)
+			return
 		}
+		combine(v.Monitor, &metric.Points[at], point)
 		return
 	}
-	to.Metrics = append(to.Metrics, model.Metric{Descriptor: &how.descriptor, Points: []model.Point{point}})
+	to.Metrics = append(to.Metrics, model.Metric{Descriptor: &v.Monitor.Metric, Points: []model.Point{point}})
+}
+
+// combine makes the value of a service instance of those of two of its processes. A mean over all requests is not known, so that of
+// monitors of requests the highest is reported.
+func combine(of *monitor.Descriptor, to *model.Point, from model.Point) {
+	if of.Sums {
+		to.Int += from.Int
+		to.Float += from.Float
+		return
+	}
+	to.Int, to.Float = max(to.Int, from.Int), max(to.Float, from.Float)
 }

@@ -5,6 +5,7 @@
 package engine
 
 import (
+	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -16,33 +17,35 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/unwind"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/unwind/store"
 )
 
 const (
-	// largeBytes is the size of files whose tables nobody else waits for. A table
+	// largeBytes is the size of files whose tables delay no other. A table
 	// takes some 4 ms per MiB of the file at most.
 	largeBytes = 4 << 20
-	// tellMin is how long tables that are made wait at most for others, so that one
-	// list tells of several; tellShare bounds what part of the time goes into lists.
-	tellMin, tellShare = 5 * time.Millisecond, 5
+	// sendMin is how long tables that are made wait at most for others, so that one
+	// list has several; sendShare bounds what part of the time goes into lists.
+	sendMin, sendShare = 5 * time.Millisecond, 5
 )
 
-// queue is the binaries that lack tables, and who waits for them. One goroutine works at it.
+// queue is the binaries that lack tables, and the subjects that wait for them. One goroutine works at it.
 type queue struct {
 	wake chan struct{}
 
 	// Guarded by the lock of unwinding. places are by content: there is one for each
 	// binary and subject, and subjects are bounded.
 	places map[string]map[observe.SubjectKey]place
-	busy   bool // with what is in places no more
+	order  order // of what is in places
+	busy   bool  // with what is in places no more
 
-	// Of the goroutine: tables that are made and not told of yet, and to whom they are to be told.
+	building *building
+
+	// Of the goroutine: tables that are made and not sent yet, and the subjects that wait for them.
 	made   []*store.Binary
-	untold map[observe.SubjectKey]place
-	toldAt time.Time
-	pause  time.Duration // until tables are told of again
+	unsent map[observe.SubjectKey]place
+	sentAt time.Time
+	pause  time.Duration // until tables are sent again
 }
 
 // place is where a binary can be read.
@@ -52,13 +55,14 @@ type place struct {
 	want   wanted
 }
 
-func newQueue() queue {
+func newQueue(memory uint64) queue {
 	return queue{
-		wake: make(chan struct{}, 1), places: map[string]map[observe.SubjectKey]place{}, untold: map[observe.SubjectKey]place{},
+		building: &building{limit: int64(memory)}, //nolint:gosec // a part of memory
+		wake:     make(chan struct{}, 1), places: map[string]map[observe.SubjectKey]place{}, unsent: map[observe.SubjectKey]place{},
 	}
 }
 
-// idle tells whether all tables are made and told of. The caller holds the lock.
+// idle reports whether all tables are made and sent. The caller holds the lock.
 func (q *queue) idle() bool { return len(q.places) == 0 && !q.busy }
 
 // run reads mappings again that have changed, and makes the tables of small binaries, until
@@ -80,11 +84,20 @@ func (u *unwinding) run(ctx context.Context, charge func(func())) {
 	}
 }
 
-// runLarge makes the tables of large binaries until the context ends.
-func (u *unwinding) runLarge(ctx context.Context, charge func(func())) {
+// runLarge makes the tables of large binaries until the context ends. The charge returns how long the next one has to wait: any
+// process that may map files can make any number of them.
+func (u *unwinding) runLarge(ctx context.Context, charge func(func()) time.Duration) {
 	for u.large.wait(ctx) {
 		for more := true; more && ctx.Err() == nil; {
-			charge(func() { more = u.work(&u.large) })
+			pause := charge(func() { more = u.work(&u.large) })
+			if pause <= 0 {
+				continue
+			}
+			charge(func() { u.sendAllTables(&u.large) }) // the waiting subjects get what was made
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
 		}
 	}
 }
@@ -125,46 +138,68 @@ func (w *wanted) wait() time.Duration {
 	return 0
 }
 
-// provide reads a subject's mappings again and tells the tables that are there; those
+// provide reads a subject's mappings again and sends the tables that exist; those
 // that are missing are made.
 func (u *unwinding) provide(w wanted) {
 	if !u.refresh(w.key, w.subject) {
 		return
 	}
-	if space := w.subject.space.Load(); space != nil {
-		u.enqueue(w, space, u.tell(w, space, func() { u.publish(w.key, w.subject) }))
+	space := w.subject.space.Load()
+	if space == nil {
+		return
+	}
+	missing := u.sendTables(w, space, func() { u.publish(w.key, w.subject) })
+	u.enqueue(w, space, missing, space.TablesOver())
+	if space.Incomplete() {
+		u.again(w)
 	}
 }
 
-// enqueue has the tables of binaries made.
-func (u *unwinding) enqueue(w wanted, space *symbol.AddressSpace, missing []symbol.Region) {
+// again has the mappings of a subject read once more, when its user may spend something again.
+func (u *unwinding) again(w wanted) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.running[w.key.PID].subject == w.subject {
+		u.due[w.key] = w
+	}
+}
+
+// enqueue has the tables of binaries made. Those of a user that is over its part of the CPU time for small ones wait with the large ones,
+// whose queue is paced, and behind them.
+func (u *unwinding) enqueue(w wanted, space *symbol.AddressSpace, missing []symbol.Region, over bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, r := range missing {
 		q := &u.small
-		if r.Size >= largeBytes {
+		if over || r.Size >= largeBytes {
 			q = &u.large
 		}
 		places := q.places[r.Content]
 		if places == nil {
 			places = map[observe.SubjectKey]place{}
-			q.places[r.Content] = places
+			q.add(&r, places, over && r.Size < largeBytes)
 		}
 		places[w.key] = place{space, r, w}
 		rouse(q.wake)
 	}
 }
 
-// work makes the next table of a queue, and tells those of whom it has made some from
-// time to time. It tells whether there may be more to do.
+// add adds a binary that is not in the queue. late is set where it is small and its user over its part. The caller holds the lock.
+func (q *queue) add(r *symbol.Region, places map[observe.SubjectKey]place, late bool) {
+	q.places[r.Content] = places
+	heap.Push(&q.order, queuedBinary{content: r.Content, late: late, libc: isLibc(r.Path()), size: r.Size})
+}
+
+// work makes the next table of a queue, and from time to time sends the tables that it has
+// made. It reports whether there may be more to do.
 func (u *unwinding) work(q *queue) bool {
 	places := u.take(q)
-	if b := u.acquireAny(places); b != nil {
-		q.made = append(q.made, b)
-		maps.Copy(q.untold, places)
+	if made := u.acquireAny(q, places); len(made) > 0 {
+		q.made = append(q.made, made...)
+		maps.Copy(q.unsent, places)
 	}
-	if places == nil || time.Since(q.toldAt) >= q.pause {
-		u.tellAll(q)
+	if places == nil || time.Since(q.sentAt) >= q.pause {
+		u.sendAllTables(q)
 	}
 	u.done(q)
 	return places != nil
@@ -174,63 +209,90 @@ func (u *unwinding) work(q *queue) bool {
 func (u *unwinding) take(q *queue) (places map[observe.SubjectKey]place) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	content, first := "", place{}
-	for one, waiting := range q.places {
-		for _, p := range waiting {
-			if places == nil || before(&p.region, &first.region) {
-				content, places, first = one, waiting, p
-			}
-			break
-		}
+	if len(q.order) > 0 {
+		content := heap.Pop(&q.order).(queuedBinary).content //nolint:errcheck // it holds nothing else
+		places = q.places[content]
+		delete(q.places, content)
 	}
-	delete(q.places, content)
 	q.busy = true
 	return places
 }
 
-// done tells that what was taken is made, and told if nothing follows.
+// done marks what was taken as made, and as sent if nothing follows.
 func (u *unwinding) done(q *queue) {
 	u.mu.Lock()
-	q.busy = len(q.untold) > 0
+	q.busy = len(q.unsent) > 0
 	u.mu.Unlock()
 }
 
-// before orders binaries for making their tables: the C library first, since nearly all stacks of a program that has it begin
-// there and none is whole without; then the smallest.
-func before(a, b *symbol.Region) bool {
-	if libc := isLibc(a.Path()); libc != isLibc(b.Path()) {
-		return libc
-	}
-	return a.Size < b.Size
+// order is a heap of the binaries of a queue. It avoids a scan: any process that may map files can make any number of them.
+type order []queuedBinary
+
+// queuedBinary is a binary, and what decides when its table is made.
+type queuedBinary struct {
+	content    string
+	late, libc bool
+	size       uint64
 }
 
-// isLibc tells whether a file is glibc or musl, by its name.
+// Less implements heap.Interface: those of users with something left of their part of the CPU time come first. Of these the C library does,
+// since nearly all stacks of a program that has it begin there and none is whole without; then the smallest.
+func (o order) Less(i, j int) bool {
+	a, b := &o[i], &o[j]
+	if a.late != b.late {
+		return b.late
+	}
+	if a.libc != b.libc {
+		return a.libc
+	}
+	return a.size < b.size
+}
+
+// Len implements heap.Interface.
+func (o order) Len() int { return len(o) }
+
+// Swap implements heap.Interface.
+func (o order) Swap(i, j int) { o[i], o[j] = o[j], o[i] }
+
+// Push implements heap.Interface.
+func (o *order) Push(x any) { *o = append(*o, x.(queuedBinary)) } //nolint:errcheck // see take
+
+// Pop implements heap.Interface.
+func (o *order) Pop() any {
+	last := len(*o) - 1
+	t := (*o)[last]
+	(*o)[last] = queuedBinary{}
+	*o = (*o)[:last]
+	return t
+}
+
+// isLibc reports whether a file is glibc or musl, by its name.
 func isLibc(file string) bool {
 	name := path.Base(file)
 	return strings.HasPrefix(name, "libc.") || strings.HasPrefix(name, "libc-") || strings.HasPrefix(name, "ld-musl-")
 }
 
-// tellAll tells those who waited of the tables that were made.
-func (u *unwinding) tellAll(q *queue) {
+// sendAllTables sends the tables that were made to the subjects that waited for them.
+func (u *unwinding) sendAllTables(q *queue) {
 	began := time.Now()
-	for _, p := range q.untold {
-		u.tell(p.want, p.space, func() { u.publish(p.want.key, p.want.subject) })
+	for _, p := range q.unsent {
+		u.sendTables(p.want, p.space, func() { u.publish(p.want.key, p.want.subject) })
 	}
-	clear(q.untold)
+	clear(q.unsent)
 	for _, b := range q.made {
 		u.store.Release(b)
 	}
 	q.made = q.made[:0]
-	q.toldAt = time.Now()
-	q.pause = max(q.toldAt.Sub(began)*tellShare, tellMin)
+	q.sentAt = time.Now()
+	q.pause = max(q.sentAt.Sub(began)*sendShare, sendMin)
 }
 
-// tell lists the mappings whose tables are there, has publish tell the kernel, and
-// returns those that have none yet, one for each binary.
+// sendTables lists the mappings whose tables exist, has publish send the list to the kernel, and
+// returns the mappings that have none yet, one for each binary.
 // publish runs without a new list, too, when none can be made.
-func (u *unwinding) tell(w wanted, space *symbol.AddressSpace, publish func()) (missing []symbol.Region) {
-	u.telling.Lock()
-	defer u.telling.Unlock()
+func (u *unwinding) sendTables(w wanted, space *symbol.AddressSpace, publish func()) (missing []symbol.Region) {
+	u.sending.Lock()
+	defer u.sending.Unlock()
 	regions := space.Regions()
 	list := make([]store.Mapping, 0, len(regions))
 	for _, r := range regions {
@@ -252,7 +314,7 @@ func (u *unwinding) tell(w wanted, space *symbol.AddressSpace, publish func()) (
 	u.skipped.Add(uint64(tables.Skipped))
 	old, ok := w.subject.install(tables)
 	if !ok {
-		old = tables // it was closed meanwhile
+		old = tables // it was closed in between
 	}
 	publish()
 	u.mu.Lock()
@@ -261,66 +323,8 @@ func (u *unwinding) tell(w wanted, space *symbol.AddressSpace, publish func()) (
 	return missing
 }
 
-// acquireAny makes the table of one binary. Of the processes that have the file one may be
-// gone: the next one is asked then.
-func (u *unwinding) acquireAny(places map[observe.SubjectKey]place) *store.Binary {
-	for _, p := range places {
-		if b := u.acquire(p.space, p.region, p.want.key.PID); b != nil {
-			return b
-		}
-	}
-	return nil
-}
-
-// acquire makes the table of a region's binary; nil when that went wrong.
-func (u *unwinding) acquire(space *symbol.AddressSpace, r symbol.Region, pid uint32) *store.Binary {
-	b, err := u.store.Acquire(r.Content, func() (*unwind.Table, error) { return u.build(space, r) })
-	if err != nil {
-		u.fail(fmt.Errorf("making the unwind table of %s of process %d: %w", r.Path(), pid, err))
-		return nil
-	}
-	if n := b.Unruled(); n > 0 {
-		u.warnings.Warn(fmt.Errorf("making the unwind table of %s of process %d: %d of its rules found no room beside those of other tables: "+
-			"narrow targets, or leave out programs with uncommon unwind information", r.Path(), pid, n))
-	}
-	return b
-}
-
-// build makes the table of a region's binary, by its separate debug file, too, where it
-// says nothing of most of its frames itself; one that cannot have a table, as one that is
-// damaged, has none. What may come right later is an error.
-func (u *unwinding) build(space *symbol.AddressSpace, r symbol.Region) (_ *unwind.Table, err error) {
-	image, closeFile, err := space.OpenRegion(r)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, closeFile()) }()
-	table, errBuild := unwind.Build(image, unwind.Limits{})
-	if errors.Is(errBuild, unwind.ErrNone) || errors.Is(errBuild, unwind.ErrDamaged) || errBuild == nil && table.Sparse() {
-		debug, err := space.OpenDebug(r)
-		switch {
-		case err == nil:
-			var more *unwind.Table
-			if more, errBuild = unwind.Build(image, unwind.Limits{}, debug.Image); more != nil {
-				table = more
-			}
-			errBuild = errors.Join(errBuild, debug.Close())
-		case !errors.Is(err, symbol.ErrNoDebug):
-			errBuild = err
-		}
-	}
-	switch {
-	case errBuild != nil && !errors.Is(errBuild, unwind.ErrNone):
-		u.fail(fmt.Errorf("making the unwind table of %s: %w", r.Path(), errBuild))
-	case table != nil && table.Skipped > 0:
-		u.incomplete.Add(1)
-		u.warnings.Warn(fmt.Errorf("making the unwind table of %s: %d of its parts left out: %w", r.Path(), table.Skipped, table.Err))
-	}
-	return table, nil
-}
-
-// fail counts what could not be made and tells one of them in a while. That a process
-// has ended is no failure: nobody needs its tables.
+// fail counts what could not be made and logs one of them in a while. That a process
+// has exited is no failure: its tables are not needed.
 func (u *unwinding) fail(err error) {
 	if errors.Is(err, symbol.ErrProcessExited) {
 		return

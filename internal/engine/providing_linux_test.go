@@ -14,31 +14,41 @@ import (
 )
 
 // TestQueues holds that a binary is made once for all who wait for it, the smallest first, that a large one keeps no other
-// waiting, and that a queue is idle only when what was taken from it is told.
+// waiting, and that a queue is idle only when what was taken from it is sent.
 func TestQueues(t *testing.T) {
-	u := &unwinding{small: newQueue(), large: newQueue()}
+	u := &unwinding{small: newQueue(1 << 20), large: newQueue(1 << 20)}
 	postgres, nginx := subjectNumber(1), subjectNumber(2)
 	library := symbol.Region{Content: "library", Size: 2 << 20}
-	u.enqueue(postgres, nil, []symbol.Region{library, {Content: "data", Size: 30 << 20}, {Content: "helper", Size: 1 << 20}})
-	u.enqueue(nginx, nil, []symbol.Region{library})
-	u.enqueue(nginx, nil, []symbol.Region{library}) // its mappings were read again
+	u.enqueue(postgres, nil, []symbol.Region{library, {Content: "data", Size: 30 << 20}, {Content: "helper", Size: 1 << 20}}, false)
+	u.enqueue(nginx, nil, []symbol.Region{library}, false)
+	u.enqueue(nginx, nil, []symbol.Region{library}, false) // its mappings were read again
 
 	require.Equal(t, []string{"helper", "library"}, takeAll(u, &u.small))
 	require.Equal(t, []string{"data"}, takeAll(u, &u.large))
 
-	u.enqueue(postgres, nil, []symbol.Region{library})
-	u.enqueue(nginx, nil, []symbol.Region{library})
+	u.enqueue(postgres, nil, []symbol.Region{library}, false)
+	u.enqueue(nginx, nil, []symbol.Region{library}, false)
 	waiting := u.take(&u.small)
 	require.Len(t, waiting, 2)
 	require.Equal(t, postgres, waiting[postgres.key].want)
 	require.Equal(t, nginx, waiting[nginx.key].want)
 	require.False(t, u.small.idle())
-	u.small.untold = waiting
+	u.small.unsent = waiting
 	u.done(&u.small)
 	require.False(t, u.small.idle())
-	u.small.untold = nil
+	u.small.unsent = nil
 	u.done(&u.small)
 	require.True(t, u.small.idle())
+}
+
+// TestQueueOfUserOverItsPart checks that small binaries of a user that is over its part wait in the queue of large ones, which is paced, and
+// that those of others come first there.
+func TestQueueOfUserOverItsPart(t *testing.T) {
+	u := &unwinding{small: newQueue(1 << 20), large: newQueue(1 << 20)}
+	u.enqueue(subjectNumber(1), nil, []symbol.Region{{Content: "new", Size: 1 << 20}, {Content: "newer", Size: 2 << 20}}, true)
+	u.enqueue(subjectNumber(2), nil, []symbol.Region{{Content: "server", Size: 30 << 20}, {Content: "library", Size: 2 << 20}}, false)
+	require.Equal(t, []string{"library"}, takeAll(u, &u.small))
+	require.Equal(t, []string{"server", "new", "newer"}, takeAll(u, &u.large))
 }
 
 func subjectNumber(pid uint32) wanted {

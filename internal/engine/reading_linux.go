@@ -20,55 +20,55 @@ import (
 // unknownService begins the name of a service that nothing names.
 const unknownService = "unknown_service"
 
-// readTries is how often a process is read that runs another program meanwhile.
+// readTries is how often a process is read that executes another program at the same time.
 const readTries = 3
 
-// read finds out about a process; where it has ended already, what the kernel
-// and its parent told of it has to do.
+// read reads a process. If it has exited already, it is described by what the kernel
+// and its parent reported of it.
 func (s *subjects) read(key observe.SubjectKey, comm string) *subject {
 	for range readTries {
-		met := s.readOnce(key, comm)
-		if met.process.Load() == nil || met.ended > 0 {
-			return met
+		discovered := s.readOnce(key, comm)
+		if discovered.process.Load() == nil || discovered.ended > 0 {
+			return discovered
 		}
-		if now, err := s.table.ProgramOf(key.ID()); err != nil || now == met.program {
-			return met
+		if now, err := s.table.ProgramOf(key.ID()); err != nil || now == discovered.program {
+			return discovered
 		}
-		met.close() // some of it may be of another program
+		discovered.close() // some of it may be of another program
 	}
 	return s.departed(key, comm)
 }
 
 func (s *subjects) readOnce(key observe.SubjectKey, comm string) *subject {
-	known, inScope, program, err := s.table.LookupProgram(key.ID())
+	known, inScope, program, err := s.table.LookupProgram(key.ID(), key.ExecID)
 	if err != nil {
-		met := s.departed(key, comm)
-		met.lost.Store(errors.Is(err, process.ErrGone))
-		return met
+		discovered := s.departed(key, comm)
+		discovered.lost.Store(errors.Is(err, process.ErrGone))
+		return discovered
 	}
-	met := s.subject()
+	discovered := s.subject()
 	if !inScope {
-		return met
+		return discovered
 	}
-	met.process.Store(known)
-	met.program = program
-	met.scope.set(s.scopeOf(known))
-	if met.scope.get() == lifecycle.ScopeNone || known.KernelThread {
-		return met
+	discovered.process.Store(known)
+	discovered.program = program
+	discovered.scope.set(s.scopeOf(known))
+	if discovered.scope.get() == lifecycle.ScopeNone || known.KernelThread {
+		return discovered
 	}
-	err = s.open(met, key.ID())
+	err = s.open(discovered, key.ID())
 	switch {
-	case met.lost.Load():
-		s.inherit(met, key)
+	case discovered.lost.Load():
+		s.inherit(discovered, key)
 	case err != nil:
 		s.logger.Debug("Reading the mappings of a process", zap.Uint32("pid", key.PID), zap.Error(err))
 	}
-	return met
+	return discovered
 }
 
 // inherit gives a process that was over before its mappings could be read those of
-// the process that it was forked from, if that was met while it ran the same program.
-func (s *subjects) inherit(met *subject, key observe.SubjectKey) {
+// the process that it was forked from, if that was discovered while it ran the same program.
+func (s *subjects) inherit(discovered *subject, key observe.SubjectKey) {
 	parent, known := s.table.ForkedFrom(key.ID())
 	if !known {
 		return
@@ -78,8 +78,8 @@ func (s *subjects) inherit(met *subject, key observe.SubjectKey) {
 	for _, other := range s.byProcess[parent] {
 		if space := s.known[other].space.Load(); space != nil && other.ExecID == key.ExecID {
 			if forked, err := space.Fork(); err == nil { // else it is closed: nothing is known then, as before
-				met.space.Store(forked)
-				met.lost.Store(false)
+				discovered.space.Store(forked)
+				discovered.lost.Store(false)
 			}
 			return
 		}
@@ -93,48 +93,41 @@ func (s *subjects) subject() *subject {
 
 // open reads the mappings of the program that the process runs now, if its user stacks
 // are taken.
-func (s *subjects) open(met *subject, id model.ProcessID) error {
-	if met.scope.get()&s.stacks() == lifecycle.ScopeNone {
+func (s *subjects) open(discovered *subject, id model.ProcessID) error {
+	if discovered.scope.get()&s.stacks() == lifecycle.ScopeNone {
 		return nil
 	}
 	space, err := s.symbols.Open(id)
-	met.lost.Store(errors.Is(err, symbol.ErrProcessExited))
-	if err == nil && !met.space.CompareAndSwap(nil, space) {
+	discovered.lost.Store(errors.Is(err, symbol.ErrProcessExited))
+	if err == nil && !discovered.space.CompareAndSwap(nil, space) {
 		space.Close() // another goroutine was faster
 	}
 	return err
 }
 
-// stranger describes a process of which nothing is known but what the kernel
-// said. That it may be in a container with others cannot be seen any more, so
-// its service.instance.id is its own.
-func (s *subjects) stranger(key observe.SubjectKey, comm string) *model.Process {
-	p := &model.Process{
-		ID: key.ID(), Comm: comm,
-		ServiceName: unknownService, ServiceInstanceID: s.table.InstanceOf(key.ID()),
-	}
-	if comm != "" {
-		p.ServiceName += ":" + comm
-	}
+// describeExited describes a process that exited before it could be read: by what was read of its program or, if it is a fork, of the parent's
+// program. Otherwise it is described by the kernel's event and how its program was started: then its container is not known.
+func (s *subjects) describeExited(key observe.SubjectKey, comm string) *model.Process {
+	p := &model.Process{ID: key.ID(), Comm: comm}
+	s.table.Describe(p, key.ExecID)
 	if boot, err := s.boot(); err == nil {
 		p.CreationTime = boot.Add(time.Duration(key.StartBoottime))
 	}
 	return p
 }
 
-// departed stands for a program that was over before it could be read: whether
-// it was in scope is known where everything is.
+// departed stands for a program that was over before it could be read and of which no event says enough to decide about it: whether it was
+// in scope is known where everything is.
 func (s *subjects) departed(key observe.SubjectKey, comm string) *subject {
-	met := s.subject()
-	met.lost.Store(true)
-	met.ended = drainsAfterEnd
+	discovered := s.subject()
+	discovered.lost.Store(true)
+	discovered.ended = drainsAfterEnd
 	if !s.table.MatchesAll() {
-		s.undecided.Add(1)
-		met.undecided = true
-		return met
+		discovered.undecided = true
+		return discovered
 	}
-	stranger := s.stranger(key, comm)
-	met.process.Store(stranger)
-	met.scope.set(s.scopeOf(stranger))
-	return met
+	exited := s.describeExited(key, comm)
+	discovered.process.Store(exited)
+	discovered.scope.set(s.scopeOf(exited))
+	return discovered
 }

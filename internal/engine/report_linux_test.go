@@ -22,7 +22,7 @@ type finds struct {
 
 func (f finds) Report(time.Time) model.Findings { return f.Findings }
 
-// TestFindingsGoToTheirHooks holds that each signal goes its own way, nothing is handed on empty, and what nobody takes is left.
+// TestFindingsGoToTheirHooks holds that each signal goes its own way, nothing empty is passed on, and what no pipeline takes is dropped.
 func TestFindingsGoToTheirHooks(t *testing.T) {
 	profiles, metrics := []*model.Profile{{Kind: "on_cpu"}}, []*model.Metrics{{Time: time.Unix(1, 0)}}
 	var gotProfiles [][]*model.Profile

@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
-// rescope decides again about those who are known whether they are in scope of an
-// observation, which has begun or ended, or is of others than before.
+// rescope decides again whether the known processes are in scope of an observation,
+// which has begun or ended, or whose targets have changed.
 func (s *subjects) rescope(of lifecycle.Scope) {
 	for key, known := range s.living() {
 		s.decideAgain(key, known, of)
@@ -29,7 +29,7 @@ func (s *subjects) describe(id model.ProcessID) {
 	}
 	p, inScope, err := s.table.Lookup(id)
 	if err != nil || !inScope {
-		return // which is told next
+		return // the next change reports it
 	}
 	for key, known := range programs {
 		if known.process.Load() != nil {
@@ -51,7 +51,7 @@ func (s *subjects) decideAgain(key observe.SubjectKey, known *subject, of lifecy
 	}
 }
 
-// move sets the scope of a program, and tells whether it was another one.
+// move sets the scope of a program, and reports whether it was another one.
 func (s *subjects) move(known *subject, p *model.Process, of lifecycle.Scope) bool {
 	s.moving.Lock()
 	defer s.moving.Unlock()
@@ -61,7 +61,7 @@ func (s *subjects) move(known *subject, p *model.Process, of lifecycle.Scope) bo
 	return after != before
 }
 
-// redecide tells the kernel of a new scope, with unwind tables where they are needed now.
+// redecide sends the kernel a new scope, with unwind tables where they are needed now.
 func (s *subjects) redecide(key observe.SubjectKey, known *subject) {
 	if known.space.Load() == nil && !known.process.Load().KernelThread {
 		if err := s.open(known, key.ID()); err != nil {
@@ -75,7 +75,7 @@ func (s *subjects) redecide(key observe.SubjectKey, known *subject) {
 		publish()
 	}
 	if s.find(key) != known {
-		known.close() // it was replaced meanwhile: nobody else closes what was opened since
+		known.close() // it was replaced in between: no other goroutine closes what was opened since
 	}
 }
 
@@ -105,8 +105,8 @@ func (s *subjects) livingOf(id model.ProcessID) map[observe.SubjectKey]*subject 
 	return list
 }
 
-// met tells whether a program of a process is known.
-func (s *subjects) met(id model.ProcessID) bool {
+// discovered reports whether a program of a process is known.
+func (s *subjects) discovered(id model.ProcessID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.byProcess[id]) > 0

@@ -14,6 +14,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
@@ -24,7 +25,7 @@ func TestScope(t *testing.T) {
 	wanted, other := copyFile(t, original, t.TempDir()+"/wanted"), copyFile(t, original, t.TempDir()+"/other")
 	attributes := map[string]string{"service.name": "checkout", "team": "pay"}
 	narrowed := configuration(2*time.Millisecond, process.Selector{Exe: "/**/{wanted,other}"})
-	narrowed.OnCPU.Targets = []process.Selector{{Comm: "^wanted$"}, {Comm: "^nobody$"}}
+	planOf[*oncpu.Options](narrowed).Targets = []process.Selector{{Comm: "^wanted$"}, {Comm: "^absent$"}}
 	excluding := configuration(2 * time.Millisecond)
 	excluding.Exclude = []process.Selector{{Exe: other}}
 	configs := map[string]Config{
@@ -33,7 +34,7 @@ func TestScope(t *testing.T) {
 		"narrowed by the kind":  narrowed,
 		"include by cmdline":    configuration(2*time.Millisecond, process.Selector{Cmdline: "^" + wanted + " 600 -$"}),
 		"include by service":    configuration(2*time.Millisecond, process.Selector{Service: "^unknown_service:wanted$"}),
-		"two includes, one hit": configuration(2*time.Millisecond, process.Selector{Comm: "^nobody$"}, process.Selector{Exe: wanted}),
+		"two includes, one hit": configuration(2*time.Millisecond, process.Selector{Comm: "^absent$"}, process.Selector{Exe: wanted}),
 	}
 	observing := map[string]*observed{} // all at once: each start takes seconds
 	for name, config := range configs {
@@ -70,7 +71,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// requireNothingOf holds that nothing was told of a program. A sample of its process from between fork and exec is none
+// requireNothingOf holds that nothing was exported of a program. A sample of its process from between fork and exec is none
 // of the program: until then the process runs that of this test.
 func requireNothingOf(t *testing.T, e *observed, p *program) {
 	t.Helper()

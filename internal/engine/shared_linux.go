@@ -11,21 +11,22 @@ import (
 	"unsafe"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
 
 // shared is an observation that runs for tasks: all that want the same share it, so that
-// ten profiles cost one timer on each CPU. What it finds is told of the task whose process
-// it was found of, the oldest if there are several, and of nobody else.
+// ten profiles cost one timer on each CPU. What it finds is exported for the task whose process
+// it was found of, the oldest if there are several, and for no other.
 type shared struct {
-	options Options
-	scope   lifecycle.Scope
+	plan  observe.Plan
+	scope lifecycle.Scope
 	// claims is how many runs share it or wait to; the lock of demand guards it.
 	claims int
-	// lent is its part of lendable, 0 where it needs none; the lock of demand guards it.
-	lent uint64
+	// socketShare is its share of socketShares, 0 where it needs none; the lock of demand guards it.
+	socketShare uint64
 
 	// mu is held while it is started and ended, and while runs come and go.
 	mu sync.Mutex
@@ -43,13 +44,13 @@ type taskRun struct {
 	// running is what shared runs for it.
 	running *running
 	id      string
-	// processes are observed, and all of the instance of a service that one is of where instance
-	// is set, or whom targets match.
+	// processes are observed, and where instance is set all of its service instance; or those
+	// that targets match.
 	processes map[model.ProcessID]bool
 	instance  *model.Process
 	targets   *process.Narrowing
-	// told counts what was told of it, lostBefore what was lost before it began.
-	told       atomic.Uint64
+	// exported counts what was exported for it, lostBefore what was lost before it began.
+	exported   atomic.Uint64
 	lostBefore uint64
 }
 
@@ -66,17 +67,17 @@ func (s *shared) add(r *taskRun) {
 	s.runs.Store(&runs)
 }
 
-// remove tells whether anybody is left.
+// remove reports whether any run is left.
 func (s *shared) remove(r *taskRun) bool {
 	runs := slices.DeleteFunc(slices.Clone(s.list()), func(o *taskRun) bool { return o == r })
 	s.runs.Store(&runs)
 	return len(runs) > 0
 }
 
-// covers tells whether a process in scope is observed for any task.
+// covers reports whether a process in scope is observed for any task.
 func (s *shared) covers(p *model.Process) bool { return s.of(p) != nil }
 
-// of is the run that observes a process; nil for nobody's, and for the host.
+// of is the run that observes a process; nil if none does, and for the host.
 func (s *shared) of(p *model.Process) *taskRun {
 	if p == nil {
 		return nil
@@ -116,10 +117,10 @@ func (r *taskRun) Living() []*model.Process {
 	return r.engine.table.Living(r.instance)
 }
 
-// known tells whether all of its processes were met already.
+// known reports whether all of its processes were discovered already.
 func (r *taskRun) known() bool {
 	for id := range r.processes {
-		if !r.engine.subjects.met(id) {
+		if !r.engine.subjects.discovered(id) {
 			return false
 		}
 	}
@@ -132,7 +133,7 @@ func (r *taskRun) release() {
 	}
 }
 
-// label says of what was found whose task it is. A nil shared belongs to no task.
+// label adds the task to what was found. A nil shared belongs to no task.
 func (s *shared) label(found model.Findings) model.Findings {
 	found.Profiles = labelled(s, found.Profiles, func(p *model.Profile) *model.Process { return p.Process }, func(p *model.Profile, id string) uint64 {
 		p.TaskID = id
@@ -171,8 +172,8 @@ func (s *shared) spans(spans []*model.Spans) []*model.Spans {
 	})
 }
 
-// labelled drops what was found of nobody's processes, has label name the task of the rest, and counts there how much
-// label says that it is.
+// labelled drops what was found of processes that no task observes. It has label add the task to the rest, and counts the
+// amounts that label returns.
 func labelled[T any](s *shared, found []T, process func(T) *model.Process, label func(of T, id string) uint64) []T {
 	if s == nil {
 		return found
@@ -182,12 +183,12 @@ func labelled[T any](s *shared, found []T, process func(T) *model.Process, label
 		if r == nil {
 			return true
 		}
-		r.told.Add(label(one, r.id))
+		r.exported.Add(label(one, r.id))
 		return false
 	})
 }
 
-// observations is how many a profile tells of: by their count where it has one.
+// observations is how many a profile has: by their count where it has one.
 func observations(p *model.Profile) uint64 {
 	column := slices.IndexFunc(p.SampleTypes, func(t model.ValueType) bool { return t.Unit == "count" })
 	if column < 0 {

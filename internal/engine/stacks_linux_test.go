@@ -10,10 +10,12 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/offcpu"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
-// TestWithoutSomeStacks holds that a kind samples whichever stacks are asked for, alone as well: CPU time is told to the program's own account,
+// TestWithoutSomeStacks holds that a kind samples whichever stacks are asked for, alone as well: CPU time agrees with the program's own account,
 // waits as its clocks have them.
 func TestWithoutSomeStacks(t *testing.T) {
 	needRoot(t)
@@ -23,7 +25,7 @@ func TestWithoutSomeStacks(t *testing.T) {
 	} {
 		t.Run("on_cpu, "+name, func(t *testing.T) {
 			config := configuration(2*time.Millisecond, process.Selector{Exe: computing})
-			config.OnCPU.UserStacks, config.OnCPU.KernelStacks = c.user, c.kernel
+			planOf[*oncpu.Options](config).UserStacks, planOf[*oncpu.Options](config).KernelStacks = c.user, c.kernel
 			o := begin(t, config)
 			program := launch(t, computing, "600", "-")
 			program.end()
@@ -34,20 +36,20 @@ func TestWithoutSomeStacks(t *testing.T) {
 		})
 		t.Run("off_cpu, "+name, func(t *testing.T) {
 			config := waiting(process.Selector{Exe: blocked})
-			config.OffCPU.UserStacks, config.OffCPU.KernelStacks = c.user, c.kernel
+			planOf[*offcpu.Options](config).UserStacks, planOf[*offcpu.Options](config).KernelStacks = c.user, c.kernel
 			o := begin(t, config)
 			program := launch(t, blocked, "shares", "300")
 			waited := program.end()
 			require.Len(t, waited, 2)
 			o.end()
-			told := total(o.waits(blocked, program.Process.Pid), func(*model.Sample) bool { return true })
-			require.InEpsilon(t, (waited[0] + waited[1]).Seconds(), told.Seconds(), 0.1)
+			exported := total(o.waits(blocked, program.Process.Pid), func(*model.Sample) bool { return true })
+			require.InEpsilon(t, (waited[0] + waited[1]).Seconds(), exported.Seconds(), 0.1)
 			require.Equal(t, c.user, hasFrames(o.of(isPID(program.Process.Pid)), "main"))
 		})
 	}
 }
 
-// hasFrames tells whether some stack has a function.
+// hasFrames reports whether some stack has a function.
 func hasFrames(profiles []*model.Profile, function string) bool {
 	for _, p := range profiles {
 		for i := range p.Samples {

@@ -4,8 +4,8 @@ package engine
 
 import "time"
 
-// fillWindow is how long a high value is told at least, and half of how long at
-// most: long enough to be seen by whoever collects metrics once a minute.
+// fillWindow is how long a high value is reported at least, and half of how long at
+// most: long enough to be seen where metrics are collected once a minute.
 const fillWindow = time.Minute
 
 // highest is the highest value of the last one to two windows. It does not depend

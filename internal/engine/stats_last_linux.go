@@ -21,26 +21,27 @@ import (
 const (
 	failingCPUs    = "cpus"
 	exceededCPU    = "cpu_limit"
+	crowdedSymbols = "symbols"
 	unreadPrograms = "program_statistics"
 	unreadLosses   = "loss_statistics"
 	unreadFill     = "map_fill"
 )
 
-// lastRead is what the kernel told last. What cannot be read keeps its value:
+// lastRead is what the kernel reported last. What cannot be read keeps its value:
 // counts that vanish and come again would look like a restart.
 type lastRead struct {
 	programs map[string]ProgramStats
 	// missed is how often programs of a probe could not run.
 	missed map[string]uint64
 	losses map[LossKey]uint64
-	// incomplete are losses of events that were told all the same.
+	// incomplete are events that were exported, but incomplete.
 	incomplete map[LossKey]uint64
 	mapBytes   uint64
-	// failing says what failed the last time, and why; "" after it has worked again.
+	// failing is what failed the last time, and why; "" after it has worked again.
 	failing map[string]string
-	// tables tells how full the tables of each observation get.
+	// tables is how full the tables of each observation get.
 	tables map[observe.Kind]*highest
-	// ring tells how full the ring of processes' events gets.
+	// ring is how full the ring buffer of processes' events gets.
 	ring ringFill
 }
 
@@ -78,7 +79,7 @@ func (e *Engine) readPrograms() {
 	}
 	maps.Copy(programs, e.past.programs)
 	maps.Copy(missed, e.past.missed)
-	told := map[string]bool{} // a kind may run twice
+	seen := map[string]bool{} // a kind may run twice
 	for _, o := range e.running {
 		costs, err := o.Costs()
 		errs = append(errs, err)
@@ -87,8 +88,8 @@ func (e *Engine) readPrograms() {
 		}
 		for _, cost := range o.costs {
 			name := string(o.kind) + "." + cost.Program
-			if !told[name] {
-				told[name], programs[name] = true, e.past.programs[name]
+			if !seen[name] {
+				seen[name], programs[name] = true, e.past.programs[name]
 			}
 			programs[name] = programs[name].plus(cost)
 			missed[string(o.kind)] += cost.Missed
@@ -108,10 +109,10 @@ func (e *Engine) readLosses() {
 	if lost == nil {
 		lost, incomplete = map[LossKey]uint64{}, map[LossKey]uint64{}
 	}
-	// Several kinds may tell of the same probe, such as the unwinder.
-	told := maps.Clone(e.past.losses)
+	// Several kinds may report the same probe, such as the unwinder.
+	counts := maps.Clone(e.past.losses)
 	maps.Copy(incomplete, e.past.incomplete)
-	for key, n := range told {
+	for key, n := range counts {
 		if _, less := e.past.incomplete[key]; !less {
 			lost[key] = n
 		}
@@ -119,11 +120,11 @@ func (e *Engine) readLosses() {
 	for _, o := range e.running {
 		for _, loss := range o.Losses() {
 			key := LossKey{loss.Probe, loss.Reason}
-			told[key] += loss.Count
-			if loss.Told {
-				incomplete[key] = told[key]
+			counts[key] += loss.Count
+			if loss.Incomplete {
+				incomplete[key] = counts[key]
 			} else {
-				lost[key] = told[key]
+				lost[key] = counts[key]
 			}
 		}
 	}
@@ -159,8 +160,8 @@ func (e *Engine) openRing() {
 	}
 }
 
-// lookAtTables is called after an observation has been drained.
-func (e *Engine) lookAtTables(o *running, now time.Time) {
+// recordFill records how full the tables of an observation are. It is called after an observation has been drained.
+func (e *Engine) recordFill(o *running, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.last.tables == nil {
@@ -172,11 +173,11 @@ func (e *Engine) lookAtTables(o *running, now time.Time) {
 	e.last.tables[o.kind].add(now, o.Fill())
 }
 
-// lookAtRing is called when the ring is fullest: just before it is read.
-func (e *Engine) lookAtRing(now time.Time) {
+// sampleRing samples how full the ring buffer is. It is called when it is fullest: just before it is read.
+func (e *Engine) sampleRing(now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.last.ring.look(now)
+	e.last.ring.sample(now)
 }
 
 // mapFill is how full the maps are, from 0 to 1, by name. The caller holds the
@@ -197,9 +198,9 @@ func (e *Engine) mapFill() map[string]float64 {
 	return fill
 }
 
-// decided is how many processes the kernel has been told a decision about, this
+// decided is how many processes the kernel has a decision about, this
 // one and the idle task included. The kernel may know more: those that were asked
-// about while there was no room to remember them.
+// about while the table of processes was full.
 func (s *subjects) decided() int {
 	const always = 2
 	s.mu.Lock()

@@ -15,9 +15,12 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/offcpu"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
 )
 
-// costly is an observation that tells its cost, or why it cannot.
+// costly is an observation that returns its cost, or an error.
 type costly struct {
 	observe.Observation
 	runs uint64
@@ -31,21 +34,26 @@ func (c *costly) Costs() ([]observe.ProgramCost, error) {
 	return []observe.ProgramCost{{Program: "sample", Runs: c.runs, Time: time.Duration(c.runs), Missed: c.runs / 3}, {Program: "other", Missed: 2}}, nil
 }
 
-// TestCostsThatCannotBeRead holds that they keep their last value, and that this is told as long as it lasts.
+func (*costly) HeldBytes() uint64  { return 0 }
+func (*costly) Levels() int        { return observe.SamplingLevels }
+func (*costly) SetLevel(int) error { return nil }
+func (*costly) Effect() string     { return "" }
+
+// TestCostsThatCannotBeRead holds that they keep their last value, and that this is reported as long as it lasts.
 func TestCostsThatCannotBeRead(t *testing.T) {
 	core, logs := observer.New(zap.WarnLevel)
 	o := &costly{runs: 5}
 	e := &Engine{
 		logger: zap.New(core), degraded: map[string]string{"cpu_hotplug": "why"},
-		running: []*running{{Observation: o, kind: observe.OnCPU}},
+		running: []*running{{Observation: o, kind: oncpu.Name}}, spent: map[observe.Kind]*meter{oncpu.Name: {}},
 	}
-	require.Equal(t, cost{running: 5, sampling: 5}, e.cost())
+	require.Equal(t, costOfSampling(5), e.cost())
 	require.Equal(t, map[string]string{"cpu_hotplug": "why"}, e.degradedNow())
-	told := e.last.programs
+	before := e.last.programs
 
 	o.runs, o.err = 9, errors.New("not now")
 	for range 2 {
-		require.Equal(t, cost{running: 5, sampling: 5}, e.cost(), "the governor must not see the cost fall")
+		require.Equal(t, costOfSampling(5), e.cost(), "the governor must not see the cost fall")
 	}
 	require.Equal(t, map[string]ProgramStats{"on_cpu.sample": {Runs: 5, Time: 5}, "on_cpu.other": {}}, e.last.programs)
 	require.Equal(t, map[string]uint64{"on_cpu": 1 + 2}, e.last.missed)
@@ -53,41 +61,48 @@ func TestCostsThatCannotBeRead(t *testing.T) {
 		"cpu_hotplug":        "why",
 		"program_statistics": "The receiver's own statistics keep their last values: not now",
 	}, e.degradedNow())
-	require.Equal(t, 1, logs.Len(), "told once")
+	require.Equal(t, 1, logs.Len(), "logged once")
 	require.Equal(t, map[string]any{"capability": "program_statistics", "error": "not now"}, logs.All()[0].ContextMap())
 
 	o.err = nil
-	require.Equal(t, cost{running: 9, sampling: 9}, e.cost())
+	require.Equal(t, costOfSampling(9), e.cost())
 	require.Equal(t, map[string]string{"cpu_hotplug": "why"}, e.degradedNow())
 	require.Equal(t, map[string]uint64{"on_cpu": 3 + 2}, e.last.missed)
-	require.Equal(t, map[string]ProgramStats{"on_cpu.sample": {Runs: 5, Time: 5}, "on_cpu.other": {}}, told, "what was told stays as it was")
+	require.Equal(t, map[string]ProgramStats{"on_cpu.sample": {Runs: 5, Time: 5}, "on_cpu.other": {}}, before, "what was returned stays as it was")
 }
 
-// TestCostOfSampling holds that what levels reduce is told from the rest, in programs and in the engine.
-func TestCostOfSampling(t *testing.T) {
+// TestCostsOfKinds holds that what steps of each kind reduce is measured apart from the rest, in programs and in the engine: of what is
+// drained of network nothing, and of its programs no more than what is made of captured requests.
+func TestCostsOfKinds(t *testing.T) {
 	const burnt = 10 * time.Millisecond
-	e := &Engine{logger: zap.NewNop(), degraded: map[string]string{}, running: []*running{
-		{Observation: &costly{runs: 5}, kind: observe.OnCPU},
-		{Observation: &costly{runs: 7}, kind: observe.Network},
+	burn := func() {
+		before, err := kernel.ThreadCPUTime()
+		require.NoError(t, err)
+		for now := before; now-before < burnt; {
+			now, err = kernel.ThreadCPUTime()
+			require.NoError(t, err)
+		}
+	}
+	e := &Engine{logger: zap.NewNop(), degraded: map[string]string{}, spent: newSpent(), running: []*running{
+		{Observation: &costly{runs: 5}, kind: oncpu.Name},
+		{Observation: &costly{runs: 3e6}, kind: network.Name},
 	}}
 	e.work.run(func() {
 		for _, o := range e.running {
-			e.charge(o, func() {
-				before, err := kernel.ThreadCPUTime()
-				require.NoError(t, err)
-				for now := before; now-before < burnt; {
-					now, err = kernel.ThreadCPUTime()
-					require.NoError(t, err)
-				}
-			})
+			e.charge(o, burn)
 		}
 	})
 	got := e.cost()
-	require.GreaterOrEqual(t, got.running, 2*burnt+12)
-	require.InDelta(t, float64(burnt+5), float64(got.sampling), float64(burnt)/2)
+	require.GreaterOrEqual(t, got.running, 2*burnt+5+3e6)
+	require.InDelta(t, float64(burnt+5), float64(got.kinds[oncpu.Name].cpu), float64(burnt)/2)
+	require.Equal(t, part{levels: observe.SamplingLevels}, got.kinds[network.Name])
+	require.Equal(t, part{}, got.kinds[offcpu.Name])
+	e.chargeReducible(network.Name, burn)
+	require.InDelta(t, float64(burnt+3e6), float64(e.cost().kinds[network.Name].cpu), float64(burnt)/2)
+	require.GreaterOrEqual(t, e.cost().running, 3*burnt+5+3e6)
 }
 
-// TestStatsOutliveTheShutdown holds that the last counts are taken when the programs go, and nobody need have asked before.
+// TestStatsOutliveTheShutdown holds that the last counts are taken when the programs go, even if they were never read before.
 func TestStatsOutliveTheShutdown(t *testing.T) {
 	e := begin(t, configuration(time.Millisecond))
 	for busy := time.Now(); time.Since(busy) < 200*time.Millisecond; {

@@ -9,7 +9,7 @@ import "maps"
 // probeProcess names the programs that all observations share.
 const probeProcess = "process"
 
-// Stats returns what the engine tells about itself. It may be called from any
+// Stats returns what the engine reports about itself. It may be called from any
 // goroutine, also after Shutdown.
 func (e *Engine) Stats() Stats {
 	stats := Stats{
@@ -20,7 +20,7 @@ func (e *Engine) Stats() Stats {
 		Attached:   map[string]int{},
 		EngineTime: e.work.total() + e.once.total(),
 		Degraded:   map[string]string{},
-		Level:      int(e.level.Load()),
+		Levels:     map[string]int{},
 	}
 	if e.tracker == nil {
 		return stats
@@ -40,10 +40,16 @@ func (e *Engine) Stats() Stats {
 	}
 	maps.Copy(stats.Events, e.past.events)
 	maps.Copy(stats.Unmerged, e.past.unmerged)
+	stats.SeriesRetired = e.past.retired
 	for _, o := range e.running {
 		stats.Events[string(o.kind)] += o.Samples()
-		stats.Unmerged[string(o.kind)] += o.Unmerged()
+		stats.Unmerged[string(o.kind)] += unmerged(o)
+		stats.SeriesRetired += retiredSeries(o)
 		stats.Attached[string(o.kind)] += o.Attached()
+		if levelsOf(o) > 0 {
+			level, _ := e.levels.Load(o.kind)
+			stats.Levels[string(o.kind)], _ = level.(int)
+		}
 	}
 	if !e.released {
 		stats.Attached[probeProcess] = len(e.tracker.Programs())
@@ -59,6 +65,7 @@ func (e *Engine) Stats() Stats {
 	}
 	if e.unwinding != nil {
 		tables := e.unwinding.store.Stats()
+		stats.BuildingBytes = e.unwinding.buildingBytes()
 		stats.UnwindHits, stats.UnwindMisses, stats.UnwindEvictions = tables.Found, tables.Built+tables.Full, tables.Evicted
 	}
 	return stats
@@ -75,6 +82,7 @@ func (e *Engine) processStats(stats *Stats) {
 	stats.Lost[LossKey{probeProcess, "table_full"}] = table.Untracked
 	stats.Lost[LossKey{probeProcess, "linger_full"}] = table.LingerDropped
 	stats.Lost[LossKey{probeProcess, "deferred"}] = table.Deferred
+	stats.Incomplete[LossKey{probeProcess, "environment_unknown"}] = table.EnvironmentUnknown
 }
 
 func (e *Engine) symbolStats(stats *Stats) {
@@ -84,6 +92,9 @@ func (e *Engine) symbolStats(stats *Stats) {
 	symbols := e.symbols.Stats()
 	stats.SymbolHits, stats.SymbolMisses = symbols.CacheHits, symbols.CacheMisses
 	stats.SymbolEvictions = symbols.TablesEvicted + symbols.FramesEvicted
+	stats.SymbolTables = map[string]uint64{
+		"built": symbols.TablesBuilt - symbols.TablesRebuilt, "rebuilt": symbols.TablesRebuilt, "pass": symbols.PartialPasses,
+	}
 	stats.SymbolBytes = uint64(symbols.TableBytes + symbols.FrameBytes + symbols.OtherBytes)
 	stats.Unnamed, stats.SymbolErrors = map[string]uint64{}, map[string]uint64{}
 	exited, unread := e.subjects.unnamed.Load(), e.subjects.unread.Load()

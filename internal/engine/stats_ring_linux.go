@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ringFill tells how full a BPF ring buffer is. Its map begins with two pages that
+// ringFill is how full a BPF ring buffer is. Its map begins with two pages that
 // hold the position of the consumer and that of the producer
 // (kernel/bpf/ringbuf.c, struct bpf_ringbuf); what lies between waits to be read.
 type ringFill struct {
@@ -33,8 +33,8 @@ func (r *ringFill) open(ring *ebpf.Map) error {
 	return nil
 }
 
-// look notes how full the ring is now.
-func (r *ringFill) look(now time.Time) {
+// sample notes how full the ring is now.
+func (r *ringFill) sample(now time.Time) {
 	if r.positions == nil {
 		return
 	}

@@ -14,11 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
 )
 
 func TestRingFill(t *testing.T) {
 	var none ringFill
-	none.look(time.Unix(1000, 0))
+	none.sample(time.Unix(1000, 0))
 	require.Zero(t, none.highest.value())
 	require.NoError(t, none.close())
 
@@ -27,7 +28,7 @@ func TestRingFill(t *testing.T) {
 		binary.NativeEndian.PutUint64(r.positions, consumer)
 		binary.NativeEndian.PutUint64(r.positions[os.Getpagesize():], producer)
 		r.highest = highest{}
-		r.look(time.Unix(1000, 0))
+		r.sample(time.Unix(1000, 0))
 	}
 	set(5<<40, 5<<40)
 	require.Zero(t, r.highest.value())
@@ -37,10 +38,10 @@ func TestRingFill(t *testing.T) {
 	require.Equal(t, 1.0, r.highest.value())
 }
 
-// TestMapFill lets many processes live, whose events nobody is woken for.
+// TestMapFill lets many processes live, whose events wake no reader.
 func TestMapFill(t *testing.T) {
 	config := configuration(time.Second)
-	config.OnCPU.UserStacks = false // so that no program is read when it is exec'ed
+	planOf[*oncpu.Options](config).UserStacks = false // so that no program is read when it is exec'ed
 	e := begin(t, config)
 	fill := e.Stats().MapFill
 	require.GreaterOrEqual(t, fill["scope"], 2.0/trackedProcesses, "the receiver itself and the idle task")
@@ -58,5 +59,5 @@ func TestMapFill(t *testing.T) {
 		10*time.Second, 50*time.Millisecond)
 	require.LessOrEqual(t, e.Stats().MapFill["process_events"], 1.0)
 	e.end()
-	require.Contains(t, e.Stats().MapFill, "scope", "it is told after the end, too")
+	require.Contains(t, e.Stats().MapFill, "scope", "it is reported after the end, too")
 }

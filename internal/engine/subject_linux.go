@@ -15,16 +15,16 @@ import (
 )
 
 // subject is one program that a process runs or ran: it outlives the process
-// until the kernel's last word about it has been read.
+// until the kernel's last event of it has been read.
 type subject struct {
 	process atomic.Pointer[model.Process] // nil when out of scope
 	scope   scopes
-	// space is nil when the mappings could not be read: lost then says that the
-	// program was over before, and otherwise it was access or the like.
+	// space is nil when the mappings could not be read: lost is set if the
+	// program had ended before; otherwise access was refused, for example.
 	space  atomic.Pointer[symbol.AddressSpace]
 	lost   atomic.Bool
 	tables tables
-	// undecided says that it was over before it could be read, so that nobody knows
+	// undecided: it was over before it could be read, so that it is not known
 	// whether it was in scope. It is set before others see it.
 	undecided bool
 	// program is what was read, 0 if not known; guarded by the lock of subjects.
@@ -58,7 +58,7 @@ func (s *subject) Runtime() model.Runtime {
 	return model.Runtime{}
 }
 
-// knowsMore tells whether another one, of the same program, was read when less of it was
+// knowsMore reports whether another one, of the same program, was read when less of it was
 // there: it was over by then, or in the middle of its exec. The caller holds the lock of
 // subjects.
 func (s *subject) knowsMore(than *subject) bool {

@@ -28,8 +28,8 @@ const (
 	maxSubjects = 16384
 )
 
-// subjects answers who was seen. An entry begins when the kernel meets a program
-// and asks, so that a process that lives for a few milliseconds is still read.
+// subjects knows the programs that processes run. An entry begins when the kernel discovers
+// a program and asks, so that a process that lives for a few milliseconds is still read.
 type subjects struct {
 	table   *process.Table
 	tracker *lifecycle.Tracker
@@ -37,13 +37,15 @@ type subjects struct {
 	// unwinding is nil where no observation takes user stacks.
 	unwinding *unwinding
 	// kinds is read under locks of others: it is replaced, not changed, and with the lock of
-	// those who do.
+	// match who do.
 	kinds    atomic.Pointer[[]kindTargets]
 	changing sync.Mutex
-	// moving is held for moments by those who set the scope of somebody who is known.
+	// moving is held briefly while the scope of a known process is set.
 	moving sync.Mutex
-	boot   func() (time.Time, error)
-	logger *zap.Logger
+	// catchUp waits for the events of processes that are pending, see [pending.catchUp].
+	catchUp func() bool
+	boot    func() (time.Time, error)
+	logger  *zap.Logger
 
 	mu        sync.Mutex
 	known     map[observe.SubjectKey]*subject
@@ -53,10 +55,10 @@ type subjects struct {
 	unnamed, unread, notCode, undecided, crowded atomic.Uint64
 }
 
-// kindTargets says who is in scope of one observation.
+// kindTargets is the scope of one observation.
 type kindTargets struct {
 	scope lifecycle.Scope
-	// stacks says that it takes user stacks.
+	// stacks: it takes user stacks.
 	stacks bool
 	// matches narrows the engine's own scope.
 	matches func(*model.Process) bool
@@ -95,15 +97,15 @@ func (s *subjects) stacks() lifecycle.Scope {
 	return scopes
 }
 
-// asked reads a process that the kernel has met and tells it the decision.
-func (s *subjects) asked(key observe.SubjectKey, comm string) {
+// handleAsk reads a process that the kernel has discovered, and sends the decision to the kernel.
+func (s *subjects) handleAsk(key observe.SubjectKey, comm string) {
 	if old := s.find(key); old != nil && s.again(key, old) {
 		return
 	}
-	s.meet(key, comm)
+	s.discover(key, comm)
 }
 
-// again answers for a program that was met before: by a drain that was faster
+// again answers for a program that was discovered before: by a drain that was faster
 // than the question, or in the middle of its exec, when it had no mappings yet.
 // It returns false where the old answer must not be used.
 func (s *subjects) again(key observe.SubjectKey, old *subject) bool {
@@ -113,9 +115,9 @@ func (s *subjects) again(key observe.SubjectKey, old *subject) bool {
 	if !running {
 		return false
 	}
-	known, inScope, program, err := s.table.LookupProgram(key.ID())
+	known, inScope, program, err := s.table.LookupProgram(key.ID(), key.ExecID)
 	if s.left(key, old) {
-		return true // the question, too, is of a program that is over
+		return true // the question, too, is of a program that has ended
 	}
 	if err != nil || !inScope || s.scopeOf(known) != old.scope.get() {
 		return false
@@ -135,39 +137,39 @@ func (s *subjects) again(key observe.SubjectKey, old *subject) bool {
 	return true
 }
 
-// answer tells the kernel the decision, with the unwind tables that are there: it
-// takes those away that a parent has lent. The others are made beside.
+// answer sends the kernel the decision, with the unwind tables that exist already. They
+// replace those shared by a parent. The others are made in the background.
 func (s *subjects) answer(key observe.SubjectKey, about *subject) {
-	tell := func() {
-		s.mu.Lock() // as publish does, so that the last one told is the newest
+	send := func() {
+		s.mu.Lock() // as publish does, so that the last one sent is the newest
 		defer s.mu.Unlock()
-		s.tell(key, about)
+		s.sendDecision(key, about)
 	}
 	if space := about.space.Load(); s.unwinding != nil && space != nil {
-		s.unwinding.want(key, about, space, tell)
+		s.unwinding.want(key, about, space, send)
 	} else {
-		tell()
+		send()
 	}
 }
 
-// tell tells the kernel the decision, and where the unwind tables are.
-func (s *subjects) tell(key observe.SubjectKey, about *subject) {
+// sendDecision sends the kernel the decision, and where the unwind tables are.
+func (s *subjects) sendDecision(key observe.SubjectKey, about *subject) {
 	if err := s.tracker.Answer(key.PID, key.ExecID, about.scope.get(), about.handle()); err != nil {
-		s.logger.Debug("Telling the kernel who is in scope", zap.Error(err))
+		s.logger.Debug("Could not send the kernel whether a process is in scope", zap.Error(err))
 	}
 }
 
-// publish tells the kernel of new unwind tables of a program, if it runs still.
+// publish sends the kernel new unwind tables of a program, if it still runs.
 func (s *subjects) publish(key observe.SubjectKey, about *subject) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known[key] == about && about.ended == 0 {
-		s.tell(key, about)
+		s.sendDecision(key, about)
 	}
 }
 
-// refresh reads the mappings of a program again, which may have exec'ed another
-// one meanwhile: false then.
+// refresh reads the mappings of a program again. It returns false if the process has
+// executed another program since.
 func (s *subjects) refresh(key observe.SubjectKey, about *subject) bool {
 	space := about.space.Load()
 	if space == nil || s.left(key, about) {
@@ -180,17 +182,28 @@ func (s *subjects) refresh(key observe.SubjectKey, about *subject) bool {
 	return s.readAs(key, about, program)
 }
 
-// seen returns the subject of a sample, or nil when there is no room for it.
+// seen returns the subject of a sample, or nil when the capacity is exhausted.
 func (s *subjects) seen(key observe.SubjectKey, comm string) *subject {
-	if known := s.find(key); known != nil {
+	if known := s.find(key); known != nil && !known.undecided {
 		known.call(comm)
 		return known
 	}
-	met := s.meet(key, comm)
-	if met != nil {
-		met.call(comm)
+	discovered := s.discover(key, comm)
+	if discovered != nil && s.isOver(discovered) && s.catchUp != nil && s.catchUp() {
+		discovered = s.discover(key, comm) // the event of its exec may describe it
 	}
-	return met
+	if discovered != nil {
+		discovered.call(comm)
+	}
+	return discovered
+}
+
+// isOver reports whether a program that is or may be in scope was over before it could be read.
+func (s *subjects) isOver(discovered *subject) bool {
+	p := discovered.process.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return discovered.undecided || discovered.program == 0 && p != nil && !p.KernelThread
 }
 
 func (s *subjects) find(key observe.SubjectKey) *subject {
@@ -199,18 +212,18 @@ func (s *subjects) find(key observe.SubjectKey) *subject {
 	return s.known[key]
 }
 
-// meet reads a process now and remembers it. It reads without the lock, since
-// the table may have changes to tell meanwhile; of two that meet the same
-// process at once, the last one stays.
-func (s *subjects) meet(key observe.SubjectKey, comm string) *subject {
-	met := s.read(key, comm)
+// discover reads a process now and remembers it. It reads without the lock, since
+// the table may report changes concurrently. If two goroutines read the same process
+// at once, the last result stays.
+func (s *subjects) discover(key observe.SubjectKey, comm string) *subject {
+	discovered := s.read(key, comm)
 	if s.superseded(key) {
-		met.close()
-		met = s.departed(key, comm)
+		discovered.close()
+		discovered = s.departed(key, comm)
 	}
-	kept, running := s.remember(key, met)
-	if kept != met {
-		met.close()
+	kept, running := s.remember(key, discovered)
+	if kept != discovered {
+		discovered.close()
 	}
 	if running {
 		s.answer(key, kept)
@@ -220,19 +233,19 @@ func (s *subjects) meet(key observe.SubjectKey, comm string) *subject {
 }
 
 // remember keeps a subject and returns it; an older one of the same program is
-// kept in its place where it knows more, and none when there are too many. It
-// tells whether the program runs still.
-func (s *subjects) remember(key observe.SubjectKey, met *subject) (kept *subject, running bool) {
+// kept instead where it knows more, and none when there are too many. It
+// reports whether the program still runs.
+func (s *subjects) remember(key observe.SubjectKey, discovered *subject) (kept *subject, running bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.supersede(key, met)
+	s.supersede(key, discovered)
 	old, ok := s.known[key]
 	switch {
-	case ok && old.knowsMore(met):
+	case ok && old.knowsMore(discovered):
 		return old, old.ended == 0
-	case ok && !old.undecided && old.scope.get() == met.scope.get() && met.process.Load() != nil:
+	case ok && !old.undecided && old.scope.get() == discovered.scope.get() && discovered.process.Load() != nil:
 		// Observations hold on to the old one until they report: it is renewed.
-		s.renew(key, old, met)
+		s.renew(key, old, discovered)
 		return old, old.ended == 0
 	case ok:
 		old.close()
@@ -243,23 +256,23 @@ func (s *subjects) remember(key observe.SubjectKey, met *subject) (kept *subject
 	default:
 		s.byProcess[key.ID()] = append(s.byProcess[key.ID()], key)
 	}
-	s.known[key] = met
-	if met.ended > 0 {
+	s.known[key] = discovered
+	if discovered.ended > 0 {
 		s.ending = append(s.ending, key)
 	}
-	return met, met.ended == 0
+	return discovered, discovered.ended == 0
 }
 
 // renew gives a subject what was read of it again. The caller holds the lock.
-func (s *subjects) renew(key observe.SubjectKey, old, met *subject) {
-	old.process.Store(met.process.Load())
-	old.program = met.program
-	old.lost.Store(met.lost.Load())
-	if before := old.space.Swap(met.space.Swap(nil)); before != nil {
+func (s *subjects) renew(key observe.SubjectKey, old, discovered *subject) {
+	old.process.Store(discovered.process.Load())
+	old.program = discovered.program
+	old.lost.Store(discovered.lost.Load())
+	if before := old.space.Swap(discovered.space.Swap(nil)); before != nil {
 		before.Close()
 	}
 	s.ending = slices.DeleteFunc(s.ending, func(k observe.SubjectKey) bool { return k == key })
-	if old.ended = met.ended; old.ended > 0 {
+	if old.ended = discovered.ended; old.ended > 0 {
 		s.ending = append(s.ending, key)
 	}
 }
@@ -277,7 +290,7 @@ func (s *subjects) scopeOf(p *model.Process) lifecycle.Scope {
 
 // changed forgets what was decided about processes whose scope or program has
 // changed: the kernel asks anew at the next sample. What was sampled before is
-// still told of the old program.
+// still attributed to the old program.
 func (s *subjects) changed(changes []process.Change) {
 	for _, change := range changes {
 		if change.Kind == process.Described {
@@ -302,19 +315,19 @@ func (s *subjects) changed(changes []process.Change) {
 	}
 }
 
-// void makes the kernel ask anew about one program. What it asks about a later one
-// of the process stays: that is being read, and who sleeps from now on is not asked
-// about again.
+// void makes the kernel ask anew about one program. Its question about a later program
+// of the process stays, since that one is being read: a process that sleeps from now on
+// would not be asked about again.
 func (s *subjects) void(key observe.SubjectKey) {
 	if err := s.tracker.Void(key.PID, key.ExecID); err != nil {
-		s.logger.Debug("Telling the kernel to forget a program", zap.Error(err))
+		s.logger.Debug("Could not remove the kernel's decision about a program", zap.Error(err))
 	}
 }
 
-// unanswer makes the kernel ask anew.
-func (s *subjects) unanswer(pid uint32) {
+// forgetDecision makes the kernel ask anew.
+func (s *subjects) forgetDecision(pid uint32) {
 	if err := s.tracker.Forget(pid); err != nil {
-		s.logger.Debug("Telling the kernel to forget a process", zap.Error(err))
+		s.logger.Debug("Could not remove the kernel's decision about a process", zap.Error(err))
 	}
 }
 
@@ -328,7 +341,7 @@ func (s *subjects) end(key observe.SubjectKey) {
 	}
 }
 
-// drained is told that all observations have been drained once more.
+// drained is called when all observations have been drained once more.
 func (s *subjects) drained() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -347,18 +360,21 @@ func (s *subjects) drained() {
 func (s *subjects) forget(key observe.SubjectKey) {
 	gone := s.known[key]
 	delete(s.known, key)
-	defer gone.close() // when the kernel has been told
+	if gone.undecided {
+		s.undecided.Add(1) // no event of its exec has arrived since
+	}
+	defer gone.close() // after the kernel has the decision
 	id := key.ID()
 	rest := slices.DeleteFunc(s.byProcess[id], func(k observe.SubjectKey) bool { return k == key })
 	if len(rest) == 0 {
 		delete(s.byProcess, id)
-		s.unanswer(id.PID)
+		s.forgetDecision(id.PID)
 	} else {
 		s.byProcess[id] = rest
 	}
 }
 
-// close forgets everybody.
+// close forgets all processes.
 func (s *subjects) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -370,7 +386,7 @@ func (s *subjects) close() {
 	s.ending = nil
 }
 
-// host is what one kind of observation asks.
+// host is what one kind of observation requests from the engine.
 type host struct {
 	*subjects
 	scope lifecycle.Scope

@@ -17,22 +17,24 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
-func TestStranger(t *testing.T) {
+func TestUnknownProcess(t *testing.T) {
 	boot := time.Unix(1000, 0)
 	s := withTable(t, process.Config{RootPath: fakeProc(t)})
 	s.boot = func() (time.Time, error) { return boot, nil }
 	key := observe.SubjectKey{PID: 7, StartBoottime: 12_345_678_901}
-	// The UUID of version 5 of BOOT_ID/7/1234 in the name space that the semantic conventions give.
-	const instance = "f530058a-f471-5604-a946-39be430c9774"
+	// The UUIDs of version 5 of the host's id, service.name and comm in the name space that the semantic conventions give.
+	instanceOf := func(service, comm string) string {
+		return s.table.InstanceOf(&model.Process{ServiceName: service, Comm: comm})
+	}
 	require.Equal(t, &model.Process{
 		ID: model.ProcessID{PID: 7, StartTicks: 1234}, Comm: "worker",
-		ServiceName: "unknown_service:worker", ServiceInstanceID: instance,
+		ServiceName: "unknown_service:worker", ServiceInstanceID: instanceOf("unknown_service:worker", "worker"),
 		CreationTime: boot.Add(12_345_678_901),
-	}, s.stranger(key, "worker"))
+	}, s.describeExited(key, "worker"))
 	s.boot = func() (time.Time, error) { return time.Time{}, errors.New("no clock") }
 	require.Equal(t, &model.Process{
-		ID: model.ProcessID{PID: 7, StartTicks: 1234}, ServiceName: "unknown_service", ServiceInstanceID: instance,
-	}, s.stranger(key, ""))
+		ID: model.ProcessID{PID: 7, StartTicks: 1234}, ServiceName: "unknown_service", ServiceInstanceID: instanceOf("unknown_service", ""),
+	}, s.describeExited(key, ""))
 }
 
 // TestCall holds that a name from the kernel stands where there is no better one, and nowhere else.
@@ -83,7 +85,7 @@ func TestEnds(t *testing.T) {
 }
 
 // TestWhatWasReadStays holds that a program which was read while it ran is not forgotten for what is known of it when it is
-// met once more after its end, though its mappings were not read: it is in scope still, and has its name.
+// discovered once more after its end, though its mappings were not read: it is in scope still, and has its name.
 func TestWhatWasReadStays(t *testing.T) {
 	key := observe.SubjectKey{PID: 7, StartBoottime: 10_000_000, ExecID: 1}
 	for _, matchesAll := range []bool{true, false} {
@@ -105,7 +107,7 @@ func TestWhatWasReadStays(t *testing.T) {
 	}
 }
 
-// TestUnknown holds that an observation is told why nobody knows of whom it asks about, and that it is not when that is known.
+// TestUnknown holds that an observation gets the reason why a process is unknown, and none when it is known.
 func TestUnknown(t *testing.T) {
 	root := fakeProc(t)
 	runProgram(t, root, 1000)
@@ -117,7 +119,8 @@ func TestUnknown(t *testing.T) {
 		require.Nil(t, found)
 		require.Equal(t, observe.Undecided, why)
 	}
-	require.Equal(t, uint64(1), s.undecided.Load(), "one process")
+	require.Len(t, s.known, 1, "one process")
+	require.True(t, s.known[gone].undecided, "it counts when it is forgotten: the event of its exec may come")
 	outside := s.subject()
 	s.known[observe.SubjectKey{PID: 7, StartBoottime: 10_000_000}] = outside
 	found, why := asking.Subject(observe.SubjectKey{PID: 7, StartBoottime: 10_000_000}, "a")

@@ -14,7 +14,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
@@ -48,12 +48,12 @@ func accounted(t *testing.T, stats Stats, delivered sum, profiles []*model.Profi
 	t.Helper()
 	lost := uint64(0)
 	for key, n := range stats.Lost {
-		if key.Probe == string(observe.OnCPU) {
+		if key.Probe == string(oncpu.Name) {
 			lost += n
 		}
 	}
-	require.Equal(t, stats.Events[string(observe.OnCPU)], uint64(delivered.samples)+lost, "everybody is in scope; lost %v", stats.Lost)
-	require.LessOrEqual(t, uint64(delivered.errors[model.StackNoMappings]), stats.Incomplete[LossKey{string(observe.OnCPU), "process_exited"}])
+	require.Equal(t, stats.Events[string(oncpu.Name)], uint64(delivered.samples)+lost, "everybody is in scope; lost %v", stats.Lost)
+	require.LessOrEqual(t, uint64(delivered.errors[model.StackNoMappings]), stats.Incomplete[LossKey{string(oncpu.Name), "process_exited"}])
 	unnamed, nameless := uint64(0), uint64(0)
 	for _, n := range stats.Unnamed {
 		unnamed += n
@@ -84,7 +84,7 @@ func TestSwarm(t *testing.T) {
 	}{
 		"in scope":           {},
 		"in scope, executed": {how: []string{"exec"}},
-		"out of scope":       {include: []process.Selector{{Exe: "/nobody"}}},
+		"out of scope":       {include: []process.Selector{{Exe: "/absent"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := configuration(time.Millisecond, c.include...)

@@ -13,9 +13,9 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
-// sweep finds what ended without an event to tell, and decisions in the kernel
-// that are nobody's: such as of a thread that was sampled on its way out, after
-// its process was forgotten.
+// sweep finds programs that ended without an event, and decisions in the kernel
+// that belong to no known process, such as of a thread that was sampled on its
+// way out, after its process was forgotten.
 func (s *subjects) sweep() error {
 	pids := map[uint32]bool{0: true} // the idle task stays
 	for _, id := range s.processes() {
@@ -33,13 +33,13 @@ func (s *subjects) sweep() error {
 			continue
 		}
 		if _, _, err := s.table.LookupPID(pid); errors.Is(err, process.ErrGone) {
-			s.unanswer(pid)
+			s.forgetDecision(pid)
 		}
 	}
 	return nil
 }
 
-// processes returns who is known.
+// processes returns the known processes.
 func (s *subjects) processes() []model.ProcessID {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 
 // tables are a subject's unwind tables.
 type tables struct {
-	of *unwinding // nil where nobody unwinds
-	// key is whose tables are wanted; guarded by the lock of unwinding.
+	of *unwinding // nil where no observation takes user stacks
+	// key is the program whose tables are wanted; guarded by the lock of unwinding.
 	key observe.SubjectKey
 
 	mu     sync.Mutex

@@ -12,25 +12,25 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
 
-// meetTask bounds the wait for who runs to be met before a task samples. What a task is
-// about happens now: a first stack without tables is better than one that comes late.
-const meetTask = 100 * time.Millisecond
+// discoverTask bounds how long a task waits before it samples, for running processes to be
+// discovered. A first stack without tables is better than one that comes late.
+const discoverTask = 100 * time.Millisecond
 
-// errStopped answers those who ask an engine that has stopped, or that was not made for it.
+// errStopped is the error of an engine that has stopped, or that was not configured to take tasks.
 var errStopped = errors.New("the engine does not take tasks")
 
 var _ task.Starter = (*Engine)(nil)
 
-// Start implements [task.Starter]: it observes processes for a task, beside what is
+// Start implements [task.Starter]: it observes processes for a task, in addition to what is
 // observed anyway.
 func (e *Engine) Start(spec task.Spec) (_ task.Observation, err error) {
-	options, ok := spec.Options.(Options)
+	plan, ok := spec.Options.(observe.Plan)
 	if !ok {
 		return nil, fmt.Errorf("these are no options of an observation: %T", spec.Options)
 	}
@@ -40,10 +40,10 @@ func (e *Engine) Start(spec task.Spec) (_ task.Observation, err error) {
 		return nil, errStopped
 	}
 	run := &taskRun{engine: e, id: spec.TaskID}
-	if err := run.whom(spec); err != nil {
+	if err := run.selectProcesses(spec); err != nil {
 		return nil, err
 	}
-	e.work.run(func() { err = e.join(run, options.untargeted()) })
+	e.work.run(func() { err = e.join(run, observe.Untargeted(plan)) })
 	if err != nil {
 		run.release()
 		return nil, err
@@ -51,10 +51,10 @@ func (e *Engine) Start(spec task.Spec) (_ task.Observation, err error) {
 	return run, nil
 }
 
-// join has a task's run share the observation with its options, which is started where
+// join has a task's run share the observation with its plan, which is started where
 // there is none.
-func (e *Engine) join(run *taskRun, options Options) error {
-	s, err := e.demand.claim(options)
+func (e *Engine) join(run *taskRun, plan observe.Plan) error {
+	s, err := e.demand.claim(plan)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (e *Engine) join(run *taskRun, options Options) error {
 		return e.joinRunning(s, run)
 	}
 	s.add(run)
-	e.subjects.addKind(kindTargets{scope: s.scope, stacks: options.takesStacks(), matches: s.covers})
+	e.subjects.addKind(kindTargets{scope: s.scope, stacks: takesStacks(plan), matches: s.covers})
 	if err := e.startShared(s, run); err != nil {
 		s.remove(run)
 		return errors.Join(err, e.vacate(s))
@@ -77,35 +77,37 @@ func (e *Engine) joinRunning(s *shared, run *taskRun) error {
 	run.running, run.lostBefore = s.running, lost(s.running)
 	s.add(run)
 	e.subjects.rescope(s.scope)
+	e.readStarted(s.plan)
 	e.introduce(s.running)
-	// Programs remember for an epoch who is out of scope: a drain ends it.
+	// Programs remember for an epoch which processes are out of scope: a drain ends it.
 	return e.inLoop(func() error { return s.running.Drain() })
 }
 
 // startShared starts the observation for its first run.
 func (e *Engine) startShared(s *shared, run *taskRun) (err error) {
-	if s.options.followsMappings() {
+	if followsMappings(s.plan) {
 		if err := e.mapForTasks(); err != nil {
 			return err
 		}
 	}
 	e.subjects.rescope(s.scope)
-	started, err := kindNamed(s.options.kind()).launch(e, s.options, provision{
-		loader:     kernel.NewLoader().Observing(uint32(s.scope)),
-		host:       host{subjects: e.subjects, scope: s.scope},
+	e.readStarted(s.plan)
+	started, err := e.startPlan(s.plan, provision{
+		loader:     e.loader().Observing(uint32(s.scope)),
+		scope:      s.scope,
 		tableBytes: e.config.MemoryBytes / mapShare / 2 / TaskObservations, sampleBytes: e.config.MemoryBytes / sampleShare / 2 / TaskObservations,
-		memoryBytes: e.socketMemoryLent(s),
+		memoryBytes: e.sharedSocketMemory(s),
 	})
 	if err != nil {
 		return err
 	}
 	started.tasks = s
 	if started.begin != nil {
-		meet := meetTask
+		discover := discoverTask
 		if run.known() {
-			meet = 0
+			discover = 0
 		}
-		err = started.begin(meet)
+		err = started.begin(discover)
 	}
 	if err == nil {
 		s.running, run.running = started, started
@@ -115,17 +117,18 @@ func (e *Engine) startShared(s *shared, run *taskRun) (err error) {
 		s.running = nil
 		return errors.Join(err, started.Close())
 	}
-	e.logger.Info(fmt.Sprintf("%s for tasks: %s, reports every %s", started.kind, started.starts, started.reportInterval),
-		append([]zap.Field{kindField(started.kind), zap.Stringer("report_interval", started.reportInterval)}, started.fields...)...)
+	e.logStart(started, " for tasks")
 	return nil
 }
 
 // take has an observation drained and reported from now on. It runs in the goroutine that
 // does.
 func (e *Engine) take(started *running) error {
-	if level := e.governor.level; level > 0 {
-		if err := started.SetLevel(level); err != nil {
-			return err
+	if level := e.governor.level(started.kind); level > 0 {
+		if reducer, ok := started.Observation.(observe.Reducer); ok {
+			if err := reducer.SetLevel(level); err != nil {
+				return err
+			}
 		}
 	}
 	started.due(time.Now())
@@ -159,7 +162,18 @@ func (e *Engine) inLoop(call func() error) (err error) {
 	}
 }
 
-// mapForTasks follows who maps code while tasks need it, where nothing else does.
+// readStarted has the processes read that started lately, which otherwise happens at their first sample: unwind tables would come
+// too late for it.
+func (e *Engine) readStarted(plan observe.Plan) {
+	if !followsMappings(plan) {
+		return
+	}
+	if err := e.tracker.Flush(); err != nil {
+		e.logger.Debug("Flushing process events", zap.Error(err))
+	}
+}
+
+// mapForTasks follows which processes map code while tasks need it, unless the configuration needs it anyway.
 func (e *Engine) mapForTasks() error {
 	e.demand.mapping.Lock()
 	defer e.demand.mapping.Unlock()
@@ -171,7 +185,7 @@ func (e *Engine) mapForTasks() error {
 	}
 	watch := e.mappings.Load()
 	if watch == nil {
-		return nil // it cannot be followed here, which was told
+		return nil // it cannot be followed here, which was logged
 	}
 	done := make(chan struct{})
 	e.demand.mapped = done
@@ -179,7 +193,7 @@ func (e *Engine) mapForTasks() error {
 		defer close(done)
 		e.followMappings(watch)
 	})
-	e.mappedAll() // nobody told of what they did meanwhile
+	e.mappedAll() // no event reported what they did in between
 	return nil
 }
 
@@ -187,7 +201,7 @@ func (e *Engine) mapForTasks() error {
 func (e *Engine) unmapForTasks() error {
 	e.demand.mapping.Lock()
 	defer e.demand.mapping.Unlock()
-	if e.demand.mapped == nil || e.demand.anyWanted(Options.followsMappings) {
+	if e.demand.mapped == nil || e.demand.anyShared(followsMappings) {
 		return nil
 	}
 	watch := e.mappings.Swap(nil)
@@ -202,7 +216,7 @@ func (e *Engine) unmapForTasks() error {
 func lost(o *running) uint64 {
 	var n uint64
 	for _, loss := range o.Losses() {
-		if !loss.Told {
+		if !loss.Incomplete {
 			n += loss.Count
 		}
 	}
@@ -222,7 +236,7 @@ func (r *taskRun) Stop() (task.Counts, error) {
 		defer e.narrate(r.running)
 		return r.running.Drain()
 	}))
-	if s.options.takesStacks() {
+	if takesStacks(s.plan) {
 		e.symbols.AwaitLines(lastLines)
 	}
 	e.demand.use.RLock()
@@ -236,7 +250,7 @@ func (r *taskRun) Stop() (task.Counts, error) {
 		counts.Losses = lost(r.running) - r.lostBefore
 		return nil
 	}))
-	counts.Samples = r.told.Load()
+	counts.Samples = r.exported.Load()
 	if e.demand.closed {
 		return counts, errors.Join(errs...)
 	}
@@ -247,13 +261,13 @@ func (r *taskRun) Stop() (task.Counts, error) {
 // FirstSample is when the observation has seen the first event, in nanoseconds of
 // CLOCK_MONOTONIC, as far as it was read; 0 where there was none, or it notes no times.
 func (r *taskRun) FirstSample() uint64 {
-	if noting, ok := r.running.Observation.(interface{ FirstSample() uint64 }); ok {
-		return noting.FirstSample()
+	if timed, ok := r.running.Observation.(observe.Timed); ok {
+		return timed.FirstSample()
 	}
 	return 0
 }
 
-// Identify returns who has a pid now, if that is in scope.
+// Identify returns the process that has a pid now, if it is in scope.
 func (e *Engine) Identify(pid uint32) (*model.Process, error) {
 	p, inScope, err := e.table.LookupPID(pid)
 	switch {
@@ -282,7 +296,7 @@ func (e *Engine) part(r *taskRun) error {
 	return errors.Join(e.inLoop(func() error { e.leave(ended); return nil }), e.vacate(s, ended))
 }
 
-// vacate ends what nobody shares any more, and frees its place unless somebody waits for it.
+// vacate ends an observation that no task shares any more, and frees its slot unless a task waits for it.
 // The caller holds the lock of s.
 func (e *Engine) vacate(s *shared, ended ...*running) error {
 	e.subjects.removeKind(s.scope)
@@ -295,8 +309,8 @@ func (e *Engine) vacate(s *shared, ended ...*running) error {
 	return errors.Join(append(errs, e.unmapForTasks())...)
 }
 
-// whom finds out who is to be observed: processes that are in scope and have not ended.
-func (r *taskRun) whom(spec task.Spec) error {
+// selectProcesses selects the processes to observe: those that are in scope and have not exited.
+func (r *taskRun) selectProcesses(spec task.Spec) error {
 	table := r.engine.table
 	if len(spec.Processes) == 0 {
 		narrowed, err := table.Narrow("targets", spec.Targets)

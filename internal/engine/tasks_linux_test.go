@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -19,19 +20,26 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/memory"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/offcpu"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/setting"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
 )
 
 // onDemand is an engine that observes nothing until a task asks for it.
 func onDemand() Config {
 	config := configuration(9 * time.Millisecond)
-	config.OnCPU, config.OnDemand = nil, true
+	config.Observe, config.OnDemand = nil, true
 	return config
 }
 
-func onCPU(period time.Duration) *OnCPU {
-	return &OnCPU{Period: period, ReportInterval: time.Second, KernelStacks: true, UserStacks: true, MaxDepth: 127}
+func onCPU(period time.Duration) *oncpu.Options {
+	return &oncpu.Options{Common: observe.Common{ReportInterval: time.Second}, Options: stacks.Options{KernelStacks: true, UserStacks: true, MaxDepth: 127}, Period: period}
 }
 
 // warmUp makes what is kept for later tasks: what names addresses of the kernel, and unwind tables of these programs.
@@ -68,19 +76,19 @@ func (o *observed) identity(p *program) *model.Process {
 }
 
 // ask starts an observation of processes for a task.
-func (o *observed) ask(id string, options Options, processes ...*model.Process) task.Observation {
+func (o *observed) ask(id string, plan observe.Plan, processes ...*model.Process) task.Observation {
 	o.t.Helper()
-	started, err := o.Start(task.Spec{TaskID: id, Kind: string(options.kind()), Options: options, Processes: processes})
+	started, err := o.Start(task.Spec{TaskID: id, Kind: string(plan.Kind()), Options: plan, Processes: processes})
 	require.NoError(o.t, err)
 	return started
 }
 
-// awaitSamples waits until so many samples of a program were told.
-func (o *observed) awaitSamples(of *program, n int64, such func(*model.Profile) bool) {
+// awaitSamples waits until so many samples of a program were exported.
+func (o *observed) awaitSamples(of *program, n int64, match func(*model.Profile) bool) {
 	o.t.Helper()
 	require.Eventually(o.t, func() bool {
-		told := slices.DeleteFunc(o.of(isPID(of.Process.Pid)), func(p *model.Profile) bool { return !such(p) })
-		return add(told).samples >= n
+		exported := slices.DeleteFunc(o.of(isPID(of.Process.Pid)), func(p *model.Profile) bool { return !match(p) })
+		return add(exported).samples >= n
 	}, 30*time.Second, 50*time.Millisecond)
 }
 
@@ -100,11 +108,20 @@ func bpfFiles(t *testing.T) []string {
 	return files
 }
 
+// mappedTables counts the mappings of maps. The library that loads programs unmaps the variables of an object when the garbage collector has
+// found them to be unused: it runs until the count stays.
 func mappedTables(t *testing.T) int {
 	t.Helper()
-	maps, err := os.ReadFile("/proc/self/maps")
-	require.NoError(t, err)
-	return bytes.Count(maps, []byte("bpf"))
+	mapped := -1
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		maps, err := os.ReadFile("/proc/self/maps")
+		require.NoError(t, err)
+		before := mapped
+		mapped = bytes.Count(maps, []byte("bpf"))
+		return mapped == before
+	}, 10*time.Second, 50*time.Millisecond)
+	return mapped
 }
 
 // TestTask holds that a task observes its process alone, says whose it is, and leaves nothing; one that wants the same of
@@ -152,12 +169,12 @@ func TestTask(t *testing.T) {
 		require.Greater(t, add(got).within("main prologue"), 0.5, "%v", add(got).stacks)
 	}
 	require.Empty(t, e.of(isPID(third.Process.Pid)))
-	told := len(e.of(func(*model.Process) bool { return true }))
-	require.Len(t, append(e.of(isPID(busy.Process.Pid)), e.of(isPID(other.Process.Pid))...), told, "of nobody else")
+	exported := len(e.of(func(*model.Process) bool { return true }))
+	require.Len(t, append(e.of(isPID(busy.Process.Pid)), e.of(isPID(other.Process.Pid))...), exported, "of no other process")
 }
 
 // TestTaskBesideObserve holds that what runs from the start goes on as it was, and that a task of the same kind with other
-// options runs beside it.
+// options runs at the same time.
 func TestTaskBesideObserve(t *testing.T) {
 	guest.SameOnEveryKernel(t) // a bit of scopes is a constant of each object, which others load on each kernel
 	path := testbin.C(t, "testdata/chain.c")
@@ -166,8 +183,8 @@ func TestTaskBesideObserve(t *testing.T) {
 	config.OnDemand = true
 	e := begin(t, config)
 	require.Eventually(t, func() bool { return len(e.of(isPID(busy.Process.Pid))) > 0 }, 20*time.Second, 20*time.Millisecond)
-	run := e.ask("beside", onCPU(5*time.Millisecond), e.identity(busy))
-	e.awaitSamples(busy, 20, func(p *model.Profile) bool { return p.TaskID == "beside" })
+	run := e.ask("parallel", onCPU(5*time.Millisecond), e.identity(busy))
+	e.awaitSamples(busy, 20, func(p *model.Profile) bool { return p.TaskID == "parallel" })
 	e.awaitSamples(busy, 10, func(p *model.Profile) bool { return p.TaskID == "" })
 	_, err := run.Stop()
 	require.NoError(t, err)
@@ -178,7 +195,7 @@ func TestTaskBesideObserve(t *testing.T) {
 		case "":
 			of[0] = append(of[0], p)
 			require.Equal(t, int64(20*time.Millisecond), p.Period)
-		case "beside":
+		case "parallel":
 			of[1] = append(of[1], p)
 			require.Equal(t, int64(5*time.Millisecond), p.Period)
 		default:
@@ -190,7 +207,7 @@ func TestTaskBesideObserve(t *testing.T) {
 	}
 }
 
-// TestTaskOfTargets holds that a task of whoever matches observes who comes later, too.
+// TestTaskOfTargets holds that a task of targets observes processes that start later, too.
 func TestTaskOfTargets(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	path := copyFile(t, testbin.C(t, "testdata/chain.c"), t.TempDir()+"/matching")
@@ -215,12 +232,12 @@ func TestEveryKindForATask(t *testing.T) {
 	path := testbin.C(t, "testdata/chain.c")
 	e := begin(t, onDemand())
 	busy := launch(t, path, "60000", "-")
-	all := []Options{
+	all := []observe.Plan{
 		onCPU(9 * time.Millisecond),
-		&OffCPU{ReportInterval: time.Second, MinBlock: time.Millisecond, UserStacks: true, MaxDepth: 127},
-		&Memory{ReportInterval: time.Second},
-		&Memory{ReportInterval: time.Second, Distance: 512 << 10},
-		&Network{ReportInterval: time.Second},
+		&offcpu.Options{Common: observe.Common{ReportInterval: time.Second}, Options: stacks.Options{UserStacks: true, MaxDepth: 127}, MinBlock: time.Millisecond},
+		&memory.Options{Common: observe.Common{ReportInterval: time.Second}},
+		&memory.Options{Common: observe.Common{ReportInterval: time.Second}, Source: memory.SourceMalloc, SampleBytes: setting.ByteSize(512 << 10)},
+		&network.Plan{Common: observe.Common{ReportInterval: time.Second}},
 	}
 	require.LessOrEqual(t, len(all), TaskObservations)
 	e.warmUp(busy)
@@ -254,17 +271,18 @@ func TestATaskAttaches(t *testing.T) {
 		steppers, identities = append(steppers, s), append(identities, known)
 	}
 	attached := func() int64 { return int64(e.Stats().Attached["memory"]) }
-	await := func(such func(int64) bool, why string) {
+	await := func(match func(int64) bool, why string) {
 		t.Helper()
-		require.Eventually(t, func() bool { return such(attached()) }, 20*time.Second, 10*time.Millisecond, why)
+		require.Eventually(t, func() bool { return match(attached()) }, 20*time.Second, 10*time.Millisecond, why)
 	}
-	options := &Memory{ReportInterval: 200 * time.Millisecond, Distance: 1}
+	options := &memory.Options{Common: observe.Common{ReportInterval: 200 * time.Millisecond}, Source: memory.SourceMalloc, SampleBytes: setting.ByteSize(1)}
 	first := e.ask("first", options, identities[0])
 	await(func(n int64) bool { return n > 2 }, "the first is attached to")
 	time.Sleep(200 * time.Millisecond) // for what is attached one by one
 	one := attached()
 	second := e.ask("second", options, identities[1])
 	await(func(n int64) bool { return n == 2*one }, "the second is, too")
+	e.unwound()
 	truth := steppers[1].step("done")
 	_, err := first.Stop()
 	require.NoError(t, err)
@@ -287,14 +305,14 @@ func TestRefusedTasks(t *testing.T) {
 	config.Exclude = []process.Selector{{PID: 1}}
 	e := begin(t, config)
 	before := bpfFiles(t)
-	nobody := &model.Process{ID: model.ProcessID{PID: math.MaxInt32, StartTicks: 1}}
+	unknown := &model.Process{ID: model.ProcessID{PID: math.MaxInt32, StartTicks: 1}}
 	refused := func(options any, processes ...*model.Process) error {
 		_, err := e.Start(task.Spec{TaskID: "no", Options: options, Processes: processes})
 		return err
 	}
-	require.EqualError(t, refused(onCPU(time.Millisecond), nobody), "process 2147483647 has ended")
+	require.EqualError(t, refused(onCPU(time.Millisecond), unknown), "process 2147483647 has ended")
 	e.mu.Lock()
-	require.Contains(t, e.exited, nobody.ID)
+	require.Contains(t, e.exited, unknown.ID)
 	e.mu.Unlock()
 	require.ErrorContains(t, refused("on_cpu"), "no options of an observation")
 	init, _, err := e.table.LookupPID(1)
@@ -317,7 +335,7 @@ func TestRefusedTasks(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, refused(onCPU(time.Second), e.identity(alive)), "there is room again")
 	e.end() // ends the others
-	require.ErrorIs(t, refused(onCPU(time.Second), nobody), errStopped)
+	require.ErrorIs(t, refused(onCPU(time.Second), unknown), errStopped)
 	for i, run := range runs {
 		if i != 3 {
 			_, err := run.Stop()

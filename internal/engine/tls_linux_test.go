@@ -6,7 +6,7 @@ package engine
 
 import (
 	"bufio"
-	"crypto/tls"
+	cryptotls "crypto/tls"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -22,10 +22,13 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/tls"
 )
 
-// TestRequestsThroughTLS holds that a program that starts later is attached to as it maps its code, told of its requests through
+// TestRequestsThroughTLS holds that a program that starts later is attached to as it maps its code, reported with its requests through
 // TLS, and left when it ends; no other kind follows mappings here.
 func TestRequestsThroughTLS(t *testing.T) {
 	needRoot(t)
@@ -34,13 +37,13 @@ func TestRequestsThroughTLS(t *testing.T) {
 		w.Header().Set("Content-Length", "20000")
 		_, _ = w.Write(make([]byte, 20000))
 	}))
-	server.TLS = &tls.Config{NextProtos: []string{"http/1.1"}}
+	server.TLS = &cryptotls.Config{NextProtos: []string{"http/1.1"}}
 	server.StartTLS()
 	defer server.Close()
 	path := copyFile(t, testbin.Go(t, "../observe/network/testdata/gotls"), filepath.Join(t.TempDir(), "speaker"))
 	require.NoError(t, os.Chmod(path, 0o755))
 	config := configuration(time.Second, process.Selector{Exe: path})
-	config.OnCPU, config.Network = nil, &Network{ReportInterval: time.Second, Requests: true, BufferBytes: 1 << 20, TLS: []string{"go"}}
+	config.Observe = []observe.Plan{&network.Plan{Common: observe.Common{ReportInterval: time.Second}, Requests: true, BufferBytes: 1 << 20, TLS: []tls.Library{"go"}}}
 	o := begin(t, config)
 	time.Sleep(3 * time.Second) // what others do is looked at until they are known to be out of scope
 	hooks := o.Stats().Attached["network"]
@@ -67,7 +70,7 @@ func TestRequestsThroughTLS(t *testing.T) {
 		model.Bool("ebpf.tls", true), model.Text("url.scheme", "https"), model.Int("http.response.status_code", 200)))
 }
 
-// lastCount is what the last report of a process that has the metric tells of it, summed over the points that have all these attributes.
+// lastCount is the count of a metric in the last report of a process that has it, summed over the points that have all these attributes.
 func (o *observed) lastCount(pid int, metric string, wanted ...model.Attribute) (sum uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -22,47 +22,48 @@ import (
 )
 
 const (
-	// retireAfter is how long a list outlives its use: the kernel lends it to forks for
-	// a while (SCOPE_LENT_NS of bpf/include/process.h), and there is time to spare.
+	// retireAfter is how long a list outlives its use: the kernel shares it with forks for
+	// a while (SCOPE_SHARED_NS of bpf/include/process.h), and a margin is added.
 	retireAfter = 2 * time.Second
-	// maxCompiled bounds the pieces of compiled code in a list, which shall not
-	// take the place of binaries; those beyond are unwound the same way.
+	// maxCompiled bounds the pieces of compiled code in a list, which must not
+	// displace binaries; those beyond are unwound the same way.
 	maxCompiled = 256
-	// meetMin and meetMax bound the wait for unwind tables before sampling begins: who
-	// keeps a CPU busy is met within some milliseconds, and the first sample is due
+	// discoverMin and discoverMax bound the wait for unwind tables before sampling begins: a process that
+	// keeps a CPU busy is discovered within some milliseconds, and the first sample is due
 	// 700 ms after the start of the process, a third of which is there for this.
-	meetMin, meetMax = 30 * time.Millisecond, 220 * time.Millisecond
+	discoverMin, discoverMax = 30 * time.Millisecond, 220 * time.Millisecond
 )
 
-// unwinding gives the programs in scope unwind tables. It works beside those who
-// ask for it: a stack that is taken before its tables are there is unwound by
+// unwinding gives the programs in scope unwind tables. It works in the background: a stack that is taken before its tables are there is unwound by
 // frame pointers.
 type unwinding struct {
 	store    *store.Kernel
 	warnings *warn.Rarely
 	// refresh reads a subject's mappings again; false when it runs no more.
 	refresh func(observe.SubjectKey, *subject) bool
-	// publish tells the kernel where the tables of a subject are, if it runs still.
+	// publish sends the kernel where the tables of a subject are, if it still runs.
 	publish func(observe.SubjectKey, *subject)
 
 	mu sync.Mutex // all below
 	// due are those whose mappings have changed, or may have: they are to be read again.
 	due     map[observe.SubjectKey]wanted
-	running map[uint32]wanted // by pid: whose mappings are followed
-	// strangers are those who mapped code and were not followed, as while they were
-	// being read.
-	strangers strangers
-	retired   []retired
-	// small and large are the binaries that lack tables: one that takes long keeps no
-	// other waiting. Who works at small works at due, too.
+	running map[uint32]wanted // by pid: the subjects whose mappings are followed
+	// unfollowed are processes that mapped code while they were not followed, such as while
+	// they were being read.
+	unfollowed unfollowed
+	retired    []retired
+	// small and large are the binaries that lack tables: one that takes long delays no
+	// other. The goroutine that works at small works at due, too.
 	small, large queue
 
-	// telling is held while a list is made and told, so that the last one told is
+	// sending is held while a list is made and sent, so that the last one sent is
 	// the newest.
-	telling sync.Mutex
+	sending sync.Mutex
 
+	// stopping is set when the engine ends: a table that is being made is given up.
+	stopping atomic.Bool
 	// failed counts tables and lists that could not be made, incomplete the tables
-	// that lack a part, skipped the mappings that a list had no room for.
+	// that lack a part, skipped the mappings that did not fit in a list.
 	failed, incomplete, skipped atomic.Uint64
 }
 
@@ -80,16 +81,16 @@ type retired struct {
 // startUnwinding makes the maps of unwind tables.
 func (e *Engine) startUnwinding() error {
 	var err error
-	if e.unwinding, err = newUnwinding(e.config.MemoryBytes/unwindShare, e.logger); err != nil {
+	if e.unwinding, err = newUnwinding(e.config.MemoryBytes, e.logger, e.config.Warned); err != nil {
 		return fmt.Errorf("preparing unwind tables: %w", err)
 	}
 	e.unwinding.refresh, e.unwinding.publish = e.subjects.refresh, e.subjects.publish
 	e.subjects.unwinding = e.unwinding
-	e.foresight.flush, e.foresight.logger = e.tracker.Flush, e.logger
+	e.prefetch.flush, e.prefetch.logger = e.tracker.Flush, e.logger
 	return nil
 }
 
-// startMappings begins to follow who maps code. It is called by one goroutine at a time.
+// startMappings begins to follow which processes map code. It is called by one goroutine at a time.
 func (e *Engine) startMappings() error {
 	online, err := kernel.OnlineCPUs(e.sysRoot())
 	if err != nil {
@@ -112,21 +113,21 @@ func (e *Engine) followCPUsMappings(watch *kernel.MappingWatch) {
 	if err != nil {
 		e.logger.Error("Following mappings of code on CPUs that came or went", zap.Error(err))
 	}
-	e.mappedAll() // nobody told of what they did meanwhile
+	e.mappedAll() // no event reported what they did in between
 }
 
-// followMappings hears of mappings until the watch is closed.
+// followMappings reads mappings until the watch is closed.
 func (e *Engine) followMappings(watch *kernel.MappingWatch) {
 	lost := uint64(0)
 	for {
-		strangers := false
+		unfollowed := false
 		err := watch.Read(func(pid uint32) {
 			if !e.mapped(pid) {
-				strangers = true
+				unfollowed = true
 			}
 		})
-		if strangers {
-			e.foresight.look()
+		if unfollowed {
+			e.prefetch.flushSoon()
 		}
 		switch {
 		case errors.Is(err, os.ErrClosed):
@@ -142,57 +143,59 @@ func (e *Engine) followMappings(watch *kernel.MappingWatch) {
 	}
 }
 
-func newUnwinding(maxBytes uint64, logger *zap.Logger) (*unwinding, error) {
-	tables, err := store.New(maxBytes)
+// newUnwinding makes the maps of unwind tables, of their share of the memory limit.
+func newUnwinding(memory uint64, logger *zap.Logger, warned *warn.Memory) (*unwinding, error) {
+	tables, err := store.New(memory / unwindShare)
 	if err != nil {
 		return nil, err
 	}
 	return &unwinding{
-		store: tables, warnings: warn.NewRarely(logger, "Some stacks will be unwound by frame pointers alone", nil),
+		store: tables, warnings: warn.NewRarely(logger, "Some stacks will be unwound by frame pointers alone", nil).Remember(warned),
 		due: map[observe.SubjectKey]wanted{}, running: map[uint32]wanted{},
-		small: newQueue(), large: newQueue(),
+		small: newQueue(memory / 16 * smallBuilding), large: newQueue(memory / 16 * largeBuilding),
 	}, nil
 }
 
-// want follows a subject's mappings from now on. answer tells the kernel of the
-// tables that are there already; those that are missing are made.
+// want follows a subject's mappings from now on. answer sends the kernel the
+// tables that exist already; those that are missing are made.
 func (u *unwinding) want(key observe.SubjectKey, s *subject, space *symbol.AddressSpace, answer func()) {
 	w := wanted{key: key, subject: s}
 	u.mu.Lock()
 	s.tables.key = key
 	u.running[key.PID] = w
-	if u.strangers.since(key.PID, space.ReadSince()) { // they may have changed while they were read
+	if u.unfollowed.since(key.PID, space.ReadSince()) || space.Incomplete() { // they may have changed while they were read
 		u.due[key] = w
 		rouse(u.small.wake)
 	}
 	u.mu.Unlock()
-	u.enqueue(w, space, u.tell(w, space, answer))
+	missing := u.sendTables(w, space, answer)
+	u.enqueue(w, space, missing, space.TablesOver())
 }
 
-// settle waits until those who were met have their tables, within bounds.
+// settle waits until the discovered processes have their tables, within bounds.
 func (u *unwinding) settle(most time.Duration) {
 	began := time.Now()
-	time.Sleep(meetMin)
+	time.Sleep(discoverMin)
 	for time.Since(began) < most && !u.idle() {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
 
-// idle tells whether there is nothing to make.
+// idle reports whether there is nothing to make.
 func (u *unwinding) idle() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.due) == 0 && u.small.idle() && u.large.idle()
 }
 
-// mapped is told that a process has mapped code, and tells whether it is followed.
+// mapped records that a process has mapped code, and reports whether it is followed.
 func (u *unwinding) mapped(pid uint32) bool {
 	u.mu.Lock()
 	w, ok := u.running[pid]
 	if ok {
 		u.due[w.key] = w
 	} else {
-		u.strangers.note(pid, time.Now())
+		u.unfollowed.note(pid, time.Now())
 	}
 	u.mu.Unlock()
 	if ok {
@@ -201,7 +204,7 @@ func (u *unwinding) mapped(pid uint32) bool {
 	return ok
 }
 
-// mappedAll is told that processes have mapped code, and not which.
+// mappedAll records that processes have mapped code, where it is not known which.
 func (u *unwinding) mappedAll() {
 	u.mu.Lock()
 	for _, w := range u.running {
@@ -211,7 +214,7 @@ func (u *unwinding) mappedAll() {
 	rouse(u.small.wake)
 }
 
-// leave is told that a subject is closed, and what tables it had.
+// leave is called when a subject is closed, with the tables that it had.
 func (u *unwinding) leave(s *subject, tables *store.Space) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -240,7 +243,7 @@ func (u *unwinding) retire(tables *store.Space) {
 func rouse(wake chan<- struct{}) {
 	select {
 	case wake <- struct{}{}:
-	default: // it is awake
+	default: // it is running
 	}
 }
 

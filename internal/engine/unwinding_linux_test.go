@@ -78,7 +78,7 @@ func library(t *testing.T, salt string) string {
 	return compileText(t, "libburn.so", string(source), "-shared", "-fPIC", "-DSALT=\""+salt+"\"", "-Wl,--build-id")
 }
 
-// whole tells how many samples of a process there are and how many of them are not whole.
+// whole returns how many samples of a process there are and how many of them are not whole.
 func (o *observed) whole(pid int) (all, broken int64, got sum) {
 	got = add(o.of(isPID(pid)))
 	for err, n := range got.errors {
@@ -106,7 +106,7 @@ func (o *observed) broken(pid int) map[string]int64 {
 func TestTablesOfScopeAlone(t *testing.T) {
 	needRoot(t)
 	dependsOnKernel(t, false)
-	opener, stranger := compileText(t, "opener", openerC, "-ldl"), compileText(t, "stranger", openerC+"int stranger;", "-ldl", "-Wl,--build-id")
+	opener, outsider := compileText(t, "opener", openerC, "-ldl"), compileText(t, "outsider", openerC+"int outsider;", "-ldl", "-Wl,--build-id")
 	known, unknown := library(t, "known"), library(t, t.TempDir())
 	e := begin(t, configuration(time.Millisecond, process.Selector{Exe: opener}))
 	run := func(program, library string) int {
@@ -115,7 +115,7 @@ func TestTablesOfScopeAlone(t *testing.T) {
 		return p.Process.Pid
 	}
 	built := func() uint64 { return e.unwinding.store.Stats().Built }
-	told := func(pid int) bool {
+	sent := func(pid int) bool {
 		return slices.ContainsFunc(e.of(isPID(pid)), func(p *model.Profile) bool { return len(p.Samples) > 0 })
 	}
 	before, calm := uint64(0), 0
@@ -128,11 +128,11 @@ func TestTablesOfScopeAlone(t *testing.T) {
 			calm++
 		}
 	}
-	strange := run(stranger, unknown)
-	last := run(opener, known) // it begins later: what it needs is seen to after what the stranger did
-	require.Eventually(t, func() bool { return told(last) }, 20*time.Second, 50*time.Millisecond)
+	outside := run(outsider, unknown)
+	last := run(opener, known) // it begins later: its tables are made after what the other process did
+	require.Eventually(t, func() bool { return sent(last) }, 20*time.Second, 50*time.Millisecond)
 	require.Equal(t, before, built(), "out of scope")
-	require.False(t, told(strange))
+	require.False(t, sent(outside))
 	for runs := 0; built() == before; runs++ {
 		require.Less(t, runs, 20, "the same library in scope has a table")
 		run(opener, unknown)
@@ -163,7 +163,7 @@ func TestLibraryOpened(t *testing.T) {
 		// within is how many samples in the library may be not whole, anywhere how many in all; parts of the samples.
 		within, anywhere float64
 	}{
-		{"a library that nobody has had", first, 0.01, 0.02},
+		{"a library that no process has had", first, 0.01, 0.02},
 		{"a copy of one that another process has had", second, 0, 0.01},
 		{"one that is opened as soon as the program begins", third, 0.01, 0.02},
 	} {
@@ -228,12 +228,12 @@ func TestForked(t *testing.T) {
 	if emulated {
 		before, count, each = "2000", 50, 20
 	}
-	met := e.tabled(forker, "60000", "0", "0")
+	discovered := e.tabled(forker, "60000", "0", "0")
 	p := launch(t, forker, before, strconv.Itoa(count), strconv.Itoa(each))
 	require.Empty(t, p.end())
 	e.end()
 	children := add(e.of(func(who *model.Process) bool {
-		return who.Executable == forker && who.ID.PID != uint32(p.Process.Pid) && who.ID.PID != uint32(met)
+		return who.Executable == forker && who.ID.PID != uint32(p.Process.Pid) && who.ID.PID != uint32(discovered)
 	}))
 	t.Logf("%d samples of %d children: %v, %v", children.samples, count, children.errors, children.stacks)
 	samples, working, allowed := 300, 0.6, 0.03 // of the end, when the memory is taken away

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package flamegraph draws OTLP profiles as a page that a browser opens from
-// disk without network: [Graph] adds up samples, [Graph.Page] is the page,
-// [Folder] keeps the last ones.
+// disk without network: [Graph] adds up the samples of one interval,
+// [Graph.Page] is its page, [Folder] keeps the last pages and one that merges
+// their intervals.
 //
-// The drawing is d3-flame-graph's (https://github.com/spiermar/d3-flame-graph)
-// on d3 (https://d3js.org); both are embedded, with their licences, in assets.
-// Names come from programs that may mean harm: they reach the page as JSON in an
-// element that browsers do not run, and the page as text, never as HTML.
+// Go bounds the data and writes it as columns of JSON; assets/*.js merges the
+// intervals that the user selects and draws them on a canvas, because a DOM
+// element per box takes seconds from some ten thousand boxes on.
+// Names come from untrusted programs: they reach the page as JSON in an element
+// that browsers do not run, and are shown as text, never as HTML.
 package flamegraph

@@ -17,6 +17,7 @@ const maxTypes = 8
 // Graph adds up the samples of one page. The zero value is ready for use.
 type Graph struct {
 	trees    []*tree
+	left     *budget
 	from, to time.Time
 	leftOut  int64 // samples of types beyond maxTypes
 }
@@ -55,7 +56,10 @@ func (g *Graph) tree(of model.ValueType) *tree {
 	if len(g.trees) >= maxTypes {
 		return nil
 	}
-	t := newTree(of)
+	if g.left == nil {
+		g.left = &budget{maxBuilt, maxTexts}
+	}
+	t := newTree(of, g.left)
 	g.trees = append(g.trees, t)
 	return t
 }

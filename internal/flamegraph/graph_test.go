@@ -40,11 +40,13 @@ func TestGraphAddsUp(t *testing.T) {
 		"all;shop;worker;[stack not whole: max_depth]":      4,
 		"all;shop;worker;[stack not whole: max_depth];work": 4,
 	}, boxes(d))
-	require.EqualValues(t, 127*9e6, d.Times[0])
-	require.Zero(t, d.Folded)
+	require.EqualValues(t, 127*9e6, total(d.times))
+	require.Zero(t, d.folded)
 	require.Equal(t, []time.Time{start, start.Add(5 * time.Second)}, []time.Time{g.from, g.to})
-	for i, parent := range d.Parent {
-		require.Less(t, parent, int32(i))
+	require.Zero(t, d.depth[0])
+	for i, depth := range d.depth[1:] {
+		require.Positive(t, depth)
+		require.LessOrEqual(t, depth, d.depth[i]+1)
 	}
 }
 
@@ -55,8 +57,8 @@ func TestKinds(t *testing.T) {
 		inlining, frame("v8js", "script", 1), frame(model.FrameRust, "rs", 1), frame(model.FrameKernel, "tcp_sendmsg", 0))))
 	d := g.trees[0].draw(maxDrawn)
 	kinds := map[string]string{}
-	for i, name := range d.Names {
-		kinds[name] = d.Kinds[i]
+	for _, l := range d.labels {
+		kinds[l.name] = l.kind
 	}
 	require.Equal(t, map[string]string{
 		"all": "note", "shop": "service", "worker": "thread", "outer": "native", "inner": "inlined",
@@ -68,7 +70,7 @@ func TestLines(t *testing.T) {
 	at := func(n, line int64) model.Sample { return sample(n, "w", frame(model.FrameNative, "f", line)) }
 	line := func(samples ...model.Sample) int64 {
 		d := graph(t, onCPU("s", samples...)).trees[0].draw(maxDrawn)
-		return d.Lines[len(d.Lines)-1]
+		return d.lines[len(d.lines)-1]
 	}
 	require.EqualValues(t, 7, line(at(1, 7)))
 	require.EqualValues(t, 7, line(at(1, 7), at(2, 7)))
@@ -88,9 +90,9 @@ func TestOtherTypes(t *testing.T) {
 	times := map[string]int64{}
 	for _, tree := range g.trees {
 		d := tree.draw(maxDrawn)
-		times[d.Type+" "+d.Unit] = d.Times[0]
-		require.NotContains(t, d.Names, "x")
-		require.NotContains(t, d.Names, "y")
+		times[d.of.Type+" "+d.of.Unit] = total(d.times)
+		require.NotContains(t, namesIn(d), "x")
+		require.NotContains(t, namesIn(d), "y")
 	}
 	require.Equal(t, map[string]int64{"off_cpu nanoseconds": 5e6, "alloc_space bytes": 0, "samples count": math.MaxInt64}, times)
 
@@ -105,7 +107,7 @@ func TestOtherTypes(t *testing.T) {
 	require.EqualValues(t, 3, g.leftOut)
 }
 
-// TestDrawingIsBounded holds that the heaviest boxes are drawn and that nothing is lost.
+// TestDrawingIsBounded checks that the heaviest boxes are drawn and that nothing is lost.
 func TestDrawingIsBounded(t *testing.T) {
 	var samples []model.Sample
 	for i := range int64(1000) {
@@ -118,14 +120,14 @@ func TestDrawingIsBounded(t *testing.T) {
 	require.EqualValues(t, 1000*1001/2, got["all"])
 	require.EqualValues(t, 991, got["all;s;w;main;f990"])
 	require.EqualValues(t, 990*991/2, got["all;s;w;main;(other)"])
-	require.EqualValues(t, 990*991/2, d.Folded)
-	require.Less(t, len(d.Names), 20, "labels of what is not drawn are left out")
+	require.EqualValues(t, 990*991/2, d.folded)
+	require.Less(t, len(d.labels), 20, "labels of what is not drawn are left out")
 }
 
-// TestTreeIsBounded holds that endless distinct stacks need no endless memory.
+// TestTreeIsBounded checks that endless distinct stacks need no endless memory.
 func TestTreeIsBounded(t *testing.T) {
-	tree := newTree(model.ValueType{})
-	tree.limit = 100
+	const limit = 100
+	tree := newTree(model.ValueType{}, &budget{limit - 1, maxTexts}) // a box is the root
 	for i := range 1000 {
 		deep := []step{{label: label{name: "main"}}}
 		for j := range 20 {
@@ -133,15 +135,48 @@ func TestTreeIsBounded(t *testing.T) {
 		}
 		tree.add(deep, weight{1, 2})
 	}
-	require.LessOrEqual(t, len(tree.nodes), 2*tree.limit)
-	require.LessOrEqual(t, len(tree.labels), tree.limit+2)
+	require.LessOrEqual(t, len(tree.nodes), 2*limit)
+	require.LessOrEqual(t, len(tree.labels), limit+2)
 	d := tree.draw(1000)
-	require.EqualValues(t, 1000, d.Values[0])
-	require.EqualValues(t, 2000, d.Times[0])
+	require.EqualValues(t, 1000, total(d.values))
+	require.EqualValues(t, 2000, total(d.times))
 	got := boxes(d)
 	require.EqualValues(t, 1000, got["all;main"])
-	require.EqualValues(t, 1000-4, d.Folded, "a hundred boxes are four whole stacks of twenty and the begin of a fifth")
-	require.Equal(t, d.Folded, got["all;main;(other)"]+folded(got, "all;main;4 0;"))
+	require.EqualValues(t, 1000-4, d.folded, "a hundred boxes are four whole stacks of twenty and the begin of a fifth")
+	require.Equal(t, d.folded, got["all;main;(other)"]+folded(got, "all;main;4 0;"))
+}
+
+// TestTextsOfAGraphAreBounded checks that long names need no endless memory, in no number of types.
+func TestTextsOfAGraphAreBounded(t *testing.T) {
+	g := &Graph{left: &budget{maxBuilt, 10_000}}
+	of := []model.ValueType{{Type: "a"}, {Type: "b"}}
+	for i := range 1000 {
+		g.tree(of[i%2]).add([]step{{label: label{name: fmt.Sprint(strings.Repeat("x", 500), i)}}}, weight{1, 0})
+	}
+	texts, values := 0, int64(0)
+	for _, tree := range g.trees {
+		d := tree.draw(maxDrawn)
+		texts += interval{drawings: []drawing{d}}.texts()
+		values += total(d.values)
+		require.Positive(t, d.folded)
+	}
+	require.Less(t, texts, 10_000+600)
+	require.EqualValues(t, 1000, values)
+}
+
+// TestLongerPeriodsCountMore checks that boxes are kept and ordered by the time that they stand for.
+func TestLongerPeriodsCountMore(t *testing.T) {
+	slow := onCPU("slow", sample(2, "w"))
+	slow.Period = 576e6
+	d := graph(t, onCPU("fast", sample(100, "w")), slow).trees[0].draw(2)
+	require.Equal(t, []string{"all", "(other)", "slow"}, firstThree(d))
+}
+
+func firstThree(d drawing) (out []string) {
+	for _, at := range d.at[:3] {
+		out = append(out, d.labels[at].name)
+	}
+	return out
 }
 
 // folded is what is in (other) below a way.
@@ -164,6 +199,6 @@ func TestTextsAndDepthAreBounded(t *testing.T) {
 		deep.Frames = append(deep.Frames, frame(model.FrameNative, "f", 1))
 	}
 	d := graph(t, onCPU("s", deep)).trees[0].draw(maxDrawn)
-	require.Len(t, d.Label, 1+2+maxDepth+1)
-	require.EqualValues(t, 1, d.Folded)
+	require.Len(t, d.at, 1+2+maxDepth+1)
+	require.EqualValues(t, 1, d.folded)
 }

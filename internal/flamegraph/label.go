@@ -3,6 +3,7 @@
 package flamegraph
 
 import (
+	"cmp"
 	"strings"
 	"unicode/utf8"
 
@@ -10,7 +11,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/pdata"
 )
 
-// Kinds of boxes; assets/page.js gives each a colour.
+// Kinds of boxes; assets/format.js gives each a colour.
 const (
 	kindService = "service"
 	kindThread  = "thread"
@@ -30,6 +31,13 @@ const maxDepth = 1024
 // label is what a box says; boxes of the same label below the same parent are
 // one.
 type label struct{ kind, name, binary, file string }
+
+func (l label) compare(m label) int {
+	return cmp.Or(cmp.Compare(l.name, m.name), cmp.Compare(l.kind, m.kind), cmp.Compare(l.binary, m.binary), cmp.Compare(l.file, m.file))
+}
+
+// size is that of the texts, in bytes.
+func (l label) size() int { return len(l.kind) + len(l.name) + len(l.binary) + len(l.file) }
 
 // step is a box on the way to the end of a stack.
 type step struct {

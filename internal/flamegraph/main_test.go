@@ -54,15 +54,31 @@ func graph(t testing.TB, profiles ...*model.Profile) *Graph {
 	return g
 }
 
-// boxes are those of a drawing: the names on the way to each, and its value.
+// boxes are those of a drawing: the names on the way to each, and its value with those above it.
 func boxes(d drawing) map[string]int64 {
 	out := map[string]int64{}
-	for i := range d.Label {
-		var way []string
-		for at := int32(i); at >= 0; at = d.Parent[at] {
-			way = append([]string{d.Names[d.Label[at]]}, way...)
+	var way []string
+	for i, at := range d.at {
+		way = append(way[:d.depth[i]], d.labels[at].name)
+		for n := range way {
+			out[strings.Join(way[:n+1], ";")] += d.values[i]
 		}
-		out[strings.Join(way, ";")] += d.Values[i]
+	}
+	return out
+}
+
+// total is the sum of a column.
+func total(column []int64) (n int64) {
+	for _, v := range column {
+		n = sum(n, v)
+	}
+	return n
+}
+
+// namesIn are the names of a drawing's labels.
+func namesIn(d drawing) (out []string) {
+	for _, l := range d.labels {
+		out = append(out, l.name)
 	}
 	return out
 }

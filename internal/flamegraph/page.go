@@ -16,26 +16,23 @@ import (
 //go:embed assets
 var assets embed.FS
 
+// scripts are the files of the page's one script, in their order.
+var scripts = []string{"format.js", "model.js", "chart.js", "keys.js", "table.js", "timeline.js", "page.js"}
+
 // Page is the page of what was added.
-func (g *Graph) Page() ([]byte, error) {
+func (g *Graph) Page() ([]byte, error) { return page([]interval{g.interval()}) }
+
+// page is the page of intervals, which the browser merges.
+func page(intervals []interval) ([]byte, error) {
 	skeleton, err := loadSkeleton()
 	if err != nil {
 		return nil, err
-	}
-	data := struct {
-		From    int64     `json:"from"` // milliseconds since 1970
-		To      int64     `json:"to"`
-		LeftOut int64     `json:"leftOut"`
-		Graphs  []drawing `json:"graphs"`
-	}{g.from.UnixMilli(), g.to.UnixMilli(), g.leftOut, []drawing{}}
-	for _, t := range g.trees {
-		data.Graphs = append(data.Graphs, t.draw(maxDrawn))
 	}
 	var out bytes.Buffer
 	out.WriteString(skeleton.before)
 	// The encoder writes <, > and & as \u003c, \u003e and \u0026: no name ends
 	// the element that it is in.
-	if err := json.NewEncoder(&out).Encode(data); err != nil {
+	if err := json.NewEncoder(&out).Encode(encode(intervals)); err != nil {
 		return nil, fmt.Errorf("encoding a flame graph: %w", err)
 	}
 	out.WriteString(skeleton.after)
@@ -46,30 +43,38 @@ func (g *Graph) Page() ([]byte, error) {
 type skeleton struct{ before, after string }
 
 var loadSkeleton = sync.OnceValues(func() (skeleton, error) {
-	texts := map[string]string{}
-	for _, name := range []string{"page.html", "page.css", "page.js", "d3.min.js", "d3-flamegraph.min.js", "LICENSE.d3"} {
+	var failed error
+	read := func(name string) string {
 		text, err := assets.ReadFile("assets/" + name)
-		if err != nil {
-			return skeleton{}, fmt.Errorf("reading the flame graph's page: %w", err)
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("reading the flame graph's page: %w", err)
 		}
-		texts[name] = string(text)
+		return string(text)
 	}
-	scripts := []string{texts["d3.min.js"], texts["d3-flamegraph.min.js"], texts["page.js"]}
-	fill := strings.NewReplacer(
-		"@POLICY@", policy(scripts), "@LICENSE_D3@", texts["LICENSE.d3"], "@STYLE@", texts["page.css"],
-		"@D3@", scripts[0], "@FLAMEGRAPH@", scripts[1], "@PAGE@", scripts[2],
-	)
-	before, after, _ := strings.Cut(texts["page.html"], "@DATA@")
+	// A function around all keeps names off the window's, such as name and top.
+	script := "\"use strict\";\n(() => {\n"
+	for _, name := range scripts {
+		script += read(name)
+	}
+	script += "})();\n"
+	style := read("page.css")
+	html := read("page.html")
+	if failed != nil {
+		return skeleton{}, failed
+	}
+	fill := strings.NewReplacer("@POLICY@", policy(script, style), "@STYLE@", style, "@SCRIPT@", script)
+	before, after, _ := strings.Cut(html, "@DATA@")
 	return skeleton{fill.Replace(before), fill.Replace(after)}, nil
 })
 
-// policy is a content security policy that lets these scripts run and nothing
-// else: no other script, no network.
-func policy(scripts []string) string {
-	sources := make([]string, len(scripts))
-	for i, text := range scripts {
-		digest := sha256.Sum256([]byte(text))
-		sources[i] = "'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) + "'"
-	}
-	return "default-src 'none'; style-src 'unsafe-inline'; script-src " + strings.Join(sources, " ")
+// policy is a content security policy that lets this script and style apply and
+// nothing else: no other script, no markup made of text, no network.
+func policy(script, style string) string {
+	return "default-src 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'; " +
+		"script-src " + digest(script) + "; style-src " + digest(style)
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }

@@ -3,14 +3,24 @@
 package flamegraph
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// maxBuilt bounds the boxes of one tree while samples are added, those of
-// (other) left out, of which each box has at most one.
-const maxBuilt = 50_000
+// maxBuilt bounds the boxes of one graph while samples are added, those of
+// (other) left out, of which each box has at most one; maxTexts bounds the bytes
+// of their labels.
+const (
+	maxBuilt = 500_000
+	maxTexts = 16 << 20
+)
+
+// budget is what the trees of a graph share.
+type budget struct{ boxes, bytes int }
+
+func (b *budget) exhausted() bool { return b.boxes <= 0 || b.bytes <= 0 }
 
 // root is the index of the box of all samples, whose parent is noParent.
 const (
@@ -22,6 +32,12 @@ const (
 type weight struct {
 	value int64
 	time  int64 // nanoseconds, 0 where samples do not stand for time
+}
+
+// compare orders by time where samples stand for time, else by value: the same
+// number of samples is more time where the sampling period is longer.
+func (w weight) compare(v weight) int {
+	return cmp.Or(cmp.Compare(w.time, v.time), cmp.Compare(w.value, v.value))
 }
 
 func (w *weight) add(more weight) {
@@ -45,15 +61,15 @@ type edge struct{ parent, label int32 }
 // tree is the boxes of one sample type.
 type tree struct {
 	of     model.ValueType
-	limit  int // of nodes
+	left   *budget
 	nodes  []node
 	above  map[edge]int32
 	labels []label
 	known  map[label]int32
 }
 
-func newTree(of model.ValueType) *tree {
-	t := &tree{of: of, limit: maxBuilt, above: map[edge]int32{}, known: map[label]int32{}}
+func newTree(of model.ValueType, left *budget) *tree {
+	t := &tree{of: of, left: left, above: map[edge]int32{}, known: map[label]int32{}}
 	t.nodes = []node{{parent: noParent, label: t.intern(label{kind: kindNote, name: "all"})}}
 	t.intern(other)
 	return t
@@ -66,6 +82,7 @@ func (t *tree) intern(l label) int32 {
 		i = int32(len(t.labels))
 		t.labels = append(t.labels, l)
 		t.known[l] = i
+		t.left.bytes -= l.size()
 	}
 	return i
 }
@@ -94,9 +111,11 @@ func (t *tree) next(at int32, l label) (int32, bool) {
 			return n, true
 		}
 	}
-	full := len(t.nodes) >= t.limit
+	full := t.left.exhausted()
 	if full {
 		l = other
+	} else {
+		t.left.boxes--
 	}
 	e := edge{at, t.intern(l)}
 	n, ok := t.above[e]

@@ -35,6 +35,7 @@ var (
 	}
 	CapSysPtrace = Capability{
 		Name: "CAP_SYS_PTRACE", Purpose: "read the mappings, environment and executables of other users' processes, " +
+			"without which their requests through TLS are not reported and their functions have no names, " +
 			"and find these at all where /proc is mounted with hidepid",
 		bit: unix.CAP_SYS_PTRACE,
 	}
@@ -60,11 +61,11 @@ var (
 	}
 )
 
-// useful are all capabilities that the receiver has a use for, but for CAP_SYS_ADMIN: what it alone allows here is not
-// worth all else that it allows, so it is asked for only where that is missed.
+// useful are all capabilities that the receiver uses, except CAP_SYS_ADMIN: what it alone allows here is not worth its other rights, so that
+// errors name it only if it is missing.
 var useful = []Capability{CapBPF, CapPerfmon, CapSysPtrace, CapDACReadSearch, CapSyslog, CapCheckpointRestore, CapNetAdmin}
 
-// MissingCapabilityError says which capabilities the process lacks.
+// MissingCapabilityError names the capabilities that the process lacks.
 type MissingCapabilityError struct {
 	Missing []Capability
 }
@@ -75,7 +76,7 @@ func (e *MissingCapabilityError) Error() string {
 	for _, c := range e.Missing {
 		why = append(why, c.Name+" (to "+c.Purpose+")")
 	}
-	// All of them: each of these ways replaces what was granted before.
+	// Errors list all of them: each of these ways replaces what was granted before.
 	for _, c := range append(slices.Clone(useful), e.Missing...) {
 		if !slices.Contains(names, c.Name) {
 			names = append(names, c.Name)

@@ -48,12 +48,12 @@ func TestMissingCapabilityError(t *testing.T) {
 		"setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,cap_syslog,cap_checkpoint_restore,cap_net_admin+ep "+binary+"; "+
 		"or with systemd AmbientCapabilities=CAP_BPF CAP_PERFMON CAP_SYS_PTRACE CAP_DAC_READ_SEARCH CAP_SYSLOG CAP_CHECKPOINT_RESTORE CAP_NET_ADMIN; "+
 		"or in Kubernetes securityContext.capabilities.add: [BPF, PERFMON, SYS_PTRACE, DAC_READ_SEARCH, SYSLOG, CHECKPOINT_RESTORE, NET_ADMIN]",
-		"setcap and its kin replace what was granted before: the whole set is told")
+		"setcap and the other ways replace what was granted before: the error names the whole set")
 	require.ErrorContains(t, &MissingCapabilityError{Missing: []Capability{CapSysAdmin}}, "cap_net_admin,cap_sys_admin+ep",
 		"it is named only where it is missed")
 }
 
-// TestEveryCapabilityExplainsItself holds that the names are those of the numbers.
+// TestEveryCapabilityExplainsItself checks that each name is that of the number.
 func TestEveryCapabilityExplainsItself(t *testing.T) {
 	for bit, c := range map[uint]Capability{
 		39: CapBPF, 38: CapPerfmon, 19: CapSysPtrace, 2: CapDACReadSearch, 34: CapSyslog, 40: CapCheckpointRestore,

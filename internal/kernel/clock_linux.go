@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BootTime returns the wall-clock time at which CLOCK_BOOTTIME was zero, as the
-// clocks stand now. Callers ask again from time to time: the wall clock is
-// stepped and slewed.
+// BootTime returns the wall-clock time at which CLOCK_BOOTTIME was zero, as the clocks are now. Callers repeat it from time to time, since
+// the wall clock is stepped and slewed.
 func BootTime() (time.Time, error) {
 	var boot unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot); err != nil {
@@ -20,8 +19,7 @@ func BootTime() (time.Time, error) {
 	return time.Now().Add(-time.Duration(boot.Nano())), nil
 }
 
-// Monotonic reads CLOCK_MONOTONIC, in nanoseconds, and returns what makes its times those
-// of the wall clock, as the clocks stand now.
+// Monotonic reads CLOCK_MONOTONIC, in nanoseconds, and returns a function that converts its times to the wall clock, as the clocks are now.
 func Monotonic() (now int64, wall func(int64) time.Time, err error) {
 	var monotonic unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &monotonic); err != nil {

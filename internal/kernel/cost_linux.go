@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ProgramCost is what the kernel says a program has cost since it was loaded.
+// ProgramCost is the cost of a program since it was loaded, by the kernel's statistics.
 type ProgramCost struct {
 	Runs uint64
 	Time time.Duration
-	// Missed is how often the kernel did not run the program, since it was at work on the same CPU already
-	// (bpf_prog_inc_misses_counter). Kernels before 5.12 do not count that, and none does of programs of perf events.
+	// Missed is how often the kernel did not run the program, because it was already running on the same CPU (bpf_prog_inc_misses_counter).
+	// Kernels before 5.12 do not count that, and no kernel does for programs of perf events.
 	Missed uint64
 }
 

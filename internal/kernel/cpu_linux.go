@@ -24,7 +24,7 @@ func OnlineCPUs(sysfs string) ([]int, error) {
 	return cpus, nil
 }
 
-// maxCPUs bounds what a list may name; CONFIG_NR_CPUS is at most 8192.
+// maxCPUs bounds the CPUs of a list; CONFIG_NR_CPUS is at most 8192.
 const maxCPUs = 8192
 
 // parseCPUList reads the kernel's format for CPU lists, such as "0-3,8", in

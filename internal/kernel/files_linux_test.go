@@ -20,8 +20,8 @@ func allowFiles(t *testing.T, files uint64) {
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 }
 
-// TestLoadWithFewFiles holds that a load for want of file descriptors is refused before the library that loads remembers that the
-// kernel lacks what it could not try.
+// TestLoadWithFewFiles checks that a load without enough file descriptors is refused before the library that loads caches that the kernel
+// lacks features that it could not probe.
 func TestLoadWithFewFiles(t *testing.T) {
 	needRoot(t)
 	var before unix.Rlimit
@@ -45,7 +45,7 @@ func TestLoadWithFewFiles(t *testing.T) {
 	require.Equal(t, "count", info.Name, "names are not taken for a thing that the kernel lacks")
 }
 
-// TestLeftOut holds that CPUs are said to be left out until they are tried again.
+// TestLeftOut checks that CPUs are reported as left out until they are tried again.
 func TestLeftOut(t *testing.T) {
 	needRoot(t)
 	coll, err := NewLoader().Load("the counting program", counting(), nil)

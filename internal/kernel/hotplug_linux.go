@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HotPlug tells when CPUs come and go, from the kernel's uevents
-// (lib/kobject_uevent.c). A CPU that went offline takes its perf events with it,
-// and they do not return by themselves.
+// HotPlug reports when CPUs are plugged and unplugged, from the kernel's uevents (lib/kobject_uevent.c). A CPU that goes offline disables its
+// perf events for good: they do not return with the CPU.
 type HotPlug struct {
 	file   *os.File
 	events chan struct{}
@@ -39,8 +38,7 @@ func WatchHotPlug() (*HotPlug, error) {
 	return h, nil
 }
 
-// Events receives a value after CPUs have changed. Changes that come close
-// together may be told as one.
+// Events receives a value after CPUs have changed. Changes in quick succession may be merged into one.
 func (h *HotPlug) Events() <-chan struct{} { return h.events }
 
 // Close stops listening and waits for the reader to end.
@@ -57,25 +55,24 @@ func (h *HotPlug) read() {
 		n, err := h.file.Read(buffer)
 		switch {
 		case errors.Is(err, unix.ENOBUFS):
-			// Messages were lost, perhaps one of ours: tell, the listener looks.
-			h.tell()
+			// Messages were lost, perhaps one of ours: notify, the receiver checks.
+			h.notify()
 		case err != nil:
 			return
 		case isCPUEvent(buffer[:n]):
-			h.tell()
+			h.notify()
 		}
 	}
 }
 
-func (h *HotPlug) tell() {
+func (h *HotPlug) notify() {
 	select {
 	case h.events <- struct{}{}:
 	default:
 	}
 }
 
-// isCPUEvent tells whether a uevent is of a CPU that went online or offline: the
-// message is a list of KEY=VALUE, each ended by a zero byte.
+// isCPUEvent reports whether a uevent is of a CPU that went online or offline: the message is a list of KEY=VALUE, each ended by a zero byte.
 func isCPUEvent(message []byte) bool {
 	var action, subsystem bool
 	for field := range bytes.SplitSeq(message, []byte{0}) {

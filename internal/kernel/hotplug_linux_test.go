@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// uevent is a message as the kernel sends it: a head, then KEY=VALUE, each ended by a zero byte.
+// uevent is a message as the kernel sends it: a header, then KEY=VALUE, each ended by a zero byte.
 func uevent(fields ...string) []byte { return []byte(strings.Join(fields, "\x00") + "\x00") }
 
 func TestIsCPUEvent(t *testing.T) {
@@ -51,11 +51,11 @@ func TestHotPlugEndsWithoutEvents(t *testing.T) {
 	}
 }
 
-// TestTellMerges holds that a listener who is busy is told once and that nobody waits for it.
-func TestTellMerges(t *testing.T) {
+// TestNotifyMerges checks that a busy receiver is notified once and that notifying never blocks.
+func TestNotifyMerges(t *testing.T) {
 	h := &HotPlug{events: make(chan struct{}, 1)}
 	for range 100 {
-		h.tell()
+		h.notify()
 	}
 	<-h.Events()
 	select {

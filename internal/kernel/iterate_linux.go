@@ -11,15 +11,13 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// Iterator runs a program once for everything that its kind of iterator goes through.
-// The program writes nothing.
+// Iterator runs a program once for every element that its kind of iterator visits. The program writes no output to the iterator's file.
 type Iterator struct {
 	program *ebpf.Program
 	link    *link.Iter
 }
 
-// NewIterator makes an iterator over the elements of a map, or over nil where the kind
-// goes through something else.
+// NewIterator makes an iterator over the elements of a map. over is nil if the kind visits something else.
 func NewIterator(program *ebpf.Program, over *ebpf.Map) (*Iterator, error) {
 	made, err := link.AttachIter(link.IterOptions{Program: program, Map: over})
 	if err != nil {
@@ -28,7 +26,7 @@ func NewIterator(program *ebpf.Program, over *ebpf.Map) (*Iterator, error) {
 	return &Iterator{program: program, link: made}, nil
 }
 
-// Run goes through everything once.
+// Run visits every element once.
 func (i *Iterator) Run() (err error) {
 	run, err := i.link.Open()
 	if err != nil {
@@ -41,7 +39,7 @@ func (i *Iterator) Run() (err error) {
 	return nil
 }
 
-// Close frees it.
+// Close frees the iterator.
 func (i *Iterator) Close() error { return i.link.Close() }
 
 // Iterate makes an iterator, runs it once and closes it.

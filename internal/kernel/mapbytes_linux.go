@@ -4,8 +4,8 @@ package kernel
 
 import "github.com/cilium/ebpf"
 
-// MapBytes sums the memory of maps by the kernel's own account, in bytes, without those that others have, by name. Where the
-// kernel does not tell it, as of ring buffers from 5.11 to 6.2, it is what the entries hold.
+// MapBytes sums the memory of maps by the kernel's own account, in bytes, without the maps of others, by name. If the kernel does not report
+// it, as of ring buffers from 5.11 to 6.2, it is the size of the entries.
 func MapBytes(maps, others map[string]*ebpf.Map) (sum uint64) {
 	for name, m := range maps {
 		if _, ok := others[name]; ok {
@@ -22,7 +22,7 @@ func MapBytes(maps, others map[string]*ebpf.Map) (sum uint64) {
 	return sum
 }
 
-// entryBytes is what the entries of a map hold; those of a ring buffer are bytes.
+// entryBytes is the size of the entries of a map; those of a ring buffer are bytes.
 func entryBytes(kind ebpf.MapType, entries, size uint64) uint64 {
 	if kind == ebpf.RingBuf {
 		return entries

@@ -15,7 +15,7 @@ func TestEntryBytes(t *testing.T) {
 	require.EqualValues(t, 1200, entryBytes(ebpf.Hash, 100, 12))
 }
 
-// TestMapBytesOfEveryKernel holds that no kernel leaves the memory of a map untold.
+// TestMapBytesOfEveryKernel checks that the memory of a map is known on every kernel.
 func TestMapBytesOfEveryKernel(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("making maps needs root")

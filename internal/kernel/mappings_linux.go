@@ -19,14 +19,12 @@ const (
 	// mappingPages is the size of a CPU's ring, a power of two; its bell has bellPages.
 	mappingPages = 8
 	bellPages    = 1
-	// mappingWake is how many bytes of a ring wake the reader whose bell is off.
+	// mappingWake is how many bytes of a ring wake the reader while the bell is off.
 	mappingWake = 8 << 10
-	// mappingBusy is how often rings are looked at whose bells are off; quietLooks is how
-	// many looks find nothing before a bell is on again.
+	// mappingBusy is how often rings are polled whose bells are off; quietLooks is after how many empty polls a bell is enabled again.
 	mappingBusy = 10 * time.Millisecond
 	quietLooks  = 3
-	// mappingPause is how long what is told after a wake-up is gathered: a program
-	// that starts maps several files, one after the other.
+	// mappingPause is how long records are gathered after a wake-up: a program that starts maps several files, one after the other.
 	mappingPause = 300 * time.Microsecond
 
 	perfRecordLost  = 2
@@ -34,13 +32,12 @@ const (
 	perfHeaderBytes = 8
 )
 
-// MappingWatch tells which processes have mapped code of files. The kernel's own
-// records do it (PERF_RECORD_MMAP2, see perf_event_open(2)): no program runs.
+// MappingWatch reports which processes have mapped code of files. It reads the kernel's own records (PERF_RECORD_MMAP2, see
+// perf_event_open(2)): no program runs.
 //
-// To wake the reader costs whoever maps code, in scope or not, an interrupt of its own
-// CPU and a switch, and a program that starts maps code ten times. So each CPU has two
-// events: a ring whose records are read, and a bell that wakes at each record. It is off
-// from when it has rung until the ring has been empty for some looks.
+// Waking the reader costs each process that maps code, in scope or not, an interrupt of its own CPU and a context switch, and a program that
+// starts maps code ten times. So each CPU has two events: a ring whose records are read, and a bell that wakes the reader at each record. The
+// bell is off from its wake-up until some polls in succession have found the ring empty.
 type MappingWatch struct {
 	epoll, wake int
 	closed      atomic.Bool
@@ -55,8 +52,8 @@ type MappingWatch struct {
 type mappingRing struct {
 	fd, bell int
 	shared   []byte
-	rings    []byte // the bell's, which nobody reads
-	quiet    int    // looks that found nothing since the bell is off; negative: it is on
+	rings    []byte // the bell's, which is never read
+	quiet    int    // empty polls since the bell is off; negative: it is on
 }
 
 // WatchMappings begins to watch the online CPUs.
@@ -86,8 +83,7 @@ func (w *MappingWatch) poll(fd int) error {
 	return unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
 }
 
-// Follow watches the CPUs that are online anew: one that was away has lost its
-// event.
+// Follow reopens the events of the CPUs that are online: a CPU that was offline has lost its event.
 func (w *MappingWatch) Follow(online []int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,7 +94,7 @@ func (w *MappingWatch) Follow(online []int) error {
 	for _, cpu := range online {
 		ring, err := openMappingRing(cpu)
 		if errors.Is(err, unix.ENODEV) {
-			continue // it went away meanwhile
+			continue // it went offline meanwhile
 		}
 		if err == nil {
 			err = errors.Join(w.poll(ring.fd), w.poll(ring.bell))
@@ -115,14 +111,14 @@ func openMappingRing(cpu int) (*mappingRing, error) {
 	if r.fd, r.shared, err = openMappingEvent(cpu, mappingWake, mappingPages, unix.PROT_READ|unix.PROT_WRITE); err != nil {
 		return nil, err
 	}
-	// The kernel writes over what it has written where nobody may say how far it was read (perf_event_open(2), PROT_WRITE).
+	// Without a writable page for the read position, the kernel overwrites old records (perf_event_open(2), PROT_WRITE).
 	if r.bell, r.rings, err = openMappingEvent(cpu, 1, bellPages, unix.PROT_READ); err != nil {
 		return nil, errors.Join(err, unix.Munmap(r.shared), unix.Close(r.fd))
 	}
 	return r, nil
 }
 
-// openMappingEvent opens an event that wakes whoever polls it when so many bytes were written, and maps pages of it.
+// openMappingEvent opens an event that wakes its pollers when so many bytes were written, and maps pages of it.
 func openMappingEvent(cpu int, wake uint32, pages, protection int) (fd int, shared []byte, err error) {
 	attr := unix.PerfEventAttr{
 		Type:   unix.PERF_TYPE_SOFTWARE,
@@ -142,12 +138,11 @@ func openMappingEvent(cpu int, wake uint32, pages, protection int) (fd int, shar
 	return fd, shared, nil
 }
 
-// Read waits until processes have mapped code and calls seen with the thread
-// group id of each, perhaps more than once. The error is os.ErrClosed after
-// Stop.
+// Read waits until processes have mapped code and calls seen with the thread group id of each, perhaps more than once. The error is
+// os.ErrClosed after Stop.
 func (w *MappingWatch) Read(seen func(pid uint32)) error {
 	var events [16]unix.EpollEvent
-	for told := false; !told; {
+	for found := false; !found; {
 		n, err := unix.EpollWait(w.epoll, events[:], w.patience())
 		if w.closed.Load() {
 			return os.ErrClosed
@@ -158,14 +153,14 @@ func (w *MappingWatch) Read(seen func(pid uint32)) error {
 		if n > 0 {
 			time.Sleep(mappingPause)
 		}
-		if told, err = w.look(seen); err != nil {
+		if found, err = w.readRings(seen); err != nil {
 			return fmt.Errorf("turning the bells of mappings of code on and off: %w", err)
 		}
 	}
 	return nil
 }
 
-// patience is how long to wait for a bell, in ms; for ever where all are on.
+// patience is how long to wait for a bell, in ms; for ever if all are on.
 func (w *MappingWatch) patience() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -177,26 +172,26 @@ func (w *MappingWatch) patience() int {
 	return -1
 }
 
-// look reads all rings and tells whether there was anything in them.
-func (w *MappingWatch) look(seen func(pid uint32)) (told bool, err error) {
+// readRings reads all rings and reports whether there was anything in them.
+func (w *MappingWatch) readRings(seen func(pid uint32)) (found bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, ring := range w.byCPU {
 		err = errors.Join(err, ring.listen(ring.waits()))
-		told = told || ring.waits()
+		found = found || ring.waits()
 		w.lost.Add(ring.read(seen))
 	}
-	return told, err
+	return found, err
 }
 
-// waits tells whether the kernel has written what was not read.
+// waits reports whether the kernel has written records that were not read.
 func (r *mappingRing) waits() bool {
 	control := (*unix.PerfEventMmapPage)(unsafe.Pointer(unsafe.SliceData(r.shared)))
 	return atomic.LoadUint64(&control.Data_head) != control.Data_tail
 }
 
-// listen turns the bell off where something was found, and on after some looks that found nothing. The ring is read after it: what came
-// before the bell was on does not ring it.
+// listen disables the bell if records were found, and enables it after some empty polls. The ring must be read after it: records from before
+// the bell was on do not ring it.
 func (r *mappingRing) listen(found bool) (err error) {
 	switch on := r.quiet < 0; {
 	case found && on:
@@ -211,34 +206,33 @@ func (r *mappingRing) listen(found bool) (err error) {
 		}
 	}
 	if errors.Is(err, unix.ENODEV) {
-		return nil // its CPU went away
+		return nil // its CPU went offline
 	}
 	return err
 }
 
-// Lost counts records that the kernel had no room for.
+// Lost counts records that did not fit into the ring.
 func (w *MappingWatch) Lost() uint64 { return w.lost.Load() }
 
-// read calls seen for what the kernel has written and returns how much it could
-// not write.
+// read calls seen for what the kernel has written and returns how much it could not write.
 func (r *mappingRing) read(seen func(uint32)) (lost uint64) {
 	page := os.Getpagesize()
 	control := (*unix.PerfEventMmapPage)(unsafe.Pointer(unsafe.SliceData(r.shared)))
 	data := r.shared[page:]
 	head, tail := atomic.LoadUint64(&control.Data_head), control.Data_tail
 	for tail < head {
-		var record [56]byte // as much as is needed of any
+		var record [56]byte // as much as is needed of any record
 		for i := range record {
 			record[i] = data[(tail+uint64(i))%uint64(len(data))]
 		}
 		size := uint64(binary.NativeEndian.Uint16(record[6:]))
 		if size < perfHeaderBytes {
-			tail = head // cannot be
+			tail = head // cannot happen
 			break
 		}
 		switch binary.NativeEndian.Uint32(record[:]) {
 		case perfRecordMmap2:
-			if inode := binary.NativeEndian.Uint64(record[48:]); inode != 0 { // else it is no file's
+			if inode := binary.NativeEndian.Uint64(record[48:]); inode != 0 { // else it is no mapping of a file
 				seen(binary.NativeEndian.Uint32(record[perfHeaderBytes:]))
 			}
 		case perfRecordLost:
@@ -259,7 +253,7 @@ func (w *MappingWatch) closeRings() error {
 	return errors.Join(errs...)
 }
 
-// Stop makes Read, now or when it is called next, return os.ErrClosed.
+// Stop makes Read return os.ErrClosed, now or when it is called next.
 func (w *MappingWatch) Stop() error {
 	if w.closed.Swap(true) {
 		return nil

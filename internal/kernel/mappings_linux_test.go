@@ -43,7 +43,7 @@ func TestMappingWatch(t *testing.T) {
 					return
 				}
 			case <-late:
-				t.Fatalf("nobody told of a mapping of process %d", want)
+				t.Fatalf("no mapping of process %d was reported", want)
 			}
 		}
 	}
@@ -63,7 +63,7 @@ func TestMappingWatch(t *testing.T) {
 	require.Equal(t, before, openFiles(t))
 }
 
-// TestMappingWatchThatFails holds that nothing is left of a watch for which there are no descriptors.
+// TestMappingWatchThatFails checks that nothing is left of a watch for which there are no descriptors.
 func TestMappingWatchThatFails(t *testing.T) {
 	needRoot(t)
 	online, err := OnlineCPUs("/sys")
@@ -80,19 +80,19 @@ func TestMappingWatchThatFails(t *testing.T) {
 		require.Nil(t, w)
 		require.Equal(t, before, openFiles(t))
 		if strings.HasPrefix(err.Error(), "watching for mappings of code: opening an event on CPU 0: ") {
-			return // there was room for all but the events
+			return // there was capacity for all but the events
 		}
 	}
 }
 
-// TestMappingWatchWraps maps more often than the ring has room for, with and without a reader.
+// TestMappingWatchWraps maps more often than the ring has space for, with and without a reader.
 func TestMappingWatchWraps(t *testing.T) {
 	needRoot(t)
 	online, err := OnlineCPUs("/sys")
 	require.NoError(t, err)
 	w, err := WatchMappings(online)
 	require.NoError(t, err)
-	// One CPU, so that one ring fills and its next record tells of the loss.
+	// One CPU, so that one ring fills and its next record reports the loss.
 	runtime.LockOSThread() // never unlocked: the thread ends with the test
 	var one unix.CPUSet
 	one.Set(online[0])
@@ -118,7 +118,7 @@ func TestMappingWatchWraps(t *testing.T) {
 	require.Zero(t, w.Lost())
 	mapMany(times)
 	require.NoError(t, w.Read(count))
-	mapMany(1) // the kernel tells of a loss with the next record
+	mapMany(1) // the kernel reports a loss with the next record
 	require.NoError(t, w.Read(count))
 	require.GreaterOrEqual(t, uint64(seen)+w.Lost(), uint64(2*times+1), "those of others and of no file are among the lost ones")
 	require.Positive(t, w.Lost())
@@ -127,8 +127,8 @@ func TestMappingWatchWraps(t *testing.T) {
 	require.NoError(t, w.Close())
 }
 
-// TestMappingWatchIsNotWokenByEach holds that who maps code again and again wakes the reader once, and that it can be woken again when
-// nobody has for a while.
+// TestMappingWatchIsNotWokenByEach checks that a process that maps code repeatedly wakes the reader once, and that it can be woken again
+// after a pause.
 func TestMappingWatchIsNotWokenByEach(t *testing.T) {
 	needRoot(t)
 	online, err := OnlineCPUs("/sys")
@@ -169,7 +169,7 @@ func TestMappingWatchIsNotWokenByEach(t *testing.T) {
 	require.NoError(t, w.Close())
 }
 
-// mapper returns what maps a file as code, and as memory of no file, which nobody is told of.
+// mapper returns a function that maps a file as code, and anonymous memory, which is not reported.
 func mapper(t *testing.T) func() {
 	t.Helper()
 	file, err := os.Open("/proc/self/exe")

@@ -13,31 +13,28 @@ import (
 const (
 	// offeringWaits bounds the threads that wait at a time.
 	offeringWaits = 32
-	// offeringPause is the time between two looks at whether a map is there.
+	// offeringPause is the time between two polls for a map.
 	offeringPause = 20 * time.Microsecond
 )
 
-// Offering puts maps into maps of maps, for programs to find. The system call puts a
-// map there at once, and then waits until all programs have ended that may use what was
-// there before (kernel/bpf/syscall.c, maybe_wait_bpf_programs), some 10 ms. Where nothing
-// was there nobody needs that, and an Offering leaves the wait to a goroutine. Its
-// methods are safe from any goroutine.
+// Offering puts maps into maps of maps, for programs to find. The system call puts a map there at once, and then waits until all programs
+// have ended that may use the previous map (kernel/bpf/syscall.c, maybe_wait_bpf_programs), some 10 ms. If there was none, that wait is not
+// needed, and an Offering leaves it to a goroutine. Its methods are safe for concurrent use.
 type Offering struct {
 	waits sync.WaitGroup
-	room  chan struct{}
+	slots chan struct{}
 }
 
-// NewOffering returns an offering, of nothing yet.
-func NewOffering() *Offering { return &Offering{room: make(chan struct{}, offeringWaits)} }
+// NewOffering returns an empty offering.
+func NewOffering() *Offering { return &Offering{slots: make(chan struct{}, offeringWaits)} }
 
-// Put puts a map at an empty index, and returns when programs find it there. Neither
-// map may be closed before [Offering.Wait] has returned.
+// Put puts a map at an empty index, and returns when programs find it there. Neither map may be closed before [Offering.Wait] has returned.
 func (o *Offering) Put(outer *ebpf.Map, index uint32, inner *ebpf.Map) error {
-	o.room <- struct{}{}
+	o.slots <- struct{}{}
 	done := make(chan error, 1)
 	o.waits.Go(func() {
 		done <- outer.Put(index, inner)
-		<-o.room
+		<-o.slots
 	})
 	for {
 		select {
@@ -53,5 +50,5 @@ func (o *Offering) Put(outer *ebpf.Map, index uint32, inner *ebpf.Map) error {
 	}
 }
 
-// Wait returns when nothing waits any more.
+// Wait returns when no Put waits any more.
 func (o *Offering) Wait() { o.waits.Wait() }

@@ -15,8 +15,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 )
 
-// TestOffering holds that maps are found where they were put when Put returns, more of them than may wait at a time, and that it
-// takes less than waiting for each.
+// TestOffering checks that programs find maps when Put returns, more of them than may wait at a time, and that it takes less time than
+// waiting for each.
 func TestOffering(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("creating BPF maps needs root")
@@ -48,14 +48,14 @@ func TestOffering(t *testing.T) {
 		require.EqualValues(t, i, value)
 		require.NoError(t, found.Close())
 	}
-	beside := time.Since(began)
+	concurrently := time.Since(began)
 	offering.Wait()
 	began = time.Now()
 	for i, m := range offered {
 		require.NoError(t, outer.Put(uint32(i), m))
 	}
-	if !guest.Running() { // looking takes long there
-		require.Less(t, beside, time.Since(began), "the same with a wait for each")
+	if !guest.Running() { // polling takes long there
+		require.Less(t, concurrently, time.Since(began), "the same with a wait for each")
 	}
 	require.ErrorIs(t, offering.Put(outer, maps, offered[0]), unix.E2BIG, "no such index")
 }

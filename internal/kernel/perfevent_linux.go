@@ -24,7 +24,7 @@ type PerfSource int
 
 // Sources of perf events.
 const (
-	// CPUClock is the kernel's timer on each CPU; it is on every machine.
+	// CPUClock is the kernel's timer on each CPU; every machine has it.
 	CPUClock PerfSource = iota
 	// Cycles is the hardware's counter of CPU cycles.
 	Cycles
@@ -32,9 +32,8 @@ const (
 	PageFaults
 )
 
-// OpenPerfEvent attaches program to an event on a CPU that fires once each
-// period while the CPU is not idle. The event runs at once.
-// The error is unix.ENOENT or unix.EOPNOTSUPP where the machine lacks source.
+// OpenPerfEvent attaches program to an event on a CPU that fires once each period while the CPU is not idle. The event is enabled at once.
+// The error is unix.ENOENT or unix.EOPNOTSUPP if the machine lacks source.
 func OpenPerfEvent(source PerfSource, cpu int, period time.Duration, program *ebpf.Program) (*PerfEvent, error) {
 	attr := perfAttr(source, period)
 	fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
@@ -67,8 +66,7 @@ func perfAttr(source PerfSource, period time.Duration) unix.PerfEventAttr {
 	return attr
 }
 
-// rate is what the kernel calls the sample period of a source: nanoseconds of the
-// timer, how often a second the counter is to fire, or every how many faults.
+// rate is the kernel's sample period of a source: nanoseconds of the timer, how often per second the counter fires, or every how many faults.
 func (s PerfSource) rate(period time.Duration) uint64 {
 	switch s {
 	case Cycles:
@@ -102,8 +100,7 @@ func (e *PerfEvent) Resume() error {
 	return nil
 }
 
-// SetPeriod makes the event fire at another period. The timer of [CPUClock] starts
-// anew.
+// SetPeriod makes the event fire at another period. The timer of [CPUClock] restarts.
 func (e *PerfEvent) SetPeriod(period time.Duration) error {
 	rate := e.source.rate(period)
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(e.fd), unix.PERF_EVENT_IOC_PERIOD, uintptr(unsafe.Pointer(&rate)))

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PerfEvents are the events of one program, one on each CPU. Its methods belong to
-// one goroutine, but for Len.
+// PerfEvents are the events of one program, one on each CPU. Its methods must be called from one goroutine, except Len.
 type PerfEvents struct {
 	Program *ebpf.Program
 	Source  PerfSource
@@ -22,10 +21,9 @@ type PerfEvents struct {
 	leftOut error
 }
 
-// Follow opens an event on each CPU of online in place of the one that was there: a
-// CPU that went offline has disabled its event for good, and nothing tells so when it
-// is back already. Where none can be opened the old one stays. A CPU that vanishes
-// between the list and the call is no error.
+// Follow opens an event on each CPU of online and replaces the former one: a CPU that went offline has disabled its event for good, and
+// nothing shows that if it is online again. If none can be opened, the old one stays. A CPU that vanishes between the list and the call is no
+// error.
 func (e *PerfEvents) Follow(online []int, period time.Duration) error {
 	if e.byCPU == nil {
 		e.byCPU = map[int]*PerfEvent{}
@@ -58,9 +56,8 @@ func (e *PerfEvents) Follow(online []int, period time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// Partly returns what the first Follow returned, but nil where some CPUs have an
-// event and for the others no file descriptors were left: LeftOut tells of that, and
-// the next Follow tries again.
+// Partly returns the error of the first Follow, but nil if some CPUs have an event and no file descriptors were left for the others: LeftOut
+// reports that, and the next Follow tries again.
 func (e *PerfEvents) Partly(err error) error {
 	if e.Len() == 0 || !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE) {
 		return err
@@ -69,11 +66,10 @@ func (e *PerfEvents) Partly(err error) error {
 	return nil
 }
 
-// LeftOut says why CPUs were left without an event, as Partly was told, until the next
-// Follow; or nil.
+// LeftOut is why CPUs were left without an event, as passed to Partly, until the next Follow; or nil.
 func (e *PerfEvents) LeftOut() error { return e.leftOut }
 
-// Each does something to every event.
+// Each calls a function for every event.
 func (e *PerfEvents) Each(do func(*PerfEvent) error) error {
 	var errs []error
 	for _, event := range e.byCPU {
@@ -82,10 +78,10 @@ func (e *PerfEvents) Each(do func(*PerfEvent) error) error {
 	return errors.Join(errs...)
 }
 
-// Len is the number of CPUs that have an event. It is safe from any goroutine.
+// Len is the number of CPUs that have an event. It is safe for concurrent use.
 func (e *PerfEvents) Len() int { return int(e.open.Load()) }
 
-// Close ends all events; Follow may open them again.
+// Close closes all events; Follow may open them again.
 func (e *PerfEvents) Close() error {
 	err := e.Each((*PerfEvent).Close)
 	clear(e.byCPU)

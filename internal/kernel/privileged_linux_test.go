@@ -62,7 +62,7 @@ func TestLoadSharesMaps(t *testing.T) {
 	require.Equal(t, uint32(2), coll.Maps["own"].MaxEntries())
 }
 
-// TestPerfEventRuns holds that an event fires once each period on a busy CPU, and what the kernel says about the program.
+// TestPerfEventRuns checks that an event fires once each period on a busy CPU, and the kernel's statistics of the program.
 func TestPerfEventRuns(t *testing.T) {
 	needRoot(t)
 	stats, err := EnableRunStats()
@@ -94,7 +94,7 @@ func TestPerfEventRuns(t *testing.T) {
 	expected := float64(elapsed / period)
 	lowest := 0.9
 	if guest.Running() {
-		lowest = 0.1 // an emulated CPU stands still now and then, and its timer with it
+		lowest = 0.1 // an emulated CPU stops now and then, and its timer with it
 	}
 	require.GreaterOrEqual(t, float64(cost.Runs), lowest*expected)
 	require.LessOrEqual(t, float64(cost.Runs), 1.1*expected)

@@ -22,13 +22,15 @@ type Tracepoints struct {
 	events *os.Root
 }
 
-// OpenTracepoints opens the host's tracefs. Where it is mounted nowhere it is opened
-// without mounting it: nobody else sees that.
+// OpenTracepoints opens the host's tracefs. If it is not mounted, it is opened without a mount that others see.
 func OpenTracepoints(sysRoot string) (*Tracepoints, error) {
 	for _, dir := range []string{"kernel/tracing", "kernel/debug/tracing"} {
 		events, err := os.OpenRoot(filepath.Join(sysRoot, dir, "events"))
 		if err == nil {
 			return &Tracepoints{events: events}, nil
+		}
+		if errors.Is(err, fs.ErrPermission) { // it belongs to root, and is closed to others
+			return nil, fmt.Errorf("opening tracefs: %w; run the Collector as root, or grant CAP_DAC_READ_SEARCH", err)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("opening tracefs: %w", err)
@@ -67,8 +69,7 @@ func mountTracefs() (int, error) {
 // Tracepoint is a program that is attached to a tracepoint, on all CPUs.
 type Tracepoint struct{ fd int }
 
-// Attach runs program at a tracepoint. The error is fs.ErrNotExist where the kernel
-// has none of that name.
+// Attach runs program at a tracepoint. The error is fs.ErrNotExist if the kernel has none of that name.
 func (t *Tracepoints) Attach(program *ebpf.Program, group, name string) (*Tracepoint, error) {
 	attached, err := t.attach(program, group, name)
 	if err != nil {
@@ -104,7 +105,7 @@ func (t *Tracepoints) attach(program *ebpf.Program, group, name string) (*Tracep
 	return attached, nil
 }
 
-// Close closes tracefs; what is attached stays so.
+// Close closes tracefs; programs stay attached.
 func (t *Tracepoints) Close() error { return t.events.Close() }
 
 // Close detaches the program.

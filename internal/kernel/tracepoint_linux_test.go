@@ -14,8 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTracepoints holds that a program runs at a system call as often as it is made while it is attached, whether
-// tracefs is mounted or not.
+// TestTracepoints checks that a program runs at each call of a system call while it is attached, whether tracefs is mounted or not.
 func TestTracepoints(t *testing.T) {
 	needRoot(t)
 	for name, sysRoot := range map[string]string{"mounted, if it is": "/sys", "not mounted": t.TempDir()} {
@@ -54,7 +53,7 @@ func TestTracepoints(t *testing.T) {
 	}
 }
 
-// TestKernelTypes asks for what every supported kernel has, and for what none has.
+// TestKernelTypes looks up a type that every supported kernel has, and one that none has.
 func TestKernelTypes(t *testing.T) {
 	loader := NewLoader()
 	for name, want := range map[string]bool{"inet_sendmsg": true, "no_such_function": false} {

@@ -10,15 +10,14 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// HasTracepoint tells whether the running kernel has a tracepoint that programs of
-// type tp_btf attach to: its type information names the type of each.
+// HasTracepoint reports whether the running kernel has a tracepoint that programs of type tp_btf attach to: its type information has the type
+// of each.
 func (l *Loader) HasTracepoint(name string) (bool, error) {
 	var probe *btf.Typedef
 	return l.has("btf_trace_"+name, &probe)
 }
 
-// TracepointArguments returns how many arguments programs of type tp_btf have at a
-// tracepoint; 0 where the kernel has none of that name.
+// TracepointArguments returns how many arguments programs of type tp_btf have at a tracepoint; 0 if the kernel has none of that name.
 func (l *Loader) TracepointArguments(name string) (int, error) {
 	var found *btf.Typedef
 	if has, err := l.has("btf_trace_"+name, &found); !has || err != nil {
@@ -35,7 +34,7 @@ func (l *Loader) TracepointArguments(name string) (int, error) {
 	return len(function.Params) - 1, nil // the first is the kernel's own
 }
 
-// HasField tells whether a struct of the running kernel has a member of that name.
+// HasField reports whether a struct of the running kernel has a member of that name.
 func (l *Loader) HasField(structure, member string) (bool, error) {
 	var found *btf.Struct
 	if has, err := l.has(structure, &found); !has || err != nil {
@@ -49,7 +48,13 @@ func (l *Loader) HasField(structure, member string) (bool, error) {
 	return false, nil
 }
 
-// has looks for a type of the kernel; target is what btf.Spec.TypeByName wants.
+// HasStruct reports whether the running kernel has a struct of that name.
+func (l *Loader) HasStruct(name string) (bool, error) {
+	var found *btf.Struct
+	return l.has(name, &found)
+}
+
+// has looks up a type of the kernel; target is the target of btf.Spec.TypeByName.
 func (l *Loader) has(name string, target any) (bool, error) {
 	types, err := l.cache.Kernel()
 	if err != nil {
@@ -65,8 +70,7 @@ func (l *Loader) has(name string, target any) (bool, error) {
 	return true, nil
 }
 
-// HasUprobeSession tells whether the running kernel has [UprobeSession] (Linux
-// 6.13).
+// HasUprobeSession reports whether the running kernel has [UprobeSession] (Linux 6.13).
 func (l *Loader) HasUprobeSession() (bool, error) {
 	var kinds *btf.Enum
 	if has, err := l.has("bpf_attach_type", &kinds); !has || err != nil {
@@ -75,15 +79,13 @@ func (l *Loader) HasUprobeSession() (bool, error) {
 	return slices.ContainsFunc(kinds.Values, func(v btf.EnumValue) bool { return v.Name == "BPF_TRACE_UPROBE_SESSION" }), nil
 }
 
-// HasFunction tells whether the running kernel has a function of that name that
-// programs can be attached to.
+// HasFunction reports whether the running kernel has a function of that name that programs can be attached to.
 func (l *Loader) HasFunction(name string) (bool, error) {
 	var found *btf.Func
 	return l.has(name, &found)
 }
 
-// EnumValues returns the values of an enum of the running kernel by name; none where
-// it has no such enum.
+// EnumValues returns the values of an enum of the running kernel by name; none if it has no such enum.
 func (l *Loader) EnumValues(enum string) (map[string]uint64, error) {
 	var found *btf.Enum
 	if has, err := l.has(enum, &found); !has || err != nil {

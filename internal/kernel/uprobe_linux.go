@@ -18,17 +18,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// UprobeKind says when a program runs: when a function begins, or when it
-// returns.
+// UprobeKind is when a program runs: when a function begins, or when it returns.
 type UprobeKind int
 
-// AttachUprobeSession is BPF_TRACE_UPROBE_SESSION, which cilium/ebpf has no name for: a
-// program runs when a function is entered, and again when it returns if the first run
-// returned 0. See [Loader.HasUprobeSession].
+// AttachUprobeSession is BPF_TRACE_UPROBE_SESSION, which cilium/ebpf does not define: a program runs when a function is entered, and again
+// when it returns if the first run returned 0. See [Loader.HasUprobeSession].
 //
-// Where several processes run one program, the kernel takes what a link does not return in
-// the other processes for 0, and changes return addresses there all the same. Programs of Go
-// do not survive that: they get [ebpf.AttachTraceUprobeMulti].
+// If several processes run one program, the kernel takes the first run as 0 in the processes that a link is not for, and changes return
+// addresses there as well. Programs of Go do not survive that: they get [ebpf.AttachTraceUprobeMulti].
 const AttachUprobeSession = ebpf.AttachType(57)
 
 // Kinds of uprobes.
@@ -40,17 +37,15 @@ const (
 	UprobeReturn
 )
 
-// Uprobes attaches programs to functions of the code that one process has mapped.
-// Other processes that run the same file are not touched: they meet no
-// breakpoint.
+// Uprobes attaches programs to functions of the code that one process has mapped. Other processes that run the same file are not affected:
+// they hit no breakpoint.
 type Uprobes struct {
 	// kind of perf event and bit of attr.config, from sysfs.
 	perfType  uint32
 	returnBit uint
 }
 
-// NewUprobes asks the kernel how uprobes are opened. sysfs is where the host's
-// sysfs is mounted.
+// NewUprobes reads from the kernel how uprobes are opened. sysfs is where the host's sysfs is mounted.
 func NewUprobes(sysfs string) (*Uprobes, error) {
 	device := filepath.Join(sysfs, "bus/event_source/devices/uprobe")
 	kind, err := readNumber(filepath.Join(device, "type"), "")
@@ -103,10 +98,9 @@ func (u *Uprobes) Attach(kind UprobeKind, program *ebpf.Program, path string, of
 	return attached, nil
 }
 
-// AttachMulti runs program by one link, with a cookie for each offset which the program reads
-// by bpf_get_attach_cookie; none where cookies is nil. The program must have been loaded as
-// what it is attached as: [AttachUprobeSession], or [ebpf.AttachTraceUprobeMulti], which kernels
-// with sessions have and which changes no return.
+// AttachMulti runs program by one link, with a cookie for each offset which the program reads by bpf_get_attach_cookie; none if cookies is
+// nil. The program must have been loaded with the attach type as: [AttachUprobeSession], or [ebpf.AttachTraceUprobeMulti], which kernels with
+// sessions have and which changes no return.
 func (u *Uprobes) AttachMulti(as ebpf.AttachType, program *ebpf.Program, path string, offsets, cookies []uint64, pid uint32) (*Uprobe, error) {
 	if len(offsets) == 0 {
 		return &Uprobe{}, nil
@@ -131,7 +125,7 @@ type multiAttr struct {
 	_                                       uint32
 }
 
-// attachMulti makes a BPF link, which cilium/ebpf has no call for that tells the process and the type.
+// attachMulti makes a BPF link: cilium/ebpf has no call for it with a process and a type.
 func attachMulti(as ebpf.AttachType, program *ebpf.Program, path *byte, offsets, cookies []uint64, pid uint32) (int, error) {
 	attr := multiAttr{
 		program: uint32(program.FD()), attachType: uint32(as),
@@ -153,8 +147,7 @@ func attachMulti(as ebpf.AttachType, program *ebpf.Program, path *byte, offsets,
 	return int(fd), nil
 }
 
-// attachPerf opens a perf event of the kernel's uprobe device, as every kernel
-// knows it (kernel/events/core.c, perf_uprobe_event_init).
+// attachPerf opens a perf event of the kernel's uprobe device, which every kernel has (kernel/events/core.c, perf_uprobe_event_init).
 func (u *Uprobes) attachPerf(kind UprobeKind, program *ebpf.Program, path *byte, offset uint64, pid uint32) (int, error) {
 	attr := unix.PerfEventAttr{
 		Type: u.perfType,

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// uprobeDevice writes what sysfs says of the device.
+// uprobeDevice writes the device's files in sysfs.
 func uprobeDevice(t *testing.T, kind, format string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -44,7 +44,7 @@ func TestNewUprobes(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// neverOne and neverTwo are functions that nobody calls.
+// neverOne and neverTwo are functions that are never called.
 //
 //go:noinline
 func neverOne(n int) int { return n * 3 }
@@ -68,7 +68,7 @@ func offsetOf(t *testing.T, function func(int) int) uint64 {
 	return 0
 }
 
-// TestAttachUprobe attaches to code of this program, and holds that errors say where.
+// TestAttachUprobe attaches to code of this program, and checks that errors name the place.
 func TestAttachUprobe(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("loading BPF programs needs root")

@@ -98,8 +98,8 @@ func pack(ctx context.Context, o options, a *archive, work string) error {
 // shell is this machine's, with the libraries that it needs: tests start children by it.
 const shell = "/bin/sh"
 
-// packShell adds the shell. Where this machine's is of another architecture that is one that needs nothing else; else this machine's, with its
-// program interpreter and its libraries, which are where the interpreter looks by itself.
+// packShell adds the shell. If this machine has another architecture, that is a static one; otherwise this machine's, with its program
+// interpreter and its libraries, at the paths that the interpreter searches by itself.
 func packShell(o options, a *archive) error {
 	if o.shell != "" {
 		return a.copy(shell, o.shell)

@@ -70,7 +70,7 @@ func TestArchive(t *testing.T) {
 	}, readCpio(t, out.Bytes()))
 }
 
-// TestArchiveRefuses holds that a file which shrank or is too large does not yield a broken archive in silence.
+// TestArchiveRefuses checks that a file which shrank or is too large does not yield a broken archive in silence.
 func TestArchiveRefuses(t *testing.T) {
 	a := newArchive(io.Discard)
 	require.ErrorIs(t, a.file("/short", 0o644, 10, strings.NewReader("abc")), io.ErrUnexpectedEOF)

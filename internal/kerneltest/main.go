@@ -21,6 +21,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/aptkernel"
 )
 
@@ -43,8 +45,8 @@ var testedPackages = []string{
 	"internal/distribution/e2e",
 }
 
-// quickTests are what -quick runs of a package, a regular expression as of go test -run; packages that are not named are left
-// out. They tell in minutes whether a kernel takes every program, and whether each kind of observation sees what it should there.
+// quickTests are what -quick runs of a package, a regular expression as of go test -run; packages that are not named are left out. They
+// show in minutes whether a kernel takes every program, and whether each kind of observation sees what it should there.
 var quickTests = map[string]string{
 	"bpf/bindings":               "^Test",
 	"internal/kernel":            "^Test",
@@ -54,12 +56,12 @@ var quickTests = map[string]string{
 	"internal/observe/memory":    "^(TestLevels|TestManyLooks)$",
 	"internal/observe/oncpu":     "^(TestNothingIsLost|TestMaxDepth)$",
 	"internal/observe/network": "^(TestBytesOfConnections|TestDatagrams|TestHandshake|TestFailedConnects|TestRetransmitsAndRTT|TestDrops|TestTranslatedPeers|" +
-		"TestRequestsAreTold)$",
+		"TestRequests)$",
 	"internal/engine":           "^(TestOffCPUTime|TestBlockReasons|TestShutdown|TestATaskAttaches|TestPoliciesOfProcesses|TestPoliciesOfNewProcesses)$",
 	"internal/distribution/e2e": "^Test",
 }
 
-// extras are what some of these packages need beside their testdata.
+// extras are what some of these packages need in addition to their testdata.
 var extras = map[string]struct {
 	tags  string   // build tags of the test binary
 	files []string // programs that make has built and other files; in the guest they are where they are here in the module
@@ -82,6 +84,7 @@ type options struct {
 	timeout  time.Duration // of one boot
 	quick    bool          // only quickTests
 	long     bool          // also tests that take long
+	prepare  bool          // boot nothing
 	verbose  bool
 }
 
@@ -109,13 +112,14 @@ func parseOptions(args []string) (options, error) {
 	count := fs.Int("count", 1, "how often each test runs, as for go test -count")
 	jobs := fs.Int("jobs", 2, "kernels at a time")
 	timeout := fs.Duration("timeout", 25*time.Minute, "of one boot; five minutes are usual where two boot at a time on two CPUs, 20 with -long")
-	quick := fs.Bool("quick", false, "run only what tells in minutes whether a kernel takes the programs")
+	quick := fs.Bool("quick", false, "run only the tests that show in minutes whether a kernel takes the programs")
 	long := fs.Bool("long", false, "run tests that take long, too")
+	prepare := fs.Bool("prepare", false, "only fetch the kernels and build the tests, so that a later run boots soon")
 	verbose := fs.Bool("v", false, "name every test")
 	if err := fs.Parse(args); err != nil {
 		return options{}, err
 	}
-	o := options{packages: existing(testedPackages), kernels: aptkernel.Kernels, arch: *arch, run: *run, count: *count, jobs: *jobs, timeout: *timeout, quick: *quick, long: *long, verbose: *verbose}
+	o := options{packages: existing(testedPackages), kernels: aptkernel.Kernels, arch: *arch, run: *run, count: *count, jobs: *jobs, timeout: *timeout, quick: *quick, long: *long, prepare: *prepare, verbose: *verbose}
 	if *packages != "" {
 		o.packages = strings.Split(*packages, ",")
 	}
@@ -190,6 +194,11 @@ func matrix(ctx context.Context, o options) error {
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return fmt.Errorf("making the store of kernels: %w", err)
 	}
+	unlock, err := lock(o.dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	images, err := fetch(ctx, o)
 	if err != nil {
 		return err
@@ -203,12 +212,28 @@ func matrix(ctx context.Context, o options) error {
 	if err := buildInitramfs(ctx, o, images, initrd); err != nil {
 		return err
 	}
+	if o.prepare {
+		say("prepared %d kernels in %s", len(images), time.Since(start).Round(time.Second))
+		return nil
+	}
 	bad := bootAll(ctx, o, images, initrd)
 	say("%d kernels, %d failed, in %s", len(images), len(bad), time.Since(start).Round(time.Second))
 	if len(bad) > 0 {
 		return fmt.Errorf("tests failed on kernel %s", strings.Join(bad, ", "))
 	}
 	return nil
+}
+
+// lock waits until no other run uses a store of kernels.
+func lock(dir string) (unlock func(), err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("locking the store of kernels: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("locking %s: %w", dir, err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil // which unlocks it
 }
 
 func (o options) store() *aptkernel.Store {

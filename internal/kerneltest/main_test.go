@@ -10,15 +10,16 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/aptkernel"
 )
 
 func TestParseOptions(t *testing.T) {
-	o, err := parseOptions([]string{"-packages", "a,b", "-kernels", "7.2,5.10", "-run", "TestA", "-count", "4", "-jobs", "1", "-dir", "/k", "-timeout", "3s"})
+	o, err := parseOptions([]string{"-packages", "a,b", "-kernels", "7.2,5.10", "-run", "TestA", "-count", "4", "-jobs", "1", "-dir", "/k", "-timeout", "3s", "-prepare"})
 	require.NoError(t, err)
 	require.Equal(t, options{packages: []string{"a", "b"}, kernels: []aptkernel.Kernel{aptkernel.Kernels[3], aptkernel.Kernels[0]},
-		arch: "amd64", dir: "/k", run: "TestA", count: 4, jobs: 1, timeout: 3 * time.Second}, o)
+		arch: "amd64", dir: "/k", run: "TestA", count: 4, jobs: 1, timeout: 3 * time.Second, prepare: true}, o)
 
 	o, err = parseOptions(nil)
 	require.NoError(t, err)
@@ -26,7 +27,7 @@ func TestParseOptions(t *testing.T) {
 	require.Empty(t, o.packages, "below this folder there is none of the tested packages")
 }
 
-// TestInShort holds how guests are told to leave out what takes long.
+// TestInShort checks how guests are made to leave out what takes long.
 func TestInShort(t *testing.T) {
 	require.Contains(t, qemuArgs(machines["amd64"], "/k", "/rd", true), "console=ttyS0 quiet panic=-1 no_timer_check KERNELTEST_ARGS=-test.short")
 	require.Contains(t, qemuArgs(machines["amd64"], "/k", "/rd", false), "console=ttyS0 quiet panic=-1 no_timer_check")
@@ -48,6 +49,21 @@ func TestParseOptionsRefuses(t *testing.T) {
 	}
 }
 
+// TestLock checks that a second run waits until the first has ended.
+func TestLock(t *testing.T) {
+	dir := t.TempDir()
+	unlock, err := lock(dir)
+	require.NoError(t, err)
+	other, err := os.Open(dir)
+	require.NoError(t, err)
+	defer other.Close()
+	require.ErrorIs(t, unix.Flock(int(other.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
+	unlock()
+	require.NoError(t, unix.Flock(int(other.Fd()), unix.LOCK_EX|unix.LOCK_NB))
+	_, err = lock(filepath.Join(dir, "absent"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
 func TestExisting(t *testing.T) {
 	require.Equal(t, []string{"golog"}, existing([]string{"golog", "init", "absent"}))
 }
@@ -62,7 +78,7 @@ func TestManifest(t *testing.T) {
 	require.Contains(t, m.Env, "EBPFRECEIVER_TESTBIN=/testbin")
 }
 
-// TestQuickTests holds that what -quick names is there: tests of these names in packages that guests test.
+// TestQuickTests checks that what -quick names is there: tests of these names in packages that guests test.
 func TestQuickTests(t *testing.T) {
 	for name, run := range quickTests {
 		require.Contains(t, testedPackages, name)

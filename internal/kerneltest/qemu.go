@@ -55,7 +55,7 @@ var machines = map[string]machine{
 // bootTimeout is how long a kernel may take until init speaks; 3 s is usual.
 const bootTimeout = 90 * time.Second
 
-// errNoInit says that the machine hung or ended before init ran, so before any of our code did.
+// errNoInit: the machine hung or ended before init ran, so before any of our code did.
 var errNoInit = errors.New("init never ran")
 
 // boot runs the tests on one kernel. A machine that does not come as far as init is started once more, and says so.
@@ -68,7 +68,7 @@ func boot(ctx context.Context, o options, img aptkernel.Image, initrd string) (*
 	return res, err
 }
 
-// bootOnce boots a kernel and reads its console, which is kept beside the kernels.
+// bootOnce boots a kernel and reads its console, which is kept next to the kernels.
 func bootOnce(ctx context.Context, o options, img aptkernel.Image, initrd string) (*guest.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()

@@ -8,7 +8,7 @@ import "unsafe"
 type State uint8
 
 const (
-	// Undecided says that nothing was seen yet that tells the protocol.
+	// Undecided is a connection whose protocol is not known yet.
 	Undecided State = iota
 	// Decided says that the protocol is known.
 	Decided
@@ -31,9 +31,11 @@ type Conn struct {
 	left    bool         // the last protocol has ended in another one, which is not known
 	waiting [2]beginning // by direction
 	fed     Piece        // the piece at hand: here it is not allocated each time
+	end     End          // as far as it is known
+	over    bool         // what was left was handed over before the connection was closed: nothing of it counts any more
 }
 
-// beginning is what a direction has said so far, where that is too little to tell the protocol.
+// beginning is what a direction has said so far, where that is too little to know the protocol.
 type beginning struct {
 	data []byte
 	// pieces are those that the data came in, with their times and what was lost before the first, without the data itself.
@@ -43,7 +45,7 @@ type beginning struct {
 const (
 	// maxBeginning bounds what a protocol may ask to see: no beginning of a message is longer before it is known.
 	maxBeginning = 512
-	// maxBeginningPieces bounds the pieces of it that are told apart: who reads byte by byte has the times of the rest in one.
+	// maxBeginningPieces bounds the pieces of it that keep their own times: of a process that reads byte by byte, the rest share the times of one.
 	maxBeginningPieces = 32
 )
 
@@ -53,11 +55,11 @@ func NewConn(protocols []Protocol, transport Transport, role Role, sink *Sink) *
 	return &Conn{protocols: protocols, transport: transport, role: role, sink: sink}
 }
 
-// State tells what is known of the protocol.
+// State returns what is known of the protocol.
 func (c *Conn) State() State { return c.state }
 
-// Astray tells whether nothing of the connection is likely to be known any more: no piece of many has told its protocol. It may be
-// another one from then on; whoever has the pieces need not have them all told.
+// Astray reports whether nothing of the connection is likely to be known any more: the protocol of none of many pieces was recognised. It may be
+// another one from then on; the caller need not feed further pieces.
 func (c *Conn) Astray() bool { return c.state == GivenUp }
 
 // Protocol is the name of the protocol that is spoken, or "".
@@ -77,7 +79,7 @@ func (c *Conn) Feed(piece Piece) {
 
 func (c *Conn) feed(piece *Piece) {
 	switch {
-	case piece.Length <= 0:
+	case piece.Length <= 0, c.over:
 	case c.parser == nil:
 		c.classify(piece)
 	default:
@@ -85,25 +87,53 @@ func (c *Conn) feed(piece *Piece) {
 	}
 }
 
-// Expire tells what has been quiet since the given monotonic time, in ns, and has no end of its own.
+// Ending notes that one end has ended the connection. What was received before may still be read, so that responses may follow. The
+// first end that is known counts.
+func (c *Conn) Ending(cause Cause, at int64) {
+	if c.end.At == 0 {
+		c.end.Cause, c.end.At = cause, at
+	}
+}
+
+// GiveUp hands over what is left of a connection that one end has ended before the given monotonic time, in ns, but that was not closed
+// since. What is transferred later is ignored: it would count twice.
+func (c *Conn) GiveUp(before int64) {
+	if c.over || c.end.At == 0 || c.end.At >= before {
+		return
+	}
+	if c.parser != nil {
+		c.parser.Close(&c.end)
+		c.parser = nil
+	}
+	c.waiting, c.over = [2]beginning{}, true
+}
+
+// Expire reports what has been quiet since the given monotonic time, in ns, and has no end of its own.
 func (c *Conn) Expire(before int64) {
 	if c.parser != nil {
 		c.parser.Expire(before)
 	}
 }
 
-// Idle tells whether nothing is lost if the connection is forgotten, and met anew with its next piece.
+// Idle reports whether nothing is lost if the connection is forgotten, and met anew with its next piece.
 func (c *Conn) Idle() bool {
-	return len(c.waiting[Read].data)+len(c.waiting[Write].data) == 0 && (c.parser == nil || c.parser.Idle())
+	return !c.over && len(c.waiting[Read].data)+len(c.waiting[Write].data) == 0 && (c.parser == nil || c.parser.Idle())
 }
 
-// Recalls tells whether what is said later refers to what was said at any time before.
+// Settled reports whether nothing is lost if the connection is closed now: all that it has carried was handed over. In contrast to one
+// that is idle, what is transferred later may count twice if the connection is followed again.
+func (c *Conn) Settled() bool { return c.over || c.Idle() }
+
+// Recalls reports whether what is said later refers to what was said at any time before.
 func (c *Conn) Recalls() bool { return c.parser != nil && c.parser.Recalls() }
 
-// Close tells what is left, as the connection ended. The Conn is not used after it.
+// Closed notes that the process has closed the connection at a monotonic time, in ns. Close follows.
+func (c *Conn) Closed(at int64) { c.end.Closed = at }
+
+// Close hands over what is left, as the connection ended or is forgotten. The Conn is not used after it.
 func (c *Conn) Close() {
 	if c.parser != nil {
-		c.parser.Close()
+		c.parser.Close(&c.end)
 	}
 }
 
@@ -185,7 +215,7 @@ func (c *Conn) replay(waiting *beginning) {
 	}
 }
 
-// add keeps a piece that is too short to tell anything, all of whose bytes are known.
+// add keeps a piece that is too short to be recognised, all of whose bytes are known.
 func (b *beginning) add(piece *Piece) {
 	b.data = append(b.data, piece.Data...)
 	if n := len(b.pieces); n == maxBeginningPieces {
@@ -219,7 +249,7 @@ func (c *Conn) guess(first []byte, all bool) (Protocol, Guess) {
 	return nil, guess
 }
 
-// unknown counts a piece that tells nothing.
+// unknown counts a piece that is not recognised.
 func (c *Conn) unknown() {
 	most := c.sink.Limits.Undecided
 	if c.left {
@@ -246,7 +276,7 @@ func roleOf(guess Guess, direction Direction) Role {
 	return RoleServer
 }
 
-// believes tells whether a message may be what it looks like. Content may look like one that the other end would send; only where each
+// believes reports whether a message may be what it looks like. Content may look like one that the other end would send; only where each
 // end is seen to send what the other one should is it the one that accepted who asks, as through tunnels that are built from within.
 func (c *Conn) believes(guess Guess, direction Direction) bool {
 	role := roleOf(guess, direction)

@@ -46,7 +46,7 @@ func (p greetingParser) Feed(piece *Piece) bool {
 func (greetingParser) Expire(int64)  {}
 func (greetingParser) Idle() bool    { return true }
 func (greetingParser) Recalls() bool { return false }
-func (greetingParser) Close()        {}
+func (greetingParser) Close(*End)    {}
 func (greetingParser) Held() int     { return 0 }
 
 func TestConnFindsTheProtocol(t *testing.T) {
@@ -58,7 +58,7 @@ func TestConnFindsTheProtocol(t *testing.T) {
 		"a server":              {[]Piece{{Direction: Read, Data: []byte("HELLO you")}}, []string{"server", "HELLO you"}, Decided},
 		"a client":              {[]Piece{{Direction: Write, Data: []byte("HELLO")}}, []string{"client", "HELLO"}, Decided},
 		"a client met later":    {[]Piece{{Direction: Write, Data: []byte("...")}, {Direction: Read, Data: []byte("WORLD")}}, []string{"client", "WORLD"}, Decided},
-		"nobody knows whose":    {[]Piece{{Direction: Write, Data: []byte("THERE")}}, []string{"unknown", "THERE"}, Decided},
+		"of an unknown end":     {[]Piece{{Direction: Write, Data: []byte("THERE")}}, []string{"unknown", "THERE"}, Decided},
 		"single bytes":          {[]Piece{{Data: []byte("H")}, {Data: []byte("EL")}, {Data: []byte("LO!")}}, []string{"server", "H", "EL", "LO!"}, Decided},
 		"what was none":         {[]Piece{{Data: []byte("HE")}, {Data: []byte("HELLO")}}, []string{"server", "HELLO"}, Decided},
 		"lost between":          {[]Piece{{Data: []byte("HE")}, {Data: []byte("LLO"), Lost: LostUnknown}}, nil, Undecided},
@@ -66,7 +66,7 @@ func TestConnFindsTheProtocol(t *testing.T) {
 		"only a length":         {[]Piece{{Length: 100}, {Data: []byte("HELLO")}}, []string{"server", "HELLO"}, Decided},
 		"changes its mind":      {[]Piece{{Data: []byte("HELLO BYE HELLO")}, {Data: []byte("x")}, {Direction: Write, Data: []byte("HELLO")}}, []string{"server", "HELLO ", "client", "HELLO"}, Decided},
 		"at once":               {[]Piece{{Data: []byte("HELLO BYEWORLD")}}, []string{"server", "HELLO ", "client", "WORLD"}, Decided},
-		"nobody's":              {[]Piece{{Data: []byte("a")}, {Data: []byte("b")}, {Data: []byte("c")}, {Data: []byte("HELLO")}}, nil, GivenUp},
+		"of no protocol":        {[]Piece{{Data: []byte("a")}, {Data: []byte("b")}, {Data: []byte("c")}, {Data: []byte("HELLO")}}, nil, GivenUp},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var heard []string
@@ -88,7 +88,7 @@ func TestConnFindsTheProtocol(t *testing.T) {
 	}
 }
 
-// TestConnKnowsItsRole holds that who connected is not taken for who accepted because content looks like a message, and that it is where
+// TestConnKnowsItsRole checks that who connected is not taken for who accepted because content looks like a message, and that it is where
 // both ends say so.
 func TestConnKnowsItsRole(t *testing.T) {
 	request, response := Piece{Data: []byte("HELLO")}, Piece{Data: []byte("WORLD")}
@@ -98,12 +98,12 @@ func TestConnKnowsItsRole(t *testing.T) {
 		pieces []Piece
 		want   []string
 	}{
-		"as it is known":                 {RoleServer, []Piece{request}, []string{"server", "HELLO"}},
-		"what nobody knows is the one's": {RoleClient, []Piece{{Data: []byte("THERE")}}, []string{"client", "THERE"}},
-		"content of a response":          {RoleServer, []Piece{turned(request), request, turned(response)}, []string{"server", "HELLO", "WORLD"}},
-		"in two pieces":                  {RoleServer, []Piece{{Direction: Write, Data: []byte("HE")}, {Direction: Write, Data: []byte("LLO")}, request}, []string{"server", "HELLO"}},
-		"the other way round":            {RoleServer, []Piece{turned(request), response, turned(request), response}, []string{"client", "WORLD", "HELLO", "WORLD"}},
-		"not known":                      {RoleUnknown, []Piece{turned(request)}, []string{"client", "HELLO"}},
+		"as it is known":              {RoleServer, []Piece{request}, []string{"server", "HELLO"}},
+		"an unknown end is the one's": {RoleClient, []Piece{{Data: []byte("THERE")}}, []string{"client", "THERE"}},
+		"content of a response":       {RoleServer, []Piece{turned(request), request, turned(response)}, []string{"server", "HELLO", "WORLD"}},
+		"in two pieces":               {RoleServer, []Piece{{Direction: Write, Data: []byte("HE")}, {Direction: Write, Data: []byte("LLO")}, request}, []string{"server", "HELLO"}},
+		"the other way round":         {RoleServer, []Piece{turned(request), response, turned(request), response}, []string{"client", "WORLD", "HELLO", "WORLD"}},
+		"not known":                   {RoleUnknown, []Piece{turned(request)}, []string{"client", "HELLO"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var heard []string
@@ -137,7 +137,7 @@ func (p watchedParser) Feed(piece *Piece) bool {
 	return false
 }
 
-// TestConnKeepsTheTimesOfABeginning holds that a protocol that is known late gets what was said before as it was said: each byte with the
+// TestConnKeepsTheTimesOfABeginning checks that a protocol that is known late gets what was said before as it was said: each byte with the
 // time of its own call, as something else than what came first may begin with it.
 func TestConnKeepsTheTimesOfABeginning(t *testing.T) {
 	var fed []Piece
@@ -158,7 +158,7 @@ func TestConnKeepsTheTimesOfABeginning(t *testing.T) {
 	require.Equal(t, pieces, fed)
 }
 
-// TestConnBoundsABeginning holds that who reads byte by byte costs no more than so many pieces, and that nothing of them is missing.
+// TestConnBoundsABeginning checks that who reads byte by byte costs no more than so many pieces, and that nothing of them is missing.
 func TestConnBoundsABeginning(t *testing.T) {
 	var fed []Piece
 	conn := NewConn([]Protocol{watched{fed: &fed}}, TCP, RoleUnknown, &Sink{Limits: Limits{Undecided: 3, Left: 3}, Stats: &Stats{}})
@@ -183,7 +183,7 @@ func TestConnBoundsABeginning(t *testing.T) {
 	require.EqualValues(t, 10*(maxBeginning-1)+1, fed[len(fed)-1].Ended)
 }
 
-// TestConnIsAstray holds that a connection on which nothing follows that is known is told to be so soon after what was spoken has ended.
+// TestConnIsAstray checks that a connection on which nothing follows that is known is reported to be so soon after what was spoken has ended.
 func TestConnIsAstray(t *testing.T) {
 	var heard []string
 	stats := &Stats{}

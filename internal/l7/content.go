@@ -6,13 +6,13 @@ import "unsafe"
 
 // Contents has the content of messages kept, as far as it is wanted and there is room.
 type Contents struct {
-	// Wanted tells, by a request's path and query, what for its content and its response's
+	// Wanted returns, by a request's path and query, what for its content and its response's
 	// are wanted: a bit for each purpose, which [Content.For] repeats; 0: they are not.
 	Wanted func(path, query []byte) uint64
 	// Body bounds the bytes kept of one body, Head those of a head, Calls how many calls are
 	// noted of one message.
 	Body, Head, Calls int
-	// Left is how many bytes may be kept by all connections beside what they keep now.
+	// Left is how many bytes may be kept by all connections in addition to what they keep now.
 	Left int
 	// Full counts contents that were cut for want of room.
 	Full uint64
@@ -20,7 +20,7 @@ type Contents struct {
 
 // Content is what was kept of a message.
 type Content struct {
-	// For is what [Contents.Wanted] has told.
+	// For is what [Contents.Wanted] has returned.
 	For uint64
 	// Head has the field lines, each with a line feed at its end; lines that went on with
 	// the one before are joined to it. MoreFields is how many lines are left out.
@@ -52,7 +52,7 @@ type Call struct {
 	Wire         Wire
 }
 
-// is tells whether both are the same call, of which pieces may tell one after the other.
+// is reports whether both are the same call, which may be reported in several pieces.
 func (c Call) is(other Call) bool {
 	return c.Direction == other.Direction && c.Began == other.Began && c.Ended == other.Ended
 }
@@ -126,7 +126,7 @@ func (c *Content) AddField(line []byte) {
 	c.hold()
 }
 
-// FitsField tells whether a line of so many bytes may be kept of the head: where it may not it need not be made.
+// FitsField reports whether a line of so many bytes may be kept of the head: where it may not it need not be made.
 func (c *Content) FitsField(size int) bool { return c != nil && len(c.Head)+size < c.owner.Head }
 
 // OmitField leaves out a line of the head.
@@ -148,7 +148,7 @@ func (c *Content) AddBody(data []byte, n int64) {
 	c.hold()
 }
 
-// CutBody tells that what follows of the body is not known.
+// CutBody notes that what follows of the body is not known.
 func (c *Content) CutBody() {
 	if c != nil {
 		c.Cut = true
@@ -171,7 +171,7 @@ func (c *Content) AddCall(call Call, at int64) {
 	c.hold()
 }
 
-// goesOn tells whether the call is the last that was noted or left out.
+// goesOn reports whether the call is the last that was noted or left out.
 func (c *Content) goesOn(call Call) bool { return len(c.Calls)+c.MoreCalls > 0 && c.last.is(call) }
 
 // AddBytes takes bytes of the message that a call has transferred, where others' lie between those of one message.
@@ -186,7 +186,7 @@ func (c *Content) AddBytes(call Call) {
 	}
 }
 
-// EndCall tells up to which offset of the connection the last call has transferred the
+// EndCall notes up to which offset of the connection the last call has transferred the
 // message.
 func (c *Content) EndCall(offset int64) {
 	if c != nil && c.MoreCalls == 0 && len(c.Calls) > 0 {

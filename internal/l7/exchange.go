@@ -10,6 +10,8 @@ const (
 	RoleUnknown Role = iota
 	RoleClient
 	RoleServer
+	// Roles is the number of roles.
+	Roles = iota
 )
 
 // RequestDirection is the direction of requests: servers read them, clients write them.
@@ -39,32 +41,50 @@ const (
 	Complete Outcome = iota
 	// Aborted says that the connection ended within the request or the response.
 	Aborted
-	// Unanswered says that the connection ended without a response: a one-way request, or a server that gave up.
+	// Unanswered: the connection or the stream ended without a response.
 	Unanswered
-	// Lost says that bytes are missing, so that nobody can tell which response was the request's.
+	// Lost: bytes are missing, so that it is unknown which response was the request's.
 	Lost
 )
 
-// Values of Exchange.ErrorType beside the statuses of a protocol.
+// Values of Exchange.ErrorType in addition to the statuses of a protocol.
 const (
-	ErrorAborted    = "aborted"
+	// ErrorAborted: the connection or the stream ended within the request or the response.
+	ErrorAborted = "aborted"
+	// ErrorTimeout: this client ended it while it waited, or the kernel gave the connection up.
+	ErrorTimeout = "timeout"
+	// ErrorClientClosed: the client ended it while the server worked on the response. Of a server alone.
+	ErrorClientClosed = "client_closed"
+	// ErrorNoResponse: it ended without a response in any other way.
 	ErrorNoResponse = "no_response"
 )
 
-// Unknown is a size that nobody knows.
+// ErrorOfUnanswered is the error type of a request without a response, by which end ended what it was sent on.
+func ErrorOfUnanswered(role Role, cause Cause) string {
+	switch {
+	case cause.GaveUp(role) && role == RoleServer:
+		return ErrorClientClosed
+	case cause.GaveUp(role), cause == TimedOut:
+		return ErrorTimeout
+	}
+	return ErrorNoResponse
+}
+
+// Unknown is an unknown size.
 const Unknown int64 = -1
 
 // Side is the request's or the response's part of an exchange.
 type Side struct {
 	Known bool // it was seen; otherwise all else is zero
-	// Cut says that bytes of it are missing, or refer to what nobody saw: values may be missing or short.
+	// Cut is set where bytes of it are missing, or refer to what was not seen: values may be missing or short.
 	Cut bool
 	// Ended says that its end was seen, so that Last and Whole are right.
 	Ended bool
 
-	First, Last int64 // monotonic time of its first and last byte, in ns; First is 0 where its beginning was not seen
-	Body        int64 // bytes of the body as transferred, without its framing, or Unknown
-	Whole       int64 // bytes of the whole message, or Unknown
+	First, Last int64  // monotonic time of its first and last byte, in ns; First is 0 where its beginning was not seen
+	Position    uint32 // of its first byte, as [Piece] has it; 0 where it is not known
+	Body        int64  // bytes of the body as transferred, without its framing, or Unknown
+	Whole       int64  // bytes of the whole message, or Unknown
 
 	Content *Content // nil where it was not kept
 }
@@ -75,72 +95,41 @@ type Exchange struct {
 	Role              Role
 	Request, Response Side
 	Outcome           Outcome
-	// ErrorType is the conventions' error.type: a status that is an error for this role, ErrorAborted, ErrorNoResponse, or nothing.
+	// Tag is that of a [Skipped] request, 0 of captured ones.
+	Tag uint64
+	// ErrorType is the conventions' error.type: a status that is an error for this role, one of the values above, or nothing.
 	ErrorType string
+	// Ended is when a request that has no response to its end was given up: the end of the connection or the reset of the stream,
+	// in monotonic ns; 0 where it is not known, or the response is complete.
+	Ended int64
 
-	HTTP *HTTP // of HTTP in any version, else nil
-	GRPC *GRPC // of gRPC, which has HTTP as well, else nil
-	DNS  *DNS  // of DNS, else nil
+	Operation Operation // what was asked for and what came of it
 }
 
-// Duration is the time from the request's first to the response's last byte in ns; ok says whether it is known.
+// Duration is the time from the request's first byte to the response's last one, or until the request was given up, in ns; ok
+// reports whether it is known.
 func (e *Exchange) Duration() (ns int64, ok bool) {
-	if !e.Request.Known || !e.Response.Ended {
-		return 0, false
+	switch {
+	case !e.Request.Known || e.Request.First == 0:
+	case e.Response.Ended:
+		return e.Response.Last - e.Request.First, true
+	case e.Ended != 0:
+		return e.Ended - e.Request.First, true
 	}
-	return e.Response.Last - e.Request.First, true
+	return 0, false
 }
 
-// HTTP is what HTTP adds to an exchange.
-type HTTP struct {
-	Method         string // one that the conventions know, OtherMethod, UnknownText, or "" where the request is not known
-	OriginalMethod []byte // the method as it was sent, where Method is OtherMethod
-	Target         []byte // the request's target as it was sent, or UnknownText
-	Scheme         []byte // where the target has one
-	Host           []byte // of the target, else of the Host field
-	Path, Query    []byte // of the target, neither decoded nor with the question mark; Path may be UnknownText
-	Version        string // "1.0", "1.1", "2"
-	Status         int    // 0 where it is not known
-	Pushed         bool   // the server sent the response without having been asked; the request is what it says it answers
-	Upgrade        []byte // the protocol that follows on a status of 101
-
-	// Values of the fields that were asked for, in the order in which they were asked for. A field that comes more than once has its
-	// values joined by ", "; nil where it was not there.
-	RequestFields, ResponseFields [][]byte
-}
-
-// UnknownText stands for a method or path that was sent, but in a way that only those understand who have seen what was sent before:
-// HTTP/2 refers to fields of earlier messages.
+// UnknownText stands for a text that was sent as a reference to an earlier message that was not captured, such as a path of HTTP/2 or a
+// statement that was prepared before.
 const UnknownText = "*"
 
-// OtherMethod is the method of requests whose own the conventions do not know.
-const OtherMethod = "_OTHER"
-
-// GRPC is what gRPC adds to an exchange.
-type GRPC struct {
-	Service, Method []byte // of the path, both UnknownText where that is not known
-	// Status is the conventions' rpc.response.status_code, such as "OK" or "DEADLINE_EXCEEDED", or "" where it is not known.
-	Status string
-	// RequestMessages and ResponseMessages are how many messages were sent to their ends, or Unknown.
-	RequestMessages, ResponseMessages int64
-}
-
-// DNS is what DNS adds to an exchange.
-type DNS struct {
-	ID        uint16
-	Questions []DNSQuestion // as asked, as many as fit the limits
-	// QuestionCount is how many there were.
-	QuestionCount int
-	Opcode        uint8
-	ResponseCode  int // with the upper bits that EDNS adds; -1 where no response is known
-	Answers       int // records of the answer section, as the header counts them
-	Truncated     bool
-	Authoritative bool
-	UDPSize       int // what the requester takes over UDP by EDNS, 0 without EDNS
-}
-
-// DNSQuestion is one question.
-type DNSQuestion struct {
-	Name        []byte // in lower case, with escapes and a final dot, as in zone files
-	Type, Class uint16
+// Sizes returns the sizes of the request's body, the response's body, and the whole messages, as far as they are known.
+func (e *Exchange) Sizes() [4]int64 {
+	all := [4]int64{e.Request.Body, e.Response.Body, e.Request.Whole, e.Response.Whole}
+	for i, side := range [4]*Side{&e.Request, &e.Response, &e.Request, &e.Response} {
+		if !side.Known || !side.Ended || all[i] < 0 {
+			all[i] = Unknown
+		}
+	}
+	return all
 }

@@ -2,7 +2,7 @@
 
 package l7
 
-// Direction tells which way bytes went, seen from the observed process.
+// Direction is the way that bytes went, seen from the observed process.
 type Direction uint8
 
 // Directions of a piece.
@@ -14,7 +14,7 @@ const (
 // Other is the opposite direction.
 func (d Direction) Other() Direction { return d ^ 1 }
 
-// LostUnknown is a Piece's Lost where nobody knows how many bytes are missing.
+// LostUnknown is a Piece's Lost where the number of missing bytes is unknown.
 const LostUnknown int64 = -1
 
 // Piece is what one call read from or wrote to a connection, in the order of the calls of its direction.
@@ -29,6 +29,10 @@ type Piece struct {
 	// LostAt is when the last of the missing bytes were transferred, in monotonic ns; 0 where it is not known. With it, a request that
 	// began after the loss is known to be unharmed by it.
 	LostAt int64
+
+	// Position is where its first byte is in its direction of the connection, the same at both ends: TCP's sequence number, or within TLS the
+	// bytes of plaintext that the library has transferred before, and one more. 0 where it is not known.
+	Position uint32
 
 	Wire Wire // what the transport did for the call
 }

@@ -14,7 +14,7 @@ const (
 	Short
 	// More says that it ends in a later piece.
 	More
-	// Hole says that the rest of it is in bytes that nobody has: what is there is its beginning.
+	// Hole says that the rest of it is in bytes that are missing: what is there is its beginning.
 	Hole
 )
 
@@ -28,6 +28,8 @@ type Stream struct {
 	short   bool   // there was more of it
 	offset  int64  // bytes consumed since the connection was met
 	carried int64  // bytes of the line or record in pieces before, kept or not
+	origin  uint32 // position of the byte at offset 0, as [Piece] has it, by the last piece
+	placed  bool   // origin is known
 }
 
 // NewStream makes a stream that keeps up to limit bytes of what spans pieces.
@@ -38,10 +40,19 @@ func (s *Stream) Begin(p *Piece) {
 	s.Drop()
 	s.data = p.Data[:min(int64(len(p.Data)), max(p.Length, 0))]
 	s.hole = max(p.Length, 0) - int64(len(s.data))
+	s.origin, s.placed = p.Position-uint32(s.offset), p.Position != 0
 }
 
 // Offset is the number of bytes consumed.
 func (s *Stream) Offset() int64 { return s.offset }
+
+// Position is that of the next byte, as [Piece] has it; 0 where it is not known.
+func (s *Stream) Position() uint32 {
+	if !s.placed {
+		return 0
+	}
+	return s.origin + uint32(s.offset)
+}
 
 // Left is the number of bytes of the piece that are not consumed, known or not.
 func (s *Stream) Left() int64 { return int64(len(s.data)) + s.hole }
@@ -49,7 +60,7 @@ func (s *Stream) Left() int64 { return int64(len(s.data)) + s.hole }
 // Peek is what is known of the bytes to come in this piece.
 func (s *Stream) Peek() []byte { return s.data }
 
-// Carrying tells whether a line or record began in a piece before.
+// Carrying reports whether a line or record began in a piece before.
 func (s *Stream) Carrying() bool { return s.carried > 0 }
 
 // Carried is how many bytes a line or record had in pieces before, kept or not.
@@ -116,7 +127,7 @@ func (b *Beginnings) Want(text string) {
 	b[text[0]] |= 1 << (text[fourth] & 31)
 }
 
-// SkipLines passes over whole lines of the piece that are not wanted, up to the first that may be, and tells whether there were any.
+// SkipLines passes over whole lines of the piece that are not wanted, up to the first that may be, and reports whether there were any.
 func (s *Stream) SkipLines(wanted *Beginnings) bool {
 	if s.carried > 0 {
 		return false

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// model is what a Stream is to do, written down without care for memory: it keeps all that a line or record had before.
-type model struct {
+// reference is what a Stream is to do, written down without care for memory: it keeps all that a line or record had before.
+type reference struct {
 	limit  int
 	known  []byte
 	hole   int64
@@ -19,16 +19,16 @@ type model struct {
 	offset int64
 }
 
-func (m *model) begin(known []byte, hole int64) {
+func (m *reference) begin(known []byte, hole int64) {
 	m.drop()
 	m.known, m.hole = known, hole
 }
 
-func (m *model) drop() { m.skip(m.left()) }
+func (m *reference) drop() { m.skip(m.left()) }
 
-func (m *model) left() int64 { return int64(len(m.known)) + m.hole }
+func (m *reference) left() int64 { return int64(len(m.known)) + m.hole }
 
-func (m *model) skip(n int64) int64 {
+func (m *reference) skip(n int64) int64 {
 	n = min(n, m.left())
 	known := min(n, int64(len(m.known)))
 	m.known, m.hole = m.known[known:], m.hole-(n-known)
@@ -37,7 +37,7 @@ func (m *model) skip(n int64) int64 {
 }
 
 // take is what a line or record has that ends with the n-th known byte of the piece, or, with n < 0, in none of them.
-func (m *model) take(n int) (text []byte, got Got) {
+func (m *reference) take(n int) (text []byte, got Got) {
 	got = Whole
 	if n < 0 {
 		n, got = len(m.known), More
@@ -54,8 +54,8 @@ func (m *model) take(n int) (text []byte, got Got) {
 	return text, got
 }
 
-// require holds that the stream has answered as the model does: what a record had in pieces before is cut to the limit.
-func (m *model) require(t *testing.T, text []byte, got Got, want []byte, wanted Got, joined bool) {
+// require holds that the stream has answered as the reference does: what a record had in pieces before is cut to the limit.
+func (m *reference) require(t *testing.T, text []byte, got Got, want []byte, wanted Got, joined bool) {
 	t.Helper()
 	if wanted == More {
 		require.Equal(t, More, got)
@@ -72,7 +72,7 @@ func (m *model) require(t *testing.T, text []byte, got Got, want []byte, wanted 
 }
 
 // FuzzStream cuts the input into pieces of which the ends are not known, some of them empty, and has them read by lines, records and
-// numbers of bytes in any order: what is told is what the model tells, and no more is held than the limit.
+// numbers of bytes in any order: what is reported is what the reference reports, and no more is held than the limit.
 func FuzzStream(f *testing.F) {
 	f.Add([]byte("GET / HTTP/1.1\r\nHost: h\r\n\r\nbody\n\nmore"), uint64(1))
 	f.Add([]byte("\n\r\n\r\r\n"), uint64(2))
@@ -81,7 +81,7 @@ func FuzzStream(f *testing.F) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		data = data[:min(len(data), 1<<10)]
 		limit := 1 + rnd.IntN(64)
-		s, m := NewStream(limit), &model{limit: limit}
+		s, m := NewStream(limit), &reference{limit: limit}
 		for len(data) > 0 {
 			n := rnd.IntN(len(data) + 1)
 			piece := &Piece{Length: int64(n), Data: bytes.Clone(data[:n])}
@@ -106,7 +106,7 @@ func FuzzStream(f *testing.F) {
 }
 
 // step asks both for the same.
-func step(t *testing.T, rnd *rand.Rand, s *Stream, m *model) {
+func step(t *testing.T, rnd *rand.Rand, s *Stream, m *reference) {
 	joined := len(m.carry) > 0
 	switch rnd.IntN(6) {
 	case 0, 1:

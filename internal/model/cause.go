@@ -4,9 +4,9 @@ package model
 
 import "encoding/json"
 
-// Cause is one rule of a policy that holds: why something was started by itself.
+// Cause is one fulfilled rule of a policy: why a run was started automatically.
 type Cause struct {
-	// Monitor is what was looked at, such as process_cpu.
+	// Monitor is the name of the monitor, such as process_cpu.
 	Monitor string `json:"monitor"`
 	// Threshold is what was configured, Value the last one that reached it, both in the
 	// monitor's unit.

@@ -9,11 +9,11 @@ type Logs struct {
 	// Process is nil for what is the host's.
 	Process *Process
 	Logs    []Log
-	// Release takes back the memory of Logs and of the lists of their attributes, not of their
-	// texts; nil where that is not asked for. It is called once at most, by who was given the
-	// logs, when nobody looks at them any more.
+	// Release returns the memory of Logs and of the lists of their attributes, not of their texts;
+	// nil: it is not reused. The consumer of the logs calls it at most once, when they are not read
+	// any more.
 	Release func()
-	// Bytes is the memory of all of this, 0 where nobody has counted it.
+	// Bytes is the memory of all of this; 0: it was not counted.
 	Bytes uint64
 }
 

@@ -24,7 +24,7 @@ const (
 	Sum          Instrument = iota // monotonic
 	UpDownSum                      // a sum that may go down
 	Gauge                          // a value of the moment
-	Distribution                   // a histogram with explicit bounds
+	Distribution                   // a histogram, with explicit bounds or exponential buckets
 )
 
 // Descriptor is what all points of a metric have in common. Values are shared and
@@ -33,14 +33,14 @@ type Descriptor struct {
 	// Name and Unit (UCUM) are those of the telemetry contract.
 	Name, Unit, Description string
 	Instrument              Instrument
-	// Bounds are the upper bounds (inclusive) of a histogram's buckets, ascending;
-	// the last bucket has none.
+	// Bounds are the upper bounds (inclusive) of a histogram's buckets, ascending; the
+	// last bucket has none. Those of a [Histogram] replace them.
 	Bounds []float64
 }
 
-// Metrics are the points of one process, or of the host, at one moment.
+// Metrics are the points of one process or service instance, or of the host, at one moment.
 type Metrics struct {
-	// Process is nil for what is the host's.
+	// Process is nil for what is the host's; of a service instance it is that of [Process.Instance].
 	Process *Process
 	Time    time.Time
 	Metrics []Metric
@@ -74,8 +74,21 @@ type Histogram struct {
 	// Sum, Min and Max are in the metric's unit; Min and Max are unset while Count
 	// is 0.
 	Sum, Min, Max float64
-	// Buckets has one entry more than the descriptor's Bounds.
+	// Bounds are those of this point, nil: the descriptor's. Buckets has one entry more,
+	// unless the histogram is exponential: then these are unused.
+	Bounds  []float64
 	Buckets []uint64
+	// Exponential says which values Buckets count; nil: a histogram with explicit bounds.
+	Exponential *Exponential
+}
+
+// Exponential describes the buckets of an exponential histogram. All points of a metric have it, or none.
+type Exponential struct {
+	// Scale: bucket i has the values in (b^i, b^(i+1)] with b = 2^(2^-Scale). Offset is the i of the first one.
+	Scale, Offset int32
+	// ZeroCount is the number of values up to ZeroThreshold, which no bucket counts.
+	ZeroCount     uint64
+	ZeroThreshold float64
 }
 
 // Attribute is a key with a string, an integer, a number or a boolean.
@@ -119,7 +132,7 @@ func Lines(key, value string) Attribute {
 	return Attribute{Key: key, Value: AttributeValue{Text: value, Type: LinesAttribute}}
 }
 
-// listSeparator is in no text that is told.
+// listSeparator is in no text that is exported.
 const listSeparator = "\x00"
 
 // List returns an attribute that is a list of strings, none of which has a NUL.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package model holds the values that pass between the rooms of the receiver.
-// It depends on nothing but the standard library.
+// Package model holds the values that pass between the packages of the receiver. It
+// depends on nothing but the standard library.
 package model
 
 import "time"
@@ -46,9 +46,9 @@ type Process struct {
 	ServiceName string
 	// ServiceInstanceID is the same for all processes of one container.
 	ServiceInstanceID string
-	// Family is the oldest process of the line of ancestors that run the same executable: that of
-	// a master for its workers, and the process itself where its parent runs another one. It is
-	// zero where it is not known, and where a container or somebody's word says what the instance is.
+	// Family is the oldest process of the line of ancestors that run the same executable: for workers
+	// it is their master, and for a process whose parent runs another executable the process itself.
+	// It is zero if it is not known, or if a container or a configured value determines the instance.
 	Family ProcessID
 	// ContainerID is 64 hexadecimal digits, or empty.
 	ContainerID string
@@ -57,6 +57,15 @@ type Process struct {
 	// Attributes are the resource attributes that the matching selector sets
 	// beyond service.name.
 	Attributes map[string]string
+}
+
+// Instance returns what all processes of the service instance have in common: a Process without an ID, as the resource of metrics that
+// outlive single processes.
+func (p *Process) Instance() *Process {
+	return &Process{
+		ServiceName: p.ServiceName, ServiceInstanceID: p.ServiceInstanceID,
+		ContainerID: p.ContainerID, PodUID: p.PodUID, Attributes: p.Attributes,
+	}
 }
 
 // ExecutableName is the last element of the executable's path, or the comm

@@ -10,7 +10,7 @@ import (
 // FrameType is a value of the attribute profile.frame.type.
 type FrameType string
 
-// Frame types that the receiver can tell apart.
+// Frame types that the receiver distinguishes.
 const (
 	FrameNative FrameType = "native"
 	FrameKernel FrameType = "kernel"
@@ -145,7 +145,7 @@ const (
 // attribute ebpf.block.reason.
 type BlockReason string
 
-// Reasons of waits; docs/telemetry.md says what is told as which.
+// Reasons of waits; docs/reference/telemetry.md describes each.
 const (
 	BlockLock      BlockReason = "lock"
 	BlockDisk      BlockReason = "disk"

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Resource is what is told of a process, as something that can be compared: of two
-// programs of which the same is told the points have to be told as one.
+// Resource is the exported description of a process as a comparable value: the points
+// of two programs with equal descriptions must be exported as one.
 type Resource struct {
 	id                                                     ProcessID
 	name, executable, service, instance, container, podUID string
@@ -16,7 +16,7 @@ type Resource struct {
 	attributes                                             string
 }
 
-// ResourceOf returns the zero Resource of nobody.
+// ResourceOf returns the resource of a process; without one, the zero Resource.
 func ResourceOf(p *Process) Resource {
 	if p == nil {
 		return Resource{}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestResources holds that two programs are one resource only where the same is told of both.
+// TestResources checks that two programs are one resource only if all their resource attributes are equal.
 func TestResources(t *testing.T) {
 	one := func(change func(*Process)) Resource {
 		p := &Process{ID: ProcessID{PID: 7, StartTicks: 8}, Comm: "sh", Executable: "/bin/sh", Attributes: map[string]string{"a": "1", "b": "2"}}

@@ -19,8 +19,8 @@ type Span struct {
 	// is always its own. ParentID is the span of that context, zero where there is none.
 	TraceID          [16]byte
 	SpanID, ParentID [8]byte
-	// Sampled says that whoever sent the context records the trace; of a trace of its own
-	// it is true.
+	// Sampled: the sender of the context records the trace. It is true for a trace that begins
+	// here.
 	Sampled bool
 	// Remote says that ParentID is known to be a span of another process.
 	Remote     bool

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hoard has the program open so many Unix sockets, in pairs, that nobody uses.
+// Hoard has the program open this many Unix sockets, in pairs, that are never used.
 func (p *Program) Hoard(sockets int) {
 	p.t.Helper()
 	p.must(order{Do: "hoard", Value: sockets})

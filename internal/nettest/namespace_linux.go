@@ -46,7 +46,8 @@ func New(t testing.TB) *Namespace {
 	return n
 }
 
-// Inode is the namespace's number, as the kernel's ns.inum and readlink of /proc/PID/ns/net tell it.
+// Inode is the namespace's number: the kernel's ns.inum, and the target of the link
+// /proc/PID/ns/net.
 func (n *Namespace) Inode(t testing.TB) uint64 {
 	t.Helper()
 	var stat unix.Stat_t

@@ -25,8 +25,8 @@ type NAT struct {
 	Client netip.Addr
 }
 
-// Translate has a namespace translate addresses as the rules say: of what it routes and of what it sends itself.
-// They take the place of earlier ones; connections that are there stay as they are.
+// Translate has a namespace translate addresses by these rules: of what it routes and of what it sends itself. They replace earlier rules;
+// existing connections stay as they are.
 func (n *Namespace) Translate(t testing.TB, rules ...NAT) {
 	t.Helper()
 	conn, err := nftables.New(nftables.WithNetNSFd(int(n.file.Fd())))

@@ -176,7 +176,7 @@ func TestChurn(t *testing.T) {
 	require.EqualValues(t, 500, (<-done).Calls)
 }
 
-// TestNothingStays holds that a rig is gone after its test.
+// TestNothingStays checks that a rig is gone after its test.
 func TestNothingStays(t *testing.T) {
 	var inode uint64
 	t.Run("rig", func(t *testing.T) {

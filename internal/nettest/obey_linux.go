@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// obey does what it is told until there are no more orders. executed says that to begin was an order, too.
+// obey executes orders until there are no more. executed: to begin was an order, too.
 func obey(in io.Reader, out io.Writer, executed bool) error {
-	orders, tell := json.NewDecoder(in), json.NewEncoder(out)
+	orders, outcomes := json.NewDecoder(in), json.NewEncoder(out)
 	if executed {
-		if err := tell.Encode(Outcome{}); err != nil {
-			return fmt.Errorf("telling that the program was replaced: %w", err)
+		if err := outcomes.Encode(Outcome{}); err != nil {
+			return fmt.Errorf("reporting that the program was replaced: %w", err)
 		}
 	}
 	for {
@@ -32,8 +32,8 @@ func obey(in io.Reader, out io.Writer, executed bool) error {
 		if err != nil {
 			outcome.Errno = errorName(err)
 		}
-		if err := tell.Encode(outcome); err != nil {
-			return fmt.Errorf("telling what was done: %w", err)
+		if err := outcomes.Encode(outcome); err != nil {
+			return fmt.Errorf("reporting the outcome: %w", err)
 		}
 	}
 }
@@ -98,7 +98,7 @@ var deeds = map[string]func(order) (Outcome, error){
 func do(o order) (Outcome, error) {
 	deed, ok := deeds[o.Do]
 	if !ok {
-		return Outcome{}, fmt.Errorf("nobody knows how to %q", o.Do)
+		return Outcome{}, fmt.Errorf("unknown order %q", o.Do)
 	}
 	return deed(o)
 }
@@ -121,7 +121,7 @@ func open(kind string) (int, error) {
 	case "udp6":
 		family, transport = unix.AF_INET6, unix.SOCK_DGRAM
 	default:
-		return -1, fmt.Errorf("nobody knows a socket of the kind %q", kind)
+		return -1, fmt.Errorf("unknown kind of socket %q", kind)
 	}
 	return unix.Socket(family, transport|unix.SOCK_CLOEXEC, protocol)
 }
@@ -180,7 +180,7 @@ func described(fd int) Outcome {
 	return o
 }
 
-// backlog of sockets that listen: tests of many connections must not meet a full one.
+// backlog of sockets that listen: tests of many connections must not hit a full one.
 const backlog = 4096
 
 func listen(o order) (Outcome, error) {
@@ -331,7 +331,8 @@ func socketpair(o order) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	// The second one is told by being the next; low numbers may be taken here and there.
+	// The second one needs no number of its own, since it is the next; low numbers may be taken
+	// here and there.
 	const unused = 200
 	first, err := unix.FcntlInt(uintptr(pair[0]), unix.F_DUPFD_CLOEXEC, unused)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 // passWait is how long a program waits for the other one to be ready.
 const passWait = 5 * time.Second
 
-// pass sends a descriptor to whoever is bound to a path, as soon as somebody is.
+// pass sends a descriptor to the socket that is bound to a path, as soon as there is
+// one.
 func pass(o order) (Outcome, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

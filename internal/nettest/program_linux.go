@@ -36,7 +36,7 @@ type order struct {
 	Path          string // of a Unix socket
 }
 
-// Outcome is what a program says that it has done.
+// Outcome is what a program reports of an order.
 type Outcome struct {
 	Socket        int
 	Local, Remote netip.AddrPort // of the socket
@@ -63,15 +63,15 @@ type TCPInfo struct {
 	RTT, RTTVar   time.Duration // smoothed
 }
 
-// Program is a process that makes the socket calls that a test asks for, and no others, on one thread, one after the
-// other. Its methods wait until that is done; those of several programs may run beside each other. A method whose
-// name begins with Try returns what went wrong; the others fail the test.
+// Program is a process that makes the socket calls that a test asks for, and no others, on one thread, one after the other. Its methods
+// wait until that is done; those of several programs may run concurrently. A method whose name begins with Try returns what went wrong; the
+// others fail the test.
 type Program struct {
-	t      testing.TB
-	cmd    *exec.Cmd
-	orders *json.Encoder
-	stdin  io.Closer
-	told   *json.Decoder
+	t        testing.TB
+	cmd      *exec.Cmd
+	orders   *json.Encoder
+	stdin    io.Closer
+	outcomes *json.Decoder
 }
 
 // Main makes the process a program if it was started as one, and ends it; otherwise it returns. Call it first in TestMain.
@@ -98,7 +98,7 @@ func Start(t testing.TB, in *Namespace) *Program {
 	require.NoError(t, err)
 	stdout, err := p.cmd.StdoutPipe()
 	require.NoError(t, err)
-	p.stdin, p.orders, p.told = stdin, json.NewEncoder(stdin), json.NewDecoder(stdout)
+	p.stdin, p.orders, p.outcomes = stdin, json.NewEncoder(stdin), json.NewDecoder(stdout)
 	require.NoError(t, in.Do(p.cmd.Start), "starting a program")
 	t.Cleanup(p.End)
 	return p
@@ -133,9 +133,9 @@ func (p *Program) Kill() {
 func (p *Program) try(o order) Outcome {
 	var out Outcome
 	if err := p.orders.Encode(o); err != nil {
-		return Outcome{Errno: fmt.Sprintf("telling the program to %s: %v", o.Do, err)}
+		return Outcome{Errno: fmt.Sprintf("ordering the program to %s: %v", o.Do, err)}
 	}
-	if err := p.told.Decode(&out); err != nil {
+	if err := p.outcomes.Decode(&out); err != nil {
 		return Outcome{Errno: fmt.Sprintf("waiting for the program to %s: %v", o.Do, err)}
 	}
 	return out

@@ -19,11 +19,11 @@ import (
 type Path struct {
 	// Delay is how long each packet is held back.
 	Delay time.Duration
-	// Lose tells whether a packet, from its IP header on, is lost; nil: none is. It is called from one goroutine.
+	// Lose reports whether a packet, from its IP header on, is lost; nil: none is. It is called from one goroutine.
 	Lose func(packet []byte) bool
 }
 
-// Relay joins two namespaces in place of a cable. Packets are carried by this process, as they are, in order.
+// Relay joins two namespaces instead of a cable. Packets are carried by this process, as they are, in order.
 type Relay struct {
 	carried, lost, dropped atomic.Uint64
 }
@@ -34,11 +34,11 @@ func (r *Relay) Lost() uint64 { return r.lost.Load() }
 // Carried is the number of packets that were handed on.
 func (r *Relay) Carried() uint64 { return r.carried.Load() }
 
-// Dropped is the number of packets for which there was no room; a test in which it is not 0 has sent too fast.
+// Dropped is the number of packets that exceeded the capacity; a test in which it is not 0 has sent too fast.
 func (r *Relay) Dropped() uint64 { return r.dropped.Load() }
 
-// relayRoom is how many packets a direction of a relay holds.
-const relayRoom = 4096
+// relayCapacity is how many packets a direction of a relay holds.
+const relayCapacity = 4096
 
 // held is a packet that waits.
 type held struct {
@@ -57,7 +57,7 @@ func JoinByRelay(t testing.TB, a, b *Namespace, there, back Path) (End, End, *Re
 		from, to *os.File
 		path     Path
 	}{{deviceA, deviceB, there}, {deviceB, deviceA, back}} {
-		waiting := make(chan held, relayRoom)
+		waiting := make(chan held, relayCapacity)
 		running.Go(func() {
 			defer close(waiting)
 			r.take(way.from, way.path, waiting)

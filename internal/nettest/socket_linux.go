@@ -15,7 +15,7 @@ type Socket struct {
 	program *Program
 	fd      int
 	kind    string // of one that Open made
-	// Local and Remote are its addresses as the kernel told them when it was made.
+	// Local and Remote are its addresses as the kernel returned them when it was made.
 	Local, Remote netip.AddrPort
 }
 
@@ -78,7 +78,7 @@ func (s *Socket) ListenFor(backlog int) {
 	s.program.must(order{Do: "backlog", Socket: s.fd, Value: backlog})
 }
 
-// TryConnect calls connect once, of a socket that Open made, and tells how it went.
+// TryConnect calls connect once on a socket that Open made, and returns the outcome.
 func (s *Socket) TryConnect(remote netip.AddrPort) Outcome {
 	return s.program.try(order{Do: "connect", Socket: s.fd, Kind: s.kind, Remote: remote})
 }
@@ -101,7 +101,7 @@ func (p *Program) DialByRing(kind string, remote netip.AddrPort) *Socket {
 	return p.socket(p.must(order{Do: "dial", Kind: kind, Remote: remote, Transfer: Transfer{How: ringWay}}))
 }
 
-// TryDialByRing is the same and tells how it went.
+// TryDialByRing connects by io_uring and returns the outcome.
 func (p *Program) TryDialByRing(kind string, remote netip.AddrPort) Outcome {
 	return p.try(order{Do: "dial", Kind: kind, Remote: remote, Transfer: Transfer{How: ringWay}})
 }
@@ -112,8 +112,8 @@ func (p *Program) DialFrom(kind string, local, remote netip.AddrPort) *Socket {
 	return p.socket(p.must(order{Do: "dial", Kind: kind, Local: local, Remote: remote, Wait: true}))
 }
 
-// TryDial connects and tells how it went; with wait false the socket does not block, the call returns at once with
-// EINPROGRESS and the program then waits until the socket can be written to.
+// TryDial connects and returns the outcome; with wait false the socket does not block, the call returns at once with EINPROGRESS and the
+// program then waits until the socket can be written to.
 func (p *Program) TryDial(kind string, remote netip.AddrPort, wait bool) Outcome {
 	return p.try(order{Do: "dial", Kind: kind, Remote: remote, Wait: wait})
 }
@@ -173,7 +173,7 @@ func (s *Socket) Write(t Transfer) Outcome {
 	return s.program.must(order{Do: "write", Socket: s.fd, Transfer: t})
 }
 
-// TryWrite writes, counts, and tells how it ended.
+// TryWrite writes, counts, and returns the outcome.
 func (s *Socket) TryWrite(t Transfer) Outcome {
 	return s.program.try(order{Do: "write", Socket: s.fd, Transfer: t})
 }
@@ -184,7 +184,7 @@ func (s *Socket) Read(t Transfer) Outcome {
 	return s.program.must(order{Do: "read", Socket: s.fd, Transfer: t})
 }
 
-// TryRead reads, counts, and tells how it ended.
+// TryRead reads, counts, and returns the outcome.
 func (s *Socket) TryRead(t Transfer) Outcome {
 	return s.program.try(order{Do: "read", Socket: s.fd, Transfer: t})
 }

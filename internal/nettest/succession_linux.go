@@ -32,7 +32,7 @@ func (s *Socket) ReadInChild(bytes int64) Child {
 	return Child{s.program.must(order{Do: "fork", Socket: s.fd, Transfer: Transfer{Bytes: bytes}}).Child}
 }
 
-// execute does not return where it succeeds: the new program tells that it has begun.
+// execute does not return if it succeeds: the new program reports that it has begun.
 func execute(o order) (Outcome, error) {
 	if _, err := unix.FcntlInt(uintptr(o.Socket), unix.F_SETFD, 0); err != nil {
 		return Outcome{}, err

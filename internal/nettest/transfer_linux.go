@@ -67,7 +67,7 @@ func transfer(o order, movers map[string]func(order) (mover, error), reading boo
 	out.Socket = o.Socket
 	newMover, ok := movers[o.How]
 	if !ok {
-		return out, fmt.Errorf("nobody knows how to move bytes by %q", o.How)
+		return out, fmt.Errorf("unknown way %q to move bytes", o.How)
 	}
 	o.Chunk = cmp.Or(o.Chunk, defaultChunk)
 	o.Messages = cmp.Or(o.Messages, defaultMessages)
@@ -131,7 +131,8 @@ func (o order) name() ([]byte, error) {
 	return rawAddress(kind, o.To), nil
 }
 
-// sendto makes the call by hand: that of package unix does not tell how many bytes were sent.
+// sendto makes the system call itself: that of package unix does not return how many bytes were
+// sent.
 func sendto(o order, b []byte) (int, error) {
 	name, err := o.name()
 	if err != nil {

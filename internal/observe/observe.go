@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package observe says what an observation is: something the engine can start
-// for a set of processes and stop again, and whose findings leave as plain
+// Package observe defines what an observation is: something the engine can start
+// for a set of processes and stop again, and whose findings are exported as plain
 // values. Each kind of observation has a folder below this one.
 package observe
 
@@ -11,105 +11,119 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// Kind names an observation as the configuration does.
+// Kind is the name of a kind of observation, as in the configuration.
 type Kind string
 
-// Kinds of observation.
-const (
-	OnCPU   Kind = "on_cpu"
-	OffCPU  Kind = "off_cpu"
-	Memory  Kind = "memory"
-	Network Kind = "network"
-	// Monitors is what policies see of requests; nothing else is told of it.
-	Monitors Kind = "http_monitors"
-)
+// SamplingLevels is the number of steps by which sampling is reduced: each halves it, and at a 64th there is nothing left to save.
+const SamplingLevels = 6
 
-// Observation is one running kind. Its methods are called from one goroutine,
-// but for those that only tell (from Losses to HeldBytes), which are safe from
-// any until Close.
+// Observation is one running observation. What not every kind can do is in the optional interfaces below: the engine checks which of them an
+// observation implements.
+//
+// All methods are called from one goroutine, except those of [Statistics], which any goroutine may call until Close.
 type Observation interface {
-	// DrainInterval is how often Drain wants to be called.
+	// DrainInterval returns how often Drain has to be called.
 	DrainInterval() time.Duration
-	// Drain takes from the kernel what was seen since the last call.
+	// Drain reads what the kernel has recorded since the last call.
 	Drain() error
-	// Report returns what was drained since the last Report, and forgets it. Metrics
-	// are cumulative: their points count on.
+	// Report returns what was drained since the last Report, and forgets it. Metrics are cumulative: their points continue.
 	Report(until time.Time) model.Findings
-	// SetLevel makes the observation cheaper the higher the level is; at 0 it
-	// does what was configured. It is called between Report and the next Drain.
-	SetLevel(level int) error
-	// CPUsChanged is called after CPUs came or went, and again some time after it
-	// failed.
-	CPUsChanged() error
-	// Attached is the number of hooks that the observation's programs are attached
-	// to now: perf events, tracepoints, probes.
-	Attached() int
-	// Losses returns what was seen and could not be kept whole, by reason, since
-	// the start.
-	Losses() []Loss
-	// Samples returns how many events were seen since the start, lost ones
-	// included.
-	Samples() uint64
-	// Costs returns the kernel's run-time statistics of each program.
-	Costs() ([]ProgramCost, error)
-	// Unmerged returns how many events the kernel could not merge with equal ones;
-	// nothing is lost by it.
-	Unmerged() uint64
-	// Fill is how full the fullest of the kernel's tables was at the last Drain,
-	// from 0 to 1. It is called from the goroutine that drains.
-	Fill() float64
-	// MapBytes is the memory of the observation's kernel maps, HeldBytes that of
-	// what waits for the next Report.
-	MapBytes() uint64
-	HeldBytes() uint64
 	// Close detaches and unloads everything.
 	Close() error
+
+	Statistics
 }
 
-// Follower is an observation that attaches to processes one by one. Its methods
-// return at once and may be called from any goroutine.
+// Statistics are an observation's own counts. Counts are since the start.
+type Statistics interface {
+	// Attached is the number of hooks that the programs are attached to now: perf events, tracepoints, probes.
+	Attached() int
+	// Samples is how many events were seen, lost ones included.
+	Samples() uint64
+	// Losses are the events that were lost or are incomplete, by reason. A reason is listed from the start, also while its count is 0.
+	Losses() []Loss
+	// Costs returns the kernel's run-time statistics of each program.
+	Costs() ([]ProgramCost, error)
+	// Fill is how full the fullest of the kernel's tables was at the last Drain, from 0 to 1. It is called from the goroutine that drains.
+	Fill() float64
+	// MapBytes is the memory of the kernel's maps. HeldBytes is that of what waits for the next Report.
+	MapBytes() uint64
+	HeldBytes() uint64
+}
+
+// Reducer is an observation whose cost can be reduced to keep to the receiver's limits.
+type Reducer interface {
+	// Levels is the number of steps by which it can be reduced. It may be 0.
+	Levels() int
+	// SetLevel reduces the observation by a number of steps, up to Levels; at 0 it does what was configured. If the kind takes samples, it is
+	// called between Report and the next Drain.
+	SetLevel(level int) error
+	// Effect describes what the observation does at its level, such as "samples every 18ms".
+	Effect() string
+}
+
+// CPUFollower is an observation that has something on each CPU: perf events or tables.
+type CPUFollower interface {
+	// CPUsChanged is called after CPUs came or went, and again some time after it failed.
+	CPUsChanged() error
+}
+
+// Merger is an observation that counts equal events as one in the kernel.
+type Merger interface {
+	// Unmerged is how many events the kernel could not merge with equal ones, since the start. They are not lost.
+	Unmerged() uint64
+}
+
+// Follower is an observation that attaches to processes one by one. Its methods return at once and may be called from any goroutine.
 type Follower interface {
-	// Look tells that a process may have appeared, come into scope or left it, run
-	// another program, or mapped code.
+	// Look is called when a process may have appeared, come into scope or left it, executed another program, or mapped code.
 	Look(pid uint32)
-	// LookAll tells that processes have, and that nobody knows which.
+	// LookAll is Look for processes that are not known individually.
 	LookAll()
-	// Over tells that the programs that a process ran before the exec id now have
-	// ended; math.MaxUint32: that the process has.
+	// Over is called when the programs that a process ran before the exec id now have ended; math.MaxUint32: the process has exited.
 	Over(id model.ProcessID, now uint32)
 }
 
-// Narrator is an observation that tells events as they happen, not with its reports
-// alone.
+// Narrator is an observation that exports events and spans when they happen, not only with its reports.
 type Narrator interface {
-	// Logs returns what has happened since the last call, Spans the requests that have
-	// ended since. They are called after each Drain, from the same goroutine.
+	// Logs returns the events since the last call, Spans the requests that have ended since. They are called after each Drain, from the same
+	// goroutine.
 	Logs() []*model.Logs
 	Spans() []*model.Spans
 }
 
-// Stopper is an observation that takes in what it sees on its own, so that its last Drain
-// would miss what it has not taken in yet.
+// Stopper is an observation that reads what it observes in a goroutine of its own, so that the last Drain would miss what is not read yet.
 type Stopper interface {
-	// Stop stops observing: what was seen until now is there for the next Drain and
-	// Report, and nothing comes after it. Close still frees what is left.
+	// Stop stops observing. What was observed until then is part of the next Drain and Report, and nothing comes after it. Close still frees
+	// the rest.
 	Stop() error
 }
 
 // Partial is an observation that may start on some of the CPUs alone.
 type Partial interface {
-	// LeftOut says why CPUs are not observed since the start, or nil. CPUsChanged
-	// tries them again.
+	// LeftOut is why CPUs are not observed since the start, or nil. CPUsChanged tries them again.
 	LeftOut() error
+}
+
+// SeriesOwner is an observation that retires series of metrics which were not used for long.
+type SeriesOwner interface {
+	// RetiredSeries is how many were retired since the start. It may be called from any goroutine until Close.
+	RetiredSeries() uint64
+}
+
+// Timed is an observation that records when events happened.
+type Timed interface {
+	// FirstSample is when the first event happened that was read, in nanoseconds of CLOCK_MONOTONIC; 0: there was none. It may be called from any
+	// goroutine.
+	FirstSample() uint64
 }
 
 // Loss is a count of events that were lost, or cut, for one reason.
 type Loss struct {
 	Probe, Reason string
 	Count         uint64
-	// Told says that the events were told all the same, less complete than they
-	// were seen.
-	Told bool
+	// Incomplete: the events were exported nevertheless, but incomplete.
+	Incomplete bool
 }
 
 // ProgramCost is the run time of one BPF program since it was loaded.
@@ -126,7 +140,7 @@ type SubjectKey struct {
 	PID uint32
 	// StartBoottime is when the process started, in nanoseconds of CLOCK_BOOTTIME.
 	StartBoottime uint64
-	// ExecID tells the programs that a process runs one after the other apart.
+	// ExecID distinguishes the programs that a process runs one after the other.
 	ExecID uint32
 }
 
@@ -147,12 +161,12 @@ type Subject interface {
 	// is where it returns to, caller's frame comes after the leaf's. Where the stack
 	// leads out of the process's code the rest is left out.
 	UserFrames(dst []*model.Frame, addresses []uint64, caller uint64) []*model.Frame
-	// Gone tells that the process ended before its mappings could be read, so
-	// that its user frames have no names.
+	// Gone marks that the process exited before its mappings could be read, so that its
+	// user frames have no names.
 	Gone() bool
 }
 
-// Unknown is the reason of a loss: why nobody knows of a process whether it is in scope.
+// Unknown is the reason of a loss: why it is not known whether a process is in scope.
 type Unknown string
 
 const (
@@ -162,11 +176,10 @@ const (
 	TooMany Unknown = "too_many"
 )
 
-// Host is what an observation asks the engine.
+// Host is what an observation needs from the engine.
 type Host interface {
-	// Subject returns the process that key names, or nil when it is out of scope, or
-	// nobody knows whether it is: then the loss says why. comm is what the kernel called
-	// it, for when nothing else is known.
+	// Subject returns the process with this key, or nil if it is out of scope or this is not known:
+	// then the loss is the reason. comm is the kernel's name of it, for when nothing else is known.
 	Subject(key SubjectKey, comm string) (Subject, Unknown)
 	// KernelFrames appends the frames of a kernel stack, leaf first, to dst.
 	KernelFrames(dst []*model.Frame, addresses []uint64) []*model.Frame

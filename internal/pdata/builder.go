@@ -72,25 +72,33 @@ func (b *Builder) Profiles(in []*model.Profile) pprofile.Profiles {
 // does not fit is continued in the next message, under an id of its own.
 // A message holds at least one observation, even when that exceeds a limit.
 func (b *Builder) Batches(in []*model.Profile, maxSamples int) []pprofile.Profiles {
+	return collect(b.Messages(in, maxSamples))
+}
+
+// Messages returns a function that builds the messages of [Builder.Batches] one by one, so that no more than one need be in memory. It returns false
+// after the last one.
+func (b *Builder) Messages(in []*model.Profile, maxSamples int) func() (pprofile.Profiles, bool) {
 	if maxSamples <= 0 {
 		maxSamples = math.MaxInt
 	}
-	var out []pprofile.Profiles
-	b.begin()
-	for _, p := range in {
-		if p == nil {
-			continue
+	var profile, sample int // where the next message begins
+	return func() (pprofile.Profiles, bool) {
+		if profile == len(in) {
+			return pprofile.Profiles{}, false
 		}
-		for next := b.add(p, 0, maxSamples, MaxBatchBytes); next < len(p.Samples); {
-			out = append(out, b.end())
-			b.begin()
-			next = b.add(p, next, maxSamples, MaxBatchBytes)
+		b.begin()
+		for ; profile < len(in); profile, sample = profile+1, 0 {
+			p := in[profile]
+			if p == nil {
+				continue
+			}
+			if sample = b.add(p, sample, maxSamples, MaxBatchBytes); sample < len(p.Samples) {
+				return b.end(), true
+			}
 		}
+		last := b.end()
+		return last, last.ResourceProfiles().Len() > 0
 	}
-	if last := b.end(); last.ResourceProfiles().Len() > 0 {
-		out = append(out, last)
-	}
-	return out
 }
 
 // begin starts a message.

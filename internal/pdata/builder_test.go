@@ -60,7 +60,7 @@ func TestProfilesMergeEqualSamples(t *testing.T) {
 	require.Equal(t, 1+3, d.StackTable().Len())
 }
 
-// TestBlockReasons holds that waits for different reasons are different samples and say which.
+// TestBlockReasons checks that waits for different reasons are different samples and say which.
 func TestBlockReasons(t *testing.T) {
 	p := newProfile(7)
 	p.SampleTypes = []model.ValueType{{Type: "off_cpu", Unit: "nanoseconds"}}

@@ -114,7 +114,7 @@ func TestProfilesContent(t *testing.T) {
 	require.Len(t, unique(d.StringTable().AsRaw()), d.StringTable().Len(), "no string twice")
 }
 
-// TestLateLines tells a frame that was taken before its lines were known with those lines.
+// TestLateLines exports a frame that was taken before its lines were known with those lines.
 func TestLateLines(t *testing.T) {
 	p := full()
 	settled := p.Samples[0].Frames[1]

@@ -15,7 +15,7 @@ const formsKept = 8
 // all that are there already, and most are those of the log before: a copy of a map that has these leaves few to be put.
 type forms struct {
 	known []form
-	next  int // whose place the next one takes, where all are taken
+	next  int // the index that the next one replaces when all are taken
 }
 
 // form is what lists with the same keys in the same order have in common.
@@ -31,7 +31,7 @@ type form struct {
 type cell struct {
 	key   string
 	value model.AttributeValue
-	// fixed says that all lists had this value until now.
+	// fixed: all lists had this value until now.
 	fixed bool
 	in    pcommon.Value // of common
 	texts int           // an upper bound of the bytes of its texts, while it is fixed
@@ -85,7 +85,7 @@ func newForm(attributes []model.Attribute) form {
 	return f
 }
 
-// fits tells whether attributes have these keys, in the same order.
+// fits reports whether attributes have these keys, in the same order.
 func (f *form) fits(attributes []model.Attribute) bool {
 	if len(f.cells) != len(attributes) {
 		return false

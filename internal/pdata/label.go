@@ -14,7 +14,7 @@ const (
 	LabelStripped  = "[stripped]"   // in a file that has no symbol for it
 	LabelJIT       = "[jit]"        // in memory that belongs to no file, where compilers at run time put code
 	LabelNotMapped = "[not mapped]" // in a process that ended before its mappings were read
-	LabelUnnamed   = "[unnamed]"    // in the kernel or what it maps, or told by somebody else
+	LabelUnnamed   = "[unnamed]"    // in the kernel or what it maps, or without a function name from another exporter
 )
 
 // Label is the function, or in brackets why it has no name; why is

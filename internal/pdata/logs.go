@@ -23,6 +23,7 @@ type LogsBuilder struct {
 	records plog.LogRecordSlice
 	begun   bool
 	forms   forms
+	body    []byte // of the record before
 }
 
 var _ eventBuilder[model.Log, plog.Logs] = (*LogsBuilder)(nil)
@@ -39,6 +40,16 @@ func NewLogsBuilder(scopeName, scopeVersion string) *LogsBuilder {
 func (b *LogsBuilder) Batches(in []*model.Logs) []plog.Logs { return b.batches(in, MaxBatchBytes) }
 
 func (b *LogsBuilder) batches(in []*model.Logs, maxBytes int) []plog.Logs {
+	return collect(b.messages(in, maxBytes))
+}
+
+// Messages returns a function that builds the messages of [LogsBuilder.Batches] one by one, so that no more than one need be in memory. It returns false
+// after the last one.
+func (b *LogsBuilder) Messages(in []*model.Logs) func() (plog.Logs, bool) {
+	return b.messages(in, MaxBatchBytes)
+}
+
+func (b *LogsBuilder) messages(in []*model.Logs, maxBytes int) func() (plog.Logs, bool) {
 	return batch(b, in, func(of *model.Logs) events[model.Log] { return events[model.Log]{of.Process, of.Logs} }, maxBytes)
 }
 
@@ -85,7 +96,10 @@ func (b *LogsBuilder) add(process *model.Process, l *model.Log) {
 	record.SetTraceID(l.TraceID)
 	record.SetSpanID(l.SpanID)
 	record.SetFlags(plog.DefaultLogRecordFlags.WithIsSampled(l.Sampled))
-	b.size += sizeLog + sizeString(len(l.Event)) + sizeString(len(severity.text)) + b.forms.put(record.Attributes(), l.Attributes)
+	var body string
+	body, b.body = bodyOf(l, b.body)
+	record.Body().SetStr(body)
+	b.size += sizeLog + sizeHeader + sizeString(len(body)) + sizeString(len(l.Event)) + sizeString(len(severity.text)) + b.forms.put(record.Attributes(), l.Attributes)
 }
 
 // scope returns where the logs of a process go, in a resource of its own.

@@ -28,7 +28,7 @@ func slowLog() model.Log {
 	}
 }
 
-// TestLogs holds that each field of a log arrives as what it is, in the resource of its process.
+// TestLogs checks that each field of a log arrives as what it is, in the resource of its process.
 func TestLogs(t *testing.T) {
 	one, other := &model.Process{ID: model.ProcessID{PID: 7}, ServiceName: "shop"}, &model.Process{ID: model.ProcessID{PID: 8}}
 	b := NewLogsBuilder("scope", "1.2")
@@ -70,7 +70,7 @@ func TestLogs(t *testing.T) {
 	require.Empty(t, b.Batches(nil))
 }
 
-// TestLogsAreSplit holds that messages keep to the limit, lose nothing, and that their size is not estimated too low.
+// TestLogsAreSplit checks that messages keep to the limit, lose nothing, and that their size is not estimated too low.
 func TestLogsAreSplit(t *testing.T) {
 	const limit = 4096
 	var in []*model.Logs

@@ -17,16 +17,17 @@ type MetricsBuilder struct {
 	out pmetric.Metrics
 	// size is an upper bound of the message's bytes in protobuf.
 	size int
-	// scopes has the one scope of each process's resource, metrics what each of
+	// scopes has the one scope of each resource, metrics what each of
 	// its metrics became.
-	scopes  map[*model.Process]pmetric.ScopeMetrics
+	scopes  map[model.Resource]pmetric.ScopeMetrics
 	metrics map[metricKey]pmetric.Metric
 }
 
 // metricKey is the identity of a metric in a message.
 type metricKey struct {
-	process    *model.Process
-	descriptor *model.Descriptor
+	resource    model.Resource
+	descriptor  *model.Descriptor
+	exponential bool
 }
 
 // NewMetricsBuilder returns a builder whose metrics come from the named
@@ -34,7 +35,7 @@ type metricKey struct {
 func NewMetricsBuilder(scopeName, scopeVersion string) *MetricsBuilder {
 	return &MetricsBuilder{
 		from:    instrumentation{scopeName, scopeVersion},
-		scopes:  map[*model.Process]pmetric.ScopeMetrics{},
+		scopes:  map[model.Resource]pmetric.ScopeMetrics{},
 		metrics: map[metricKey]pmetric.Metric{},
 	}
 }
@@ -47,25 +48,36 @@ func (b *MetricsBuilder) Batches(in []*model.Metrics) []pmetric.Metrics {
 	return b.batches(in, MaxBatchBytes)
 }
 
+// Messages returns a function that builds the messages of [MetricsBuilder.Batches] one by one, so that no more than one need be in memory. It returns false
+// after the last one.
+func (b *MetricsBuilder) Messages(in []*model.Metrics) func() (pmetric.Metrics, bool) {
+	return b.messages(in, MaxBatchBytes)
+}
+
 func (b *MetricsBuilder) batches(in []*model.Metrics, maxBytes int) []pmetric.Metrics {
-	var out []pmetric.Metrics
-	b.begin()
-	for _, m := range in {
-		for i := range m.Metrics {
-			points := m.Metrics[i].Points
-			for len(points) > 0 {
-				if b.size >= maxBytes {
-					out = append(out, b.end())
-					b.begin()
+	return collect(b.messages(in, maxBytes))
+}
+
+func (b *MetricsBuilder) messages(in []*model.Metrics, maxBytes int) func() (pmetric.Metrics, bool) {
+	var of, metric, point int // where the next message begins
+	return func() (pmetric.Metrics, bool) {
+		if of == len(in) {
+			return pmetric.Metrics{}, false
+		}
+		b.begin()
+		for ; of < len(in); of, metric = of+1, 0 {
+			for m := in[of]; metric < len(m.Metrics); metric, point = metric+1, 0 {
+				for points := m.Metrics[metric].Points; point < len(points); {
+					if b.size >= maxBytes {
+						return b.end(), true
+					}
+					point += b.add(m, m.Metrics[metric].Descriptor, points[point:], maxBytes)
 				}
-				points = points[b.add(m, m.Metrics[i].Descriptor, points, maxBytes):]
 			}
 		}
+		last := b.end()
+		return last, last.ResourceMetrics().Len() > 0
 	}
-	if last := b.end(); last.ResourceMetrics().Len() > 0 {
-		out = append(out, last)
-	}
-	return out
 }
 
 func (b *MetricsBuilder) begin() {
@@ -84,7 +96,7 @@ func (b *MetricsBuilder) end() pmetric.Metrics {
 // add writes points until the message has reached maxBytes, at least one, and
 // returns how many it wrote.
 func (b *MetricsBuilder) add(m *model.Metrics, d *model.Descriptor, points []model.Point, maxBytes int) int {
-	metric := b.metric(m.Process, d)
+	metric := b.metric(m.Process, d, isExponential(points))
 	at := timestamp(m.Time)
 	grow(metric, min(len(points), 1+(maxBytes-b.size)/sizeNumberPoint))
 	for i := range points {
@@ -96,24 +108,29 @@ func (b *MetricsBuilder) add(m *model.Metrics, d *model.Descriptor, points []mod
 	return len(points)
 }
 
-// metric returns where the points of a process's metric go.
-func (b *MetricsBuilder) metric(process *model.Process, d *model.Descriptor) pmetric.Metric {
-	key := metricKey{process, d}
+// metric returns where the points of a metric of a process or service instance go.
+func (b *MetricsBuilder) metric(process *model.Process, d *model.Descriptor, exponential bool) pmetric.Metric {
+	key := metricKey{model.ResourceOf(process), d, exponential}
 	if metric, ok := b.metrics[key]; ok {
 		return metric
 	}
-	metric := b.scope(process).Metrics().AppendEmpty()
+	metric := b.scope(key.resource, process).Metrics().AppendEmpty()
 	metric.SetName(d.Name)
 	metric.SetUnit(d.Unit)
 	metric.SetDescription(d.Description)
-	setInstrument(metric, d.Instrument)
+	setInstrument(metric, d.Instrument, exponential)
 	b.metrics[key] = metric
 	b.size += sizeMetric + sizeString(len(d.Name)) + sizeString(len(d.Unit)) + sizeString(len(d.Description))
 	return metric
 }
 
+// isExponential reports whether points are those of exponential histograms: all of a metric are, or none.
+func isExponential(points []model.Point) bool {
+	return points[0].Histogram != nil && points[0].Histogram.Exponential != nil
+}
+
 // setInstrument makes sums and histograms cumulative.
-func setInstrument(metric pmetric.Metric, instrument model.Instrument) {
+func setInstrument(metric pmetric.Metric, instrument model.Instrument, exponential bool) {
 	const cumulative = pmetric.AggregationTemporalityCumulative
 	switch instrument {
 	case model.Sum, model.UpDownSum:
@@ -123,18 +140,23 @@ func setInstrument(metric pmetric.Metric, instrument model.Instrument) {
 	case model.Gauge:
 		metric.SetEmptyGauge()
 	case model.Distribution:
+		if exponential {
+			metric.SetEmptyExponentialHistogram().SetAggregationTemporality(cumulative)
+			return
+		}
 		metric.SetEmptyHistogram().SetAggregationTemporality(cumulative)
 	}
 }
 
-// scope returns where the metrics of a process go, in a resource of its own.
-func (b *MetricsBuilder) scope(process *model.Process) pmetric.ScopeMetrics {
-	if scope, ok := b.scopes[process]; ok {
+// scope returns the scope of a resource's metrics: several observations of one resource share a scope, since two resources with the same
+// attributes would replace each other in exporters.
+func (b *MetricsBuilder) scope(of model.Resource, process *model.Process) pmetric.ScopeMetrics {
+	if scope, ok := b.scopes[of]; ok {
 		return scope
 	}
 	resource := b.out.ResourceMetrics().AppendEmpty()
 	scope := resource.ScopeMetrics().AppendEmpty()
-	b.scopes[process] = scope
+	b.scopes[of] = scope
 	b.size += b.from.put(resource, scope, process)
 	return scope
 }

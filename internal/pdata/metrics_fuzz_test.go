@@ -22,23 +22,23 @@ func FuzzMetricsBuilder(f *testing.F) {
 		in := (&source{raw: raw}).metrics()
 		whole := newTestMetricsBuilder().batches(in, 1<<40)
 		batches := newTestMetricsBuilder().batches(in, limit)
-		require.Equal(t, told(t, whole...), told(t, batches...))
+		require.Equal(t, pointsOf(t, whole...), pointsOf(t, batches...))
 		requireMetricsSize(t, in)
 		if len(whole) > 0 {
-			require.Equal(t, told(t, whole...), told(t, metricsRoundTrip(t, whole[0])))
+			require.Equal(t, pointsOf(t, whole...), pointsOf(t, metricsRoundTrip(t, whole[0])))
 		}
 	})
 }
 
 func (s *source) metrics() []*model.Metrics {
-	descriptors := []*model.Descriptor{bytesSent, open, load1, took}
+	descriptors := []*model.Descriptor{bytesSent, open, load1, took, spread}
 	var out []*model.Metrics
 	for i := range s.byte() % 4 {
 		m := &model.Metrics{Time: time.Unix(int64(s.uint()>>32), int64(i))}
 		if i > 0 {
 			m.Process = &model.Process{ID: model.ProcessID{PID: uint32(i)}, ServiceName: s.text()}
 		}
-		for n := range s.byte() % 4 {
+		for n := range s.byte() % 6 {
 			metric := model.Metric{Descriptor: descriptors[n]}
 			for k := range s.byte() % 16 {
 				metric.Points = append(metric.Points, s.point(metric.Descriptor, int64(k)))
@@ -65,6 +65,11 @@ func (s *source) point(d *model.Descriptor, number int64) model.Point {
 		return p
 	}
 	p.Histogram = &model.Histogram{Sum: float64(s.uint()), Min: float64(s.byte()), Max: float64(s.uint())}
+	if d == spread {
+		p.Histogram.Exponential = &model.Exponential{
+			Scale: int32(s.byte()), Offset: -int32(s.byte()), ZeroCount: s.uint(), ZeroThreshold: float64(s.byte()),
+		}
+	}
 	for range len(d.Bounds) + 1 {
 		n := s.uint()
 		p.Histogram.Count += n

@@ -18,6 +18,7 @@ var (
 	bytesSent = &model.Descriptor{Name: "ebpf.network.io", Unit: "By", Description: "Bytes.", Instrument: model.Sum}
 	open      = &model.Descriptor{Name: "ebpf.network.connections", Unit: "{connection}", Instrument: model.UpDownSum}
 	load1     = &model.Descriptor{Name: "system.cpu.load_average.1m", Unit: "1", Instrument: model.Gauge}
+	spread    = &model.Descriptor{Name: "http.server.request.duration", Unit: "s", Instrument: model.Distribution, Bounds: []float64{1}}
 	took      = &model.Descriptor{
 		Name: "ebpf.network.operation.duration", Unit: "s", Instrument: model.Distribution, Bounds: []float64{0.001, 0.1, 1},
 	}
@@ -127,7 +128,7 @@ func requireNumber(t *testing.T, p pmetric.NumberDataPoint, attributes map[strin
 	require.Equal(t, value, p.IntValue())
 }
 
-// TestMetricsOfOneProcess holds that a process has one resource, and a metric one entry in it.
+// TestMetricsOfOneProcess checks that a process has one resource, and a metric one entry in it.
 func TestMetricsOfOneProcess(t *testing.T) {
 	first, second := counted(start), counted(start.Add(time.Second))
 	second.Process = first.Process
@@ -169,8 +170,8 @@ func series(processes, n int) (out []*model.Metrics) {
 	return out
 }
 
-// told are all points of messages, by everything that tells them apart.
-func told(t require.TestingT, messages ...pmetric.Metrics) map[string]string {
+// pointsOf returns all points of messages, by everything that identifies them.
+func pointsOf(t require.TestingT, messages ...pmetric.Metrics) map[string]string {
 	out := map[string]string{}
 	note := func(key, value string) {
 		require.NotContains(t, out, key, "no point twice")
@@ -211,11 +212,11 @@ func TestMetricsSplitByBytes(t *testing.T) {
 	in := series(3, 3000)
 	whole := newTestMetricsBuilder().batches(in, 1<<30)
 	require.Len(t, whole, 1)
-	require.Len(t, told(t, whole...), 3000)
+	require.Len(t, pointsOf(t, whole...), 3000)
 	for _, limit := range []int{1, 1000, 10_000, 100_000} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			batches := newTestMetricsBuilder().batches(in, limit)
-			require.Equal(t, told(t, whole...), told(t, batches...))
+			require.Equal(t, pointsOf(t, whole...), pointsOf(t, batches...))
 			for i, m := range batches {
 				size := (&pmetric.ProtoMarshaler{}).MetricsSize(m)
 				require.Positive(t, m.DataPointCount())
@@ -260,7 +261,44 @@ func TestMetricsSizeIsAnUpperBound(t *testing.T) {
 	require.Less(t, estimate, 2*size)
 }
 
-// TestMetricsOfATask holds that each point says whose it is, so that it is no point of the series that is always counted.
+// TestExponentialHistograms holds what becomes of them, also where a message has explicit ones of the same metric, as after a change of the configuration.
+func TestExponentialHistograms(t *testing.T) {
+	at := start.Add(time.Second)
+	point := model.Point{Attributes: []model.Attribute{model.Text("a", "b")}, Start: start, Histogram: &model.Histogram{
+		Count: 6, Sum: 2.5, Min: 0, Max: 1.5, Buckets: []uint64{3, 0, 1},
+		Exponential: &model.Exponential{Scale: -1, Offset: -2, ZeroCount: 2, ZeroThreshold: 0.125},
+	}}
+	explicit := model.Point{Start: start, Histogram: &model.Histogram{Count: 1, Buckets: []uint64{1, 0}}}
+	in := []*model.Metrics{
+		{Process: full().Process, Time: at, Metrics: []model.Metric{{Descriptor: spread, Points: []model.Point{point}}}},
+		{Process: full().Process, Time: at, Metrics: []model.Metric{{Descriptor: spread, Points: []model.Point{explicit}}}},
+	}
+	messages := newTestMetricsBuilder().Batches(in)
+	require.Len(t, messages, 1)
+	metrics := metricsRoundTrip(t, messages[0]).ResourceMetrics().At(0).ScopeMetrics().At(0).Metrics()
+	require.Equal(t, 2, metrics.Len())
+	require.Equal(t, "s", metrics.At(0).Unit())
+	require.Equal(t, pmetric.AggregationTemporalityCumulative, metrics.At(0).ExponentialHistogram().AggregationTemporality())
+	got := metrics.At(0).ExponentialHistogram().DataPoints().At(0)
+	require.Equal(t, map[string]any{"a": "b"}, got.Attributes().AsRaw())
+	require.Equal(t, []time.Time{start, at}, []time.Time{got.StartTimestamp().AsTime(), got.Timestamp().AsTime()})
+	require.Equal(t, []uint64{6, 2}, []uint64{got.Count(), got.ZeroCount()})
+	require.Equal(t, []float64{2.5, 0, 1.5, 0.125}, []float64{got.Sum(), got.Min(), got.Max(), got.ZeroThreshold()})
+	require.Equal(t, []int32{-1, -2}, []int32{got.Scale(), got.Positive().Offset()})
+	require.Equal(t, []uint64{3, 0, 1}, got.Positive().BucketCounts().AsRaw())
+	require.Zero(t, got.Negative().BucketCounts().Len())
+	require.Equal(t, []uint64{1, 0}, metrics.At(1).Histogram().DataPoints().At(0).BucketCounts().AsRaw())
+	extreme := *point.Histogram
+	extreme.Buckets = make([]uint64, 160)
+	for i := range extreme.Buckets {
+		extreme.Buckets[i] = 1<<64 - 1
+	}
+	extreme.Exponential = &model.Exponential{Scale: -4, Offset: -1 << 31, ZeroCount: 1<<64 - 1, ZeroThreshold: 1}
+	in[0].Metrics[0].Points = append(in[0].Metrics[0].Points, model.Point{Start: start, Histogram: &extreme})
+	requireMetricsSize(t, in)
+}
+
+// TestMetricsOfATask checks that each point says whose it is, so that it is no point of the series that is always counted.
 func TestMetricsOfATask(t *testing.T) {
 	process := &model.Process{ID: model.ProcessID{PID: 7}}
 	point := []model.Point{{Attributes: []model.Attribute{model.Text("a", "b")}, Int: 1}}

@@ -20,6 +20,8 @@ const (
 	// sizeHistogramPoint is a histogram's point without attributes, buckets and
 	// bounds.
 	sizeHistogramPoint = 3*sizeHeader + 6*sizeFixed
+	// sizeExponentialPoint is that of an exponential histogram.
+	sizeExponentialPoint = 3*sizeHeader + 10*sizeFixed
 )
 
 // grow makes room for n more points.
@@ -34,6 +36,9 @@ func grow(metric pmetric.Metric, n int) {
 	case pmetric.MetricTypeHistogram:
 		points := metric.Histogram().DataPoints()
 		points.EnsureCapacity(points.Len() + n)
+	case pmetric.MetricTypeExponentialHistogram:
+		points := metric.ExponentialHistogram().DataPoints()
+		points.EnsureCapacity(points.Len() + n)
 	}
 }
 
@@ -46,6 +51,8 @@ func addPoint(metric pmetric.Metric, d *model.Descriptor, p *model.Point, at pco
 		return setNumber(metric.Gauge().DataPoints().AppendEmpty(), p, at, taskID)
 	case pmetric.MetricTypeHistogram:
 		return setHistogram(metric.Histogram().DataPoints().AppendEmpty(), d.Bounds, p, at, taskID)
+	case pmetric.MetricTypeExponentialHistogram:
+		return setExponential(metric.ExponentialHistogram().DataPoints().AppendEmpty(), p, at, taskID)
 	}
 	return 0
 }
@@ -61,7 +68,19 @@ func setNumber(out pmetric.NumberDataPoint, p *model.Point, at pcommon.Timestamp
 	return sizeNumberPoint + putAttributes(out.Attributes(), p.Attributes) + putTask(out.Attributes(), taskID)
 }
 
-func setHistogram(out pmetric.HistogramDataPoint, bounds []float64, p *model.Point, at pcommon.Timestamp, taskID string) int {
+// histogramPoint is what points of both kinds of histograms have.
+type histogramPoint interface {
+	Attributes() pcommon.Map
+	SetStartTimestamp(pcommon.Timestamp)
+	SetTimestamp(pcommon.Timestamp)
+	SetCount(uint64)
+	SetSum(float64)
+	SetMin(float64)
+	SetMax(float64)
+}
+
+// setSummary sets all but the buckets, and returns the size of the attributes.
+func setSummary[P histogramPoint](out P, p *model.Point, at pcommon.Timestamp, taskID string) (size int) {
 	h := p.Histogram
 	out.SetStartTimestamp(timestamp(p.Start))
 	out.SetTimestamp(at)
@@ -71,9 +90,29 @@ func setHistogram(out pmetric.HistogramDataPoint, bounds []float64, p *model.Poi
 		out.SetMin(h.Min)
 		out.SetMax(h.Max)
 	}
+	return putAttributes(out.Attributes(), p.Attributes) + putTask(out.Attributes(), taskID)
+}
+
+func setHistogram(out pmetric.HistogramDataPoint, bounds []float64, p *model.Point, at pcommon.Timestamp, taskID string) int {
+	h := p.Histogram
+	size := setSummary(out, p, at, taskID)
+	if h.Bounds != nil {
+		bounds = h.Bounds
+	}
 	out.ExplicitBounds().FromRaw(bounds)
 	out.BucketCounts().FromRaw(h.Buckets)
-	return sizeHistogramPoint + 8*(len(bounds)+len(h.Buckets)) + putAttributes(out.Attributes(), p.Attributes) + putTask(out.Attributes(), taskID)
+	return sizeHistogramPoint + 8*(len(bounds)+len(h.Buckets)) + size
+}
+
+func setExponential(out pmetric.ExponentialHistogramDataPoint, p *model.Point, at pcommon.Timestamp, taskID string) int {
+	h := p.Histogram
+	size := setSummary(out, p, at, taskID)
+	out.SetScale(h.Exponential.Scale)
+	out.SetZeroCount(h.Exponential.ZeroCount)
+	out.SetZeroThreshold(h.Exponential.ZeroThreshold)
+	out.Positive().SetOffset(h.Exponential.Offset)
+	out.Positive().BucketCounts().FromRaw(h.Buckets)
+	return sizeExponentialPoint + sizeNumber*len(h.Buckets) + size
 }
 
 // putTask says whose a point is, where it is a task's.

@@ -75,7 +75,7 @@ func Fold(p pprofile.Profiles, yield func(FoldedSample) error) error {
 type folder struct {
 	dict  pprofile.ProfilesDictionary
 	yield func(FoldedSample) error
-	// frames has the frames of the locations that were met, leaf first.
+	// frames has the frames of the locations read so far, leaf first.
 	frames [][]FoldedFrame
 	stack  []FoldedFrame
 }

@@ -16,7 +16,7 @@ import (
 const creationTimeLayout = "2006-01-02T15:04:05.000Z07:00"
 
 // PutProcess writes the resource attributes of p, those of its selector last,
-// so that what a user sets wins. A nil p is the host as a whole and has none.
+// so that what a user sets wins. A service instance, which has no ID, has no process.* attributes. A nil p is the host as a whole and has none.
 func PutProcess(attrs pcommon.Map, p *model.Process) {
 	if p == nil {
 		return
@@ -24,7 +24,9 @@ func PutProcess(attrs pcommon.Map, p *model.Process) {
 	attrs.EnsureCapacity(8 + len(p.Attributes))
 	putText(attrs, KeyServiceName, p.ServiceName)
 	putText(attrs, KeyServiceInstanceID, p.ServiceInstanceID)
-	attrs.PutInt(KeyProcessPID, int64(p.ID.PID))
+	if p.ID != (model.ProcessID{}) {
+		attrs.PutInt(KeyProcessPID, int64(p.ID.PID))
+	}
 	putText(attrs, KeyProcessExecutableName, p.ExecutableName())
 	putText(attrs, KeyProcessExecutablePath, p.Executable)
 	if !p.CreationTime.IsZero() {

@@ -54,23 +54,32 @@ type events[E any] struct {
 
 // batch puts events into as many messages as it takes to have about maxBytes in each, one
 // event at least.
-func batch[G, E, M any](b eventBuilder[E, M], in []G, of func(G) events[E], maxBytes int) []M {
-	var out []M
-	empty := true
-	b.begin()
-	for _, group := range in {
-		one := of(group)
-		for i := range one.list {
-			if b.bytes() >= maxBytes {
-				out = append(out, b.end())
-				b.begin()
-			}
-			b.add(one.process, &one.list[i])
-			empty = false
+// The function that it returns builds one message after the other, and returns false after the last one.
+func batch[G, E, M any](b eventBuilder[E, M], in []G, of func(G) events[E], maxBytes int) func() (M, bool) {
+	var group, event int // where the next message begins
+	return func() (message M, ok bool) {
+		if group == len(in) {
+			return message, false
 		}
+		empty := true
+		b.begin()
+		for ; group < len(in); group, event = group+1, 0 {
+			for one := of(in[group]); event < len(one.list); event++ {
+				if b.bytes() >= maxBytes {
+					return b.end(), true
+				}
+				b.add(one.process, &one.list[event])
+				empty = false
+			}
+		}
+		return b.end(), !empty
 	}
-	if last := b.end(); !empty {
-		out = append(out, last)
+}
+
+// collect builds all messages.
+func collect[M any](next func() (M, bool)) (all []M) {
+	for message, ok := next(); ok; message, ok = next() {
+		all = append(all, message)
 	}
-	return out
+	return all
 }

@@ -32,7 +32,7 @@ func validBut(s string, bad func(rune) bool) string {
 	}, strings.ToValidUTF8(s, string(utf8.RuneError)))
 }
 
-// isPlain tells whether a text has nothing but printable ASCII, as nearly all have.
+// isPlain reports whether a text has nothing but printable ASCII, as nearly all have.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {

@@ -37,6 +37,16 @@ func (b *TracesBuilder) Batches(in []*model.Spans) []ptrace.Traces {
 }
 
 func (b *TracesBuilder) batches(in []*model.Spans, maxBytes int) []ptrace.Traces {
+	return collect(b.messages(in, maxBytes))
+}
+
+// Messages returns a function that builds the messages of [TracesBuilder.Batches] one by one, so that no more than one need be in memory. It returns false
+// after the last one.
+func (b *TracesBuilder) Messages(in []*model.Spans) func() (ptrace.Traces, bool) {
+	return b.messages(in, MaxBatchBytes)
+}
+
+func (b *TracesBuilder) messages(in []*model.Spans, maxBytes int) func() (ptrace.Traces, bool) {
 	return batch(b, in, func(of *model.Spans) events[model.Span] { return events[model.Span]{of.Process, of.Spans} }, maxBytes)
 }
 

@@ -26,7 +26,7 @@ func failedSpan() model.Span {
 	}
 }
 
-// TestTraces holds that each field of a span arrives as what it is, in the resource of its process.
+// TestTraces checks that each field of a span arrives as what it is, in the resource of its process.
 func TestTraces(t *testing.T) {
 	one, other := &model.Process{ID: model.ProcessID{PID: 7}, ServiceName: "shop"}, &model.Process{ID: model.ProcessID{PID: 8}}
 	b := NewTracesBuilder("scope", "1.2")
@@ -68,7 +68,7 @@ func TestTraces(t *testing.T) {
 	require.Empty(t, b.Batches(nil))
 }
 
-// TestTracesAreSplit holds that messages keep to the limit, lose nothing, and that their size is not estimated too low.
+// TestTracesAreSplit checks that messages keep to the limit, lose nothing, and that their size is not estimated too low.
 func TestTracesAreSplit(t *testing.T) {
 	const limit = 4096
 	var in []*model.Spans

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/monitor"
 )
 
 // Usage is what a process has used since it began.
@@ -14,7 +15,7 @@ type Usage struct {
 	Threads int
 }
 
-// shortest is the shortest time that a process's use of CPUs is told of: the kernel
+// shortest is the shortest time that a process's use of CPUs is computed for: the kernel
 // counts what runs at its ticks, up to 10 ms apart.
 const shortest = 250 * time.Millisecond
 
@@ -25,11 +26,11 @@ type member struct {
 	dirty   bool
 	// cpu was used until read, of CLOCK_BOOTTIME; before the first reading read is 0.
 	cpu, read time.Duration
-	// percent and threads are of the last second, unless it told nothing.
-	percent, threads       float64
-	hasPercent, hasThreads bool
-	subjects               []subject
-	resting                []rested
+	// used is what the process used in the last second, if hasUsed.
+	used     monitor.Process
+	hasUsed  bool
+	subjects []subject
+	resting  []rested
 }
 
 // subject is a process as one policy sees it.
@@ -51,32 +52,27 @@ func (m *member) returns() {
 
 // use takes what the process has used until now, of cpus CPUs.
 func (m *member) use(now time.Duration, cpus int, u Usage) {
-	m.threads, m.hasThreads = float64(u.Threads), true
-	m.hasPercent = false
+	m.used, m.hasUsed = monitor.Process{CPUs: cpus, Threads: u.Threads}, true
 	elapsed := now - m.read
 	switch {
 	case m.read == 0: // nothing to compare with
 	case elapsed < shortest, u.CPU < m.cpu:
-		// The next reading tells of this time, too. CPU time falls where a thread has ended
+		// The next reading includes this time, too. CPU time falls where a thread has ended
 		// while the process was read, so that it was counted neither among those that run nor
 		// among those that have ended.
 		return
 	default:
-		m.percent = min(100*float64(u.CPU-m.cpu)/float64(elapsed)/float64(max(cpus, 1)), 100)
-		m.hasPercent = true
+		m.used.CPU, m.used.Elapsed = u.CPU-m.cpu, elapsed
 	}
 	m.cpu, m.read = u.CPU, now
 }
 
-// value is what a monitor of processes said of the last second.
-func (m *member) value(monitor Monitor) (float64, bool) {
-	switch monitor {
-	case ProcessCPU:
-		return m.percent, m.hasPercent
-	case ProcessThreadCount:
-		return m.threads, m.hasThreads
+// value is the value of the last second, if it is one of a process and there is one.
+func (m *member) value(of *monitor.Descriptor) (float64, bool) {
+	if of.Process == nil || !m.hasUsed {
+		return 0, false
 	}
-	return 0, false
+	return of.Process(m.used)
 }
 
 // causes are the rules of a policy that hold, those of requests up to another second than
@@ -96,7 +92,7 @@ func (m *member) causes(s *subject, last, requests int64) []model.Cause {
 		for j := range windows {
 			if w := &windows[j]; w.marks != nil && w.holds(now, rule.Count) {
 				list = append(list, model.Cause{
-					Monitor: string(rule.Monitor), Threshold: rule.Threshold, Value: w.current(now), Path: rule.uri(j),
+					Monitor: rule.Monitor.Name, Threshold: rule.Threshold, Value: w.current(now), Path: rule.uri(j),
 				})
 			}
 		}

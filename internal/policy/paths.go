@@ -90,7 +90,7 @@ func (p *paths) find(rules []Rule, key []byte, path []byte, begins bool, left in
 	return found, matches, true
 }
 
-// remember notes the places of a path; the paths that were not asked for lately leave.
+// remember adds the places of a path; paths that were not used lately are evicted.
 func (p *paths) remember(key string, found places) {
 	if len(p.known) >= maxPaths || p.known == nil {
 		p.bytes -= p.bytesBefore
@@ -101,5 +101,5 @@ func (p *paths) remember(key string, found places) {
 	p.bytes += pathEntry + len(key) + len(found)
 }
 
-// pathEntry is the memory of a path beside it and its places.
+// pathEntry is the memory of the map's entry of a path, in addition to the path and its places.
 const pathEntry = 64

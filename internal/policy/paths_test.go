@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/monitor"
 )
 
 func narrowed(pattern string, list ...string) Rule {
-	r := Rule{Monitor: HTTPErrorRate, Threshold: 1, Period: 10, Count: 1, Paths: list}
+	r := Rule{Monitor: monitor.HTTPErrorRate, Threshold: 1, Period: 10, Count: 1, Paths: list}
 	if pattern != "" {
 		r.Pattern = regexp.MustCompile(pattern)
 	}
@@ -23,7 +25,7 @@ func narrowed(pattern string, list ...string) Rule {
 
 // TestPathsAreFound holds that what is remembered of a path is what each rule says of it, however many there are.
 func TestPathsAreFound(t *testing.T) {
-	rules := []Rule{narrowed("^/a"), narrowed("", "/a/1", "/b/2"), narrowed(""), {Monitor: ProcessCPU, Period: 1, Count: 1}, narrowed("^/a"), narrowed("7$"), narrowed("", "/a/1", "/b/2")}
+	rules := []Rule{narrowed("^/a"), narrowed("", "/a/1", "/b/2"), narrowed(""), {Monitor: monitor.ProcessCPU, Period: 1, Count: 1}, narrowed("^/a"), narrowed("7$"), narrowed("", "/a/1", "/b/2")}
 	p := makePaths(rules)
 	require.Equal(t, 3, p.narrowed, "each narrowing is looked at once")
 	draw := rand.New(rand.NewPCG(1, 2))

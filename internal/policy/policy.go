@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/monitor"
 )
 
-// Policy says when something is started by itself. What that is, is nothing to this room.
+// Policy is a list of rules that start something when one of them holds. What they start is not known to this package.
 type Policy struct {
 	// Name is unique.
 	Name string
@@ -19,19 +21,19 @@ type Policy struct {
 	// Silence is for how long after the start of a run there is no second one for the
 	// same process.
 	Silence time.Duration
-	// KernelThreads says that somebody has named its processes. Else rules about the host hold for no
-	// kernel threads, which are many, and of which hardly any is why.
+	// KernelThreads: the configuration names its processes. Otherwise rules about the host hold for no
+	// kernel threads, which are many and rarely the cause.
 	KernelThreads bool
 }
 
-// OfRequests tells whether any rule looks at requests.
+// OfRequests reports whether any rule uses requests.
 func (p *Policy) OfRequests() bool {
 	return slices.ContainsFunc(p.When, func(r Rule) bool { return r.Monitor.OfRequests() })
 }
 
 // Rule holds while at least Count of the last Period seconds have reached Threshold.
 type Rule struct {
-	Monitor   Monitor
+	Monitor   *monitor.Descriptor
 	Threshold float64
 	// Period is in seconds; Count is at least 1 and at most Period.
 	Period, Count int
@@ -41,7 +43,7 @@ type Rule struct {
 	Pattern *regexp.Regexp
 }
 
-// same tells whether two rules see the same in their windows, so that one may go on with
+// same reports whether the windows of two rules have the same values, so that one may take over
 // the other's.
 func (r *Rule) same(o *Rule) bool {
 	return r.Monitor == o.Monitor && r.Threshold == o.Threshold && r.Period == o.Period && r.pattern() == o.pattern() && slices.Equal(r.Paths, o.Paths)
@@ -81,16 +83,16 @@ func (r *Rule) window(path []byte, begins bool) (int, bool) {
 
 // Wanted is what rules need of requests of HTTP/1. Requests that it does not name count for none of them.
 type Wanted struct {
-	// All says that each request has to be told of.
+	// All: each request has to be reported.
 	All bool
-	// Told are how targets begin whose requests have to be told of. A target is a path and what follows
+	// Reported are the prefixes of targets whose requests have to be reported. A target is a path and what follows
 	// it, a query or the blank before the version.
-	Told []string
+	Reported []string
 	// Counted are paths, without query: of requests to these it is enough to know how many there were.
 	Counted []string
-	// Begun says the same of paths that begin so, and are neither told of nor counted by themselves, nor begin with a longer one.
+	// Begun are prefixes of paths whose requests are counted, too, unless they are reported, counted by their path or begin with a longer prefix.
 	Begun []string
-	// Rest says the same of all others.
+	// Rest: all other requests are counted, too.
 	Rest bool
 }
 
@@ -113,30 +115,30 @@ func WantedBy(policies []Policy) (w Wanted) {
 				case whole && !strings.ContainsAny(prefix, " ?"): // which paths have not, and what follows them begins with
 					w.Begun = append(w.Begun, prefix)
 				default:
-					w.Told = append(w.Told, prefix)
+					w.Reported = append(w.Reported, prefix)
 				}
 			}
 		}
 	}
 	slices.Sort(w.Counted)
 	w.Counted = slices.Compact(w.Counted)
-	slices.Sort(w.Told)
-	shortest := w.Told[:0]
-	for _, prefix := range w.Told {
+	slices.Sort(w.Reported)
+	shortest := w.Reported[:0]
+	for _, prefix := range w.Reported {
 		if n := len(shortest); n == 0 || !strings.HasPrefix(prefix, shortest[n-1]) {
 			shortest = append(shortest, prefix)
 		}
 	}
-	w.Told = shortest
+	w.Reported = shortest
 	slices.Sort(w.Begun)
 	w.Begun = slices.DeleteFunc(slices.Compact(w.Begun), func(prefix string) bool {
-		return slices.ContainsFunc(w.Told, func(told string) bool { return strings.HasPrefix(prefix, told) })
+		return slices.ContainsFunc(w.Reported, func(reported string) bool { return strings.HasPrefix(prefix, reported) })
 	})
 	return w
 }
 
 // literal is the text that a path begins with wherever the pattern matches it, empty where
-// that is not known; whole says that it matches wherever a path begins so.
+// that is not known; whole: it matches wherever a path begins so.
 func literal(pattern string) (prefix string, whole bool) {
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {

@@ -9,23 +9,23 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// inheritFor is for how many seconds a process may be added with what was seen of it by the
-// watch before.
+// inheritFor is for how many seconds a process may be added with what the previous watch
+// recorded of it.
 const inheritFor = 60
 
 // Resume goes on where another watch of this host has ended, which must not be used any
 // more: with [Watch.Replace] and [Watch.Add], what has not changed goes on with its windows
-// and its silence. A trigger that nobody has answered is told again.
+// and its silence. A trigger whose outcome is not known is returned again.
 func Resume(before *Watch) *Watch {
 	before.mu.Lock()
 	defer before.mu.Unlock()
 	for _, m := range before.order {
 		m.dirty = false
 		for i := range m.subjects {
-			m.subjects[i].gate.asked = false
+			m.subjects[i].gate.pending = false
 		}
 		for i := range m.resting {
-			m.resting[i].gate.asked = false
+			m.resting[i].gate.pending = false
 		}
 	}
 	maps.Copy(before.members, before.inherited) // it has ended before it had read them all
@@ -35,7 +35,7 @@ func Resume(before *Watch) *Watch {
 	}
 }
 
-// disinherit forgets those who were not added.
+// disinherit forgets the processes that were not added.
 func (w *Watch) disinherit() {
 	for _, m := range w.inherited {
 		w.giveBack(m.subjects)
@@ -83,7 +83,7 @@ func (w *Watch) named(name string) *watched {
 
 // Replace watches by other policies from now on. Rules that were there in a policy of the
 // same name go on with their windows, and a policy of the same name keeps its silence.
-// matches says which policies, by their index, a process is watched by.
+// matches returns the policies, by their index, that a process is watched by.
 func (w *Watch) Replace(policies []Policy, matches func(*model.Process) []int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

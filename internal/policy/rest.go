@@ -39,10 +39,9 @@ func (m *member) rested(policy string) *gate {
 	return nil
 }
 
-// Ran tells that something of a policy has begun to run for a process at a moment of
-// CLOCK_BOOTTIME, before this watch began: the policy is silent for it as if this watch had
-// started that. A process that is not watched yet may be added within [inheritFor] seconds.
-func (w *Watch) Ran(policy string, id model.ProcessID, at time.Duration) {
+// RestoreSilence restores the silence period of a policy that started something for a process at a moment of
+// CLOCK_BOOTTIME, before this watch began. A process that is not watched yet may be added within [inheritFor] seconds.
+func (w *Watch) RestoreSilence(policy string, id model.ProcessID, at time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	of := w.named(policy)

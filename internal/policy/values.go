@@ -2,21 +2,24 @@
 
 package policy
 
-import "github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+import (
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/monitor"
+)
 
 // Value is the last value of a monitor, in its unit.
 type Value struct {
 	Policy  string
 	Process *model.Process // nil of the host
-	Monitor Monitor
+	Monitor *monitor.Descriptor
 	// Path is what narrows a monitor of requests, see [model.Cause].
 	Path  string
 	Value float64
 }
 
-// Values hands over the last value of each monitor of each policy once: those of the
+// Values calls each with the last value of each monitor of each policy once: those of the
 // process by the last second, those of requests by the last of the last few seconds in
-// which there was one, but for the very last, of which not all requests were told yet.
+// which there was one, but for the very last, of which not all requests have arrived yet.
 func (w *Watch) Values(each func(Value)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -40,10 +43,10 @@ func (w *Watch) valuesOf(m *member, s *subject, each func(Value)) {
 		if !s.of.first(i) {
 			continue
 		}
-		told := Value{Policy: s.of.Name, Process: m.process, Monitor: rule.Monitor}
+		last := Value{Policy: s.of.Name, Process: m.process, Monitor: rule.Monitor}
 		var ok bool
-		if told.Value, ok = m.value(rule.Monitor); ok {
-			each(told)
+		if last.Value, ok = m.value(rule.Monitor); ok {
+			each(last)
 			continue
 		}
 		if !rule.Monitor.OfRequests() {
@@ -54,15 +57,15 @@ func (w *Watch) valuesOf(m *member, s *subject, each func(Value)) {
 			if win.marks == nil {
 				continue
 			}
-			if told.Value, ok = win.last(w.second - 1); ok {
-				told.Path = rule.uri(j)
-				each(told)
+			if last.Value, ok = win.last(w.second - 1); ok {
+				last.Path = rule.uri(j)
+				each(last)
 			}
 		}
 	}
 }
 
-// first tells whether no earlier rule says the same of the same.
+// first reports whether no earlier rule has the same monitor of the same requests.
 func (p *watched) first(rule int) bool {
 	r := &p.When[rule]
 	for i := range rule {

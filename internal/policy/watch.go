@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/monitor"
 )
 
 // maxRequestWindows bounds the windows of requests of all processes; a period of an hour
@@ -29,18 +30,18 @@ type Watch struct {
 	policies []*watched
 	members  map[model.ProcessID]*member
 	order    []*member
-	dirty    []*member // of whom something was told since the last look
+	dirty    []*member // for which requests arrived since the last evaluation
 	second   int64     // the last that has ended
 	read     time.Duration
-	host     map[Monitor]float64 // of that second
+	host     map[*monitor.Descriptor]float64 // of that second
 	// requestWindows, gaugeWindows and bytes are what windows of processes take.
 	requestWindows, gaugeWindows, bytes int
 	// inherited are those that another watch has watched, until they are added here, or
 	// for so long that they have ended.
 	inherited      map[model.ProcessID]*member
 	inheritedUntil int64
-	// matches is what was done since the last look to find out which rules paths count for; key
-	// is room to look them up.
+	// matches is what was done since the last evaluation to find out which rules paths count for; key
+	// is a buffer to look them up.
 	matches int
 	key     []byte
 	stats   Stats
@@ -48,15 +49,15 @@ type Watch struct {
 
 // Stats counts since the start.
 type Stats struct {
-	// Late are requests that were told of too long after they had ended, Crowded those
-	// for which there was no room for another window, and values of seconds likewise.
+	// Late are requests that arrived too long after they had ended, Crowded those
+	// requests and values of seconds that could not have another window.
 	Late, Crowded uint64
-	// Unmatched are requests of which rules were not asked whether they count, since more
-	// different paths were asked for in a second than may be.
+	// Unmatched are requests that were not matched with the rules, since a second had more
+	// different paths than can be matched.
 	Unmatched uint64
-	// Missed are seconds at whose end nobody looked.
+	// Missed are seconds at whose end the policies were not evaluated.
 	Missed uint64
-	// Triggers are how often policies have fired, again where a trigger has started nothing included.
+	// Triggers are how often policies have triggered, including again after a trigger has started nothing.
 	Triggers uint64
 }
 
@@ -67,14 +68,14 @@ type watched struct {
 	paths paths
 }
 
-// Trigger says that a policy holds for a process.
+// Trigger is a policy that holds for a process.
 type Trigger struct {
 	Policy  Policy
 	Process *model.Process
 	// Causes are all rules of the policy that hold, one at least.
 	Causes []model.Cause
-	// Told says that somebody was told that it holds, though nothing has started since.
-	Told bool
+	// Reported: an earlier trigger was reported, and nothing has started since.
+	Reported bool
 
 	percent float64 // of the CPUs, that the process used
 }
@@ -87,7 +88,7 @@ func New(policies []Policy) *Watch {
 }
 
 // young is how long before the last reading a process may have begun for all of its time
-// to be told of when it is read first: it was not there to be read, or nobody knew of it.
+// to count when it is first read: it did not exist before, or was not known.
 const young = 10 * time.Second
 
 // beginning is when a process began, by CLOCK_BOOTTIME.
@@ -96,8 +97,8 @@ func beginning(id model.ProcessID) time.Duration {
 	return time.Duration(id.StartTicks) * tick
 }
 
-// Add watches a process by the policies that match it, and no more by others, whose silence goes
-// on nevertheless. Of one that is young, all is known that it has used.
+// Add watches a process by the policies that match it. Others no longer watch it, but their silence
+// goes on. Of a young process all that it has used counts.
 func (w *Watch) Add(p *model.Process, by []int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,8 +124,8 @@ func (w *Watch) Add(p *model.Process, by []int) {
 	w.leave(m)
 }
 
-// Unread tells that what a process uses is not read before it is added again: what it uses until
-// then is of no second.
+// Unread records that what a process uses is not read before it is added again: what it uses until
+// then counts for no second.
 func (w *Watch) Unread(id model.ProcessID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,7 +134,7 @@ func (w *Watch) Unread(id model.ProcessID) {
 	}
 }
 
-// leave forgets a process that no policy matches, nor keeps silent about.
+// leave forgets a process that no policy matches or has a silence period for.
 func (w *Watch) leave(m *member) {
 	if len(m.subjects)+len(m.resting) == 0 {
 		w.remove(m)
@@ -146,7 +147,7 @@ func (w *Watch) subject(m *member, by []int) {
 	m.subjects = make([]subject, 0, len(by))
 	for _, i := range by {
 		if i >= len(w.policies) {
-			continue // by policies that were replaced meanwhile
+			continue // by policies that were replaced in between
 		}
 		s := subject{of: w.policies[i], windows: make([][]window, len(w.policies[i].When))}
 		j := slices.IndexFunc(before, func(b subject) bool { return b.of.Name == s.of.Name })
@@ -157,7 +158,7 @@ func (w *Watch) subject(m *member, by []int) {
 			s.gate = *gate
 		}
 		for k := range s.of.When {
-			if s.windows[k] == nil && s.of.When[k].Monitor.ofProcesses() {
+			if s.windows[k] == nil && s.of.When[k].Monitor.OfProcesses() {
 				w.makeGauge(&s, k)
 			}
 		}
@@ -167,7 +168,7 @@ func (w *Watch) subject(m *member, by []int) {
 	w.rest(m, before)
 }
 
-// makeGauge makes the window of a rule about what a process uses, if there is room.
+// makeGauge makes the window of a rule about what a process uses, unless the capacity is exhausted.
 func (w *Watch) makeGauge(s *subject, rule int) bool {
 	if w.gaugeWindows >= maxGaugeWindows {
 		return false
@@ -196,7 +197,7 @@ func (w *Watch) put(m *member, second int64) {
 	}
 }
 
-// giveBack notes that windows are no more.
+// giveBack releases the capacity of windows.
 func (w *Watch) giveBack(subjects []subject) {
 	for i := range subjects {
 		for j, windows := range subjects[i].windows {
@@ -215,7 +216,7 @@ func (w *Watch) giveBack(subjects []subject) {
 	}
 }
 
-// Remove watches a process no more.
+// Remove stops watching a process.
 func (w *Watch) Remove(id model.ProcessID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -243,15 +244,15 @@ type Reading struct {
 	// CPUs are those of the host that are online.
 	CPUs int
 	// Host are the values of monitors of the host, as far as there are any.
-	Host map[Monitor]float64
-	// Usage is what a process has used; false where nobody knows. It must not call the
+	Host map[*monitor.Descriptor]float64
+	// Usage is what a process has used; false where that is not known. It must not call the
 	// Watch.
 	Usage func(model.ProcessID) (Usage, bool)
 }
 
 // Tick takes what was read at the end of a second, and returns which policies hold, for those first that
-// use the CPUs most: of what is the host's they are the likeliest cause, and there may be no room for
-// all. A second that was told of is not told of again.
+// use the CPUs most: of what is the host's they are the likeliest cause, and there may be no capacity for
+// all. A second is evaluated once.
 func (w *Watch) Tick(r Reading) []Trigger {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -279,12 +280,12 @@ func (w *Watch) Tick(r Reading) []Trigger {
 	}
 	var fired []Trigger
 	for _, m := range w.order {
-		m.hasThreads, m.hasPercent = false, false
+		m.hasUsed = false
 		if u, ok := r.Usage(m.process.ID); ok {
 			m.use(r.At, r.CPUs, u)
 			w.put(m, r.Second)
 		}
-		fired = w.look(m, r.At, r.Second-1, fired)
+		fired = w.evaluate(m, r.At, r.Second-1, fired)
 	}
 	return busiestFirst(fired)
 }
@@ -294,14 +295,14 @@ func busiestFirst(fired []Trigger) []Trigger {
 	return fired
 }
 
-// Late looks at those of whom requests were told: those of the last second have been by
-// then, of which a Tick knows a part, and looks at the one before it.
+// Late evaluates the processes for which requests arrived. By then all requests of the last second
+// have arrived, of which Tick knows only a part: it evaluates requests by the second before it.
 func (w *Watch) Late(at time.Duration) []Trigger {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var fired []Trigger
 	for _, m := range w.dirty {
-		fired = w.look(m, at, w.second, fired)
+		fired = w.evaluate(m, at, w.second, fired)
 	}
 	w.clean()
 	return busiestFirst(fired)
@@ -315,20 +316,20 @@ func (w *Watch) clean() {
 	w.dirty = w.dirty[:0]
 }
 
-// look appends the policies that hold for a process, by its requests up to a second, and
+// evaluate appends the policies that hold for a process, by its requests up to a second, and
 // that are not silent.
-func (w *Watch) look(m *member, at time.Duration, requests int64, fired []Trigger) []Trigger {
+func (w *Watch) evaluate(m *member, at time.Duration, requests int64, fired []Trigger) []Trigger {
 	for i := range m.subjects {
 		s := &m.subjects[i]
 		if !s.gate.open(at) {
 			continue
 		}
 		if causes := m.causes(s, w.second, requests); len(causes) > 0 {
-			s.gate.asked = true
+			s.gate.pending = true
 			w.stats.Triggers++
-			t := Trigger{Policy: s.of.Policy, Process: m.process, Causes: causes, Told: s.gate.told}
-			if m.hasPercent {
-				t.percent = m.percent
+			t := Trigger{Policy: s.of.Policy, Process: m.process, Causes: causes, Reported: s.gate.reported}
+			if m.hasUsed {
+				t.percent, _ = m.used.CPUPercent()
 			}
 			fired = append(fired, t)
 		}
@@ -336,7 +337,7 @@ func (w *Watch) look(m *member, at time.Duration, requests int64, fired []Trigge
 	return fired
 }
 
-// Holds tells whether a policy holds for a process, whatever became of its triggers: by the last
+// Holds reports whether a policy holds for a process, whatever the outcome of its triggers: by the last
 // second, and of requests by the one before it, of which all are known.
 func (w *Watch) Holds(policy string, id model.ProcessID) bool {
 	w.mu.Lock()
@@ -349,134 +350,17 @@ func (w *Watch) Holds(policy string, id model.ProcessID) bool {
 	return i >= 0 && len(m.causes(&m.subjects[i], w.second, w.second-1)) > 0
 }
 
-// Request is one that a process has answered.
-type Request struct {
-	// Second is the one in which it ended.
-	Second int64
-	// Path is without query; Begins as of [Requests].
-	Path   []byte
-	Begins bool
-	// Status is 0 where it is not known. Took is how long it took, where Timed says so.
-	Status int
-	Took   time.Duration
-	Timed  bool
-}
-
-// Request takes a request that a process has answered.
-func (w *Watch) Request(id model.ProcessID, r Request) {
-	all := Requests{Second: r.Second, Path: r.Path, Begins: r.Begins}
-	if r.Status != 0 {
-		all.Known = 1
-	}
-	if r.Status >= 500 && r.Status <= 599 {
-		all.Errors = 1
-	}
-	if r.Timed {
-		all.Timed, all.Took = 1, r.Took
-	}
-	w.Requests(id, all)
-}
-
-// Requests are what a process has answered in a second.
-type Requests struct {
-	Second int64
-	// Path is that of all of them, without query; where Begins says so, how their paths begin, as of
-	// [Wanted].Begun. It is empty where it is none that a rule names.
-	Path   []byte
-	Begins bool
-	// Known are those whose status is known, Errors of them those with 500 to 599.
-	Known, Errors uint64
-	// Timed are those of which it is known how long they took, Took together.
-	Timed uint64
-	Took  time.Duration
-}
-
-// Requests takes what a process has answered in a second; it adds to what is known of that second.
-func (w *Watch) Requests(id model.ProcessID, r Requests) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	m := w.members[id]
-	if m == nil {
-		return
-	}
-	if w.second != 0 && r.Second > w.second+LateBy { // nobody has looked for long, or it is by another clock
-		w.stats.Late += max(r.Known, r.Timed)
-		return
-	}
-	w.key = append(append(w.key[:0], begun(r.Begins)), r.Path...)
-	for i := range m.subjects {
-		s := &m.subjects[i]
-		found, matches, ok := s.of.paths.find(s.of.When, w.key, r.Path, r.Begins, maxMatches-w.matches)
-		w.matches += matches
-		if !ok {
-			w.stats.Unmatched += max(r.Known, r.Timed)
-		}
-		for j, place := range found {
-			if place == noPlace {
-				continue
-			}
-			if sum, n := r.value(s.of.When[j].Monitor); n > 0 {
-				w.count(s, j, int(place), &r, sum, n)
-			}
-		}
-	}
-	if !m.dirty {
-		m.dirty = true
-		w.dirty = append(w.dirty, m)
-	}
-}
-
-// begun tells paths from beginnings of paths where places are remembered.
-func begun(begins bool) byte {
-	if begins {
-		return '^'
-	}
-	return '='
-}
-
-// value is what requests add to the sum that a monitor's value is the mean of, and how many do.
-func (r *Requests) value(monitor Monitor) (sum float64, n uint64) {
-	switch monitor {
-	case HTTPErrorRate:
-		return 100 * float64(r.Errors), r.Known
-	case HTTPAvgResponseTime:
-		return float64(r.Took) / float64(time.Millisecond), r.Timed
-	}
-	return 0, 0
-}
-
-// count adds requests to the window of a rule that they count for.
-func (w *Watch) count(s *subject, rule, place int, r *Requests, sum float64, n uint64) {
-	of := &s.of.When[rule]
-	if s.windows[rule] == nil {
-		s.windows[rule] = make([]window, of.windows())
-	}
-	to := &s.windows[rule][place]
-	if to.marks == nil {
-		if w.requestWindows >= maxRequestWindows {
-			w.stats.Crowded += n
-			return
-		}
-		*to = makeWindow(of.Threshold, of.Period, LateBy)
-		w.requestWindows++
-		w.bytes += to.bytes()
-	}
-	if !to.add(r.Second, sum, float64(n)) {
-		w.stats.Late += n
-	}
-}
-
-// Started tells that what a trigger asked for has begun at a moment of CLOCK_BOOTTIME.
+// Started records that what a trigger started has begun at a moment of CLOCK_BOOTTIME.
 func (w *Watch) Started(policy string, id model.ProcessID, at time.Duration) {
 	w.answer(policy, id, func(g *gate, of *watched) { g.started(at, of.Silence) })
 }
 
-// Failed tells that it did not, and whether somebody was told of the trigger all the same.
-func (w *Watch) Failed(policy string, id model.ProcessID, at time.Duration, told bool) {
-	w.answer(policy, id, func(g *gate, _ *watched) { g.failed(at, told) })
+// Failed records that a trigger has started nothing, and whether it was reported nevertheless.
+func (w *Watch) Failed(policy string, id model.ProcessID, at time.Duration, reported bool) {
+	w.answer(policy, id, func(g *gate, _ *watched) { g.failed(at, reported) })
 }
 
-func (w *Watch) answer(policy string, id model.ProcessID, tell func(*gate, *watched)) {
+func (w *Watch) answer(policy string, id model.ProcessID, apply func(*gate, *watched)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m, of := w.members[id], w.named(policy)
@@ -484,11 +368,11 @@ func (w *Watch) answer(policy string, id model.ProcessID, tell func(*gate, *watc
 		return // it has ended, or was replaced
 	}
 	if resting := m.rested(policy); resting != nil {
-		tell(resting, of)
+		apply(resting, of)
 	}
 	for i := range m.subjects {
 		if s := &m.subjects[i]; s.of == of {
-			tell(&s.gate, of)
+			apply(&s.gate, of)
 		}
 	}
 }

@@ -11,9 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/monitor"
 )
 
-// host is what a Watch is told of in tests.
+// host is what a Watch reads in tests.
 type host struct {
 	t      *testing.T
 	watch  *Watch
@@ -44,7 +45,7 @@ func process(pid uint32) *model.Process {
 	return &model.Process{ID: model.ProcessID{PID: pid, StartTicks: 1}}
 }
 
-// next lets a second go by in which a process used cpu, and tells what fired.
+// next lets a second go by in which a process used cpu, and returns what triggered.
 func (h *host) next(id model.ProcessID, cpu time.Duration, threads int) []Trigger {
 	u := h.used[id]
 	h.used[id] = Usage{CPU: u.CPU + cpu, Threads: threads}
@@ -55,14 +56,14 @@ func (h *host) tick(took time.Duration) []Trigger {
 	h.at += took
 	h.second += int64(took / time.Second)
 	fired := h.watch.Tick(Reading{
-		Second: h.second, At: h.at, CPUs: cpus, Host: map[Monitor]float64{SystemLoad: h.load, SystemIOPressure: h.pressure},
+		Second: h.second, At: h.at, CPUs: cpus, Host: map[*monitor.Descriptor]float64{monitor.SystemLoad: h.load, monitor.SystemIOPressure: h.pressure},
 		Usage: func(id model.ProcessID) (Usage, bool) { return h.used[id], true },
 	})
 	return append(fired, h.watch.Late(h.at)...)
 }
 
 func cpuRule(threshold float64, period, count int) Policy {
-	return Policy{When: []Rule{{Monitor: ProcessCPU, Threshold: threshold, Period: period, Count: count}}}
+	return Policy{When: []Rule{{Monitor: monitor.ProcessCPU, Threshold: threshold, Period: period, Count: count}}}
 }
 
 // TestBusyProcess holds that CPU time counts by the second, that a trigger has its causes, and that it comes once.
@@ -81,7 +82,7 @@ func TestBusyProcess(t *testing.T) {
 	require.Equal(t, "p", fired[0].Policy.Name)
 	require.Same(t, p, fired[0].Process)
 	require.Equal(t, []model.Cause{{Monitor: "process_cpu", Threshold: 40, Value: 45}}, fired[0].Causes)
-	require.Empty(t, h.next(p.ID, time.Second, 1), "nobody has said yet what came of it")
+	require.Empty(t, h.next(p.ID, time.Second, 1), "the outcome is not known yet")
 	h.watch.Started("p", p.ID, h.at)
 	for range 1199 {
 		require.Empty(t, h.next(p.ID, time.Second, 1), "silence")
@@ -89,10 +90,10 @@ func TestBusyProcess(t *testing.T) {
 	require.Len(t, h.next(p.ID, time.Second, 1), 1)
 }
 
-// TestPressure holds that what the whole host waits for triggers for each process that is watched, and is told of the host once.
+// TestPressure holds that what the whole host waits for triggers for each process that is watched, and has one value for the host.
 func TestPressure(t *testing.T) {
-	h := newHost(t, Policy{When: []Rule{{Monitor: SystemIOPressure, Threshold: 30, Period: 5, Count: 2}}},
-		Policy{Name: "other", When: []Rule{{Monitor: SystemMemoryPressure, Threshold: 0, Period: 5, Count: 1}}})
+	h := newHost(t, Policy{When: []Rule{{Monitor: monitor.SystemIOPressure, Threshold: 30, Period: 5, Count: 2}}},
+		Policy{Name: "other", When: []Rule{{Monitor: monitor.SystemMemoryPressure, Threshold: 0, Period: 5, Count: 1}}})
 	for pid := range uint32(2) {
 		h.watch.Add(process(pid), []int{0, 1})
 	}
@@ -103,15 +104,15 @@ func TestPressure(t *testing.T) {
 	fired := h.tick(time.Second)
 	require.Len(t, fired, 2, "one for each process, and none where there are no values")
 	require.Equal(t, []model.Cause{{Monitor: "system_io_pressure", Threshold: 30, Value: 31}}, fired[0].Causes)
-	var told []Value
-	h.watch.Values(func(v Value) { told = append(told, v) })
-	require.Equal(t, []Value{{Policy: "p", Monitor: SystemIOPressure, Value: 31}}, told)
+	var got []Value
+	h.watch.Values(func(v Value) { got = append(got, v) })
+	require.Equal(t, []Value{{Policy: "p", Monitor: monitor.SystemIOPressure, Value: 31}}, got)
 }
 
 // TestHostTriggersTheBusiestFirst holds that what is the host's triggers for those first that use the CPUs most, and for kernel threads
-// only where somebody has named them; what these use themselves triggers always.
+// only where the configuration names them; what these use themselves triggers always.
 func TestHostTriggersTheBusiestFirst(t *testing.T) {
-	load, busy := Rule{Monitor: SystemLoad, Threshold: 4, Period: 5, Count: 2}, Rule{Monitor: ProcessCPU, Threshold: 90, Period: 5, Count: 1}
+	load, busy := Rule{Monitor: monitor.SystemLoad, Threshold: 4, Period: 5, Count: 2}, Rule{Monitor: monitor.ProcessCPU, Threshold: 90, Period: 5, Count: 1}
 	named := Policy{Name: "named", When: []Rule{load}, KernelThreads: true}
 	h := newHost(t, Policy{When: []Rule{load, busy}}, named)
 	h.load = 5
@@ -136,7 +137,7 @@ func TestHostTriggersTheBusiestFirst(t *testing.T) {
 	require.False(t, h.watch.Holds("p", process(thread).ID))
 }
 
-// TestNeverTriggers are those cases in which Rover triggers, or nobody should.
+// TestNeverTriggers are the cases in which Rover triggers, or in which no policy should.
 func TestNeverTriggers(t *testing.T) {
 	busy := func(seconds int) []time.Duration {
 		list := make([]time.Duration, seconds)
@@ -151,7 +152,7 @@ func TestNeverTriggers(t *testing.T) {
 		"busy before anybody has looked": {0, 0, 0, 0, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHost(t, cpuRule(80, 5, 3), Policy{Name: "long", When: []Rule{{Monitor: ProcessCPU, Threshold: 80, Period: 60, Count: 50}}})
+			h := newHost(t, cpuRule(80, 5, 3), Policy{Name: "long", When: []Rule{{Monitor: monitor.ProcessCPU, Threshold: 80, Period: 60, Count: 50}}})
 			p := process(7)
 			h.used[p.ID] = Usage{CPU: 1000 * time.Hour}
 			h.watch.Add(p, []int{0, 1})
@@ -182,7 +183,7 @@ func TestBusyAnHourAgo(t *testing.T) {
 
 // TestTrafficThatStopped holds that windows age without requests.
 func TestTrafficThatStopped(t *testing.T) {
-	h := newHost(t, Policy{When: []Rule{{Monitor: HTTPErrorRate, Threshold: 50, Period: 10, Count: 5}}})
+	h := newHost(t, Policy{When: []Rule{{Monitor: monitor.HTTPErrorRate, Threshold: 50, Period: 10, Count: 5}}})
 	p := process(7)
 	h.watch.Add(p, []int{0})
 	for range 4 {
@@ -200,8 +201,8 @@ func TestTrafficThatStopped(t *testing.T) {
 // TestThreadsAndLoad are the monitors that are not differences.
 func TestThreadsAndLoad(t *testing.T) {
 	h := newHost(t,
-		Policy{Name: "threads", When: []Rule{{Monitor: ProcessThreadCount, Threshold: 100, Period: 3, Count: 2}}},
-		Policy{Name: "load", When: []Rule{{Monitor: SystemLoad, Threshold: 4, Period: 3, Count: 2}}})
+		Policy{Name: "threads", When: []Rule{{Monitor: monitor.ProcessThreadCount, Threshold: 100, Period: 3, Count: 2}}},
+		Policy{Name: "load", When: []Rule{{Monitor: monitor.SystemLoad, Threshold: 4, Period: 3, Count: 2}}})
 	p, q := process(7), process(8)
 	h.watch.Add(p, []int{0, 1})
 	h.watch.Add(q, []int{1})
@@ -221,8 +222,8 @@ func TestThreadsAndLoad(t *testing.T) {
 // TestRequests is what narrows monitors of requests.
 func TestRequests(t *testing.T) {
 	h := newHost(t,
-		Policy{Name: "list", When: []Rule{{Monitor: HTTPAvgResponseTime, Threshold: 300, Period: 5, Count: 2, Paths: []string{"/pay", "/cart"}}}},
-		Policy{Name: "pattern", When: []Rule{{Monitor: HTTPErrorRate, Threshold: 50, Period: 5, Count: 2, Pattern: regexp.MustCompile("^/pay")}}})
+		Policy{Name: "list", When: []Rule{{Monitor: monitor.HTTPAvgResponseTime, Threshold: 300, Period: 5, Count: 2, Paths: []string{"/pay", "/cart"}}}},
+		Policy{Name: "pattern", When: []Rule{{Monitor: monitor.HTTPErrorRate, Threshold: 50, Period: 5, Count: 2, Pattern: regexp.MustCompile("^/pay")}}})
 	p := process(7)
 	h.watch.Add(p, []int{0, 1})
 	ask := func(path string, status int, took time.Duration) {
@@ -251,9 +252,33 @@ func TestRequests(t *testing.T) {
 	require.Equal(t, "pattern", h.tick(time.Second)[0].Policy.Name)
 }
 
-// TestLateRequest holds that what is told after the end of its second still triggers, in that second.
+// TestRequestsWithoutAResponse holds that they are errors, and that they take as long as they do.
+func TestRequestsWithoutAResponse(t *testing.T) {
+	h := newHost(t,
+		Policy{Name: "errors", When: []Rule{{Monitor: monitor.HTTPErrorRate, Threshold: 75, Period: 5, Count: 1}}},
+		Policy{Name: "slow", When: []Rule{{Monitor: monitor.HTTPAvgResponseTime, Threshold: 300, Period: 5, Count: 1}}})
+	p := process(7)
+	h.watch.Add(p, []int{0, 1})
+	ask := func(r Request) {
+		r.Second, r.Path, r.Timed = h.second+1, []byte("/pay"), true
+		h.watch.Request(p.ID, r)
+	}
+	ask(Request{Status: 200})
+	for range 3 {
+		ask(Request{Unanswered: true, Took: 400 * time.Millisecond})
+	}
+	fired := h.tick(time.Second)
+	require.Len(t, fired, 2)
+	require.Equal(t, []model.Cause{{Monitor: "http_error_rate", Threshold: 75, Value: 75}}, fired[0].Causes)
+	require.Equal(t, []model.Cause{{Monitor: "http_avg_response_time", Threshold: 300, Value: 300}}, fired[1].Causes)
+	ask(Request{}) // of which it is not known how it ended
+	h.watch.Started("errors", p.ID, h.at)
+	h.watch.Started("slow", p.ID, h.at)
+}
+
+// TestLateRequest holds that what arrives after the end of its second still triggers, in that second.
 func TestLateRequest(t *testing.T) {
-	h := newHost(t, Policy{When: []Rule{{Monitor: HTTPErrorRate, Threshold: 100, Period: 2, Count: 1}}})
+	h := newHost(t, Policy{When: []Rule{{Monitor: monitor.HTTPErrorRate, Threshold: 100, Period: 2, Count: 1}}})
 	p := process(7)
 	h.watch.Add(p, []int{0})
 	require.Empty(t, h.tick(time.Second))
@@ -276,7 +301,7 @@ func TestRequestsWhileNobodyLooks(t *testing.T) {
 		fires bool
 	}{"some seconds": {10, 0, true}, "as long as may be": {LateBy, 0, true}, "long": {LateBy + 5, 5, false}} {
 		t.Run(name, func(t *testing.T) {
-			h := newHost(t, Policy{When: []Rule{{Monitor: HTTPErrorRate, Threshold: 100, Period: 60, Count: 10 + max(0, int(tc.stall)-10)}}})
+			h := newHost(t, Policy{When: []Rule{{Monitor: monitor.HTTPErrorRate, Threshold: 100, Period: 60, Count: 10 + max(0, int(tc.stall)-10)}}})
 			p := process(7)
 			h.watch.Add(p, []int{0})
 			require.Empty(t, h.tick(time.Second))
@@ -289,7 +314,7 @@ func TestRequestsWhileNobodyLooks(t *testing.T) {
 	}
 }
 
-// TestMissedTicks holds that seconds at whose end nobody looked have no value, and that the next one's is right.
+// TestMissedTicks holds that seconds at whose end the policies were not evaluated have no value, and that the next one's is right.
 func TestMissedTicks(t *testing.T) {
 	h := newHost(t, cpuRule(80, 10, 2))
 	p := process(7)
@@ -300,10 +325,10 @@ func TestMissedTicks(t *testing.T) {
 	require.Equal(t, uint64(2), h.watch.Stats().Missed)
 	require.Len(t, h.next(p.ID, 2*time.Second, 1), 1)
 
-	require.Nil(t, h.watch.Tick(Reading{Second: h.second, At: h.at}), "a second is told of once")
+	require.Nil(t, h.watch.Tick(Reading{Second: h.second, At: h.at}), "a second is evaluated once")
 }
 
-// TestLateTick holds that a reading that came late is told of the time that it is of.
+// TestLateTick holds that a reading that came late counts for the time that it is of.
 func TestLateTick(t *testing.T) {
 	h := newHost(t, cpuRule(50, 10, 3))
 	p := process(7)
@@ -315,12 +340,12 @@ func TestLateTick(t *testing.T) {
 	}
 	tick(100, 10*time.Second, 0)
 	require.Empty(t, tick(101, 11800*time.Millisecond, 900*time.Millisecond)) // 50 %
-	require.Empty(t, tick(102, 12*time.Second, 200*time.Millisecond), "too short to tell")
+	require.Empty(t, tick(102, 12*time.Second, 200*time.Millisecond), "too short for a value")
 	require.Empty(t, tick(103, 13*time.Second, 800*time.Millisecond), "1 s in 1.2 s")
 	require.Len(t, tick(104, 14*time.Second, 500*time.Millisecond), 1)
 }
 
-// TestThreadEndsWhileRead holds that CPU time which is missing from one reading is not told of as used after it.
+// TestThreadEndsWhileRead holds that CPU time which is missing from one reading is not counted as used after it.
 func TestThreadEndsWhileRead(t *testing.T) {
 	h := newHost(t, cpuRule(20, 10, 1))
 	p := process(7)
@@ -341,7 +366,7 @@ func TestNewProcess(t *testing.T) {
 	require.Len(t, h.next(p.ID, 1900*time.Millisecond, 1), 1)
 
 	h.tick(time.Second)
-	began = h.at - 300*time.Millisecond // and nobody knew of it before
+	began = h.at - 300*time.Millisecond // and it was not known before
 	q := &model.Process{ID: model.ProcessID{PID: 10, StartTicks: uint64(began / (10 * time.Millisecond))}}
 	h.watch.Add(q, []int{0})
 	require.Len(t, h.next(q.ID, 2400*time.Millisecond, 1), 1, "2.4 s in 1.3 s of two CPUs")
@@ -349,9 +374,9 @@ func TestNewProcess(t *testing.T) {
 	require.Empty(t, h.next(process(11).ID, 1000*time.Hour, 1), "which began long ago: nothing is known of its last second")
 }
 
-// TestUnknownPart holds that a second of which a part of the requests was told does not trigger before the rest was.
+// TestUnknownPart holds that a second of which a part of the requests has arrived does not trigger before the rest has.
 func TestUnknownPart(t *testing.T) {
-	h := newHost(t, Policy{When: []Rule{{Monitor: HTTPErrorRate, Threshold: 80, Period: 5, Count: 1}}})
+	h := newHost(t, Policy{When: []Rule{{Monitor: monitor.HTTPErrorRate, Threshold: 80, Period: 5, Count: 1}}})
 	p := process(7)
 	h.watch.Add(p, []int{0})
 	h.tick(time.Second)
@@ -365,7 +390,7 @@ func TestUnknownPart(t *testing.T) {
 
 	h.watch.Request(p.ID, Request{Second: second + 1, Status: 500})
 	require.Empty(t, h.watch.Tick(Reading{Second: second + 1, At: h.at + 2*time.Second, Usage: func(model.ProcessID) (Usage, bool) { return Usage{}, true }}))
-	require.Len(t, h.watch.Late(h.at), 1, "all of that second were told before it had ended")
+	require.Len(t, h.watch.Late(h.at), 1, "all of that second had arrived before it ended")
 }
 
 // TestFailedStart holds that a task that could not start does not close the gate.
@@ -391,8 +416,8 @@ func TestFailedStart(t *testing.T) {
 
 // TestReplace holds that windows of what did not change go on, and that new processes are met.
 func TestReplace(t *testing.T) {
-	slow := Rule{Monitor: HTTPAvgResponseTime, Threshold: 100, Period: 10, Count: 3, Pattern: regexp.MustCompile("^/pay")}
-	busy := Rule{Monitor: ProcessCPU, Threshold: 50, Period: 10, Count: 3}
+	slow := Rule{Monitor: monitor.HTTPAvgResponseTime, Threshold: 100, Period: 10, Count: 3, Pattern: regexp.MustCompile("^/pay")}
+	busy := Rule{Monitor: monitor.ProcessCPU, Threshold: 50, Period: 10, Count: 3}
 	h := newHost(t, Policy{When: []Rule{busy, slow}})
 	p, q := process(7), process(8)
 	h.watch.Add(p, []int{0})
@@ -406,7 +431,7 @@ func TestReplace(t *testing.T) {
 	changed := busy
 	changed.Count = 2
 	h.watch.Replace([]Policy{{Name: "other", When: []Rule{busy}}, {Name: "p", Silence: time.Minute, When: []Rule{
-		{Monitor: SystemLoad, Threshold: 1000, Period: 1, Count: 1}, slow, changed,
+		{Monitor: monitor.SystemLoad, Threshold: 1000, Period: 1, Count: 1}, slow, changed,
 	}}}, func(m *model.Process) []int {
 		if m == q {
 			return nil
@@ -434,11 +459,11 @@ func TestReplace(t *testing.T) {
 }
 
 // TestResume holds that a watch goes on where another one has ended: with the windows of who is added soon, with the host's, and with
-// silence, whatever its policies are; a trigger that nobody has answered is told again.
+// silence, whatever its policies are; a trigger whose outcome is not known is returned again.
 func TestResume(t *testing.T) {
-	busy := Rule{Monitor: ProcessCPU, Threshold: 50, Period: 10, Count: 3}
-	load := Rule{Monitor: SystemLoad, Threshold: 4, Period: 10, Count: 3}
-	failing := Rule{Monitor: HTTPErrorRate, Threshold: 50, Period: 10, Count: 2}
+	busy := Rule{Monitor: monitor.ProcessCPU, Threshold: 50, Period: 10, Count: 3}
+	load := Rule{Monitor: monitor.SystemLoad, Threshold: 4, Period: 10, Count: 3}
+	failing := Rule{Monitor: monitor.HTTPErrorRate, Threshold: 50, Period: 10, Count: 2}
 	policies := []Policy{{Name: "silent", When: []Rule{busy}}, {Name: "asked", When: []Rule{failing}}, {Name: "load", When: []Rule{load}}}
 	h := newHost(t, policies...)
 	p, gone := process(7), process(8)
@@ -469,8 +494,10 @@ func TestResume(t *testing.T) {
 	}
 	require.Equal(t, []string{"asked", "load"}, names)
 	require.Equal(t, 5.0, fired[1].Causes[0].Value)
-	require.Zero(t, h.watch.Stats().Missed, "nobody was there to look")
-	require.Equal(t, 100.0, h.watch.members[p.ID].percent, "of all the time since the last look")
+	require.Zero(t, h.watch.Stats().Missed, "no watch ran")
+	percent, ok := h.watch.members[p.ID].used.CPUPercent()
+	require.True(t, ok)
+	require.Equal(t, 100.0, percent, "of all the time since the last look")
 
 	require.Contains(t, h.watch.inherited, gone.ID)
 	for range inheritFor + 1 {
@@ -485,8 +512,8 @@ func TestResume(t *testing.T) {
 // TestResumeTwice holds that who was not added yet when a watch ended goes on in the one after it as well, with its silence and its
 // windows, and that what these take is given back.
 func TestResumeTwice(t *testing.T) {
-	busy := Policy{Name: "p", Silence: time.Hour, When: []Rule{{Monitor: ProcessCPU, Threshold: 50, Period: 60, Count: 3}}}
-	failing := Policy{Name: "failing", Silence: time.Hour, When: []Rule{{Monitor: HTTPErrorRate, Threshold: 50, Period: 60, Count: 2}}}
+	busy := Policy{Name: "p", Silence: time.Hour, When: []Rule{{Monitor: monitor.ProcessCPU, Threshold: 50, Period: 60, Count: 3}}}
+	failing := Policy{Name: "failing", Silence: time.Hour, When: []Rule{{Monitor: monitor.HTTPErrorRate, Threshold: 50, Period: 60, Count: 2}}}
 	h := newHost(t, busy, failing)
 	p, gone := process(7), process(8)
 	for _, one := range []*model.Process{p, gone} {
@@ -521,8 +548,8 @@ func TestResumeTwice(t *testing.T) {
 
 // TestProcessesComeAndGo holds that who has ended leaves nothing.
 func TestProcessesComeAndGo(t *testing.T) {
-	list := Rule{Monitor: HTTPErrorRate, Threshold: 1, Period: 100, Count: 50, Paths: []string{"/a", "/b"}}
-	h := newHost(t, Policy{When: []Rule{list, {Monitor: ProcessCPU, Threshold: 1, Period: 3600, Count: 1}}})
+	list := Rule{Monitor: monitor.HTTPErrorRate, Threshold: 1, Period: 100, Count: 50, Paths: []string{"/a", "/b"}}
+	h := newHost(t, Policy{When: []Rule{list, {Monitor: monitor.ProcessCPU, Threshold: 1, Period: 3600, Count: 1}}})
 	empty := h.watch.Bytes()
 	for pid := range uint32(100) {
 		p := process(pid)
@@ -548,7 +575,7 @@ func TestProcessesComeAndGo(t *testing.T) {
 
 // TestRequestWindowsAreBounded holds that paths do not take memory without a bound.
 func TestRequestWindowsAreBounded(t *testing.T) {
-	rule := Rule{Monitor: HTTPErrorRate, Threshold: 1, Period: 10, Count: 1}
+	rule := Rule{Monitor: monitor.HTTPErrorRate, Threshold: 1, Period: 10, Count: 1}
 	for i := range 64 {
 		rule.Paths = append(rule.Paths, fmt.Sprint("/", i))
 	}
@@ -570,9 +597,9 @@ func TestWindowsOfProcessesAreBounded(t *testing.T) {
 	const rules, processes = 64, maxGaugeWindows/64 + 2
 	var many Policy
 	for i := range rules {
-		many.When = append(many.When, Rule{Monitor: ProcessThreadCount, Threshold: float64(1000 + i), Period: 60, Count: 60})
+		many.When = append(many.When, Rule{Monitor: monitor.ProcessThreadCount, Threshold: float64(1000 + i), Period: 60, Count: 60})
 	}
-	many.When[0] = Rule{Monitor: ProcessThreadCount, Threshold: 7, Period: 1, Count: 1}
+	many.When[0] = Rule{Monitor: monitor.ProcessThreadCount, Threshold: 7, Period: 1, Count: 1}
 	h := newHost(t, many)
 	for pid := range uint32(processes) {
 		h.watch.Add(process(pid), []int{0})
@@ -592,13 +619,13 @@ func TestWindowsOfProcessesAreBounded(t *testing.T) {
 	require.Zero(t, h.watch.gaugeWindows)
 }
 
-// TestValues holds that each monitor is told once.
+// TestValues holds that the value of each monitor is returned once.
 func TestValues(t *testing.T) {
 	h := newHost(t, Policy{When: []Rule{
-		{Monitor: ProcessCPU, Threshold: 1, Period: 10, Count: 10}, {Monitor: ProcessCPU, Threshold: 2, Period: 10, Count: 10},
-		{Monitor: ProcessThreadCount, Threshold: 50, Period: 10, Count: 10},
-		{Monitor: SystemLoad, Threshold: 50, Period: 10, Count: 10},
-		{Monitor: HTTPErrorRate, Threshold: 50, Period: 10, Count: 10, Paths: []string{"/a", "/b"}},
+		{Monitor: monitor.ProcessCPU, Threshold: 1, Period: 10, Count: 10}, {Monitor: monitor.ProcessCPU, Threshold: 2, Period: 10, Count: 10},
+		{Monitor: monitor.ProcessThreadCount, Threshold: 50, Period: 10, Count: 10},
+		{Monitor: monitor.SystemLoad, Threshold: 50, Period: 10, Count: 10},
+		{Monitor: monitor.HTTPErrorRate, Threshold: 50, Period: 10, Count: 10, Paths: []string{"/a", "/b"}},
 	}})
 	p := process(7)
 	h.load = 3
@@ -607,43 +634,43 @@ func TestValues(t *testing.T) {
 	h.watch.Request(p.ID, Request{Second: h.second + 1, Path: []byte("/b"), Status: 500})
 	h.tick(time.Second)
 	h.next(p.ID, time.Second, 4)
-	var told []Value
-	h.watch.Values(func(v Value) { told = append(told, v) })
+	var got []Value
+	h.watch.Values(func(v Value) { got = append(got, v) })
 	require.Equal(t, []Value{
-		{Policy: "p", Monitor: SystemLoad, Value: 3},
-		{Policy: "p", Process: p, Monitor: ProcessCPU, Value: 50},
-		{Policy: "p", Process: p, Monitor: ProcessThreadCount, Value: 4},
-		{Policy: "p", Process: p, Monitor: HTTPErrorRate, Path: "/b", Value: 100},
-	}, told)
-	told = nil
+		{Policy: "p", Monitor: monitor.SystemLoad, Value: 3},
+		{Policy: "p", Process: p, Monitor: monitor.ProcessCPU, Value: 50},
+		{Policy: "p", Process: p, Monitor: monitor.ProcessThreadCount, Value: 4},
+		{Policy: "p", Process: p, Monitor: monitor.HTTPErrorRate, Path: "/b", Value: 100},
+	}, got)
+	got = nil
 	h.next(p.ID, time.Second, 4)
-	h.watch.Values(func(v Value) { told = append(told, v) })
-	require.Len(t, told, 3, "that of requests was told: there was none since")
+	h.watch.Values(func(v Value) { got = append(got, v) })
+	require.Len(t, got, 3, "that of requests was returned: there was none since")
 }
 
 // TestTargets holds that what a rule asks for is among what requests are looked at for.
 func TestWantedBy(t *testing.T) {
 	http := func(pattern string, paths ...string) Policy {
-		r := Rule{Monitor: HTTPErrorRate, Paths: paths}
+		r := Rule{Monitor: monitor.HTTPErrorRate, Paths: paths}
 		if pattern != "" {
 			r.Pattern = regexp.MustCompile(pattern)
 		}
-		return Policy{When: []Rule{{Monitor: ProcessCPU}, r}}
+		return Policy{When: []Rule{{Monitor: monitor.ProcessCPU}, r}}
 	}
 	for _, tc := range []struct {
 		policies []Policy
 		want     Wanted
 	}{
 		{[]Policy{http("^/pay"), http("", "/payment", "/cart", "/cart")}, Wanted{Begun: []string{"/pay"}, Counted: []string{"/cart", "/payment"}}},
-		{[]Policy{http("^/pay/[0-9]"), http("^/pay"), http("^/pay/more"), http("^/pay")}, Wanted{Told: []string{"/pay/"}, Begun: []string{"/pay"}}},
+		{[]Policy{http("^/pay/[0-9]"), http("^/pay"), http("^/pay/more"), http("^/pay")}, Wanted{Reported: []string{"/pay/"}, Begun: []string{"/pay"}}},
 		{[]Policy{http("", "/", "/pay"), http("")}, Wanted{Counted: []string{"/", "/pay"}, Rest: true}},
-		{[]Policy{{When: []Rule{{Monitor: ProcessCPU}}}}, Wanted{}},
-		{[]Policy{http("^/pay"), http(""), http("^/payment"), http("^/a ")}, Wanted{Told: []string{"/a "}, Begun: []string{"/pay", "/payment"}, Rest: true}},
+		{[]Policy{{When: []Rule{{Monitor: monitor.ProcessCPU}}}}, Wanted{}},
+		{[]Policy{http("^/pay"), http(""), http("^/payment"), http("^/a ")}, Wanted{Reported: []string{"/a "}, Begun: []string{"/pay", "/payment"}, Rest: true}},
 		{[]Policy{http("", "/x"), http("pay")}, Wanted{All: true}},
 		{[]Policy{http("^/ab|/ac")}, Wanted{All: true}},
 		{[]Policy{http("(?i)^/pay")}, Wanted{All: true}},
-		{[]Policy{http("^/pay/[0-9]+$")}, Wanted{Told: []string{"/pay/"}}},
-		{[]Policy{http("^/pays?")}, Wanted{Told: []string{"/pay"}}},
+		{[]Policy{http("^/pay/[0-9]+$")}, Wanted{Reported: []string{"/pay/"}}},
+		{[]Policy{http("^/pays?")}, Wanted{Reported: []string{"/pay"}}},
 		{[]Policy{http("^(/a|/b)")}, Wanted{All: true}},
 	} {
 		require.Equal(t, tc.want, WantedBy(tc.policies))
@@ -655,9 +682,9 @@ func BenchmarkTick(b *testing.B) {
 	for _, n := range []int{1000, 10000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			w := New([]Policy{{Name: "p", When: []Rule{
-				{Monitor: ProcessCPU, Threshold: 80, Period: 60, Count: 10},
-				{Monitor: ProcessThreadCount, Threshold: 500, Period: 60, Count: 10},
-				{Monitor: HTTPErrorRate, Threshold: 5, Period: 60, Count: 10},
+				{Monitor: monitor.ProcessCPU, Threshold: 80, Period: 60, Count: 10},
+				{Monitor: monitor.ProcessThreadCount, Threshold: 500, Period: 60, Count: 10},
+				{Monitor: monitor.HTTPErrorRate, Threshold: 5, Period: 60, Count: 10},
 			}}})
 			for pid := range uint32(n) {
 				w.Add(process(pid), []int{0})
@@ -679,7 +706,7 @@ func BenchmarkTick(b *testing.B) {
 func TestSilenceOutlastsAMatch(t *testing.T) {
 	for name, answered := range map[string]bool{"answered while it matched": true, "answered when it did not": false} {
 		t.Run(name, func(t *testing.T) {
-			silent := Policy{Name: "silent", Silence: 20 * time.Second, When: []Rule{{Monitor: ProcessThreadCount, Threshold: 1, Period: 1, Count: 1}}}
+			silent := Policy{Name: "silent", Silence: 20 * time.Second, When: []Rule{{Monitor: monitor.ProcessThreadCount, Threshold: 1, Period: 1, Count: 1}}}
 			h := newHost(t, silent, cpuRule(100, 10, 10))
 			p := process(7)
 			h.watch.Add(p, []int{0})
@@ -708,9 +735,9 @@ func TestSilenceOutlastsAMatch(t *testing.T) {
 	}
 }
 
-// TestUseWhileNobodyWatched holds that CPU time which a process used while no policy watched it, or nobody could read it, is no second's.
-func TestUseWhileNobodyWatched(t *testing.T) {
-	policies := []Policy{{Name: "p", Silence: 400 * time.Second, When: []Rule{{Monitor: ProcessCPU, Threshold: 15, Period: 5, Count: 1}}}}
+// TestUseWhileUnwatched holds that CPU time which a process used while no policy watched it, or while it could not be read, counts for no second.
+func TestUseWhileUnwatched(t *testing.T) {
+	policies := []Policy{{Name: "p", Silence: 400 * time.Second, When: []Rule{{Monitor: monitor.ProcessCPU, Threshold: 15, Period: 5, Count: 1}}}}
 	for name, gap := range map[string]struct {
 		begin, end func(h *host, p *model.Process)
 	}{

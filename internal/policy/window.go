@@ -5,26 +5,26 @@ package policy
 import "math/bits"
 
 const (
-	// spare is how many seconds a window has room for beyond its period: those that
-	// have begun and are not looked at yet.
+	// spare is how many seconds a window keeps beyond its period: those that
+	// have begun and are not evaluated yet.
 	spare = 2
 	// wordBits is the size of a word of marks.
 	wordBits = 64
 	// LateBy is for how many seconds what belongs to an earlier one is still added to it, and for how
-	// many requests are counted before somebody looks.
+	// many requests are counted before the next evaluation.
 	LateBy = 16
 )
 
-// window is what one rule has seen of one thing: a mark for each second whose value has
+// window holds the last seconds of one value for one rule: a mark for each second whose value has
 // reached the threshold, and the values themselves of the last few, so that what comes
 // late changes the value of its second. Seconds without a value have no mark.
 type window struct {
 	threshold float64
 	period    int32
 	set       int32 // marks
-	// head is the newest second that was told of; 0: none was.
+	// head is the newest second with a value; 0: there is none.
 	head  int64
-	told  int64 // the newest second that last has returned the value of
+	taken int64 // the newest second that last has returned the value of
 	marks []uint64
 	cells []cell
 	// aged is the value of the newest second with a mark that has left cells.
@@ -37,7 +37,7 @@ type cell struct{ sum, n float64 }
 func (c cell) value() float64 { return c.sum / c.n }
 
 // makeWindow makes a window that keeps the values of the last kept seconds, which are spare
-// at least: what has begun has an end that is looked at first.
+// at least: a second that has begun is evaluated after it has ended.
 func makeWindow(threshold float64, period, kept int) window {
 	capacity := period + max(spare, kept)
 	return window{
@@ -52,7 +52,7 @@ func (w *window) bytes() int { return 96 + 8*len(w.marks) + 16*len(w.cells) }
 // capacity is for how many seconds there are marks.
 func (w *window) capacity() int64 { return int64(len(w.marks)) * wordBits }
 
-// put says what the value of a second is, whatever was said before.
+// put sets the value of a second.
 func (w *window) put(second int64, value float64) bool {
 	return w.change(second, func(c *cell) { *c = cell{sum: value, n: 1} })
 }
@@ -74,7 +74,7 @@ func (w *window) change(second int64, how func(*cell)) bool {
 	return true
 }
 
-// advance makes room for a second; what is older than the window has room for leaves.
+// advance adds a second; what exceeds the capacity of the window is dropped.
 func (w *window) advance(second int64) {
 	if second <= w.head {
 		return
@@ -143,7 +143,7 @@ func (w *window) reached(now int64) int {
 	return n
 }
 
-// holds tells whether at least count of the last period seconds up to now have reached
+// holds reports whether at least count of the last period seconds up to now have reached
 // the threshold.
 func (w *window) holds(now int64, count int) bool {
 	if int(w.set) < count { // nearly always
@@ -164,11 +164,11 @@ func (w *window) current(now int64) float64 {
 }
 
 // last is the value of the newest second up to now that has one and is younger than
-// kept seconds, unless that was told before.
+// kept seconds, unless last has returned it before.
 func (w *window) last(now int64) (value float64, ok bool) {
-	for s := min(now, w.head); s > max(w.told, w.head-int64(len(w.cells))); s-- {
+	for s := min(now, w.head); s > max(w.taken, w.head-int64(len(w.cells))); s-- {
 		if c := w.cells[place(s, int64(len(w.cells)))]; c.n > 0 {
-			w.told = s
+			w.taken = s
 			return c.value(), true
 		}
 	}

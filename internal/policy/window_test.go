@@ -49,7 +49,7 @@ func run(t *testing.T, period, kept int, steps []byte) {
 	now := int64(1_800_000_000)
 	for i := 0; i+2 < len(steps); i += 3 {
 		op, at, value := steps[i]%5, now-int64(steps[i+1]%24)+spare, float64(steps[i+2]%11)
-		if steps[i+2] > 240 { // told before somebody looks
+		if steps[i+2] > 240 { // added before the next evaluation
 			at = now + n.kept
 		}
 		switch op {
@@ -61,7 +61,7 @@ func run(t *testing.T, period, kept int, steps []byte) {
 			now++
 		case 3:
 			now += int64(steps[i+1])
-		default: // the head is what both were told of
+		default: // the head is what both have
 			now = max(now, n.head)
 		}
 		if now < n.head-n.kept { // who looks looks at seconds that have ended
@@ -129,7 +129,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestLateValues holds that what is told late changes the second it is of.
+// TestLateValues holds that what arrives late changes the second it is of.
 func TestLateValues(t *testing.T) {
 	w := makeWindow(5, 10, LateBy)
 	require.True(t, w.add(1000, 9, 1))

@@ -11,8 +11,8 @@ import (
 // maxPath is PATH_MAX of Linux.
 const maxPath = 4096
 
-// Inside is a path that the folder of a process shows, as the process sees it: where that has changed its root, as by chroot(2),
-// the folder's links and maps have the root before it.
+// Inside converts a path that the folder of a process shows to the path that the process sees. If the process has changed its root, as by
+// chroot(2), the folder's links and maps begin with the root.
 func Inside(folder int, path string) string {
 	var buf [maxPath]byte
 	var n int

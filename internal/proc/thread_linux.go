@@ -13,20 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxThreads bounds the threads that are looked at.
+// maxThreads bounds the threads that are tried.
 const maxThreads = 64
 
-// ErrNoThread says that no thread of a process shows it: it ends, or has ended.
+// ErrNoThread: no thread of a process shows it, since it exits or has exited.
 var ErrNoThread = errors.New("no thread of it shows memory")
 
-// Open opens the folder that shows a process, for look-ups in it. root is where proc is mounted; id is the folder's name. Of a
-// kernel thread, and where nothing shows the process, it is /proc/PID.
+// Open opens the folder that shows a process, for look-ups in it. root is where proc is mounted; id is the folder's name. For a kernel
+// thread, or if no folder shows the process, it is /proc/PID.
 func Open(root string, pid uint32) (fd int, id uint32, err error) {
 	if fd, err = openFolder(root, pid); err != nil {
 		return -1, 0, err
 	}
 	if s, err := readStat(fd); err != nil || s.memory || s.threads <= 1 {
-		return fd, pid, nil // what is read there tells why
+		return fd, pid, nil // errors of later reads have the cause
 	}
 	other, id, err := Thread(root, fd, pid)
 	if err != nil {
@@ -49,7 +49,7 @@ func Thread(root string, folder int, pid uint32) (fd int, id uint32, err error) 
 		}
 		fd, err := openFolder(root, uint32(id))
 		if err != nil {
-			continue // it has ended
+			continue // it has exited
 		}
 		if s, err := readStat(fd); err == nil && s.memory && has(fd, pid) {
 			return fd, uint32(id), nil
@@ -61,7 +61,7 @@ func Thread(root string, folder int, pid uint32) (fd int, id uint32, err error) 
 	return -1, 0, fmt.Errorf("process %d: %w", pid, ErrNoThread)
 }
 
-// has tells whether a thread belongs to a process still, and not to another one that was given its number.
+// has reports whether a thread still belongs to a process, and is not another one that reuses its number.
 func has(thread int, pid uint32) bool {
 	var s unix.Stat_t
 	return again(func() error { return unix.Fstatat(thread, "task/"+strconv.FormatUint(uint64(pid), 10), &s, 0) }) == nil
@@ -93,7 +93,7 @@ func threads(folder int) ([]string, error) {
 	return names, errors.Join(err, list.Close())
 }
 
-// stat is what of the file stat tells whether a folder shows a process.
+// stat has the fields of the file stat by which a folder is judged.
 type stat struct {
 	memory  bool
 	threads uint64

@@ -16,7 +16,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 )
 
-// exeOf reads the link exe of a folder, "" where there is none, and gives the folder up.
+// exeOf reads the link exe of a folder, "" if there is none, and closes the folder.
 func exeOf(t *testing.T, fd int) string {
 	t.Helper()
 	buf := make([]byte, 4096)
@@ -28,7 +28,7 @@ func exeOf(t *testing.T, fd int) string {
 	return string(buf[:n])
 }
 
-// TestOpen holds that a process shows itself as long as its main thread runs, then by another thread, and not at all when it has ended.
+// TestOpen checks that the main thread shows a process as long as it runs, then another thread, and none when the process has exited.
 func TestOpen(t *testing.T) {
 	path := testbin.C(t, "../engine/testdata/leaderless.c")
 	cmd := exec.Command(path, "60000", "100")

@@ -6,7 +6,7 @@ package proc
 
 import "errors"
 
-// ErrNoThread says that no thread of a process shows it: it ends, or has ended.
+// ErrNoThread: no thread of a process shows it, since it exits or has exited.
 var ErrNoThread = errors.New("no thread of it shows memory")
 
 // Open is not supported here.

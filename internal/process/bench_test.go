@@ -66,7 +66,7 @@ func BenchmarkReadProcess(b *testing.B) {
 	}
 }
 
-// BenchmarkShortLived is what a process costs that does one small thing.
+// BenchmarkShortLived measures the cost of a process that does one small thing.
 func BenchmarkShortLived(b *testing.B) {
 	h := newFakeHost(b)
 	h.add(fakeProcess{pid: 10, exe: "/bin/make"})
@@ -77,8 +77,8 @@ func BenchmarkShortLived(b *testing.B) {
 	for b.Loop() {
 		n++
 		id := model.ProcessID{PID: 1000, StartTicks: n}
-		table.Fork(10, id)
-		table.Exec(id, "cc1")
+		table.Fork(10, id, 0)
+		table.Exec(id, Execution{Comm: "cc1"})
 		table.Exit(id)
 	}
 }
@@ -90,6 +90,6 @@ func BenchmarkMatch(b *testing.B) {
 	p := &model.Process{Comm: "java", Executable: "/opt/jdk-21/bin/java", Arguments: []string{"java", "-jar", "/srv/shop.jar"}}
 	b.ReportAllocs()
 	for b.Loop() {
-		m.match(&subject{process: p})
+		m.match(&candidate{process: p})
 	}
 }

@@ -9,13 +9,10 @@ import (
 // podUIDGroups are the lengths of the groups of a pod UID in its dashed form.
 var podUIDGroups = [...]int{8, 4, 4, 4, 12}
 
-// parseCgroup finds the container and the pod in /proc/PID/cgroup, whose lines
-// are HIERARCHY:CONTROLLERS:PATH (cgroups(7)). With version 1 there are many
-// lines and some of them may not name the container; the first that tells most
-// is taken. The container id is 64 hexadecimal digits or empty: the shorter
-// ids of Garden, LXC and ECS on Fargate are not reported. The pod UID is
-// dashed, but for a static pod, whose UID is the 32 digits that its file
-// hashes to.
+// parseCgroup finds the container and the pod in /proc/PID/cgroup, whose lines are HIERARCHY:CONTROLLERS:PATH (cgroups(7)). Version 1 has
+// many lines, and some of them may not name the container: the first of the most specific lines counts. The container id is 64 hexadecimal
+// digits or empty: the shorter ids of Garden, LXC and ECS on Fargate are not reported. The pod UID is dashed, except for a static pod, whose
+// UID is the 32 digits of its file's hash.
 func parseCgroup(data string) (container, pod string) {
 	for line := range strings.SplitSeq(data, "\n") {
 		_, rest, _ := strings.Cut(line, ":")
@@ -24,15 +21,15 @@ func parseCgroup(data string) (container, pod string) {
 			continue
 		}
 		c, p := parseCgroupPath(strings.TrimSuffix(path, " (deleted)"))
-		if told(c, p) > told(container, pod) {
+		if specificity(c, p) > specificity(container, pod) {
 			container, pod = c, p
 		}
 	}
 	return container, pod
 }
 
-// told ranks what a line said.
-func told(container, pod string) int {
+// specificity ranks what a line names: a container counts more than a pod.
+func specificity(container, pod string) int {
 	rank := 0
 	if container != "" {
 		rank += 2
@@ -43,10 +40,9 @@ func told(container, pod string) int {
 	return rank
 }
 
-// parseCgroupPath looks from the innermost element outwards. Elements are
-// separated by slashes or, where containerd does not know of systemd's
-// notation (SLICE:PREFIX:ID), by colons. A container that is further out than
-// a pod is the node that the pod runs on (kind, minikube), not the pod's.
+// parseCgroupPath scans the path from the innermost element outwards. Elements are separated by slashes or, where containerd does not know
+// systemd's notation (SLICE:PREFIX:ID), by colons. A container that is further out than a pod is the node that the pod runs on (kind,
+// minikube), not the pod's container.
 func parseCgroupPath(path string) (container, pod string) {
 	for path != "" {
 		i := strings.LastIndexAny(path, "/:")
@@ -62,8 +58,8 @@ func parseCgroupPath(path string) (container, pod string) {
 	return container, ""
 }
 
-// containerOf takes an id out of one element: ID, RUNTIME-ID or RUNTIME-ID.scope.
-// The monitors of CRI-O and Podman (crio-conmon-ID) are not in the container.
+// containerOf extracts a container id from one element: ID, RUNTIME-ID or RUNTIME-ID.scope. The monitors of CRI-O and Podman (crio-conmon-ID)
+// are not in the container.
 func containerOf(element string) string {
 	element = strings.TrimSuffix(element, ".scope")
 	start := len(element) - containerDigits
@@ -77,8 +73,7 @@ func containerOf(element string) string {
 	return element[start:]
 }
 
-// podOf takes a pod UID out of one element: podUID (cgroupfs driver) or
-// …-podUID.slice with underscores for dashes (systemd driver).
+// podOf extracts a pod UID from one element: podUID (cgroupfs driver) or …-podUID.slice with underscores for dashes (systemd driver).
 func podOf(element string) string {
 	uid := strings.TrimSuffix(element, ".slice")
 	if i := strings.LastIndex(uid, "-pod"); i >= 0 {

@@ -91,7 +91,7 @@ func TestParseCgroup(t *testing.T) {
 	}
 }
 
-// TestEveryRuntime has each runtime with both cgroup drivers in the three ways in which a host mounts cgroups.
+// TestEveryRuntime checks each runtime with both cgroup drivers in the three ways in which a host mounts cgroups.
 func TestEveryRuntime(t *testing.T) {
 	const pod, slice = "/kubepods/burstable/pod" + uid, "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + uid_ + ".slice"
 	for runtime, paths := range map[string]struct{ cgroupfs, systemd, pod string }{

@@ -4,111 +4,108 @@ package process
 
 import "github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 
-// ChangeKind says how the scope changed.
+// ChangeKind is how the scope changed.
 type ChangeKind uint8
 
 // Kinds of [Change].
 const (
-	// Removed: the process ended or went out of scope.
+	// Removed: the process exited or went out of scope.
 	Removed ChangeKind = iota + 1
 	// Added: the process came into scope.
 	Added
-	// Described: the process, in scope before and after, listens on other ports, or has another
-	// comm or other arguments, so that selectors may match it that did not, or no more.
+	// Described: the process was in scope before and after, but its ports, comm or arguments changed. Other selectors may match it now.
 	Described
 	// Executed: the process, in scope before and after, runs another program.
 	Executed
 )
 
-// Change is a decision about one process. Of several decisions that follow
-// each other only the outcome is told: a process that came and went is not
-// mentioned. Within one call, what is Removed comes first, so that the order
-// holds for a pid that is used again.
+// Change is a decision about one process. Of several successive decisions only the outcome is reported: a process that was added and removed
+// in between is not mentioned. Within one call, Removed changes come first, so that the order is right for a pid that is reused.
 type Change struct {
 	ID   model.ProcessID
 	Kind ChangeKind
 }
 
-// changes are the decisions that were not told yet. There are never more than
-// running processes and such as were told to be in scope.
+// changes are the decisions that were not reported yet. There are never more than running processes plus processes that were reported as in
+// scope.
 type changes struct {
-	untold  map[model.ProcessID]ChangeKind
-	telling bool
-	peak    int // most elements that untold had
+	pending   map[model.ProcessID]ChangeKind
+	notifying bool
+	peak      int // the greatest length of pending
 }
 
-// unchanged says that there is no news of a process that stays in scope.
+// unchanged: a process that stays in scope has not changed.
 const unchanged ChangeKind = 0
 
-// decided notes the state of an entry, with the news of it if it stays in scope.
+// decided records the state of an entry, with its change if it stays in scope.
 func (c *changes) decided(e *entry, news ChangeKind) {
-	if before := c.untold[e.id]; before == Described || before == Executed {
+	if before := c.pending[e.id]; before == Described || before == Executed {
 		news = max(news, before)
 	}
 	switch {
-	case e.inScope && !e.told:
+	case e.inScope && !e.notified:
 		c.set(e.id, Added)
-	case !e.inScope && e.told:
+	case !e.inScope && e.notified:
 		c.set(e.id, Removed)
 	case e.inScope && news != unchanged:
 		c.set(e.id, news)
 	default:
-		delete(c.untold, e.id)
+		delete(c.pending, e.id)
 	}
 }
 
-// removed notes that an entry is no more.
+// removed records that an entry was removed.
 func (c *changes) removed(e *entry) {
-	if e.told {
+	if e.notified {
 		c.set(e.id, Removed)
 	} else {
-		delete(c.untold, e.id)
+		delete(c.pending, e.id)
 	}
 }
 
 func (c *changes) set(id model.ProcessID, kind ChangeKind) {
-	if c.untold == nil {
-		c.untold = map[model.ProcessID]ChangeKind{}
+	if c.pending == nil {
+		c.pending = map[model.ProcessID]ChangeKind{}
 	}
-	c.untold[id] = kind
-	c.peak = max(c.peak, len(c.untold))
+	c.pending[id] = kind
+	c.peak = max(c.peak, len(c.pending))
 }
 
-// tell calls OnChange until there is nothing more to tell. It is called
-// without any lock held; when somebody else is at it, they tell this, too.
-func (t *Table) tell() {
+// notify calls OnChange until no change is pending. It is called without any lock held. While another goroutine is in notify, that one
+// reports these changes, too.
+func (t *Table) notify() {
 	t.mu.Lock()
-	if t.changes.telling || len(t.changes.untold) == 0 {
+	if t.changes.notifying || len(t.changes.pending) == 0 {
 		t.mu.Unlock()
 		return
 	}
-	t.changes.telling = true
-	for len(t.changes.untold) > 0 {
+	t.changes.notifying = true
+	for len(t.changes.pending) > 0 {
 		batch := t.takeChanges()
 		t.mu.Unlock()
 		t.cfg.OnChange(batch)
 		t.mu.Lock()
 	}
-	t.changes.telling = false
+	t.changes.notifying = false
 	t.mu.Unlock()
 }
 
-// takeChanges empties what is untold, the removed first.
+// takeChanges returns and clears the pending changes, Removed first.
 func (t *Table) takeChanges() []Change {
-	batch := make([]Change, 0, len(t.changes.untold))
-	for id, kind := range t.changes.untold {
+	batch := make([]Change, 0, len(t.changes.pending))
+	for id, kind := range t.changes.pending {
 		if kind == Removed {
 			batch = append(batch, Change{ID: id, Kind: kind})
 		}
 	}
-	for id, kind := range t.changes.untold {
+	for id, kind := range t.changes.pending {
 		if kind != Removed {
 			batch = append(batch, Change{ID: id, Kind: kind})
 		}
 		if e := t.get(id); e != nil {
-			e.told = kind != Removed
+			e.notified = kind != Removed
 		}
 	}
-	clear(t.changes.untold)
+	clear(t.changes.pending)
 	return batch
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
 )
 
 // Defaults of [Config].
@@ -15,31 +17,30 @@ const (
 	DefaultMaxProcesses = 131072
 )
 
-// Config is what a [Table] needs to know. The zero value watches every process.
+// Config configures a [Table]. The zero value includes every process.
 type Config struct {
 	// RootPath is where the host's file system is mounted; empty: /.
 	RootPath string
 	// Include and Exclude are the targets. With no Include, every process but
 	// SelfPID is included.
 	Include, Exclude []Selector
-	// SettleDelay is how long a process must live on after an exec until it is
-	// read to decide whether it is in scope, so that processes that do one
-	// small thing cost nothing; 0: 100 ms.
+	// SettleDelay is how long a process must run after an exec before it is read to decide whether it is in scope, so that processes that do
+	// one small thing cost nothing; 0: 100 ms.
 	SettleDelay time.Duration
-	// Linger is how long an ended process that was in scope can still be looked
-	// up; 0: 15 s. It should be longer than the longest report interval.
+	// Linger is how long a process that was in scope can still be looked up after its exit; 0: 15 s. It should be longer than the longest
+	// report interval.
 	Linger time.Duration
 	// MaxProcesses bounds the table; 0: 131072.
 	MaxProcesses int
-	// SelfPID is this process as the host counts it, see [SelfPID].
+	// SelfPID is this process's pid in the host's pid namespace, see [SelfPID].
 	SelfPID uint32
-	// Logger may be nil.
+	// Logger may be nil. Warned holds the warnings that were logged before; nil: none.
 	Logger *zap.Logger
-	// Now may be nil; tests turn the clock with it.
+	Warned *warn.Memory
+	// Now may be nil; tests use it to advance the clock.
 	Now func() time.Time
-	// OnChange is told how the scope changes, see [Change]. It may call the
-	// table. Calls do not overlap, but a call may come from any goroutine that
-	// calls the table. It must not keep the slice.
+	// OnChange receives the changes of the scope, see [Change]. It may call the table. Calls do not overlap, but a call may come from any
+	// goroutine that calls the table. It must not keep the slice.
 	OnChange func([]Change)
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDescribed holds that who asked whether a kind's selectors match a process is told when they may match by now, or no more: of
-// what a process does after its exec there is no event.
+// TestDescribed checks that a change is reported when the selectors of a kind may start or cease to match a process: no event reports what a
+// process does after its exec.
 func TestDescribed(t *testing.T) {
 	before := fakeProcess{pid: 10, image: 5, exe: "/bin/web", args: []string{"web", "--warm-up"}}
 	listens, renamed, retitled := before, before, before
@@ -63,7 +63,7 @@ func TestDescribed(t *testing.T) {
 	}
 }
 
-// TestDescribedByFork holds the same of a process that is forked and gives itself another title.
+// TestDescribedByFork checks that a change is reported when a forked process gives itself another title.
 func TestDescribedByFork(t *testing.T) {
 	h, clock := newFakeHost(t), newClock()
 	var changes []Change
@@ -74,7 +74,7 @@ func TestDescribedByFork(t *testing.T) {
 	scan(t, table)
 	worker := fakeProcess{pid: 11, image: 5, exe: "/bin/web", args: []string{"web"}}
 	id := h.add(worker)
-	table.Fork(10, id)
+	table.Fork(10, id, 0)
 	require.False(t, table.Matches(narrowing, process(t, table, 11)))
 	changes = nil
 	worker.args = []string{"web: worker"}
@@ -85,7 +85,7 @@ func TestDescribedByFork(t *testing.T) {
 	require.True(t, table.Matches(narrowing, process(t, table, 11)))
 }
 
-// TestDescribedIsNoNews holds that a process which came or ran another program is told to have done that alone.
+// TestDescribedIsNoNews checks that a process which was added or ran another program is reported as that alone, without a Described.
 func TestDescribedIsNoNews(t *testing.T) {
 	h, clock := newFakeHost(t), newClock()
 	var changes []Change

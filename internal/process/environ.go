@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Names of resource attributes that are found out rather than set.
+// Names of resource attributes that are derived rather than configured.
 const (
 	attrServiceName     = "service.name"
 	attrServiceInstance = "service.instance.id"
@@ -16,17 +16,23 @@ const (
 
 // environment is all that is kept of a process's environment.
 type environment struct {
-	// serviceName and serviceInstance are empty where nothing says them.
+	// serviceName and serviceInstance are empty where the environment does not set them.
 	serviceName, serviceInstance string
 }
 
-// maxEnvironment is how much of an environment is looked at: what execve(2) takes of arguments
-// and environment together, where the stack may grow to 8 MiB.
+// parseEnvironment takes what it keeps from variables of an environment.
+func parseEnvironment(all []byte) environment {
+	var v variables
+	v.take(all, true)
+	return v.environment()
+}
+
+// maxEnvironment is how much of an environment is read: what execve(2) takes of arguments and environment together, where the stack may grow
+// to 8 MiB.
 const maxEnvironment = 2 << 20
 
-// variables looks for the two variables of OpenTelemetry's SDKs in parts of
-// /proc/PID/environ: entries NAME=VALUE that end with a NUL, the first of a
-// name counting as with getenv(3). An empty variable is the same as none.
+// variables extracts the two variables of OpenTelemetry's SDKs from parts of /proc/PID/environ: entries NAME=VALUE that end with a NUL. The
+// first of a name counts, as with getenv(3). An empty variable is the same as none.
 type variables struct {
 	name       string
 	attributes environment
@@ -34,8 +40,8 @@ type variables struct {
 	inside     bool // of a variable that is longer than a part
 }
 
-// take looks at a part, and says how many bytes of it the next one must begin with: those of
-// a variable that goes on. What follows the last NUL of a cut environment is half a variable and left.
+// take parses a part and returns how many of its bytes the next part must begin with: those of a variable that continues. What follows the
+// last NUL of a truncated environment is an incomplete variable and is skipped.
 func (v *variables) take(part []byte, last bool) (kept int) {
 	if v.inside {
 		_, after, ended := bytes.Cut(part, []byte{0})
@@ -57,7 +63,7 @@ func (v *variables) take(part []byte, last bool) (kept int) {
 	return 0
 }
 
-// leave gives up the variable that goes on with the next part.
+// leave skips the variable that continues in the next part.
 func (v *variables) leave() { v.inside = true }
 
 func (v *variables) complete() bool { return v.name != "" && v.listed }
@@ -70,11 +76,9 @@ func (v *variables) environment() environment {
 	return e
 }
 
-// setAttributes takes what it needs from key=value,key=value… with
-// percent-encoded values (the syntax of W3C baggage, as the OpenTelemetry
-// specification has it). A pair without "=" is passed over and a value that
-// cannot be decoded stands for itself, as in the Go SDK. The last of equal
-// keys counts.
+// setAttributes takes what it needs from key=value,key=value… with percent-encoded values (the syntax of W3C baggage, as the OpenTelemetry
+// specification has it). A pair without "=" is skipped, and a value that cannot be decoded is used as it is, as in the Go SDK. The last of
+// equal keys counts.
 func (e *environment) setAttributes(list string) {
 	for pair := range strings.SplitSeq(list, ",") {
 		key, value, _ := strings.Cut(pair, "=")
@@ -95,7 +99,7 @@ func decoded(value string) string {
 	return clean(value)
 }
 
-// clean makes a name of a value that the process chose, in memory of its own.
+// clean makes a name from a value that the process chose, in memory of its own.
 func clean(s string) string {
 	return strings.Clone(bound(cleanText(strings.TrimSpace(s)), maxText))
 }

@@ -50,7 +50,7 @@ func TestParseEnvironment(t *testing.T) {
 	}
 }
 
-// environmentOf hands an environment over in parts of at most so many bytes.
+// environmentOf parses an environment in parts of at most so many bytes.
 func environmentOf(t *testing.T, data []byte, whole bool, most int) environment {
 	t.Helper()
 	var v variables
@@ -72,7 +72,7 @@ func environmentOf(t *testing.T, data []byte, whole bool, most int) environment 
 	}
 }
 
-// longest is the length of the smallest part that has room for each variable.
+// longest is the length of the smallest part that can hold each variable.
 func longest(data []byte) (size int) {
 	for entry := range bytes.SplitSeq(data, []byte{0}) {
 		size = max(size, len(entry)+1)
@@ -80,7 +80,7 @@ func longest(data []byte) (size int) {
 	return size
 }
 
-// TestLongEnvironment holds that a service has its name wherever in the environment that is, and however long other variables are.
+// TestLongEnvironment checks that a service has its name wherever in the environment that is, and however long other variables are.
 func TestLongEnvironment(t *testing.T) {
 	host := newFakeHost(t)
 	var services []string

@@ -23,21 +23,21 @@ func TestForkInheritsTheDecision(t *testing.T) {
 	table := h.table(Config{Include: []Selector{{Exe: "/bin/a", Set: map[string]string{"service.name": "shop"}}}})
 	scan(t, table)
 	reads := table.Stats().Reads
-	table.Fork(10, pid(20))
-	table.Fork(11, pid(21))
+	table.Fork(10, pid(20), 0)
+	table.Fork(11, pid(21), 0)
 	require.True(t, isInScope(table, pid(20)))
 	require.False(t, isInScope(table, pid(21)))
 	parent, known := table.ForkedFrom(pid(20))
 	require.True(t, known)
 	require.Equal(t, pid(10), parent)
 	_, known = table.ForkedFrom(pid(10))
-	require.False(t, known, "no fork told of it")
+	require.False(t, known, "no fork event reported it")
 	_, known = table.ForkedFrom(pid(30))
 	require.False(t, known)
 	table.Exit(pid(20))
 	require.Equal(t, reads, table.Stats().Reads)
 
-	// It ended unread: what it shared with its parent is known.
+	// It exited unread: what it shared with its parent is known.
 	p, inScope, err := table.Lookup(pid(20))
 	require.NoError(t, err)
 	require.True(t, inScope)
@@ -53,7 +53,7 @@ func TestForkDoesNotInheritAPID(t *testing.T) {
 	clock := newClock()
 	table := h.table(Config{Include: []Selector{{PID: 10}}, Now: clock.now})
 	scan(t, table)
-	table.Fork(10, h.add(fakeProcess{pid: 20, exe: "/bin/a"}))
+	table.Fork(10, h.add(fakeProcess{pid: 20, exe: "/bin/a"}), 0)
 	require.False(t, isInScope(table, pid(20)))
 	clock.pass(time.Second)
 	require.NoError(t, table.Settle(t.Context()))
@@ -71,8 +71,8 @@ func TestExecIsDecidedWhenSettled(t *testing.T) {
 		OnChange: func(c []Change) { changes = append(changes, c...) },
 	})
 	scan(t, table)
-	table.Fork(10, h.add(fakeProcess{pid: 20, exe: "/bin/a"}))
-	table.Exec(pid(20), "a")
+	table.Fork(10, h.add(fakeProcess{pid: 20, exe: "/bin/a"}), 0)
+	table.Exec(pid(20), Execution{Comm: "a"})
 	require.NoError(t, table.Settle(t.Context()))
 	require.Empty(t, changes, "not settled yet")
 	require.Equal(t, 1, table.Stats().Undecided)
@@ -80,17 +80,17 @@ func TestExecIsDecidedWhenSettled(t *testing.T) {
 	require.NoError(t, table.Settle(t.Context()))
 	require.Equal(t, []Change{{pid(20), Added}}, changes)
 
-	// Whoever asks need not wait.
-	table.Fork(10, h.add(fakeProcess{pid: 21, exe: "/bin/a"}))
-	table.Exec(pid(21), "a")
+	// A lookup need not wait.
+	table.Fork(10, h.add(fakeProcess{pid: 21, exe: "/bin/a"}), 0)
+	table.Exec(pid(21), Execution{Comm: "a"})
 	_, inScope, err := table.Lookup(pid(21))
 	require.NoError(t, err)
 	require.True(t, inScope)
 
-	// And out of scope by another exec.
+	// Another exec puts it out of scope.
 	changes = nil
 	h.add(fakeProcess{pid: 20, exe: "/bin/other"})
-	table.Exec(pid(20), "other")
+	table.Exec(pid(20), Execution{Comm: "other"})
 	clock.pass(DefaultSettleDelay)
 	require.NoError(t, table.Settle(t.Context()))
 	require.Equal(t, []Change{{pid(20), Removed}}, changes[len(changes)-1:])
@@ -105,7 +105,7 @@ func TestExecReplacesWhatIsKnown(t *testing.T) {
 	before, _, err := table.Lookup(id)
 	require.NoError(t, err)
 	h.add(fakeProcess{pid: 10, exe: "/bin/sort"})
-	table.Exec(id, "sort")
+	table.Exec(id, Execution{Comm: "sort"})
 	after, _, err := table.Lookup(id)
 	require.NoError(t, err)
 	require.Equal(t, "/bin/sh", before.Executable, "a value that was given away does not change")
@@ -125,8 +125,8 @@ func TestShortLivedProgramIsInferred(t *testing.T) {
 	}
 	for i, parent := range []uint32{10, 11} {
 		id := pid(20 + uint32(i))
-		table.Fork(parent, id)
-		table.Exec(id, "sort")
+		table.Fork(parent, id, 0)
+		table.Exec(id, Execution{Comm: "sort"})
 		table.Exit(id)
 	}
 	inContainer, _, err := table.Lookup(pid(20))
@@ -143,10 +143,56 @@ func TestShortLivedProgramIsInferred(t *testing.T) {
 	require.NotEqual(t, shell.ServiceInstanceID, outside.ServiceInstanceID)
 
 	clock.pass(DefaultLinger + time.Second)
-	table.Exit(parent) // somebody ends: time to forget
+	table.Exit(parent) // any exit removes expired entries
 	_, _, err = table.Lookup(pid(21))
 	require.ErrorIs(t, err, ErrGone)
 	require.Equal(t, 1, table.Stats().Lingering)
+}
+
+// TestShortLivedProgramHasItsOwnName checks that a program which ended before it was read is named by the environment that it was started
+// with, and not by its parent's if its own is known.
+func TestShortLivedProgramHasItsOwnName(t *testing.T) {
+	h := newFakeHost(t)
+	parent := h.add(fakeProcess{pid: 10, exe: "/bin/sh", env: []string{"OTEL_SERVICE_NAME=job"}})
+	table := h.table(Config{})
+	_, _, err := table.Lookup(parent)
+	require.NoError(t, err)
+	for i, c := range []struct {
+		environment string
+		whole       bool
+		want        string
+		instance    string
+	}{
+		{"OTEL_SERVICE_NAME=checkout\x00", true, "checkout", ""},
+		{"OTEL_SERVICE_NAME=checkout\x00OTEL_RESOURCE_ATTRIBUTES=service.name=no,service.instance.id=a-1\x00", true, "checkout", "a-1"},
+		{"OTEL_RESOURCE_ATTRIBUTES=service.name=pay\x00", false, "pay", ""},
+		{"", true, "unknown_service:sort", ""},
+		{"", false, "job", ""}, // most have their parent's environment
+	} {
+		id := pid(20 + uint32(i))
+		table.Fork(10, id, 0)
+		table.Exec(id, Execution{Comm: "sort", ExecID: 3, Environment: []byte(c.environment), EnvironmentWhole: c.whole})
+		forked := pid(40 + uint32(i))
+		table.Fork(id.PID, forked, 0) // exits unread, too
+		table.Exit(forked)
+		table.Exit(id)
+		for _, one := range []model.ProcessID{id, forked} {
+			p, _, err := table.Lookup(one)
+			require.NoError(t, err)
+			require.Equal(t, c.want, p.ServiceName)
+			if c.instance != "" {
+				require.Equal(t, c.instance, p.ServiceInstanceID)
+			}
+		}
+		unknown := &model.Process{ID: id, Comm: "sort"}
+		table.Describe(unknown, 3)
+		if c.instance != "" {
+			require.Equal(t, c.instance, unknown.ServiceInstanceID)
+		}
+		require.Contains(t, []string{c.want, "unknown_service:sort"}, unknown.ServiceName)
+		table.Describe(unknown, 4)
+		require.Equal(t, "unknown_service:sort", unknown.ServiceName, "of another program")
+	}
 }
 
 func TestScanKeepsWhatWasForkedMeanwhile(t *testing.T) {
@@ -155,7 +201,7 @@ func TestScanKeepsWhatWasForkedMeanwhile(t *testing.T) {
 	table := h.table(Config{})
 	scan(t, table)
 	number := table.beginScan()
-	table.Fork(10, pid(20)) // the listing was made before
+	table.Fork(10, pid(20), 0) // the listing was read before
 	table.endScan(&scanner{table: table, number: number})
 	require.Equal(t, 1, table.Stats().Known)
 	require.True(t, isInScope(table, pid(20)))
@@ -165,7 +211,7 @@ func TestExitOvertakesAReading(t *testing.T) {
 	h := newFakeHost(t)
 	id := h.add(fakeProcess{pid: 10, exe: "/bin/a"})
 	table := h.table(Config{})
-	table.Exit(id) // before anybody knew of it
+	table.Exit(id) // before it was known
 	require.Equal(t, ScanResult{Seen: 1}, scan(t, table), "/proc still shows it")
 	require.Zero(t, table.Stats().Known)
 }
@@ -179,14 +225,14 @@ func TestChangesOnlyTellTheOutcome(t *testing.T) {
 		if len(batches) > 1 {
 			return
 		}
-		// Calls from within are told afterwards, in one batch.
-		table.Fork(10, pid(21))
+		// Changes that a callback causes are reported afterwards, in one batch.
+		table.Fork(10, pid(21), 0)
 		table.Exit(pid(21))
 		table.Exit(pid(20))
-		table.Fork(10, model.ProcessID{PID: 20, StartTicks: 99})
-		table.Exec(model.ProcessID{PID: 20, StartTicks: 99}, "x")
+		table.Fork(10, model.ProcessID{PID: 20, StartTicks: 99}, 0)
+		table.Exec(model.ProcessID{PID: 20, StartTicks: 99}, Execution{Comm: "x"})
 	}})
-	table.Fork(10, pid(20))
+	table.Fork(10, pid(20), 0)
 	require.Equal(t, [][]Change{
 		{{pid(20), Added}},
 		{{pid(20), Removed}, {model.ProcessID{PID: 20, StartTicks: 99}, Added}},
@@ -216,8 +262,8 @@ func TestManyShortLivedProcesses(t *testing.T) {
 			start := time.Now()
 			for n := uint32(0); n < count; n++ {
 				id := model.ProcessID{PID: 1000 + n%300, StartTicks: uint64(n)}
-				table.Fork(10, id)
-				table.Exec(id, "cc1")
+				table.Fork(10, id, 0)
+				table.Exec(id, Execution{Comm: "cc1"})
 				clock.pass(3 * time.Millisecond)
 				require.NoError(t, table.Settle(t.Context()))
 				table.Exit(id)
@@ -235,7 +281,7 @@ func TestManyShortLivedProcesses(t *testing.T) {
 			require.Zero(t, table.Stats().Lingering)
 			require.NoError(t, table.Settle(t.Context()))
 			require.Empty(t, table.waiting)
-			require.Empty(t, table.changes.untold)
+			require.Empty(t, table.changes.pending)
 			require.Less(t, heapBytes()-heap, 2<<20)
 		})
 	}
@@ -252,14 +298,14 @@ func TestQueuesAreBounded(t *testing.T) {
 	h := newFakeHost(t)
 	table := h.table(Config{Include: []Selector{{Exe: "/bin/a"}}, Exclude: []Selector{{Comm: "z"}}})
 	for n := uint32(1); n <= maxWaiting+100; n++ {
-		table.Exec(pid(n), "x")
+		table.Exec(pid(n), Execution{Comm: "x"})
 	}
 	require.Len(t, table.waiting, maxWaiting)
 	require.Equal(t, uint64(100), table.Stats().Deferred)
 
 	everything := h.table(Config{})
 	for n := uint32(1); n <= maxLingering+100; n++ {
-		everything.Fork(1, pid(n))
+		everything.Fork(1, pid(n), 0)
 		everything.Exit(pid(n))
 	}
 	require.Equal(t, maxLingering, everything.Stats().Lingering)
@@ -282,8 +328,8 @@ func TestConcurrentUse(t *testing.T) {
 		group.Go(func() {
 			for n := range uint32(500) {
 				id := pid(1000 + worker*1000 + n)
-				table.Fork(10, id)
-				table.Exec(id, "x")
+				table.Fork(10, id, 0)
+				table.Exec(id, Execution{Comm: "x"})
 				_, _, _ = table.Lookup(pid(10 + n%2))
 				table.Stats()
 				table.Exit(id)

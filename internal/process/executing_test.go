@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestScanWaitsForAnExec holds that a scan does not decide by what shows of a process in the middle of an exec.
+// TestScanWaitsForAnExec checks that a scan does not decide by what a process shows in the middle of an exec.
 func TestScanWaitsForAnExec(t *testing.T) {
 	h := newFakeHost(t)
 	job := []string{"OTEL_SERVICE_NAME=job"}
@@ -40,7 +40,7 @@ func TestScanWaitsForAnExec(t *testing.T) {
 	require.Zero(t, table.Stats().Undecided)
 }
 
-// TestLookupInAnExec holds that who looked up a process in the middle of an exec is told when there is more to know.
+// TestLookupInAnExec checks that a caller which looked up a process in the middle of an exec gets a change when there is more to know.
 func TestLookupInAnExec(t *testing.T) {
 	for name, include := range map[string][]Selector{"everything": nil, "by comm": {{Comm: "sort"}}, "by exe": {{Exe: "/bin/sort"}}} {
 		for settled, settle := range map[string]func(*Table, *clock){
@@ -72,8 +72,8 @@ func TestLookupInAnExec(t *testing.T) {
 	}
 }
 
-// TestLeaderEnds holds that a process stays what it was when its group leader has ended and other threads run on, as also happens for
-// a moment when it is killed.
+// TestLeaderEnds checks that a process stays the same one when its group leader has exited and other threads run on, as also happens for a
+// moment when it is killed.
 func TestLeaderEnds(t *testing.T) {
 	for name, include := range map[string][]Selector{"everything": nil, "by service": {{Service: "^job$"}}} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestLeaderEnds(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, inScope)
 			require.Equal(t, "a", p.Comm)
-			_, err = table.evaluate(pid(10)) // as events have it read
+			_, err = table.evaluate(pid(10)) // as events cause it to be read
 			require.NoError(t, err)
 			scan(t, table)
 			if include != nil {

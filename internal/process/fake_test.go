@@ -20,14 +20,13 @@ import (
 
 const fakeBootID = "6f1d2c3b-0000-4000-8000-000000000001"
 
-// fakeHost is a file system root with a /proc that tests write.
+// fakeHost is a root file system with a /proc that tests write.
 type fakeHost struct {
 	t    testing.TB
 	root string
 }
 
-// fakeProcess is what its /proc/PID says. Start 0 stands for the pid, an empty
-// comm for the executable's name.
+// fakeProcess is the content of its /proc/PID. Start 0 stands for the pid, an empty comm for the executable's name.
 type fakeProcess struct {
 	pid, parent  uint32
 	start, image uint64
@@ -129,7 +128,7 @@ func (h *fakeHost) remove(pid uint32) {
 	require.NoError(h.t, os.RemoveAll(filepath.Join(h.root, "proc", strconv.Itoa(int(pid)))))
 }
 
-// clock is a clock that tests turn.
+// clock is a clock that tests advance.
 type clock struct{ time time.Time }
 
 func newClock() *clock { return &clock{time: time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)} }
@@ -170,7 +169,7 @@ func processes(table *Table) []*model.Process {
 	return list
 }
 
-// isInScope says whether a process is in scope, by what is known now.
+// isInScope reports whether a process is in scope, by what is known now.
 func isInScope(table *Table, id model.ProcessID) bool {
 	table.mu.RLock()
 	defer table.mu.RUnlock()

@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// maxFamily is how many generations are looked at.
+	// maxFamily is how many generations are searched.
 	maxFamily = 16
-	// initPID is the process that adopts others: it tells nothing of whose they are.
+	// initPID is the process that adopts orphans: descent from it is no relation.
 	initPID = 1
 )
 
-// family finds [model.Process.Family] of a process that runs an executable, by its link exe. What
-// cannot be read ends the line.
+// family finds [model.Process.Family] of a process that runs an executable, by its link exe. A process that cannot be read ends the line of
+// ancestors.
 func (p procFS) family(id model.ProcessID, parent uint64, exe string, buf []byte) model.ProcessID {
 	for generation := 0; exe != "" && parent > initPID && parent <= 1<<31 && generation < maxFamily; generation++ {
 		s, ok := p.runsSame(uint32(parent), exe, buf)
-		if !ok || s.startTicks > id.StartTicks { // another one has the pid of who has ended
+		if !ok || s.startTicks > id.StartTicks { // the pid of the exited parent was reused
 			break
 		}
 		id, parent = model.ProcessID{PID: uint32(parent), StartTicks: s.startTicks}, s.parent
@@ -29,7 +29,7 @@ func (p procFS) family(id model.ProcessID, parent uint64, exe string, buf []byte
 	return id
 }
 
-// runsSame reads the stat of a process if that runs the executable.
+// runsSame reads the stat of a process if it runs the executable.
 func (p procFS) runsSame(pid uint32, exe string, buf []byte) (stat, bool) {
 	dir, err := openDirectory(p.path(pid))
 	if err != nil {
@@ -52,7 +52,7 @@ func (p procFS) runsSame(pid uint32, exe string, buf []byte) (stat, bool) {
 	return s, err == nil
 }
 
-// exeOfThread reads the link exe of a process whose main thread has ended.
+// exeOfThread reads the link exe of a process whose main thread has exited.
 func (p procFS) exeOfThread(pid uint32, buf []byte) ([]byte, error) {
 	dir, _, err := p.shown(pid)
 	if err != nil {

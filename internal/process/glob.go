@@ -28,14 +28,14 @@ func compileGlob(glob string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// unclean tells of a glob without alternatives and escapes that it has parts that no path of the kernel's has.
+// unclean reports whether a glob without alternatives and escapes has parts that no path of the kernel has.
 func unclean(glob string) bool {
 	return !strings.ContainsAny(glob, `[{\`) && uncleanParts.MatchString(glob)
 }
 
 var uncleanParts = regexp.MustCompile(`//|/\.{0,2}/|/\.{0,2}$`)
 
-// matchesPaths tells whether what a glob was compiled to can match a text that begins with a slash.
+// matchesPaths reports whether a compiled glob can match a text that begins with a slash.
 func matchesPaths(glob *regexp.Regexp) bool {
 	parsed, err := syntax.Parse(glob.String(), syntax.Perl)
 	if err != nil {
@@ -45,13 +45,13 @@ func matchesPaths(glob *regexp.Regexp) bool {
 	if err != nil {
 		return true
 	}
-	met := make([]bool, len(program.Inst))
-	var begins func(at uint32) bool // whether what is matched from an instruction on can begin so
+	visited := make([]bool, len(program.Inst))
+	var begins func(at uint32) bool // whether a match from an instruction on can begin with a slash
 	begins = func(at uint32) bool {
-		if met[at] {
+		if visited[at] {
 			return false
 		}
-		met[at] = true
+		visited[at] = true
 		switch i := &program.Inst[at]; i.Op {
 		case syntax.InstAlt, syntax.InstAltMatch:
 			return begins(i.Out) || begins(i.Arg)

@@ -108,7 +108,7 @@ func TestLiveChildren(t *testing.T) {
 	ended = true
 }
 
-// TestLiveDeleted holds that what the kernel adds to the name of a file that is gone is not taken for the name, and that it is where
+// TestLiveDeleted checks that the suffix which the kernel adds to the name of a removed file is not taken for the name, and that it is where
 // the file is called so.
 func TestLiveDeleted(t *testing.T) {
 	sleep, err := exec.LookPath("sleep")
@@ -145,7 +145,7 @@ func TestLiveDeleted(t *testing.T) {
 	}
 }
 
-// TestLiveChangedRoot holds that the executable of a process that has changed its root is told as the process sees it.
+// TestLiveChangedRoot checks that the executable of a process that has changed its root is reported as the process sees it.
 func TestLiveChangedRoot(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	if os.Geteuid() != 0 {
@@ -169,7 +169,7 @@ func TestLiveChangedRoot(t *testing.T) {
 	}
 }
 
-// TestLiveMainThreadEnds holds that a process whose main thread has ended is the one that it was, also for who meets it then.
+// TestLiveMainThreadEnds checks that a process whose main thread has exited keeps its identity, also when it is discovered only then.
 func TestLiveMainThreadEnds(t *testing.T) {
 	guest.SameOnEveryKernel(t) // the engine's test of it runs there
 	path := testbin.C(t, "../engine/testdata/leaderless.c")
@@ -212,7 +212,7 @@ func TestLiveMainThreadEnds(t *testing.T) {
 		require.Equal(t, "live outlived", p.ServiceName)
 		require.Equal(t, []string{path, "60000", "200"}, p.Arguments)
 		require.Equal(t, known.ID, p.ID)
-		_, inScope, program, err := after.LookupProgram(known.ID)
+		_, inScope, program, err := after.LookupProgram(known.ID, 0)
 		require.NoError(t, err)
 		require.True(t, inScope)
 		require.Equal(t, now, program)
@@ -224,8 +224,8 @@ func TestLiveMainThreadEnds(t *testing.T) {
 	require.Equal(t, known.ID.StartTicks, p.startTicks)
 }
 
-// TestLiveExecs holds that scans alone, which often look into the middle of an exec, keep a process in scope that runs
-// one program after the other.
+// TestLiveExecs checks that scans alone, which often read in the middle of an exec, keep a process in scope that runs one program after the
+// other.
 func TestLiveExecs(t *testing.T) {
 	const again = `exec sh -c "$0" "$0"`
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", again, again)

@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// fieldSet says which conditions a selector has.
+// fieldSet is a set of conditions of a selector.
 type fieldSet uint8
 
 const (
@@ -27,7 +27,7 @@ const (
 // inStat are the conditions for which /proc/PID/stat is enough.
 const inStat = fieldPID | fieldComm
 
-// Matcher is a [Selector] that is fit to match. It is immutable.
+// Matcher is a compiled [Selector]. It is immutable.
 type Matcher struct {
 	fields                              fieldSet
 	pid                                 uint32
@@ -37,19 +37,18 @@ type Matcher struct {
 	set                                 map[string]string
 }
 
-// subject is a process as a matcher looks at it.
-type subject struct {
+// candidate is a process as a matcher compares it.
+type candidate struct {
 	process *model.Process
-	// service is the name that is compared: for targets.include it cannot
-	// depend on the include's own set.
+	// service is the name that is compared: for targets.include it cannot depend on the include's own set.
 	service string
-	// ports are those of the watched ports that the process listens on.
+	// ports are the watched ports that the process listens on.
 	ports []uint16
-	// cmdline is made when the first matcher asks for it.
+	// cmdline is made when the first matcher needs it.
 	cmdline string
 }
 
-func (m *Matcher) match(s *subject) bool {
+func (m *Matcher) match(s *candidate) bool {
 	p := s.process
 	switch {
 	case m.pid != 0 && m.pid != p.ID.PID,
@@ -65,9 +64,36 @@ func (m *Matcher) match(s *subject) bool {
 	return true
 }
 
-func (s *subject) commandLine() string {
+func (s *candidate) commandLine() string {
 	if s.cmdline == "" {
 		s.cmdline = strings.Join(s.process.Arguments, " ")
 	}
 	return s.cmdline
+}
+
+// without returns a matcher that ignores some of its conditions.
+func (m *Matcher) without(conditions fieldSet) *Matcher {
+	if m.fields&conditions == 0 {
+		return m
+	}
+	rest := *m
+	if conditions&fieldExe != 0 {
+		rest.exe = nil
+	}
+	if conditions&fieldCmdline != 0 {
+		rest.cmdline = nil
+	}
+	if conditions&fieldPort != 0 {
+		rest.port = 0
+	}
+	if conditions&fieldContainer != 0 {
+		rest.containerID = ""
+	}
+	if conditions&fieldPod != 0 {
+		rest.podUID = nil
+	}
+	if conditions&fieldService != 0 {
+		rest.service = nil
+	}
+	return &rest
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// What one element of a map takes, slots that are free included. A map never
-// gives back what it took when it was fullest.
+// Memory that one element of a map takes, free slots included. A map never gives back what it took when it was fullest.
 const (
 	pidMapBytes       = 28  // uint32 to pointer
 	processMapBytes   = 42  // model.ProcessID to pointer or ChangeKind
@@ -20,15 +19,14 @@ const (
 
 const (
 	entryBytes   = uint64(unsafe.Sizeof(entry{}))
+	execBytes    = uint64(unsafe.Sizeof(execution{}))
 	processBytes = uint64(unsafe.Sizeof(model.Process{}))
 	stringBytes  = uint64(unsafe.Sizeof(""))
 	waitingBytes = uint64(unsafe.Sizeof(waiting{}))
 )
 
-// Bytes estimates the memory that the table holds, by what was allocated: of
-// the processes, ended ones that can still be looked up included, and of what
-// waits to be decided or told. Garbage is not in it. It costs about as much as
-// counting the processes.
+// Bytes estimates the memory that the table has allocated: processes, exited ones that can still be looked up included, and what waits to be
+// decided or reported. Garbage is not in it. It costs about as much as counting the processes.
 func (t *Table) Bytes() uint64 {
 	bytes := t.ports.bytes()
 	t.mu.RLock()
@@ -37,10 +35,10 @@ func (t *Table) Bytes() uint64 {
 	for _, e := range t.byPID {
 		bytes += e.held()
 	}
-	for _, e := range t.ended {
+	for _, e := range t.lingering {
 		bytes += e.held()
 	}
-	bytes += uint64(cap(t.ended)) * uint64(unsafe.Sizeof(t.ended[0]))
+	bytes += uint64(cap(t.ended)+cap(t.unread)) * uint64(unsafe.Sizeof(t.ended[0]))
 	return bytes + uint64(cap(t.waiting))*waitingBytes + uint64(t.changes.peak)*processMapBytes
 }
 
@@ -52,8 +50,22 @@ func (e *entry) describe(p *model.Process) {
 	e.process, e.bytes = p, sizeOf(p)
 }
 
-// held is the memory of an entry. What it was forked from is held by another.
-func (e *entry) held() uint64 { return entryBytes + allocated(len(e.comm)) + uint64(e.bytes) }
+// held is the memory of an entry. The base that it shares with its parent counts there.
+func (e *entry) held() uint64 {
+	return entryBytes + allocated(len(e.comm)) + uint64(e.bytes) + e.execution.held()
+}
+
+// held is the memory of an execution, which forks share: it counts for each of them.
+func (e *execution) held() uint64 {
+	if e == nil {
+		return 0
+	}
+	bytes := execBytes + allocated(len(e.executable)) + allocated(len(e.environment.serviceName)) + allocated(len(e.environment.serviceInstance))
+	for _, s := range e.arguments {
+		bytes += stringBytes + allocated(len(s))
+	}
+	return bytes
+}
 
 // sizeOf is the memory of a process's description.
 func sizeOf(p *model.Process) uint32 {

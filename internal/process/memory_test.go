@@ -29,7 +29,7 @@ func readOf(table *Table, id model.ProcessID, n int) {
 	table.keep(id, &v, 0, false)
 }
 
-// TestBytes compares the estimate with what the runtime allocated.
+// TestBytes compares the estimate with the runtime's figures.
 func TestBytes(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const count = 5000
@@ -48,21 +48,21 @@ func TestBytes(t *testing.T) {
 		"in scope, few arguments": {nil, func(table *Table) {
 			fill(table, func(id model.ProcessID) { readOf(table, id, 1) })
 		}},
-		"out of scope": {[]Selector{{Exe: "/nobody"}}, func(table *Table) {
+		"out of scope": {[]Selector{{Exe: "/unused"}}, func(table *Table) {
 			fill(table, func(id model.ProcessID) { readOf(table, id, 12) })
 		}},
 		"forked": {nil, func(table *Table) {
 			readOf(table, pid(count+1), 12)
-			fill(table, func(id model.ProcessID) { table.Fork(count+1, id) })
+			fill(table, func(id model.ProcessID) { table.Fork(count+1, id, 0) })
 		}},
 		"run another program": {nil, func(table *Table) {
 			fill(table, func(id model.ProcessID) {
 				readOf(table, id, 12)
-				table.Exec(id, "another")
+				table.Exec(id, Execution{Comm: "another"})
 			})
 		}},
-		"undecided": {[]Selector{{Exe: "/nobody"}}, func(table *Table) {
-			fill(table, func(id model.ProcessID) { table.Exec(id, "another") })
+		"undecided": {[]Selector{{Exe: "/unused"}}, func(table *Table) {
+			fill(table, func(id model.ProcessID) { table.Exec(id, Execution{Comm: "another"}) })
 		}},
 		"ended": {nil, func(table *Table) {
 			fill(table, func(id model.ProcessID) {
@@ -81,7 +81,7 @@ func TestBytes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			table := newFakeHost(t).table(Config{Include: tt.include, Now: newClock().now})
-			heapBytes() // pooled buffers of other tests go at the second collection
+			heapBytes() // the second collection frees pooled buffers of other tests
 			before, empty := heapBytes(), int(table.Bytes())
 			tt.fill(table)
 			after, estimate := heapBytes(), int(table.Bytes())
@@ -94,7 +94,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// TestTextKeepsNoMore holds that of a long file only the words in use are kept.
+// TestTextKeepsNoMore checks that of a long file only the words in use are kept.
 func TestTextKeepsNoMore(t *testing.T) {
 	h := newFakeHost(t)
 	filler := strings.Repeat("a=b,", 20_000)

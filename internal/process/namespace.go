@@ -15,8 +15,7 @@ import (
 // inode of the host's own pid namespace.
 const initialPIDNamespace = 0xEFFFFFFC
 
-// ErrPIDNamespace says that the processes seen are not the host's, so that
-// their ids are not those that the kernel reports.
+// ErrPIDNamespace: the processes seen are not the host's, so that their ids are not those that the kernel reports.
 var ErrPIDNamespace = errors.New("the pid namespace is not the host's: run with hostPID: true (Kubernetes) " +
 	"or --pid=host (docker, podman), or set root_path to where the host's file system with its own /proc is mounted")
 
@@ -26,8 +25,8 @@ func CheckPIDNamespace(root string) error {
 	path := filepath.Join(root, "proc/1/ns/pid")
 	link, err := os.Readlink(path)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
-		// Without CAP_SYS_PTRACE only our own namespace can be seen, which need not be the one of ROOT/proc; with hidepid=2 there is no
-		// other process.
+		// Without CAP_SYS_PTRACE only our own namespace can be read, which need not be the one of ROOT/proc; with hidepid=2 there is no other
+		// process.
 		if showsKernelThreads(root) {
 			return nil
 		}
@@ -48,8 +47,8 @@ func CheckPIDNamespace(root string) error {
 	return nil
 }
 
-// showsKernelThreads tells whether ROOT/proc has kthreadd (rest_init of init/main.c) where the host's own namespace has it: no other
-// has threads of the kernel.
+// showsKernelThreads reports whether ROOT/proc has kthreadd (rest_init of init/main.c) at its pid in the host's own namespace: no other
+// namespace has kernel threads.
 func showsKernelThreads(root string) bool {
 	const kthreadd = "proc/2/stat"
 	line, err := os.ReadFile(filepath.Join(root, kthreadd))

@@ -25,7 +25,7 @@ func TestCheckPIDNamespace(t *testing.T) {
 	require.ErrorIs(t, err, ErrPIDNamespace)
 	require.ErrorContains(t, err, "/proc/1/ns/pid is pid:[4026532000]: the pid namespace is not the host's: run with hostPID: true")
 
-	mounted := newFakeHost(t) // the host's /proc, in a container with a namespace of its own that may not look at pid 1
+	mounted := newFakeHost(t) // the host's /proc, in a container with a namespace of its own that may not read pid 1
 	mounted.link("proc/self/ns/pid", "pid:[4026532000]")
 	require.ErrorIs(t, CheckPIDNamespace(mounted.root), ErrPIDNamespace)
 	mounted.write("proc/2/stat", "2 (kthreadd) S 0 0 0 0 -1 64 0 0 0 0 0 0 0 0 20 0 1 0 9 0 0 18446744073709551615 0 0 0 0 0 0 0\n")
@@ -54,7 +54,7 @@ func TestReadFailures(t *testing.T) {
 	for _, errno := range []error{syscall.ENOENT, syscall.ESRCH} {
 		err := fs.tolerate(7, "environ", errno)
 		require.ErrorIs(t, err, ErrGone)
-		require.EqualError(t, err, "reading /proc/7/environ: the process is gone")
+		require.EqualError(t, err, "reading /proc/7/environ: the process has exited")
 	}
 	require.Empty(t, fs.errors.snapshot())
 	require.NoError(t, fs.tolerate(7, "environ", syscall.EACCES))

@@ -9,13 +9,11 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// Narrowing narrows the scope of a [Table] further, for one kind of
-// observation. Without selectors it matches whatever is in scope.
+// Narrowing narrows the scope of a [Table] further, for one kind of observation. Without selectors it matches every process in scope.
 type Narrowing struct{ *selectorList }
 
-// Narrow compiles the selectors of a kind of observation and looks from the
-// next scan on for what they match, in scope of the table. path is their key in
-// the configuration, such as observe::on_cpu::targets; the error begins with it.
+// Narrow compiles the selectors of a kind of observation. From the next scan on, processes in scope are matched against them. path is their
+// key in the configuration, such as observe::on_cpu::targets; the error begins with it.
 func (t *Table) Narrow(path string, selectors []Selector) (*Narrowing, error) {
 	list, err := compileList(path, selectors)
 	if err != nil {
@@ -32,7 +30,7 @@ func (t *Table) Narrow(path string, selectors []Selector) (*Narrowing, error) {
 	}
 }
 
-// Release forgets a narrowing that nobody asks any more.
+// Release drops a narrowing that is no longer used.
 func (t *Table) Release(n *Narrowing) {
 	for {
 		before := t.narrowings.Load()
@@ -43,12 +41,12 @@ func (t *Table) Release(n *Narrowing) {
 	}
 }
 
-// Matches says whether a process in scope is left in it by a narrowing.
+// Matches reports whether a process in scope is matched by a narrowing.
 func (t *Table) Matches(n *Narrowing, p *model.Process) bool {
 	if len(n.matchers) == 0 {
 		return true
 	}
-	s := subject{process: p, service: p.ServiceName}
+	s := candidate{process: p, service: p.ServiceName}
 	t.mu.RLock()
 	if e := t.find(p.ID); e != nil {
 		s.ports = e.network.ports
@@ -77,8 +75,8 @@ func (t *Table) openNarrowings() (open []*Narrowing, uses fieldSet) {
 	return open, uses
 }
 
-// visitNarrowings looks in scope for what matches the selectors of kinds that
-// never matched. A process that can be read is read for it once for each program.
+// visitNarrowings matches processes in scope against selectors of kinds that never matched. A process that can be read is read for this once
+// for each program.
 func (s *scanner) visitNarrowings(ctx context.Context) error {
 	open, uses := s.table.openNarrowings()
 	if len(open) == 0 {
@@ -102,7 +100,7 @@ func (s *scanner) visitNarrowings(ctx context.Context) error {
 	return nil
 }
 
-// scoped is a process in scope: as it was read, or what stat tells of it.
+// scoped is a process in scope: as it was read, or as its stat describes it.
 type scoped struct {
 	process *model.Process
 	read    bool

@@ -45,8 +45,7 @@ func process(t *testing.T, table *Table, n uint32) *model.Process {
 	return p
 }
 
-// TestNarrowingUnmatched holds that a kind's selector that matches nothing in scope is warned of once, and that the
-// count follows what runs.
+// TestNarrowingUnmatched checks that a kind's selector that matches nothing in scope is warned of once, and that the count follows what runs.
 func TestNarrowingUnmatched(t *testing.T) {
 	for name, tt := range map[string]struct {
 		include   []Selector
@@ -54,12 +53,12 @@ func TestNarrowingUnmatched(t *testing.T) {
 		unmatched []string
 		reads     uint64
 	}{
-		"by stat":         {nil, []Selector{{Comm: "java"}, {Comm: "^nginx$"}}, []string{onCPU + "[0]"}, 0},
-		"by reading":      {nil, []Selector{{Exe: "/usr/bin/java"}, {Service: "^cart$"}}, []string{onCPU + "[0]"}, 3},
-		"in scope only":   {[]Selector{{Comm: "nginx|java"}}, []Selector{{Comm: "python"}, {Comm: "java"}}, []string{onCPU + "[0]", onCPU + "[1]"}, 0},
-		"beside includes": {[]Selector{{Comm: "nginx"}, {Comm: "java"}}, []Selector{{Comm: "java"}}, []string{"targets::include[1]", onCPU + "[0]"}, 0},
-		"all matched":     {nil, []Selector{{PID: 11}}, nil, 0},
-		"no selectors":    {nil, nil, nil, 0},
+		"by stat":                 {nil, []Selector{{Comm: "java"}, {Comm: "^nginx$"}}, []string{onCPU + "[0]"}, 0},
+		"by reading":              {nil, []Selector{{Exe: "/usr/bin/java"}, {Service: "^cart$"}}, []string{onCPU + "[0]"}, 3},
+		"in scope only":           {[]Selector{{Comm: "nginx|java"}}, []Selector{{Comm: "python"}, {Comm: "java"}}, []string{onCPU + "[0]", onCPU + "[1]"}, 0},
+		"in addition to includes": {[]Selector{{Comm: "nginx"}, {Comm: "java"}}, []Selector{{Comm: "java"}}, []string{"targets::include[1]", onCPU + "[0]"}, 0},
+		"all matched":             {nil, []Selector{{PID: 11}}, nil, 0},
+		"no selectors":            {nil, nil, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			core, logs := observer.New(zap.WarnLevel)
@@ -94,26 +93,26 @@ func TestNarrowingUnmatched(t *testing.T) {
 	}
 }
 
-// TestNarrowingSeesWhatEventsTold holds that a process that is known from events is looked at by the next scan.
-func TestNarrowingSeesWhatEventsTold(t *testing.T) {
+// TestNarrowingMatchesProcessesFromEvents checks that the next scan matches a process that is known from events.
+func TestNarrowingMatchesProcessesFromEvents(t *testing.T) {
 	h := shopHost(t)
 	table := h.table(Config{SelfPID: 1})
 	_, err := table.Narrow(onCPU, []Selector{{Exe: "/usr/bin/java"}})
 	require.NoError(t, err)
 	scan(t, table)
-	table.Fork(11, h.add(fakeProcess{pid: 20, exe: "/usr/bin/java"}))
-	table.Exec(pid(20), "java")
+	table.Fork(11, h.add(fakeProcess{pid: 20, exe: "/usr/bin/java"}), 0)
+	table.Exec(pid(20), Execution{Comm: "java"})
 	require.Equal(t, []string{onCPU + "[0]"}, table.Stats().Unmatched)
 	scan(t, table)
 	require.Empty(t, table.Stats().Unmatched)
 }
 
-// TestReleasedNarrowing holds that nobody is warned of a narrowing that is not asked any more, and that others stay.
+// TestReleasedNarrowing checks that no warning is logged for a narrowing that was released, and that others stay.
 func TestReleasedNarrowing(t *testing.T) {
 	table := shopHost(t).table(Config{SelfPID: 1})
-	gone, err := table.Narrow("targets", []Selector{{Comm: "nobody"}})
+	gone, err := table.Narrow("targets", []Selector{{Comm: "unused"}})
 	require.NoError(t, err)
-	_, err = table.Narrow(onCPU, []Selector{{Comm: "nobody"}})
+	_, err = table.Narrow(onCPU, []Selector{{Comm: "unused"}})
 	require.NoError(t, err)
 	table.Release(gone)
 	table.Release(gone)

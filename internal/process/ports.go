@@ -19,22 +19,20 @@ const (
 	// portsAge is how old the tables of a network namespace may be when a
 	// process is decided about.
 	portsAge = time.Second
-	// maxDescriptors bounds the files of one process that are looked at.
+	// maxDescriptors bounds the files of one process that are examined.
 	maxDescriptors = 65536
 )
 
-// listening is on which of the watched ports a process listens. It holds as
-// long as the listening sockets of its network namespace stay the same; that
-// a process was handed a socket by another one is not noticed in between.
+// listening is on which of the watched ports a process listens. It is valid as long as the listening sockets of its network namespace stay
+// the same. A socket that another process hands over is not noticed in between.
 type listening struct {
 	namespace  uint64 // inode of the network namespace; 0: not known
-	generation uint64 // of the sockets of the namespace; 0: never looked
+	generation uint64 // of the sockets of the namespace; 0: never read
 	ports      []uint16
 }
 
 // portIndex finds listening sockets, one network namespace at a time.
 type portIndex struct {
-	fs         procFS
 	now        func() time.Time
 	mu         sync.Mutex
 	watched    map[uint16]bool // replaced, never changed
@@ -50,12 +48,11 @@ type namespacePorts struct {
 	used       time.Time
 }
 
-func (x *portIndex) init(fs procFS, now func() time.Time) {
-	x.fs, x.now, x.namespaces = fs, now, map[uint64]*namespacePorts{}
+func (x *portIndex) init(now func() time.Time) {
+	x.now, x.namespaces = now, map[uint64]*namespacePorts{}
 }
 
-// watch adds the ports that the matchers ask for. They are looked for from the
-// next scan on.
+// watch adds the ports of the matchers. They are searched from the next scan on.
 func (x *portIndex) watch(matchers []*Matcher) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -72,33 +69,32 @@ func (x *portIndex) watch(matchers []*Matcher) {
 	x.watched = watched
 }
 
-// used says whether any selector asks for a port.
+// used reports whether any selector has a port.
 func (x *portIndex) used() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.watched) > 0
 }
 
-// of returns what a process listens on. What was known is returned as it is
-// when no socket has come or gone.
-func (x *portIndex) of(pid uint32, namespace uint64, known listening) listening {
+// of returns what a process listens on. The known value is returned if no socket was opened or closed.
+func (x *portIndex) of(fs procFS, pid uint32, namespace uint64, known listening) listening {
 	if namespace == 0 {
 		return listening{}
 	}
-	sockets, generation := x.socketsOf(pid, namespace)
+	sockets, generation := x.socketsOf(fs, pid, namespace)
 	if known.namespace == namespace && known.generation == generation {
 		return known
 	}
 	l := listening{namespace: namespace, generation: generation}
 	if len(sockets) > 0 {
-		l.ports = x.descriptors(pid, sockets)
+		l.ports = x.descriptors(fs, pid, sockets)
 	}
 	return l
 }
 
 // socketsOf returns the listening sockets of a namespace, as one of its
 // processes sees them.
-func (x *portIndex) socketsOf(pid uint32, namespace uint64) (map[uint64]uint16, uint64) {
+func (x *portIndex) socketsOf(fs procFS, pid uint32, namespace uint64) (map[uint64]uint16, uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	now := x.now()
@@ -112,9 +108,9 @@ func (x *portIndex) socketsOf(pid uint32, namespace uint64) (map[uint64]uint16, 
 	if !ns.checked.IsZero() && now.Sub(ns.checked) < portsAge {
 		return ns.sockets, ns.generation
 	}
-	sockets, ok := x.read(pid)
+	sockets, ok := x.read(fs, pid)
 	if !ok {
-		return ns.sockets, ns.generation // the next process is asked again
+		return ns.sockets, ns.generation // the next process is tried
 	}
 	ns.checked = now
 	if !maps.Equal(sockets, ns.sockets) {
@@ -124,12 +120,12 @@ func (x *portIndex) socketsOf(pid uint32, namespace uint64) (map[uint64]uint16, 
 	return ns.sockets, ns.generation
 }
 
-// read reads the socket tables; not ok when the process is gone.
-func (x *portIndex) read(pid uint32) (sockets map[uint64]uint16, ok bool) {
+// read reads the socket tables; not ok when the process has exited.
+func (x *portIndex) read(fs procFS, pid uint32) (sockets map[uint64]uint16, ok bool) {
 	sockets = map[uint64]uint16{}
-	pid = x.fs.shownAs(pid)
+	pid = fs.shownAs(pid)
 	for _, table := range socketTables {
-		f, err := os.Open(x.fs.path(pid) + "/" + table.name)
+		f, err := os.Open(fs.path(pid) + "/" + table.name)
 		if err == nil {
 			err = table.parse(f, x.watched, sockets)
 			f.Close() //nolint:errcheck,gosec // opened for reading: nothing can be lost
@@ -138,29 +134,29 @@ func (x *portIndex) read(pid uint32) (sockets map[uint64]uint16, ok bool) {
 			err = nil
 		}
 		if errors.Is(err, errTooManySockets) {
-			x.fs.cutShort(pid, table.name, err)
+			fs.cutShort(pid, table.name, err)
 			err = nil
 		}
 		if err != nil {
-			_ = x.fs.failed(pid, table.name, err) // it counts and warns
+			_ = fs.failed(pid, table.name, err) // it is noted there
 			return nil, false
 		}
 	}
-	// An optional table may have been missing because the process ended.
-	if _, err := os.Lstat(x.fs.path(pid)); err != nil {
+	// An optional table may have been missing because the process exited.
+	if _, err := os.Lstat(fs.path(pid)); err != nil {
 		return nil, false
 	}
 	return sockets, true
 }
 
 // descriptors finds out which of the sockets a process holds.
-func (x *portIndex) descriptors(pid uint32, sockets map[uint64]uint16) []uint16 {
+func (x *portIndex) descriptors(fs procFS, pid uint32, sockets map[uint64]uint16) []uint16 {
 	const name = "fd"
-	pid = x.fs.shownAs(pid)
-	path := x.fs.path(pid) + "/" + name
+	pid = fs.shownAs(pid)
+	path := fs.path(pid) + "/" + name
 	dir, err := openDirectory(path)
 	if err != nil {
-		_ = x.fs.failed(pid, name, err) // it counts and warns
+		_ = fs.failed(pid, name, err) // it is noted there
 		return nil
 	}
 	defer dir.close() //nolint:errcheck // a directory: nothing can be lost
@@ -169,7 +165,7 @@ func (x *portIndex) descriptors(pid uint32, sockets map[uint64]uint16) []uint16 
 	n := 0
 	err = eachName(path, func(fd string) error {
 		if n++; n > maxDescriptors {
-			x.fs.cutShort(pid, name, fmt.Errorf("it has more than %d files", maxDescriptors))
+			fs.cutShort(pid, name, fmt.Errorf("it has more than %d files", maxDescriptors))
 			return errStop
 		}
 		link, err := dir.readLink(fd, buf[:])
@@ -182,7 +178,7 @@ func (x *portIndex) descriptors(pid uint32, sockets map[uint64]uint16) []uint16 
 		return nil
 	})
 	if err != nil && !errors.Is(err, errStop) {
-		_ = x.fs.failed(pid, name, err) // it counts and warns
+		_ = fs.failed(pid, name, err) // it is noted there
 	}
 	slices.Sort(ports)
 	return ports
@@ -191,29 +187,32 @@ func (x *portIndex) descriptors(pid uint32, sockets map[uint64]uint16) []uint16 
 // errStop ends a listing early.
 var errStop = errors.New("enough")
 
-// prune forgets the namespaces that nobody lives in.
+// prune drops the namespaces that no process is in.
 func (x *portIndex) prune(since time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	maps.DeleteFunc(x.namespaces, func(_ uint64, ns *namespacePorts) bool { return ns.used.Before(since) })
 }
 
-// visitPorts looks for processes that began or ceased to listen.
+// visitPorts finds processes that began or ceased to listen.
 func (s *scanner) visitPorts(ctx context.Context) error {
 	t := s.table
 	start := t.cfg.Now()
 	var buf [64]byte
+	var denied []denial // counts alone: it was logged when the process was read, if it matters
+	fs := t.fs.holding(&denied)
 	for _, e := range s.listeners() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		denied = denied[:0]
 		namespace := e.known.namespace
 		if namespace == 0 {
-			if namespace = t.fs.namespaceOf(e.id.PID, buf[:]); namespace == 0 {
+			if namespace = fs.namespaceOf(e.id.PID, buf[:]); namespace == 0 {
 				continue
 			}
 		}
-		now := t.ports.of(e.id.PID, namespace, e.known)
+		now := t.ports.of(fs, e.id.PID, namespace, e.known)
 		changed := !slices.Equal(now.ports, e.known.ports)
 		if changed && t.rules.uses&fieldPort != 0 {
 			_, _ = t.evaluate(e.id) //nolint:errcheck // counted where it happens
@@ -231,7 +230,7 @@ func (s *scanner) visitPorts(ctx context.Context) error {
 	return nil
 }
 
-// listener is a process whose ports are looked at.
+// listener is a process whose ports are examined.
 type listener struct {
 	id    model.ProcessID
 	known listening

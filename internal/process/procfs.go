@@ -26,15 +26,14 @@ const maxFile = 128 << 10
 // readTries is how often a process is read that changes meanwhile.
 const readTries = 3
 
-// errUnsteady says that a process runs, and what was read of it was gone in between.
+// errUnsteady: a process runs, but threads of it exited while it was read.
 var errUnsteady = errors.New("its threads end while they are read")
 
 // listBatch is how many directory entries are asked for at a time.
 const listBatch = 1024
 
-// ErrGone says that a process ended or that its pid belongs to another one by
-// now. It is no cause for alarm.
-var ErrGone = errors.New("the process is gone")
+// ErrGone: a process has exited, or its pid belongs to another one. It is no cause for alarm.
+var ErrGone = errors.New("the process has exited")
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, maxFile); return &b }}
 
@@ -42,6 +41,7 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, maxFile); return &b 
 type procFS struct {
 	root   string
 	errors *readErrors
+	denied *[]denial // see holding
 }
 
 // reading is what was read of one process.
@@ -58,6 +58,10 @@ type reading struct {
 	container, pod   string
 	family           model.ProcessID
 	networkNamespace uint64
+	// denied are the files that may not be read.
+	denied []denial
+	// environmentUnknown: the process exited before its environment was read, and its exec event has not all of it.
+	environmentUnknown bool
 }
 
 func (p procFS) path(pid uint32) string { return p.root + "/" + strconv.FormatUint(uint64(pid), 10) }
@@ -106,9 +110,8 @@ func (p procFS) open(pid uint32) (directory, error) {
 	return dir, nil
 }
 
-// stat reads and parses a stat file; the result lies in the buffer. Processes
-// of which nothing runs any more are gone. What the main thread does not show any
-// more is taken from another one.
+// stat reads and parses a stat file; the result lies in the buffer. Processes without a running thread are [ErrGone]. What the main thread
+// does not show any more is read from another one.
 func (p procFS) stat(dir directory, pid uint32, name string, buf []byte) (stat, error) {
 	s, err := p.parse(dir, pid, name, buf)
 	if err != nil {
@@ -123,7 +126,7 @@ func (p procFS) stat(dir directory, pid uint32, name string, buf []byte) (stat, 
 	return s, nil
 }
 
-// parse reads a stat file as it is.
+// parse reads a stat file of one thread.
 func (p procFS) parse(dir directory, pid uint32, name string, buf []byte) (stat, error) {
 	n, _, err := dir.read(name, buf)
 	if err != nil {
@@ -132,14 +135,13 @@ func (p procFS) parse(dir directory, pid uint32, name string, buf []byte) (stat,
 	s, err := parseStat(buf[:n])
 	if err != nil {
 		err = fmt.Errorf("reading %s/stat: %w", p.path(pid), err)
-		p.errors.note("stat", reasonMalformed, err)
+		p.note("stat", reasonMalformed, err)
 		return stat{}, err
 	}
 	return s, nil
 }
 
-// imageOfThread takes the image of a process from another thread than its main one, if
-// there is one to show it.
+// imageOfThread takes the image of a process from another thread than its main one, if a thread shows it.
 func (p procFS) imageOfThread(s *stat, pid uint32) {
 	dir, id, err := p.shown(pid)
 	if err != nil {
@@ -173,8 +175,7 @@ func (p procFS) shownAs(pid uint32) uint32 {
 	return id
 }
 
-// read reads all that is wanted of a process. Files that cannot be read for
-// want of privileges leave their part empty and are counted.
+// read reads all that is needed of a process. Files that cannot be read for want of privileges leave their part empty and are counted.
 func (p procFS) read(pid uint32, netns bool) (*reading, error) {
 	dir, err := p.open(pid)
 	if err != nil {
@@ -184,8 +185,8 @@ func (p procFS) read(pid uint32, netns bool) (*reading, error) {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
 	var r *reading
-	// An exec while the files are read would mix two programs: read again, as when the thread that shows them ends. Of a process
-	// that runs one after the other nothing can be said yet.
+	// An exec while the files are read would mix two programs: read again, as when the thread that shows them exits. If a process runs one
+	// program after the other, the result is undetermined.
 	for range readTries {
 		var steady bool
 		r, steady, err = p.readOnce(dir, pid, netns, *buffer)
@@ -205,7 +206,7 @@ func (p procFS) read(pid uint32, netns bool) (*reading, error) {
 	return r, nil
 }
 
-// readOnce reads a process, and tells whether it was one program in one place all the time.
+// readOnce reads a process, and reports whether it ran the same program in the same place all the time.
 func (p procFS) readOnce(main directory, pid uint32, netns bool, buf []byte) (r *reading, steady bool, err error) {
 	s, err := p.stat(main, pid, "stat", buf)
 	if err != nil {
@@ -215,6 +216,7 @@ func (p procFS) readOnce(main directory, pid uint32, netns bool, buf []byte) (r 
 	if s.kernel {
 		return r, true, nil
 	}
+	p = p.holding(&r.denied)
 	dir := main
 	if s.ended() && !s.hidden() {
 		if dir, _, err = p.shown(pid); err != nil {
@@ -232,9 +234,9 @@ func (p procFS) readOnce(main directory, pid uint32, netns bool, buf []byte) (r 
 	return r, now.image == r.image, err
 }
 
-// files reads what the files of a process tell, from the directory that shows it.
+// files reads the files of a process, from the directory that shows it.
 func (p procFS) files(dir directory, pid uint32, r *reading, parent uint64, netns bool, buf []byte) error {
-	// A process of which no thread shows anything has no executable to show.
+	// A process whose threads show nothing has no executable to show.
 	exe, err := dir.readLink("exe", buf[:maxPath])
 	if err = p.tolerate(pid, "exe", err); err != nil {
 		return err
@@ -250,7 +252,7 @@ func (p procFS) files(dir directory, pid uint32, r *reading, parent uint64, netn
 	}
 	err = p.file(dir, pid, "cgroup", buf, func(data []byte, _ bool) {
 		container, pod := parseCgroup(string(data))
-		r.container, r.pod = strings.Clone(container), strings.Clone(pod) // not with all of the file
+		r.container, r.pod = strings.Clone(container), strings.Clone(pod) // without the rest of the file
 	})
 	if err != nil {
 		return err
@@ -264,8 +266,8 @@ func (p procFS) files(dir directory, pid uint32, r *reading, parent uint64, netn
 	return err
 }
 
-// executable is the path of a process's exe as the process sees it, without what the kernel adds
-// when the file was removed or replaced. A file may be called so, too.
+// executable is the path of a process's exe as the process sees it, without the suffix that the kernel adds when the file was removed or
+// replaced. A file's name may end with it, too.
 func executable(dir directory, shown string) string {
 	path, removed := strings.CutSuffix(shown, " (deleted)")
 	if removed && dir.inRoot("exe", shown) {
@@ -274,7 +276,7 @@ func executable(dir directory, shown string) string {
 	return path
 }
 
-// file hands one file to its parser.
+// file passes one file to its parser.
 func (p procFS) file(dir directory, pid uint32, name string, buf []byte, parse func(data []byte, whole bool)) error {
 	n, whole, err := dir.read(name, buf)
 	if err != nil {
@@ -287,8 +289,8 @@ func (p procFS) file(dir directory, pid uint32, name string, buf []byte, parse f
 	return nil
 }
 
-// environment reads the environment, in parts where it is longer than the buffer: the names of
-// all services of a large Kubernetes namespace are.
+// environment reads the environment, in parts if it is longer than the buffer, as with the names of all services of a large Kubernetes
+// namespace.
 func (p procFS) environment(dir directory, pid uint32, buf []byte) (environment, error) {
 	const name = "environ"
 	var v variables
@@ -308,8 +310,7 @@ func (p procFS) environment(dir directory, pid uint32, buf []byte) (environment,
 	return v.environment(), nil
 }
 
-// networkNamespace is the inode of the process's network namespace, or 0 where
-// it may not be seen.
+// networkNamespace is the inode of the process's network namespace, or 0 if it may not be read.
 func (p procFS) networkNamespace(dir directory, pid uint32, buf []byte) (uint64, error) {
 	link, err := dir.readLink("ns/net", buf)
 	if err != nil {
@@ -318,8 +319,7 @@ func (p procFS) networkNamespace(dir directory, pid uint32, buf []byte) (uint64,
 	return inodeOf(link, "net:["), nil
 }
 
-// namespaceOf is networkNamespace of a process that is not open; 0 also when it
-// is gone.
+// namespaceOf is the inode of the network namespace of a process that is not open; 0 also when it has exited.
 func (p procFS) namespaceOf(pid uint32, buf []byte) uint64 {
 	dir, _, err := p.shown(pid)
 	if err != nil {
@@ -347,9 +347,8 @@ func inodeOf(link []byte, prefix string) uint64 {
 	return inode
 }
 
-// tolerate counts and warns of errors that leave a process readable in part, and passes on
-// that it is gone. The missing link exe of a main thread that ended is no error: its
-// directory is there.
+// tolerate records errors that leave a process partly readable, and returns the error if it has exited. The missing link exe of a main thread
+// that exited is no error: its directory exists.
 func (p procFS) tolerate(pid uint32, name string, err error) error {
 	if err == nil || name == "exe" && errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -360,7 +359,7 @@ func (p procFS) tolerate(pid uint32, name string, err error) error {
 	return nil
 }
 
-// over tells whether a process has ended, though it may not have been waited for.
+// over reports whether a process has exited, though it may not have been reaped.
 func (p procFS) over(pid uint32) bool {
 	text, err := os.ReadFile(p.path(pid) + "/stat")
 	if err != nil {
@@ -372,23 +371,23 @@ func (p procFS) over(pid uint32) bool {
 
 // cutShort counts and warns that only the first part of a file was read.
 func (p procFS) cutShort(pid uint32, name string, why error) {
-	p.errors.note(name, reasonTooLarge, fmt.Errorf("reading %s/%s: %w; what is beyond is left out", p.path(pid), name, why))
+	p.note(name, reasonTooLarge, fmt.Errorf("reading %s/%s: %w; what is beyond is left out", p.path(pid), name, why))
 }
 
-// failed says what could not be read, and counts and warns of it unless it is just gone.
+// failed returns what could not be read, and records it unless the process has just exited.
 func (p procFS) failed(pid uint32, name string, err error) error {
 	reason := reasonIO
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH):
 		return fmt.Errorf("reading %s/%s: %w", p.path(pid), name, ErrGone)
 	case errors.Is(err, fs.ErrPermission):
-		// What a process had is gone before the process is, and looks forbidden then.
+		// The files of a process disappear before the process does, and then look forbidden.
 		if p.over(pid) {
 			return fmt.Errorf("reading %s/%s: %w", p.path(pid), name, ErrGone)
 		}
 		reason = reasonPermission
 	}
 	err = fmt.Errorf("reading %s: %w", filepath.Join(p.path(pid), name), err)
-	p.errors.note(name, reason, err)
+	p.note(name, reason, err)
 	return err
 }

@@ -34,7 +34,7 @@ func TestProgramOf(t *testing.T) {
 	require.ErrorIs(t, err, ErrGone, "/proc still shows it")
 }
 
-// TestLookupProgram holds that an exec that nobody told of is noticed.
+// TestLookupProgram checks that an exec without an event is noticed.
 func TestLookupProgram(t *testing.T) {
 	h := newFakeHost(t)
 	h.add(fakeProcess{pid: 10, exe: "/bin/a", image: 100})
@@ -42,7 +42,7 @@ func TestLookupProgram(t *testing.T) {
 	var changes []Change
 	table := h.table(Config{Include: []Selector{{Exe: "/bin/[ab]"}}, OnChange: func(c []Change) { changes = append(changes, c...) }})
 	lookup := func() (*model.Process, Program) {
-		p, inScope, program, err := table.LookupProgram(pid(10))
+		p, inScope, program, err := table.LookupProgram(pid(10), 0)
 		require.NoError(t, err)
 		require.True(t, inScope)
 		require.NotZero(t, program)
@@ -61,18 +61,18 @@ func TestLookupProgram(t *testing.T) {
 	require.Equal(t, []Change{{pid(10), Added}, {pid(10), Executed}}, changes)
 
 	for range 2 {
-		_, inScope, _, err := table.LookupProgram(pid(11))
+		_, inScope, _, err := table.LookupProgram(pid(11), 0)
 		require.NoError(t, err)
 		require.False(t, inScope)
 	}
 	require.Equal(t, uint64(3), table.Stats().Reads)
 
 	table.Exit(pid(10))
-	late, inScope, program, err := table.LookupProgram(pid(10))
+	late, inScope, program, err := table.LookupProgram(pid(10), 0)
 	require.NoError(t, err)
 	require.True(t, inScope)
 	require.Zero(t, program)
 	require.Same(t, b, late)
-	_, _, _, err = table.LookupProgram(pid(12))
+	_, _, _, err = table.LookupProgram(pid(12), 0)
 	require.ErrorIs(t, err, ErrGone)
 }

@@ -44,15 +44,14 @@ func newRules(cfg *Config) (*rules, error) {
 	return &rules{include: include, exclude: exclude, self: cfg.SelfPID, uses: include.uses() | exclude.uses()}, nil
 }
 
-// all says that every process is in scope, but for this one.
+// all reports whether every process but this one is in scope.
 func (r *rules) all() bool { return r.uses == 0 }
 
-// needReading says that /proc/PID/stat is not enough to decide.
+// needReading reports whether /proc/PID/stat is not enough to decide.
 func (r *rules) needReading() bool { return r.uses&^inStat != 0 }
 
-// decide says whether a process is in scope and which include made it so. The
-// subject's process gets the attributes of that include.
-func (r *rules) decide(s *subject) (inScope bool, include int) {
+// decide reports whether a process is in scope and which include matched it. The candidate's process gets the attributes of that include.
+func (r *rules) decide(s *candidate) (inScope bool, include int) {
 	include = r.include.first(s)
 	if include != noInclude {
 		applySet(s.process, r.include.matchers[include].set)
@@ -61,13 +60,31 @@ func (r *rules) decide(s *subject) (inScope bool, include int) {
 	inScope = include != noInclude || len(r.include.matchers) == 0 && s.process.ID.PID != r.self
 	for i, m := range r.exclude.matchers {
 		hit := &r.exclude.hits[i]
-		// After the decision, matching only serves to learn of the first hit.
+		// After the decision, matching only serves to record first hits.
 		if (inScope || !hit.Load()) && m.match(s) {
 			hit.Store(true)
 			inScope = false
 		}
 	}
 	return inScope, include
+}
+
+// decideWithout is decide where some conditions of selectors are not known; known is false where the result depends on them.
+func (r *rules) decideWithout(s *candidate, unknown fieldSet) (inScope bool, include int, known bool) {
+	include, known = r.include.firstWithout(s, unknown)
+	if !known {
+		return false, noInclude, false
+	}
+	if include == noInclude && (len(r.include.matchers) > 0 || s.process.ID.PID == r.self) {
+		return false, noInclude, true
+	}
+	if include != noInclude {
+		if name, ok := r.include.matchers[include].set[attrServiceName]; ok {
+			s.service = name
+		}
+	}
+	excluded, known := r.exclude.firstWithout(s, unknown)
+	return known && excluded == noInclude, include, known
 }
 
 // applySet gives the process the attributes of the include that matched it.

@@ -10,8 +10,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// Runs tells whether a process has not ended, by the procfs that is mounted at root. One that may not be looked at is
-// taken to run.
+// Runs reports whether a process has not exited, by the procfs that is mounted at root. A process that may not be read is taken to run.
 func Runs(root string, id model.ProcessID) bool {
 	text, err := os.ReadFile(procFS{root: root}.path(id.PID) + "/stat")
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// TestRuns holds that a process runs until it has ended, waited for or not, and that a later one of its number is
-// another.
+// TestRuns checks that a process runs until it has exited, reaped or not, and that a later one with its pid is another.
 func TestRuns(t *testing.T) {
 	self := idOf(t, uint32(os.Getpid()))
 	require.True(t, Runs("/proc", self))

@@ -14,11 +14,10 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// ScanResult is what a scan found.
+// ScanResult is the result of a scan.
 type ScanResult struct {
-	// Seen processes are there, Added ones were not known before, Ended ones
-	// are no more, and Changed ones run another program or have another name;
-	// what events had already told is not counted.
+	// Seen processes exist, Added ones were not known before, Ended ones have exited, and Changed ones run another program or have another
+	// name. Changes that events had already reported are not counted.
 	Seen, Added, Ended, Changed int
 	// Duration is how long it took.
 	Duration time.Duration
@@ -34,14 +33,12 @@ type scanner struct {
 	path   []byte
 }
 
-// Scan compares the table with /proc: it finds what started, ended, ran another
-// program or began to listen without an event to tell. Of a process that is
-// known and did not change it reads no more than stat. A scan that is broken
-// off forgets nothing.
+// Scan compares the table with /proc: it finds what started, exited, ran another program or began to listen without an event. Of a process
+// that is known and did not change it reads no more than stat. A scan that is cancelled removes nothing.
 func (t *Table) Scan(ctx context.Context) (ScanResult, error) {
 	t.scanning.Lock()
 	defer t.scanning.Unlock()
-	defer t.tell()
+	defer t.notify()
 	start := time.Now()
 	if offset, err := readBootOffset(); err == nil {
 		t.bootOffset.Store(offset)
@@ -77,8 +74,7 @@ func (t *Table) beginScan() uint64 {
 	return t.scan
 }
 
-// endScan forgets what was not seen. What was added since the scan began may
-// have been missing in the listing.
+// endScan removes what was not seen. What was added since the scan began may have been missing in the listing.
 func (t *Table) endScan(s *scanner) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,7 +95,7 @@ func (t *Table) endScan(s *scanner) {
 	}
 }
 
-// visit looks at one process that is listed.
+// visit handles one process that is listed.
 func (s *scanner) visit(pid uint32) {
 	s.path = append(strconv.AppendUint(s.path[:0], uint64(pid), 10), "/stat"...)
 	stat, err := s.table.fs.stat(s.dir, pid, string(s.path), s.buf[:])
@@ -117,7 +113,7 @@ func (s *scanner) visit(pid uint32) {
 	}
 }
 
-// unreadable keeps a process that is there but cannot be seen.
+// unreadable keeps a process that exists but cannot be read.
 func (s *scanner) unreadable(pid uint32) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
@@ -126,8 +122,7 @@ func (s *scanner) unreadable(pid uint32) {
 	}
 }
 
-// compare takes a stat into the table and says whether the process must be
-// read to decide about it.
+// compare takes a stat into the table and reports whether the process must be read to decide about it.
 func (s *scanner) compare(id model.ProcessID, stat *stat) (read bool) {
 	t := s.table
 	t.mu.Lock()
@@ -149,7 +144,7 @@ func (s *scanner) compare(id model.ProcessID, stat *stat) (read bool) {
 			e.comm = stat.name()
 			t.await(e)
 		}
-		return false // the next scan sees what came of it
+		return false // the next scan sees the outcome
 	}
 	if stat.hidden() && e.decided() {
 		return false
@@ -175,9 +170,8 @@ func (s *scanner) compare(id model.ProcessID, stat *stat) (read bool) {
 	return t.redecide(e)
 }
 
-// confirm says that a process must be read once more: many give themselves other arguments soon
-// after their fork or exec, of which stat tells nothing. One of the first two scans since then
-// may have come too early.
+// confirm reports whether a process must be read once more: many give themselves other arguments soon after their fork or exec, which stat
+// does not show. One of the first two scans since then may have come too early.
 func (s *scanner) confirm(e *entry) (read bool) {
 	if e.confirmed || e.kernel || s.number < e.since+2 {
 		return false
@@ -186,19 +180,18 @@ func (s *scanner) confirm(e *entry) (read bool) {
 	return s.table.rules.uses&fieldCmdline != 0 || e.described() != nil && s.table.narrowedBy()&fieldCmdline != 0
 }
 
-// redecide decides about a process as far as stat tells; otherwise it says
-// that the process must be read.
+// redecide decides about a process as far as stat allows, or else reports that the process must be read.
 func (t *Table) redecide(e *entry) (read bool) {
 	if t.rules.needReading() {
 		e.undecided = true
 		return true
 	}
 	if e.process != nil {
-		e.base, e.process = e.process, nil // outdated, to be read when asked for
+		e.base, e.process = e.process, nil // outdated, to be read on demand
 	}
 	e.undecided = false
-	e.inScope, e.include = t.rules.decide(&subject{process: &model.Process{ID: e.id, Comm: e.comm, KernelThread: e.kernel}})
+	e.inScope, e.include = t.rules.decide(&candidate{process: &model.Process{ID: e.id, Comm: e.comm, KernelThread: e.kernel}})
 	t.changes.decided(e, unchanged)
-	// Somebody may have decided by what it was called.
+	// A kind may have decided by its former name.
 	return e.inScope && e.described() != nil && t.narrowedBy()&(fieldComm|fieldCmdline|fieldService) != 0
 }

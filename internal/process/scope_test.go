@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// TestInstance holds which processes are of one instance of a service, by what /proc says of them.
+// TestInstance checks which processes are of one service instance, by what /proc shows of them.
 func TestInstance(t *testing.T) {
 	const docker = "0::/system.slice/docker-" + idA + ".scope\n"
 	nginx := func(pid, parent uint32) fakeProcess {
@@ -63,7 +63,7 @@ func TestInstance(t *testing.T) {
 	}
 }
 
-// TestInstanceBySet holds that instances which a selector names are those.
+// TestInstanceBySet checks instances that a selector names.
 func TestInstanceBySet(t *testing.T) {
 	h := newFakeHost(t)
 	h.add(fakeProcess{pid: 10, parent: 1, exe: "/bin/web", comm: "a"})
@@ -75,7 +75,7 @@ func TestInstanceBySet(t *testing.T) {
 	require.Equal(t, []*model.Process{process(t, table, 10)}, table.Instance(process(t, table, 10)))
 }
 
-// TestWorkersOutliveTheirMaster holds that workers are of one instance also when their master has ended.
+// TestWorkersOutliveTheirMaster checks that workers are of one instance also when their master has exited.
 func TestWorkersOutliveTheirMaster(t *testing.T) {
 	h := newFakeHost(t)
 	master := h.add(fakeProcess{pid: 10, parent: 1, exe: "/bin/web"})

@@ -17,40 +17,37 @@ const (
 	containerDigits    = 64
 )
 
-// ErrNoCondition says that a selector would match every process.
+// ErrNoCondition: a selector would match every process.
 var ErrNoCondition = errors.New("no condition: at least one of pid, comm, exe, cmdline, port, container_id, pod_uid and service is needed")
 
 // Selector is one element of targets.include or targets.exclude, see the
 // configuration contract. All fields that are set must match; a zero field is
 // not a condition.
 type Selector struct {
-	// PID is a process id as the host counts them.
-	PID uint32
+	// PID is a pid in the host's pid namespace.
+	PID uint32 `mapstructure:"pid"`
 	// Comm is a pattern (RE2, unanchored) on /proc/PID/comm.
-	Comm string
+	Comm string `mapstructure:"comm"`
 	// Exe is a glob on the full path of the executable as the process sees it.
 	// * and ? do not match a slash, ** does; [a-z], [!a-z], {a,b} and \ are
 	// special, too.
-	Exe string
-	// Cmdline is a pattern on the arguments joined by blanks. Of arguments that
-	// are longer than 4 KiB, the first and last 2 KiB are looked at.
-	Cmdline string
+	Exe string `mapstructure:"exe"`
+	// Cmdline is a pattern on the arguments joined by blanks. Of arguments that are longer than 4 KiB, the first and last 2 KiB are matched.
+	Cmdline string `mapstructure:"cmdline"`
 	// Port is a TCP or UDP port that the process listens on.
-	Port uint16
+	Port uint16 `mapstructure:"port"`
 	// ContainerID is the beginning of a container id: 12 to 64 hexadecimal
 	// digits.
-	ContainerID string
+	ContainerID string `mapstructure:"container_id"`
 	// PodUID is a pattern on the pod's UID.
-	PodUID string
+	PodUID string `mapstructure:"pod_uid"`
 	// Service is a pattern on the service.name.
-	Service string
-	// Set is no condition but the resource attributes that a matching process
-	// gets.
-	Set map[string]string
+	Service string `mapstructure:"service"`
+	// Set has the resource attributes that a matching process gets. It is no condition.
+	Set map[string]string `mapstructure:"set"`
 }
 
-// Compile checks the selector and makes it fit to match. The error joins one
-// error for each bad field, which begins with the field's name in the
+// Compile checks the selector and makes a [Matcher]. The error joins one error for each bad field, which begins with the field's name in the
 // configuration, such as "exe: ", and ErrNoCondition.
 func (s Selector) Compile() (*Matcher, error) {
 	m := &Matcher{pid: s.PID, port: s.Port, fields: s.fields(), set: maps.Clone(s.Set)}
@@ -120,7 +117,7 @@ func containerPrefix(id string) (string, error) {
 	return lower, nil
 }
 
-// identifying are attributes that tell which process it is.
+// identifying are attributes that identify a process.
 var identifying = map[string]bool{
 	"process.pid": true, "process.creation.time": true, "process.executable.path": true, "process.executable.name": true,
 	"container.id": true, "k8s.pod.uid": true,

@@ -91,12 +91,12 @@ func TestMatch(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m, err := tt.selector.Compile()
 			require.NoError(t, err)
-			require.Equal(t, tt.want, m.match(&subject{process: p, service: "shop", ports: []uint16{8080, 9090}}))
+			require.Equal(t, tt.want, m.match(&candidate{process: p, service: "shop", ports: []uint16{8080, 9090}}))
 		})
 	}
 	anyPod, err := Selector{PodUID: ".*"}.Compile()
 	require.NoError(t, err)
-	require.False(t, anyPod.match(&subject{process: &model.Process{}}), "a process without a pod")
+	require.False(t, anyPod.match(&candidate{process: &model.Process{}}), "a process without a pod")
 }
 
 func FuzzCompile(f *testing.F) {
@@ -111,6 +111,6 @@ func FuzzCompile(f *testing.F) {
 			require.Nil(t, m)
 			return
 		}
-		m.match(&subject{process: &model.Process{Comm: path, Executable: path, Arguments: []string{path}}})
+		m.match(&candidate{process: &model.Process{Comm: path, Executable: path, Arguments: []string{path}}})
 	})
 }

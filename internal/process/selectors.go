@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// selectorList is a list of selectors as it stands in the configuration.
+// selectorList is a list of selectors of the configuration.
 type selectorList struct {
 	// path is the key of the list, such as targets::include.
 	path     string
@@ -30,12 +30,12 @@ func compileList(path string, selectors []Selector) (*selectorList, error) {
 	return list, nil
 }
 
-// match says whether a selector of the list matches, and learns of first hits.
-func (l *selectorList) match(s *subject) bool { return l.first(s) != noInclude }
+// match reports whether a selector of the list matches, and records first hits.
+func (l *selectorList) match(s *candidate) bool { return l.first(s) != noInclude }
 
-// first returns the index of the first selector that matches, or noInclude.
-// After it, matching only serves to learn of the first hits of others.
-func (l *selectorList) first(s *subject) int {
+// first returns the index of the first selector that matches, or noInclude. After that, matching only serves to record the first hits of
+// others.
+func (l *selectorList) first(s *candidate) int {
 	first := noInclude
 	for i, m := range l.matchers {
 		hit := &l.hits[i]
@@ -47,6 +47,21 @@ func (l *selectorList) first(s *subject) int {
 		}
 	}
 	return first
+}
+
+// firstWithout is first where some conditions are not known; known is false where the result depends on them.
+func (l *selectorList) firstWithout(s *candidate, unknown fieldSet) (index int, known bool) {
+	for i, m := range l.matchers {
+		switch {
+		case !m.without(unknown).match(s):
+		case m.fields&unknown != 0:
+			return noInclude, false
+		default:
+			l.hits[i].Store(true)
+			return i, true
+		}
+	}
+	return noInclude, true
 }
 
 // uses is the union of all conditions.

@@ -25,7 +25,7 @@ type waiting struct {
 	since time.Time
 }
 
-// postpone puts a decision off until the process has lived a little longer.
+// postpone defers a decision until the process has run a little longer.
 func (t *Table) postpone(e *entry) {
 	if e.undecided {
 		return
@@ -38,11 +38,10 @@ func (t *Table) postpone(e *entry) {
 	t.waiting = append(t.waiting, waiting{id: e.id, since: t.cfg.Now()})
 }
 
-// Settle decides about the processes that have lived for SettleDelay since
-// their exec, a bounded number at a time. Those that ended before cost nothing.
-// Errors of single processes are counted in [Stats].
+// Settle decides about the processes that have run for SettleDelay since their exec, a bounded number at a time. Those that exited before
+// cost nothing. Errors of single processes are counted in [Stats].
 func (t *Table) Settle(ctx context.Context) error {
-	defer t.tell()
+	defer t.notify()
 	for _, id := range t.due() {
 		if err := ctx.Err(); err != nil {
 			return err

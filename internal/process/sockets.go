@@ -20,7 +20,7 @@ const (
 // maxSocketTable bounds what is read of one table: about 100,000 sockets.
 const maxSocketTable = 16 << 20
 
-// errTooManySockets says that a table was read in part.
+// errTooManySockets: only a part of a table was read.
 var errTooManySockets = errors.New("it has more sockets than are read")
 
 // socketTable is a file below /proc/PID/net.
@@ -29,7 +29,7 @@ type socketTable struct {
 	// sorted: the kernel lists the listening sockets before all others
 	// (tcp_seq_start of net/ipv4/tcp_ipv4.c), so that reading can stop there.
 	sorted bool
-	// optional: there is none where IPv6 is turned off.
+	// optional: it does not exist where IPv6 is disabled.
 	optional bool
 }
 
@@ -40,7 +40,7 @@ var socketTables = []socketTable{
 	{name: "net/udp6", state: stateClose, optional: true},
 }
 
-// parse adds the inodes of the sockets that listen on a port that is wanted.
+// parse adds the inodes of the sockets that listen on one of the wanted ports.
 func (t socketTable) parse(r io.Reader, wanted map[uint16]bool, sockets map[uint64]uint16) error {
 	limited := &io.LimitedReader{R: r, N: maxSocketTable}
 	lines := bufio.NewScanner(limited)

@@ -58,7 +58,7 @@ func TestPortSelector(t *testing.T) {
 	web := fakeProcess{pid: 10, exe: "/bin/web", sockets: []uint64{1, 7}, tcp: []string{socketLine(80, "0A", 7)}}
 	h.add(web)
 	h.add(fakeProcess{pid: 11, exe: "/bin/web", sockets: []uint64{8}, tcp: web.tcp})
-	// In another network namespace the same inode would be another socket.
+	// In another network namespace the same inode is another socket.
 	h.add(fakeProcess{pid: 12, exe: "/bin/dns", sockets: []uint64{7, 9}, netns: 99, udp: []string{socketLine(53, "07", 9)}})
 	clock := newClock()
 	table := h.table(Config{Include: []Selector{{Port: 80}, {Port: 53, Set: map[string]string{"service.name": "dns"}}}, Now: clock.now})

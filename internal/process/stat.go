@@ -41,13 +41,12 @@ type stat struct {
 	parent     uint64 // pid
 	threads    uint64
 	startTicks uint64
-	// image differs from one exec to the next, where the reader may see
-	// addresses of the process; otherwise it is a constant. It is 0 where there
-	// is no program: of a kernel thread, and in the middle of an exec.
+	// image differs from one exec to the next if the reader may see addresses of the process; otherwise it is a constant. It is 0 if there is
+	// no program: of a kernel thread, and in the middle of an exec.
 	image uint64
-	// laidOut says that the process has a program or hides it.
+	// laidOut: the process has a program or hides it.
 	laidOut bool
-	// memory says that there is an address space to show.
+	// memory: there is an address space to show.
 	memory bool
 }
 
@@ -110,26 +109,23 @@ func (s *stat) set(field int, word []byte) error {
 	return nil
 }
 
-// dead says that nothing of the process runs any more. The group leader of a
-// running process can be a zombie, too, when other threads outlived it.
+// dead reports whether no thread of the process runs any more. The group leader of a running process can be a zombie, too, when other threads
+// outlived it.
 func (s *stat) dead() bool {
 	return s.state == 'X' || s.state == 'x' || s.state == 'Z' && s.threads <= 1
 }
 
-// executing says that an exec is on its way: the old program is gone and the
-// new one not laid out yet. Arguments and environment are empty then.
+// executing reports whether an exec is in progress: the old program was replaced and the new one is not mapped yet. Arguments and environment
+// are empty then.
 func (s *stat) executing() bool { return s.image == 0 && !s.kernel && !s.hidden() }
 
-// ended says that the main thread has given up what the process has, while others
-// run on.
+// ended reports whether the main thread has released the resources of the process, while others run on.
 func (s *stat) ended() bool { return !s.memory && !s.kernel && s.threads > 1 }
 
-// hidden says that the main thread has ended and no other one was found that shows
-// the process: nothing is told of its program.
+// hidden reports whether the main thread has exited and no other thread was found that shows the process: its program is unknown.
 func (s *stat) hidden() bool { return s.image == 0 && (s.state == 'Z' || s.ended()) }
 
-// name is the comm in plain. Of a kernel worker, the work that it does at the
-// moment is cut off (kworker/0:1-events).
+// name is the unescaped comm. The current work of a kernel worker is cut off (kworker/0:1-events).
 func (s *stat) name() string {
 	return cleanText(unescapeComm.Replace(string(s.stable())))
 }

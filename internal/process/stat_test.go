@@ -60,7 +60,7 @@ func or(s, otherwise string) string {
 	return s
 }
 
-// TestParseStatExecuting holds when an exec is on its way: the stack is there before the code.
+// TestParseStatExecuting checks when an exec is in progress: the stack is there before the code.
 func TestParseStatExecuting(t *testing.T) {
 	for _, tt := range []struct {
 		name, state, flags, addresses string

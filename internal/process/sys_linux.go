@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// directory is an open directory: of a process it stays that of this process
-// when the pid is used again.
+// directory is an open directory. That of a process stays that of this process when the pid is reused.
 type directory int
 
 // openDirectory opens a directory only for look-ups in it.
@@ -25,7 +24,7 @@ func openDirectory(path string) (directory, error) {
 
 func (d directory) close() error { return unix.Close(int(d)) }
 
-// read fills the buffer with a file's beginning and says whether that was all.
+// read fills the buffer with a file's beginning and reports whether that was all.
 func (d directory) read(name string, buf []byte) (n int, whole bool, err error) {
 	whole, err = d.readParts(name, buf, len(buf), func(part []byte, _ bool) (int, bool) {
 		n = len(part)
@@ -34,9 +33,9 @@ func (d directory) read(name string, buf []byte) (n int, whole bool, err error) 
 	return n, whole, err
 }
 
-// readParts calls part with as much of a file as the buffer holds, and with what follows until
-// that was all, or at least most bytes, or enough. A part begins with the last bytes of the one
-// before, as many as were kept: not all of them. whole says that no more was wanted or there.
+// readParts calls part with as much of a file as the buffer holds, and with what follows, until the end of the file, or at least most bytes,
+// or until part wants no more. A part begins with the last bytes of the previous one, as many as were kept: not all of them. whole: no more
+// was wanted or existed.
 func (d directory) readParts(name string, buf []byte, most int, part func(data []byte, last bool) (kept int, enough bool)) (whole bool, err error) {
 	fd, err := retry(func() (int, error) {
 		return unix.Openat(int(d), name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -72,9 +71,8 @@ func (d directory) readLink(name string, buf []byte) ([]byte, error) {
 	return buf[:n], nil
 }
 
-// inRoot says that a path of the process leads to the file that one of its links
-// leads to, which must be there still. No link leads out of the process's root, and no
-// server of a file system is asked.
+// inRoot reports whether a path of the process leads to the same existing file as one of its links. No link leads out of the process's root,
+// and no server of a file system is asked.
 func (d directory) inRoot(link, path string) bool {
 	linked, err := status(int(d), link, 0)
 	if err != nil || linked.Nlink == 0 {
@@ -114,8 +112,7 @@ func retry(call func() (int, error)) (int, error) {
 	}
 }
 
-// readBootOffset returns the wall-clock time of boot in nanoseconds: the clock
-// that process start times count in was 0 then.
+// readBootOffset returns the wall-clock time of boot in nanoseconds: the epoch of process start times.
 func readBootOffset() (int64, error) {
 	var boot, real unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot); err != nil {

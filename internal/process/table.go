@@ -3,7 +3,9 @@
 package process
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -20,10 +22,10 @@ type Table struct {
 	fs         procFS
 	rules      *rules
 	ports      portIndex
-	bootID     string
+	hostID     string
 	bootOffset atomic.Int64 // wall-clock time of boot, nanoseconds
 	reads      atomic.Uint64
-	narrowings atomic.Pointer[[]*Narrowing] // replaced, never changed
+	narrowings atomic.Pointer[[]*Narrowing] // replaced, never modified
 
 	scanning sync.Mutex // one scan at a time; taken before mu
 
@@ -32,7 +34,8 @@ type Table struct {
 	scan      uint64 // number of the scan that runs or ran last
 	waiting   []waiting
 	lingering map[model.ProcessID]*entry
-	ended     []*entry // the lingering ones, the longest dead first
+	ended     []*entry // the lingering ones in scope, the earliest exit first
+	unread    []*entry // the lingering ones that exited undecided, the earliest exit first
 	peak      peaks
 	recent    recentExits
 	changes   changes
@@ -42,19 +45,21 @@ type Table struct {
 // entry is one process.
 type entry struct {
 	id      model.ProcessID
-	parent  model.ProcessID // that it was forked from; zero if that is not known
+	parent  model.ProcessID // the process that it was forked from; zero if that is not known
 	created time.Time
 	// process is what was read; nil before, after an exec, and out of scope.
 	process *model.Process
-	// base is what was read of this process before its last exec, or of the
-	// one it was forked from.
+	// base is what was read of this process before its last exec, or of the process that it was forked from.
 	base *model.Process
-	// comm is the last that is known.
+	// comm is the last known one.
 	comm string
-	// image is that of stat when the process was looked at last, if ever
-	// (seen); 0 if that was in the middle of an exec.
+	// execution is the content of its last exec event; nil if there was none.
+	execution *execution
+	// execID is the kernel's number of the last program that an event reported; 0 if none did.
+	execID uint32
+	// image is that of stat when the process was last read, if ever (seen); 0 if that was in the middle of an exec.
 	image uint64
-	// execs counts execs, so that a reading that one overtook is noticed.
+	// execs counts execs, so that a reading during which one happened is noticed.
 	execs uint32
 	// include is the index of the selector that matched, or noInclude.
 	include int
@@ -62,17 +67,19 @@ type entry struct {
 	bytes uint32
 	// scan is the last scan that began before or saw the process.
 	scan uint64
-	// since is the last scan that began before the process or its program did; confirmed says
-	// that it was read, if need be, when it had lived for a while after that.
+	// since is the last scan that began before the process or its program did. confirmed: it was read, if necessary, when it had run for a
+	// while after that.
 	since     uint64
 	confirmed bool
-	// network is what the process listens on, where selectors ask for ports.
+	// network is what the process listens on, if selectors have ports.
 	network listening
 	died    time.Time
 	// executed: it runs another program than base.
 	inScope, undecided, kernel, executed, seen bool
-	// told is what OnChange was told last.
-	told bool
+	// environmentMissed: it was counted that the environment of its program is not known.
+	environmentMissed bool
+	// notified: OnChange was last called with the process in scope.
+	notified bool
 }
 
 // New makes a table. Nothing is known before the first [Table.Scan].
@@ -84,15 +91,15 @@ func New(cfg Config) (*Table, error) {
 	}
 	t := &Table{
 		cfg: cfg, rules: rules,
-		fs:        procFS{root: filepath.Join(cfg.RootPath, "proc"), errors: newReadErrors(cfg.Logger, cfg.Now)},
+		fs:        procFS{root: filepath.Join(cfg.RootPath, "proc"), errors: newReadErrors(cfg.Logger, cfg.Now).remember(cfg.Warned)},
 		byPID:     map[uint32]*entry{},
 		lingering: map[model.ProcessID]*entry{},
 	}
-	t.ports.init(t.fs, cfg.Now)
+	t.ports.init(cfg.Now)
 	t.ports.watch(rules.include.matchers)
 	t.ports.watch(rules.exclude.matchers)
 	t.narrowings.Store(new([]*Narrowing))
-	if t.bootID, err = t.fs.bootID(); err != nil {
+	if t.hostID, err = t.fs.hostID(cfg.RootPath); err != nil {
 		return nil, err
 	}
 	offset, err := readBootOffset()
@@ -103,10 +110,26 @@ func New(cfg Config) (*Table, error) {
 	return t, nil
 }
 
-// Close tells of the errors whose warnings were held back.
+// Close logs the errors whose warnings were held back.
 func (t *Table) Close() { t.fs.errors.warnings.Close() }
 
-// bootID is what the kernel draws at random at each boot.
+// machineIDs are files that identify the host, as machine-id(5) has it.
+var machineIDs = []string{"etc/machine-id", "var/lib/dbus/machine-id"}
+
+// hostID distinguishes hosts: by a random value of the installation, else of the last boot. It is exported only as part of a hash.
+func (p procFS) hostID(root string) (string, error) {
+	for _, name := range machineIDs {
+		if text, err := os.ReadFile(filepath.Join(root, name)); err == nil && len(bytes.TrimSpace(text)) == machineIDDigits {
+			return string(bytes.TrimSpace(text)), nil
+		}
+	}
+	return p.bootID()
+}
+
+// machineIDDigits is the length of a machine id; anything longer or shorter, such as "uninitialized", is none.
+const machineIDDigits = 32
+
+// bootID is a random value that the kernel draws at each boot.
 func (p procFS) bootID() (string, error) {
 	var buf [64]byte
 	dir, err := openDirectory(p.root)
@@ -122,12 +145,10 @@ func (p procFS) bootID() (string, error) {
 	return strings.TrimSpace(string(buf[:n])), nil
 }
 
-// MatchesAll says that every process is in scope but for this one, so that
-// nothing need be asked to know it.
+// MatchesAll reports whether every process but this one is in scope, so that no process need be read to decide.
 func (t *Table) MatchesAll() bool { return t.rules.all() }
 
-// insert makes an entry, unless the table is full. An older process of the
-// same pid is gone, even where nobody said so.
+// insert makes an entry, unless the table is full. An older process with the same pid has exited, even if no event reported it.
 func (t *Table) insert(id model.ProcessID) *entry {
 	if old := t.byPID[id.PID]; old != nil {
 		t.remove(old)
@@ -150,43 +171,65 @@ func (t *Table) get(id model.ProcessID) *entry {
 	return nil
 }
 
-// remove forgets a process that ended; one in scope lingers on for a while.
+// remove drops a process that exited. If it is in scope, it lingers for a while, and so does one about which its exec event can decide on
+// demand.
 func (t *Table) remove(e *entry) {
 	delete(t.byPID, e.id.PID)
 	t.recent.add(e.id)
 	e.died = t.cfg.Now()
-	if e.inScope {
-		t.lingering[e.id] = e
-		t.ended = append(t.ended, e)
-		t.peak.lingering = max(t.peak.lingering, len(t.lingering))
+	switch {
+	case e.undecided && e.execution != nil && !t.rules.all():
+		t.linger(e, &t.unread)
+	case e.inScope:
+		e.undecided = false // nothing else will become known
+		t.linger(e, &t.ended)
 	}
 	t.changes.removed(e)
 	t.expire(e.died)
 }
 
-// maxLingering bounds the ended processes that can still be looked up.
-const maxLingering = 8192
+func (t *Table) linger(e *entry, list *[]*entry) {
+	t.lingering[e.id] = e
+	*list = append(*list, e)
+	t.peak.lingering = max(t.peak.lingering, len(t.lingering))
+}
 
-// expire forgets processes that ended long ago.
+// maxLingering bounds the exited processes that can still be looked up, maxUnread those of them that are undecided.
+const (
+	maxLingering = 8192
+	maxUnread    = 2048
+)
+
+// expire drops processes that exited long ago.
 func (t *Table) expire(now time.Time) {
+	var dropped uint64
+	t.ended, dropped = t.expireOf(t.ended, now, maxLingering)
+	t.stats.LingerDropped += dropped
+	// Most of them are of no interest: the loss of others is counted where they are missing.
+	t.unread, _ = t.expireOf(t.unread, now, maxUnread)
+}
+
+// expireOf drops the first processes of a list, those of the earliest exit; dropped counts those that were dropped early.
+func (t *Table) expireOf(list []*entry, now time.Time, most int) (rest []*entry, dropped uint64) {
 	n := 0
-	for _, e := range t.ended {
+	for _, e := range list {
 		old := now.Sub(e.died) > t.cfg.Linger
-		if !old && len(t.ended)-n <= maxLingering {
+		if !old && len(list)-n <= most {
 			break
 		}
 		if !old {
-			t.stats.LingerDropped++
+			dropped++
 		}
-		delete(t.lingering, e.id)
-		t.ended[n] = nil
+		if t.lingering[e.id] == e { // else its exit was found twice, since an exec event came later
+			delete(t.lingering, e.id)
+		}
+		list[n] = nil
 		n++
 	}
-	t.ended = t.ended[n:]
+	return list[n:], dropped
 }
 
-// recentExits remembers the last processes that ended, so that what was read
-// of them a moment before is not taken for news.
+// recentExits remembers the last processes that exited, so that what was read of them a moment before does not add them again.
 type recentExits struct {
 	ids  [256]model.ProcessID
 	next int

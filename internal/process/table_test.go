@@ -57,14 +57,14 @@ func TestLookupOfAnotherProcess(t *testing.T) {
 	table := h.table(Config{})
 	_, _, err := table.Lookup(model.ProcessID{PID: 10, StartTicks: 4999})
 	require.ErrorIs(t, err, ErrGone)
-	require.EqualError(t, err, "process 10 (started at tick 4999): the process is gone")
+	require.EqualError(t, err, "process 10 (started at tick 4999): the process has exited")
 	_, _, err = table.Lookup(model.ProcessID{PID: 11, StartTicks: 1})
 	require.ErrorIs(t, err, ErrGone)
 	_, _, err = table.LookupPID(11)
 	require.ErrorIs(t, err, ErrGone)
 	require.Empty(t, table.Stats().ReadErrors, "ending is no error")
 
-	// The pid is used again: the older process is known no more.
+	// The pid is reused: the older process is not known any more.
 	_, _, err = table.Lookup(id)
 	require.NoError(t, err)
 	next := h.add(fakeProcess{pid: 10, start: 6000, exe: "/bin/b"})
@@ -88,9 +88,74 @@ func TestInstances(t *testing.T) {
 		return p.ServiceInstanceID
 	}
 	require.Equal(t, instance(a), instance(b))
-	require.NotEqual(t, instance(c), instance(d))
-	require.Equal(t, uuid.NewSHA1(instanceNamespace, []byte(fakeBootID+"/12/12")).String(), instance(c))
+	require.Equal(t, instance(c), instance(d), "of one executable")
+	require.Equal(t, uuid.NewSHA1(instanceNamespace, []byte(fakeBootID+"\x00unknown_service:c\x00/bin/c")).String(), instance(c))
 	require.Equal(t, "x-1", instance(e))
+}
+
+// TestInstanceOutlivesRestart checks that a service.instance.id is stable over restarts of the service and the host, and differs by host,
+// service.name and executable; also for a process that exited before it was read.
+func TestInstanceOutlivesRestart(t *testing.T) {
+	const machine = "0123456789abcdef0123456789abcdef"
+	include := []Selector{{Comm: "^other$", Set: map[string]string{"service.name": "set"}}, {Comm: "."}}
+	of := func(machineID, boot string, p fakeProcess) string {
+		h := newFakeHost(t)
+		h.write("etc/machine-id", machineID+"\n")
+		h.write("proc/sys/kernel/random/boot_id", boot+"\n")
+		id := h.add(p)
+		known, inScope, err := h.table(Config{Include: include}).Lookup(id)
+		require.NoError(t, err)
+		require.True(t, inScope)
+		return known.ServiceInstanceID
+	}
+	shop := []string{"OTEL_SERVICE_NAME=shop"}
+	first := of(machine, "a", fakeProcess{pid: 10, exe: "/bin/a", env: shop})
+	require.Equal(t, first, of(machine, "b", fakeProcess{pid: 99, exe: "/bin/a", env: shop}))
+	others := map[string]bool{
+		first: true, of(strings.Repeat("f", 32), "a", fakeProcess{pid: 10, exe: "/bin/a", env: shop}): true,
+		of(machine, "a", fakeProcess{pid: 10, exe: "/usr/bin/a", env: shop}): true, of(machine, "a", fakeProcess{pid: 10, exe: "/bin/a"}): true,
+		of(machine, "a", fakeProcess{pid: 10, exe: "/bin/a", comm: "other"}): true,
+	}
+	require.Len(t, others, 5)
+	require.NotEqual(t, of("uninitialized", "a", fakeProcess{pid: 10, exe: "/bin/a"}), of("uninitialized", "b", fakeProcess{pid: 10, exe: "/bin/a"}),
+		"without a machine id it is one of the boot")
+
+	h := newFakeHost(t)
+	h.write("etc/machine-id", machine+"\n")
+	shell := h.add(fakeProcess{pid: 10, exe: "/bin/sh", env: shop})
+	table := h.table(Config{})
+	_, _, err := table.Lookup(shell)
+	require.NoError(t, err)
+	table.Fork(10, pid(20), 0)
+	table.Exec(pid(20), Execution{Comm: "a", ExecID: 2, Executable: "/bin/a", Environment: []byte("OTEL_SERVICE_NAME=shop\x00"), EnvironmentWhole: true})
+	table.Exit(pid(20))
+	unread, _, err := table.Lookup(pid(20))
+	require.NoError(t, err)
+	require.Equal(t, "/bin/a", unread.Executable)
+	require.Equal(t, first, unread.ServiceInstanceID)
+	unknown := &model.Process{ID: pid(20), Comm: "a"}
+	table.Describe(unknown, 2)
+	require.Equal(t, first, unknown.ServiceInstanceID)
+
+	server := h.add(fakeProcess{pid: 30, exe: "/bin/a", env: shop})
+	table.Fork(10, server, 0)
+	table.Exec(server, Execution{Comm: "a", ExecID: 2, Executable: "/bin/a", Environment: []byte("OTEL_SERVICE_NAME=shop\x00"), EnvironmentWhole: true})
+	_, _, err = table.Lookup(server)
+	require.NoError(t, err)
+	table.Fork(30, pid(40), 2) // serves a request, and exits before it is read
+	table.Exit(pid(40))
+	read := h.add(fakeProcess{pid: 50, exe: "/bin/a", env: shop}) // or is read, and over before that can be compared with its program
+	table.Fork(30, read, 2)
+	_, _, err = table.Lookup(read)
+	require.NoError(t, err)
+	for _, id := range []model.ProcessID{pid(40), read} {
+		unknown = &model.Process{ID: id, Comm: "a"}
+		table.Describe(unknown, 2)
+		require.Equal(t, []string{"/bin/a", "shop", first}, []string{unknown.Executable, unknown.ServiceName, unknown.ServiceInstanceID})
+		require.Equal(t, []any{id, "a"}, []any{unknown.ID, unknown.Comm})
+		table.Describe(unknown, 3)
+		require.Empty(t, unknown.Executable, "of another program")
+	}
 }
 
 func TestKernelThread(t *testing.T) {
@@ -125,7 +190,7 @@ func TestScanFollows(t *testing.T) {
 	a, b := model.ProcessID{PID: 10, StartTicks: 10}, model.ProcessID{PID: 11, StartTicks: 11}
 	require.Equal(t, []Change{{a, Added}}, changes)
 
-	// Both run another program; nobody told.
+	// Both run another program, without an event.
 	changes = nil
 	h.add(fakeProcess{pid: 10, exe: "/bin/c", image: 200})
 	h.add(fakeProcess{pid: 11, exe: "/bin/a", image: 200})
@@ -133,7 +198,7 @@ func TestScanFollows(t *testing.T) {
 	require.ElementsMatch(t, []Change{{a, Executed}, {b, Added}}, changes)
 	require.Equal(t, "/bin/c", processes(table)[0].Executable)
 
-	// One ends, the pid of the other is used again.
+	// One exits, the pid of the other is reused.
 	changes = nil
 	h.remove(10)
 	b2 := h.add(fakeProcess{pid: 11, start: 99, exe: "/bin/a", image: 200})
@@ -187,9 +252,9 @@ func TestMaxProcesses(t *testing.T) {
 	require.Equal(t, ScanResult{Seen: 5, Added: 3}, scan(t, table))
 	require.Equal(t, 3, table.Stats().Known)
 	require.Equal(t, uint64(2), table.Stats().Untracked)
-	table.Fork(10, model.ProcessID{PID: 20, StartTicks: 20})
+	table.Fork(10, model.ProcessID{PID: 20, StartTicks: 20}, 0)
 	require.Equal(t, 3, table.Stats().Known)
-	for _, id := range ids { // there is an answer even so
+	for _, id := range ids { // there is an answer nevertheless
 		p, inScope, err := table.Lookup(id)
 		require.NoError(t, err)
 		require.True(t, inScope)
@@ -211,7 +276,8 @@ func TestReadErrorsAreCounted(t *testing.T) {
 	line := socketLine(53, "0A", 20) + "\n"
 	h.write("proc/14/net/tcp", "heading\n"+strings.Repeat(line, maxSocketTable/len(line)+10))
 	core, logs := observer.New(zapcore.WarnLevel)
-	table := h.table(Config{Include: []Selector{{Port: 80}, {Exe: "/bin/a"}}, Logger: zap.New(core)})
+	table := h.table(Config{Include: []Selector{{Port: 80}, {Exe: "/bin/a"}}, Logger: zap.New(core),
+		Now: newClock().now}) // which stands still: after a second the sockets are read again
 	require.Equal(t, ScanResult{Seen: 4, Added: 4}, scan(t, table))
 	p, _, err := table.Lookup(id)
 	require.NoError(t, err)
@@ -236,7 +302,7 @@ func TestReadErrorsAreCounted(t *testing.T) {
 	require.Len(t, warned, 4)
 }
 
-// warnings are the errors of which the log tells, each once however often it does.
+// warnings are the errors in the log, each once however often it is logged.
 func warnings(logs *observer.ObservedLogs) (texts []string) {
 	for _, entry := range logs.FilterMessage("Part of a process could not be read").TakeAll() {
 		fields := entry.ContextMap()
@@ -250,7 +316,7 @@ func warnings(logs *observer.ObservedLogs) (texts []string) {
 	return slices.Compact(texts)
 }
 
-// TestReadErrorsOfMissingCapability holds that a file that may not be read of any process is warned of once, not at each scan.
+// TestReadErrorsOfMissingCapability checks that a file that may not be read of any process is warned of once, not at each scan.
 func TestReadErrorsOfMissingCapability(t *testing.T) {
 	h := newFakeHost(t)
 	h.add(fakeProcess{pid: 10, exe: "/bin/a"})
@@ -262,6 +328,7 @@ func TestReadErrorsOfMissingCapability(t *testing.T) {
 		require.NoError(t, err, "the rest is read")
 	}
 	table.Close()
-	require.Equal(t, []string{"reading " + h.root + "/proc/10/environ: permission denied; other processes of which it may not be read are only counted"}, warnings(logs))
+	require.Equal(t, []string{"reading " + h.root + "/proc/10/environ: permission denied: without its environment the process's service.name is unknown_service where no selector sets one. " +
+		"Grant CAP_SYS_PTRACE; where the Collector has it, a security module or a user namespace denies it. Other processes of which it may not be read are only counted"}, warnings(logs))
 	require.Equal(t, map[ReadError]uint64{{File: "environ", Reason: "permission"}: 2}, table.Stats().ReadErrors)
 }

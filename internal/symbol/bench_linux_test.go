@@ -8,18 +8,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/toolchain"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/reason"
 )
 
-// ownFunctions gives addresses in this process.
+// ownFunctions returns addresses in this process.
 func ownFunctions(b *testing.B, a *AddressSpace, n int) []uint64 {
 	b.Helper()
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	for i := range a.regions {
 		r := &a.regions[i]
-		if r.bin.cause != named || r.ino == 0 {
+		if r.bin.cause != reason.Named || r.ino == 0 {
 			continue
 		}
 		if t := a.s.goTable(r.bin); t != nil {
@@ -85,7 +86,7 @@ func BenchmarkOpen(b *testing.B) {
 }
 
 func BenchmarkTableBuild(b *testing.B) {
-	path := goTool(b)
+	path := toolchain.Go(b)
 	for _, kind := range []string{"pclntab", "symtab"} {
 		b.Run(kind, func(b *testing.B) {
 			s := newSymbolizer(b, Config{})
@@ -100,23 +101,8 @@ func BenchmarkTableBuild(b *testing.B) {
 				}
 				t, err := s.buildSymbols(bin)
 				require.NoError(b, err)
-				b.ReportMetric(float64(t.bytes()), "table-bytes")
+				b.ReportMetric(float64(t.Bytes()), "table-bytes")
 			}
 		})
-	}
-}
-
-// BenchmarkTableMillion builds a table of a million symbols.
-func BenchmarkTableMillion(b *testing.B) {
-	img, f := syntheticSymtab(1 << 20)
-	s := newSymbolizer(b, Config{})
-	for b.Loop() {
-		builder := builder{
-			f: f, text: []elfimage.Span{{Start: 0x1000, End: 0x1000 + 1<<30}}, buf: s.scratch[:],
-			names: reader{cache: s.pages, owner: 1, image: f.Image}, reserve: func(int, int64) error { return nil },
-		}
-		t, err := builder.build([]symSource{{size: uint64(len(img)) - 4096, entsize: 24, strings: elfimage.Span{Start: uint64(len(img)) - 4096, End: uint64(len(img))}}})
-		require.NoError(b, err)
-		require.Len(b, t.entries, 1<<20)
 	}
 }

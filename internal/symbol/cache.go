@@ -6,29 +6,30 @@ import (
 	"unsafe"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/reason"
 )
 
-// entry is a frame in the cache, with room for its usual single line.
+// entry is a frame in the cache, with space for its usual single line.
 type entry struct {
 	frame    model.Frame
 	line     [1]model.Line
 	function uint64   // key of the function, 0 when there is none
-	more     []uint64 // keys of the functions that the first was inlined into
-	cause    cause
+	more     []uint64 // keys of the functions into which the first was inlined
+	cause    reason.Cause
 
-	pending   bool   // its lines, and where it has none its name, may come later
-	refused   bool   // they could not be asked for now
-	unsettled uint32 // how often it was given out, pending and without a name
+	pending   bool   // its lines, and if it has none its name, may come later
+	refused   bool   // they could not be requested now
+	unsettled uint32 // how often it was returned, pending and without a name
 }
 
-// What one cached value is taken to cost: itself and its part of a map.
+// Assumed sizes of one cached value: itself and its part of a map.
 const (
 	entryBytes    = int64(unsafe.Sizeof(entry{})) + 32
 	functionBytes = int64(unsafe.Sizeof(model.Function{})) + 32
 	fileNameBytes = 48
 )
 
-// bytes is what the entry holds.
+// bytes is the memory of the entry.
 func (e *entry) bytes() int64 {
 	if len(e.more) == 0 {
 		return entryBytes
@@ -36,7 +37,7 @@ func (e *entry) bytes() int64 {
 	return entryBytes + int64(cap(e.more))*8 + int64(cap(e.frame.Lines))*int64(unsafe.Sizeof(model.Line{}))
 }
 
-// generation is what was used since some moment.
+// generation has the frames and functions in use since some moment.
 type generation struct {
 	frames    map[uint64]*entry
 	functions map[uint64]*model.Function
@@ -48,6 +49,9 @@ func (g *generation) putFrame(addr uint64, e *entry) {
 	if g.frames == nil {
 		g.frames = make(map[uint64]*entry)
 	}
+	if old := g.frames[addr]; old != nil {
+		g.bytes -= old.bytes()
+	}
 	g.frames[addr] = e
 	g.bytes += e.bytes()
 }
@@ -55,6 +59,9 @@ func (g *generation) putFrame(addr uint64, e *entry) {
 func (g *generation) putFunction(key uint64, f *model.Function) {
 	if g.functions == nil {
 		g.functions = make(map[uint64]*model.Function)
+	}
+	if old := g.functions[key]; old != nil { // keys of inlined functions are hashes
+		g.bytes -= costOf(old)
 	}
 	g.functions[key] = f
 	g.bytes += costOf(f)
@@ -68,9 +75,8 @@ func costOf(f *model.Function) int64 {
 	return n
 }
 
-// frameCache remembers the frames and functions of one binary in two
-// generations: what is not used while the young one fills goes with the old.
-// A frame in the young generation has its function there too.
+// frameCache caches the frames and functions of one binary in two generations: what is not used while the young one fills is dropped with the
+// old. A frame in the young generation has its function there too.
 type frameCache struct {
 	young, old generation
 }
@@ -88,7 +94,7 @@ func (c *frameCache) get(addr uint64) *entry {
 	return c.promote(addr)
 }
 
-// promote takes a frame over from the old generation.
+// promote moves a frame over from the old generation.
 func (c *frameCache) promote(addr uint64) *entry {
 	e := c.old.frames[addr]
 	if e == nil {
@@ -108,15 +114,24 @@ func (c *frameCache) promote(addr uint64) *entry {
 
 func (c *frameCache) put(addr uint64, e *entry) { c.young.putFrame(addr, e) }
 
-// replace puts a frame in the place of another of the same address, if that is there still.
+// replace replaces a frame by another of the same address, if it is still cached.
 func (c *frameCache) replace(old, e *entry) bool {
 	addr := old.frame.Address
 	if c.get(addr) != old {
 		return false
 	}
-	c.young.bytes -= old.bytes()
 	c.young.putFrame(addr, e)
 	return true
+}
+
+// remove drops a frame, which will be looked up again.
+func (c *frameCache) remove(e *entry) {
+	for _, g := range []*generation{&c.young, &c.old} {
+		if g.frames[e.frame.Address] == e {
+			delete(g.frames, e.frame.Address)
+			g.bytes -= e.bytes()
+		}
+	}
 }
 
 // functionFor finds a function by its key, nil when it is not known.
@@ -148,14 +163,14 @@ func (c *frameCache) fileName(name string) string {
 	return name
 }
 
-// rotate drops the old generation and tells how many frames that were.
+// rotate drops the old generation and returns the number of its frames.
 func (c *frameCache) rotate() (frames int) {
 	frames = len(c.old.frames)
 	c.old, c.young = c.young, generation{}
 	return frames
 }
 
-// reset drops everything and tells how many frames that were.
+// reset drops everything and returns the number of frames.
 func (c *frameCache) reset() (frames int) {
 	frames = len(c.old.frames) + len(c.young.frames)
 	c.old, c.young = generation{}, generation{}

@@ -3,17 +3,15 @@
 package symbol
 
 import (
-	"encoding/hex"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/toolchain"
 )
 
 const leavesLibrary = `
@@ -24,9 +22,8 @@ unsigned long from_library(unsigned long n) {
 }
 `
 
-// leavesC has functions of all sorts between two traps: leaves without a
-// frame, called directly, through a pointer, a library and a tail call;
-// functions that set their frame up late, or have one without a frame pointer.
+// leavesC has functions of all kinds between two traps: leaves without a frame, called directly, through a pointer, a library and a tail
+// call; functions that set their frame up late, or have one without a frame pointer.
 const leavesC = `
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,12 +71,12 @@ int main(void) {
 }
 `
 
-// compileLeaves makes the program with its library, and gives both.
+// compileLeaves makes the program with its library, and returns both.
 func compileLeaves(t testing.TB, flags ...string) (bin, library string) {
 	t.Helper()
 	flags = append([]string{"-O2", "-fno-omit-frame-pointer"}, flags...)
-	library = compileC(t, leavesLibrary, "libleaves.so", append(flags, "-shared", "-fPIC")...)
-	bin = compileC(t, leavesC, "leaves", append(flags, library, "-Wl,-rpath,"+filepath.Dir(library))...)
+	library = toolchain.CompileC(t, leavesLibrary, "libleaves.so", append(flags, "-shared", "-fPIC")...)
+	bin = toolchain.CompileC(t, leavesC, "leaves", append(flags, library, "-Wl,-rpath,"+filepath.Dir(library))...)
 	return bin, library
 }
 
@@ -116,19 +113,18 @@ func TestCalledStepByStep(t *testing.T) {
 
 func disassembly(t testing.TB, bin, function string) string {
 	t.Helper()
-	text := run(t, "objdump", "-d", "--no-show-raw-insn", "--disassemble="+function, bin)
+	text := toolchain.Run(t, "objdump", "-d", "--no-show-raw-insn", "--disassemble="+function, bin)
 	require.Contains(t, text, "<"+function+">:")
 	return text
 }
 
-// score is what came of stepping through a program.
+// score counts the results of stepping through a program.
 type score struct {
 	steps, atTop, found, wrong int
 	foundIn, missedIn          map[string]int
 }
 
-// stepThrough runs a program from its first trap to the second and asks at
-// each instruction.
+// stepThrough runs a program from its first trap to the second and calls Called at each instruction.
 func stepThrough(t *testing.T, bin string) score {
 	t.Helper()
 	runtime.LockOSThread() // ptrace is by thread
@@ -209,66 +205,4 @@ func peek(t *testing.T, pid int, addr uint64) uint64 {
 	require.NoError(t, err)
 	require.Equal(t, 8, n)
 	return le.Uint64(b[:])
-}
-
-// TestDecodeX86Objdump compares the decoder with objdump on the C library.
-func TestDecodeX86Objdump(t *testing.T) {
-	path := strings.TrimSpace(run(t, "gcc", "-print-file-name=libc.so.6"))
-	require.True(t, filepath.IsAbs(path), "the C library of this machine")
-	moves := regexp.MustCompile(`^(push|pop|leave|enter|(add|sub|and|or|mov|lea|inc|dec|xchg)[lq]? .*%rsp$)`)
-	listing := run(t, "objdump", "-d", "-w", "--insn-width=15", "-j", ".text", path)
-	checked, kinds := 0, map[flow]int{}
-	for i, line := range strings.Split(listing, "\n") {
-		if i%4 != 0 {
-			continue // a quarter is plenty
-		}
-		field := strings.Split(line, "\t")
-		if len(field) != 3 || strings.Contains(line, "(bad)") || strings.HasSuffix(field[0], ">:") {
-			continue
-		}
-		at, err := strconv.ParseUint(strings.Trim(field[0], " :"), 16, 64)
-		require.NoError(t, err, line)
-		code, err := hex.DecodeString(strings.ReplaceAll(field[1], " ", ""))
-		require.NoError(t, err, line)
-		text := strings.TrimSpace(field[2])
-		for _, prefix := range []string{"bnd ", "notrack ", "rex.W ", "data16 ", "cs ", "lock "} {
-			text = strings.TrimPrefix(text, prefix)
-		}
-		if len(code) == 1 && code[0]&0xf0 == 0x40 || text == "fwait" {
-			continue // data in the midst of code
-		}
-		in := decodeX86(append(code, 0xcc, 0xcc, 0xcc, 0xcc), at)
-		require.Equal(t, len(code), in.size, line)
-		if moves.MatchString(text) {
-			require.True(t, in.frame, line)
-		}
-		require.Equal(t, flowOf(t, text, &in), in.flow, line)
-		checked++
-		kinds[in.flow]++
-	}
-	t.Log(checked, kinds)
-	require.Greater(t, checked, 20000)
-	require.Len(t, kinds, 5)
-}
-
-// flowOf reads objdump's text, and compares the target.
-func flowOf(t *testing.T, text string, in *inst) flow {
-	op, operand, _ := strings.Cut(text, " ")
-	operand = strings.TrimLeft(operand, " ")
-	f := onward
-	switch {
-	case op == "call" || op == "callq":
-		f = call
-	case strings.HasPrefix(op, "j"), strings.HasPrefix(op, "loop"):
-		f = jump
-	default:
-		return onward
-	}
-	if strings.HasPrefix(operand, "*") {
-		return f + 1
-	}
-	target, err := strconv.ParseUint(strings.Fields(operand)[0], 16, 64)
-	require.NoError(t, err, text)
-	require.Equal(t, target, in.target, text)
-	return f
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/reason"
 )
 
 // mapped is an address space that shows a file at 0x10000.
@@ -71,6 +73,29 @@ func TestCalledUndecodable(t *testing.T) {
 	a := mapped(t, img)
 	require.True(t, a.Called(0x10201, 0x10218), "nothing unknown yet")
 	require.True(t, a.Called(0x10202, 0x10216), "the call leads here")
-	require.False(t, a.Called(0x10202, 0x10218), "who knows")
+	require.False(t, a.Called(0x10202, 0x10218), "unknown")
 	require.Nil(t, a.s.Stats().LastError)
+}
+
+// FuzzCalled calls Called for addresses in hostile files.
+func FuzzCalled(f *testing.F) {
+	f.Add(tinyELF(), uint64(0x10204), uint64(0x10214))
+	arm := tinyELF()
+	le.PutUint16(arm[18:], uint16(elf.EM_AARCH64))
+	f.Add(arm, uint64(0x10204), uint64(0x10214))
+	withGo := tinyELF()
+	f.Add(append(withGo[:0x200:0x200], goTableImage()...), uint64(0x11004), uint64(0x11010))
+	f.Fuzz(func(t *testing.T, img []byte, pc, ret uint64) {
+		s := assemble(Config{MemoryBytes: 1 << 20})
+		b, err := newBinary("fuzzed", fileKey{ino: 1, size: int64(len(img))}, memorySource{bytes.NewReader(img)})
+		if err != nil && b.cause != reason.Named {
+			return
+		}
+		b = s.register(b)
+		a := &AddressSpace{s: s, regions: []region{place(mapEntry{start: 0x10000, end: 0x20000}, b, 4096)}}
+		first := a.Called(pc, ret)
+		require.Equal(t, first, a.Called(pc, ret), "remembered")
+		a.Called(pc, pc)
+		require.LessOrEqual(t, s.held(), s.memory+1<<20)
+	})
 }

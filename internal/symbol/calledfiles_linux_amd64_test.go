@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/toolchain"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/reason"
 )
 
 // listed is one instruction of a disassembly.
@@ -21,14 +24,14 @@ type listed struct {
 	text string
 }
 
-// listing gives the instructions of a function of a C or a Go program.
+// listing returns the instructions of a function of a C or a Go program.
 func listing(t testing.TB, bin, function string, golang bool) []listed {
 	t.Helper()
 	line := regexp.MustCompile(`^ *([0-9a-f]+):\t(.*)$`)
 	text := ""
 	if golang {
 		line = regexp.MustCompile(`^  \S+\t+0x([0-9a-f]+)\t+[0-9a-f]+\t+(.*?)\s*$`)
-		text = run(t, "go", "tool", "objdump", "-s", "^"+regexp.QuoteMeta(function)+"$", bin)
+		text = toolchain.Run(t, "go", "tool", "objdump", "-s", "^"+regexp.QuoteMeta(function)+"$", bin)
 	} else {
 		text = disassembly(t, bin, function)
 	}
@@ -44,7 +47,7 @@ func listing(t testing.TB, bin, function string, golang bool) []listed {
 	return out
 }
 
-// returnsTo gives the addresses after the calls of a function in a listing.
+// returnsTo returns the addresses after the calls of a function in a listing.
 func returnsTo(t testing.TB, code []listed, function string) []uint64 {
 	t.Helper()
 	var out []uint64
@@ -72,11 +75,10 @@ int main(void) {
 }
 `
 
-// visibleTarget is a running program with a leaf, the leaf's addresses, and
-// where main calls it.
+// visibleTarget returns a running program with a leaf, the leaf's addresses, and where main calls it.
 func visibleTarget(t testing.TB) (p target, pcs, rets []uint64) {
 	t.Helper()
-	bin := compileC(t, programLeaf, "target", "-fno-omit-frame-pointer", "-O2")
+	bin := toolchain.CompileC(t, programLeaf, "target", "-fno-omit-frame-pointer", "-O2")
 	p = start(t, bin)
 	bias := p.functions["main"] - symbolsOf(t, bin)["main"]
 	for _, l := range listing(t, bin, "visible", false) {
@@ -92,7 +94,7 @@ func visibleTarget(t testing.TB) (p target, pcs, rets []uint64) {
 	return p, pcs, rets
 }
 
-// TestCalledDeleted asks about a program whose file is gone.
+// TestCalledDeleted uses a program whose file was removed.
 func TestCalledDeleted(t *testing.T) {
 	p, pcs, rets := visibleTarget(t)
 	s := newSymbolizer(t, Config{})
@@ -115,19 +117,19 @@ func TestCalledDeleted(t *testing.T) {
 	require.False(t, a.Called(pcs[0], rets[0]), "closed")
 }
 
-// TestCalledStripped has no symbols, and so says no.
+// TestCalledStripped has no symbols, so that the result is false.
 func TestCalledStripped(t *testing.T) {
-	bin := compileC(t, programLeaf, "target", "-O2", "-fno-omit-frame-pointer")
+	bin := toolchain.CompileC(t, programLeaf, "target", "-O2", "-fno-omit-frame-pointer")
 	code, rets := listing(t, bin, "visible", false), returnsTo(t, listing(t, bin, "main", false), "<visible>")
 	at := symbolsOf(t, bin)["main"]
-	run(t, "strip", bin)
+	toolchain.Run(t, "strip", bin)
 	p := start(t, bin)
 	bias := p.functions["main"] - at
 	a := openSpace(t, newSymbolizer(t, Config{}), p.pid())
 	require.False(t, a.Called(code[0].addr+bias, rets[0]+bias))
 }
 
-// TestCalledExited tells once that the file of a process cannot be had.
+// TestCalledExited checks that the file of an exited process is reported once.
 func TestCalledExited(t *testing.T) {
 	p, pcs, rets := visibleTarget(t)
 	s := newSymbolizer(t, Config{})
@@ -138,22 +140,22 @@ func TestCalledExited(t *testing.T) {
 		return err == nil && strings.Contains(string(stat), ") Z ")
 	}, 10*time.Second, 5*time.Millisecond)
 	for b := range s.all {
-		s.closeFile(b) //nolint:errcheck // counted there
+		s.closeFile(b)
 	}
 	require.False(t, a.Called(pcs[0], rets[0]))
 	require.False(t, a.Called(pcs[0], rets[0]))
-	require.Equal(t, map[Reason]uint64{ReasonProcessExited: 1}, s.Stats().Errors)
+	require.Equal(t, map[reason.Name]uint64{reason.NameProcessExited: 1}, s.Stats().Errors)
 }
 
-// TestFindingsBound remembers no more than it may, and nothing wrong.
+// TestFindingsBound checks that the cache of findings stays within its bound and correct.
 func TestFindingsBound(t *testing.T) {
 	c := newFindings(defaultMemory)
 	require.Zero(t, c.bytes())
 	for i := range uint64(100000) {
-		k := about{owner: i % 7, subject: i, role: roleSite}
+		k := about{owner: i % 7, address: i, role: roleSite}
 		c.put(k, 1, i)
 		require.Equal(t, i, c.get(k).addr)
-		require.Nil(t, c.get(about{owner: i % 7, subject: i, role: roleLeaf}))
+		require.Nil(t, c.get(about{owner: i % 7, address: i, role: roleLeaf}))
 	}
 	require.LessOrEqual(t, c.bytes(), int64(defaultMemory/256))
 	tiny := newFindings(0)
@@ -198,7 +200,7 @@ func main() {
 `
 
 func TestCalledGo(t *testing.T) {
-	bin := compileGo(t, leavesGo, "-ldflags=-s=false")
+	bin := toolchain.CompileGo(t, leavesGo, "-ldflags=-s=false")
 	p := start(t, bin)
 	s := newSymbolizer(t, Config{})
 	a := openSpace(t, s, p.pid())
@@ -262,7 +264,7 @@ func BenchmarkCalledCold(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		clear(s.found.slots)
-		s.found.slots = s.found.slots[:minFindings] // clearing is not what is measured
+		s.found.slots = s.found.slots[:minFindings] // clearing is not measured
 		a.Called(pcs[len(pcs)-1], rets[0])
 	}
 }

@@ -2,51 +2,28 @@
 
 package symbol
 
-// site is what is known of the instruction before an address.
-type site struct {
-	flow   flow // call, callIndirect, or onward when it is no call
-	target uint64
-}
+import "github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/disasm"
 
-// siteBefore decodes the call that ends before an address of an open binary.
-// A call by way of a stub, such as one of the procedure linkage table, counts
-// as an indirect one.
-func (s *Symbolizer) siteBefore(b *binary, addr uint64) (site, error) {
+// siteBefore decodes the call that ends before an address of an open binary. A call through a stub, such as one of the procedure linkage
+// table, counts as an indirect one.
+func (s *Symbolizer) siteBefore(b *binary, addr uint64) (disasm.CallSite, error) {
 	var buf [8]byte
 	if !b.covers(addr - 1) {
-		return site{}, nil
+		return disasm.CallSite{}, nil
 	}
 	code, err := s.codeBefore(b, addr, buf[:])
 	if err != nil {
-		return site{}, err
+		return disasm.CallSite{}, err
 	}
-	c := callEnding(decoderFor(b.arch), code, addr, b.covers)
-	if c.flow != call {
+	c := disasm.CallBefore(disasm.DecoderFor(b.arch), code, addr, b.covers)
+	if c.Flow != disasm.Call {
 		return c, nil
 	}
-	stub, err := s.isStub(b, c.target)
+	stub, err := s.isStub(b, c.Target)
 	if stub {
-		c.flow = callIndirect
+		c.Flow = disasm.CallIndirect
 	}
 	return c, err
-}
-
-// callEnding finds a call among the last bytes before an address. Instructions
-// have no mark at their end, so what could be several is a direct call to
-// where there is code if it can be one.
-func callEnding(decode decoder, code []byte, addr uint64, isCode func(uint64) bool) site {
-	found := site{}
-	for n := 2; n <= len(code); n++ {
-		in := decode(code[len(code)-n:], addr-uint64(n)) //nolint:gosec // up to 8
-		switch {
-		case in.size != n:
-		case in.flow == call && isCode(in.target):
-			return site{flow: call, target: in.target}
-		case in.flow == callIndirect:
-			found.flow = callIndirect
-		}
-	}
-	return found
 }
 
 // maxStub is how many instructions a stub may have up to its jump.
@@ -56,19 +33,18 @@ const maxStub = 5
 // an indirect jump, as that of a procedure linkage table does.
 func (s *Symbolizer) isStub(b *binary, addr uint64) (bool, error) {
 	stub, left := false, maxStub
-	_, err := s.walk(b, addr, addr+maxStub*maxInst, func(_ uint64, in inst) bool {
-		stub = in.flow == jumpIndirect
+	_, err := s.walk(b, addr, addr+maxStub*disasm.MaxInstruction, func(_ uint64, in disasm.Instruction) bool {
+		stub = in.Flow == disasm.JumpIndirect
 		left--
-		return in.flow == onward && !in.frame && left > 0
+		return in.Flow == disasm.Onward && !in.MovesStack && left > 0
 	})
 	return stub, err
 }
 
-// maxJumps is how many jumps out of a function are looked after.
+// maxJumps is how many jumps out of a function are examined.
 const maxJumps = 32
 
-// jumpsTo reports whether the function that begins at from may go on in
-// another: it jumps to the address to, or indirectly, or to a stub.
+// jumpsTo reports whether the function that begins at from may continue in another: it jumps to the address to, or indirectly, or to a stub.
 func (s *Symbolizer) jumpsTo(b *binary, from, to uint64) (bool, error) {
 	fn, ok, err := s.functionAt(b, from)
 	if !ok || err != nil || fn.Start != from {
@@ -76,13 +52,13 @@ func (s *Symbolizer) jumpsTo(b *binary, from, to uint64) (bool, error) {
 	}
 	found, left := false, maxJumps
 	var errStub error
-	_, err = s.walk(b, fn.Start, min(fn.End, fn.Start+maxWalk), func(_ uint64, in inst) bool {
+	_, err = s.walk(b, fn.Start, min(fn.End, fn.Start+maxWalk), func(_ uint64, in disasm.Instruction) bool {
 		switch {
-		case in.flow == jumpIndirect, in.flow == jump && in.target == to:
+		case in.Flow == disasm.JumpIndirect, in.Flow == disasm.Jump && in.Target == to:
 			found = true
-		case in.flow == jump && !fn.Contains(in.target) && b.covers(in.target):
+		case in.Flow == disasm.Jump && !fn.Contains(in.Target) && b.covers(in.Target):
 			left--
-			found, errStub = s.isStub(b, in.target)
+			found, errStub = s.isStub(b, in.Target)
 		}
 		return !found && errStub == nil && left > 0
 	})

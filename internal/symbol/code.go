@@ -7,13 +7,14 @@ import (
 	"fmt"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/disasm"
 )
 
 // errNoCode is the cause when an address is in no executable segment.
 var errNoCode = errors.New("no code there")
 
 const (
-	maxWalk    = 16 << 10 // bytes of one function's code that are looked at
+	maxWalk    = 16 << 10 // bytes of one function's code that are decoded
 	walkWindow = 512
 )
 
@@ -53,11 +54,10 @@ func (s *Symbolizer) codeBefore(b *binary, addr uint64, buf []byte) ([]byte, err
 	return s.code(b, addr-n, buf[:n])
 }
 
-// walk decodes the instructions from one address on until the next would be
-// at to or beyond, or visit returns false. It gives where it stopped, which is
-// short of to where code cannot be decoded.
-func (s *Symbolizer) walk(b *binary, from, to uint64, visit func(at uint64, in inst) bool) (uint64, error) {
-	decode := decoderFor(b.arch)
+// walk decodes the instructions from one address on until the next would be at to or beyond, or visit returns false. It returns where it
+// stopped, which is before to if code cannot be decoded.
+func (s *Symbolizer) walk(b *binary, from, to uint64, visit func(at uint64, in disasm.Instruction) bool) (uint64, error) {
+	decode := disasm.DecoderFor(b.arch)
 	var window [walkWindow]byte
 	for at := from; at < to; {
 		code, err := s.code(b, at, window[:])
@@ -65,12 +65,12 @@ func (s *Symbolizer) walk(b *binary, from, to uint64, visit func(at uint64, in i
 			return at, err
 		}
 		more := len(code) == len(window)
-		for at < to && (!more || len(code) >= maxInst) {
+		for at < to && (!more || len(code) >= disasm.MaxInstruction) {
 			in := decode(code, at)
-			if in.size == 0 || !visit(at, in) {
+			if in.Size == 0 || !visit(at, in) {
 				return at, nil
 			}
-			code, at = code[in.size:], at+uint64(in.size) //nolint:gosec // at most maxInst
+			code, at = code[in.Size:], at+uint64(in.Size) //nolint:gosec // at most maxInst
 		}
 		from = at
 	}

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	maxFetches      = 256              // binaries whose debug files are waited for
-	fetchAgainAfter = 10 * time.Minute // a server that had nothing is not asked sooner
+	maxFetches      = 256              // binaries that wait for debug files
+	fetchAgainAfter = 10 * time.Minute // a server that had none is not asked again sooner
 )
 
-// fetcher gets debug files from servers, one after the other, while naming goes on without them.
+// fetcher downloads debug files from servers, one after the other, concurrently to naming.
 type fetcher struct {
 	servers *debuginfo.Servers
 	queue   chan *binary
@@ -42,7 +42,7 @@ func startFetcher(s *Symbolizer, servers *debuginfo.Servers) *fetcher {
 	return f
 }
 
-// close stops what is under way and waits for its end. The symbolizer must not be locked.
+// close cancels the work in progress and waits for its end. The symbolizer must not be locked.
 func (f *fetcher) close() {
 	if f == nil {
 		return
@@ -52,7 +52,7 @@ func (f *fetcher) close() {
 	f.servers.Close()
 }
 
-// fetch asks for the debug file of a binary that has none on this host. It reports false when it is to be asked for with a later address.
+// fetch requests the debug file of a binary that has none on this host. It reports false if it must be requested again with a later address.
 func (s *Symbolizer) fetch(b *binary) bool {
 	now := s.now()
 	if s.fetcher == nil || b.id.GNU == "" || !b.asked.IsZero() && now.Sub(b.asked) < fetchAgainAfter {
@@ -83,7 +83,8 @@ func (s *Symbolizer) fetched(b *binary, file debuginfo.File, err error) {
 		}
 		return
 	}
-	b.lines.arrived, b.lines.noLines, b.lines.noNames = file, false, false
+	b.lines.arrived, b.lines.noLines, b.lines.noNames, b.lines.lacking = file, false, false, false
+	s.dropViews(b)
 	s.lines.enqueue(b)
 	s.resetFrames(b)
 }

@@ -12,15 +12,17 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/toolchain"
 )
 
-// TestDebuginfod gives a stripped program its lines once a server has sent its debug file.
+// TestDebuginfod checks that a stripped program has its lines once a server has sent its debug file.
 func TestDebuginfod(t *testing.T) {
-	needTool(t, "objcopy")
-	whole := compileC(t, programInlined, "target", "-g", "-O2", "-Wl,--build-id")
+	toolchain.Need(t, "objcopy")
+	whole := toolchain.CompileC(t, programInlined, "target", "-g", "-O2", "-Wl,--build-id")
 	bin := filepath.Join(t.TempDir(), "target")
-	run(t, "objcopy", "--only-keep-debug", whole, whole+".debug")
-	run(t, "objcopy", "--strip-all", whole, bin)
+	toolchain.Run(t, "objcopy", "--only-keep-debug", whole, whole+".debug")
+	toolchain.Run(t, "objcopy", "--strip-all", whole, bin)
 	debug, err := os.ReadFile(whole + ".debug")
 	require.NoError(t, err)
 	release, asked := make(chan struct{}), make(chan string, 100)

@@ -14,11 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/toolchain"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/proc"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/patience"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/reason"
 )
 
 func TestDeletedFile(t *testing.T) {
-	bin := compileC(t, programC, "target")
+	bin := toolchain.CompileC(t, programC, "target")
 	p := start(t, bin)
 	require.NoError(t, os.Remove(bin))
 	s := newSymbolizer(t, Config{})
@@ -28,12 +32,12 @@ func TestDeletedFile(t *testing.T) {
 	require.Equal(t, bin, f.Mapping.Path, "without the kernel's remark")
 }
 
-// TestFileCalledDeleted runs a program whose name ends as the kernel's remark, before and after it is removed, and one that was removed
-// while another file has the name that the kernel shows.
+// TestFileCalledDeleted runs a program whose name ends with the kernel's suffix for removed files, before and after it is removed, and one
+// that was removed while another file has the name that the kernel shows.
 func TestFileCalledDeleted(t *testing.T) {
-	bin := compileC(t, programC, "target")
+	bin := toolchain.CompileC(t, programC, "target")
 	called := bin + deletedSuffix
-	run(t, "cp", bin, called)
+	toolchain.Run(t, "cp", bin, called)
 	p := start(t, called)
 	s := newSymbolizer(t, Config{})
 	a := openSpace(t, s, p.pid())
@@ -46,10 +50,10 @@ func TestFileCalledDeleted(t *testing.T) {
 		require.NotEqual(t, bin, r.Path())
 	}
 
-	other := newSymbolizer(t, Config{}) // one that has not met that content yet
+	other := newSymbolizer(t, Config{}) // one that does not know that content yet
 	gone := start(t, bin)
 	require.NoError(t, os.Remove(bin))
-	run(t, "cp", "/bin/true", called)
+	toolchain.Run(t, "cp", "/bin/true", called)
 	b := openSpace(t, other, gone.pid())
 	f = b.Frames(nil, []uint64{gone.functions["hidden"]})[0]
 	require.Equal(t, "hidden", functionOf(f))
@@ -58,8 +62,8 @@ func TestFileCalledDeleted(t *testing.T) {
 
 // TestReplacedFile runs two builds from one path: each keeps its own names.
 func TestReplacedFile(t *testing.T) {
-	first := compileC(t, programC, "target")
-	second := compileC(t, strings.ReplaceAll(programC, "hidden", "secret_function"), "target")
+	first := toolchain.CompileC(t, programC, "target")
+	second := toolchain.CompileC(t, strings.ReplaceAll(programC, "hidden", "secret_function"), "target")
 	p1 := start(t, first)
 	require.NoError(t, os.Rename(second, first))
 	p2 := start(t, first)
@@ -73,17 +77,22 @@ func TestReplacedFile(t *testing.T) {
 	require.NotEqual(t, f1.Mapping.BuildID, f2.Mapping.BuildID)
 }
 
-// TestShared has one binary in two processes, and a copy of it, as another
-// container would have: all share tables and frames.
+// TestShared has one binary in two processes, and a copy of it under the same path, as another
+// container has: all share tables and frames.
 func TestShared(t *testing.T) {
-	bin := compileC(t, programC, "target")
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: makes a mount namespace")
+	}
+	bin := toolchain.CompileC(t, programC, "target")
 	copied := filepath.Join(t.TempDir(), "copy")
-	run(t, "cp", bin, copied)
+	toolchain.Run(t, "cp", bin, copied)
 	s := newSymbolizer(t, Config{})
 	var frames []*model.Frame
-	for _, path := range []string{bin, bin, copied} {
-		p := start(t, path)
+	for _, command := range [][]string{{bin}, {bin}, {"unshare", "--mount", "sh", "-e", "-c", `mount --bind "$1" "$0"; exec "$0"`, bin, copied}} {
+		p := start(t, command[0], command[1:]...)
 		a := openSpace(t, s, p.pid())
+		a.Frames(nil, []uint64{p.functions["visible"]})
+		require.True(t, s.AwaitLines(20*time.Second)) // then it is known that its root has no debug file
 		frames = a.Frames(frames, []uint64{p.functions["visible"]})
 	}
 	require.Same(t, frames[0], frames[1])
@@ -93,7 +102,7 @@ func TestShared(t *testing.T) {
 
 // TestWithoutLinks finds files by name, as without CAP_SYS_ADMIN.
 func TestWithoutLinks(t *testing.T) {
-	bin := compileC(t, programC, "target")
+	bin := toolchain.CompileC(t, programC, "target")
 	p := start(t, bin)
 	d, err := procfs{root: "/"}.dir(model.ProcessID{PID: uint32(p.pid())})
 	require.NoError(t, err)
@@ -122,13 +131,13 @@ func TestWithoutLinks(t *testing.T) {
 	require.ErrorContains(t, err, bin)
 }
 
-// TestWithoutLinksInRoot is the same of a library in a root that the process has changed to: maps shows its path from outside.
+// TestWithoutLinksInRoot finds by name a library in a root that the process has changed to: maps shows its path from outside.
 func TestWithoutLinksInRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: chroot(2)")
 	}
 	root := t.TempDir()
-	code, err := os.ReadFile(compileC(t, programC, "target", "-static"))
+	code, err := os.ReadFile(toolchain.CompileC(t, programC, "target", "-static"))
 	require.NoError(t, err)
 	library := filepath.Join(root, "library.so")
 	for _, path := range []string{filepath.Join(root, "target"), library} {
@@ -148,7 +157,7 @@ func TestWithoutLinksInRoot(t *testing.T) {
 
 // TestRootEscape has a link in the process's root that leads out of it.
 func TestRootEscape(t *testing.T) {
-	p := start(t, compileC(t, programC, "target"))
+	p := start(t, toolchain.CompileC(t, programC, "target"))
 	d, err := procfs{root: "/"}.dir(model.ProcessID{PID: uint32(p.pid())})
 	require.NoError(t, err)
 	defer d.close()
@@ -167,7 +176,7 @@ func TestMountNamespace(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: makes a mount namespace")
 	}
-	bin := compileC(t, programC, "target", "-static")
+	bin := toolchain.CompileC(t, programC, "target", "-static")
 	want := symbolsOf(t, bin)
 	dir := t.TempDir()
 	script := `mount -t tmpfs none "$0" && mkdir "$0/app" && cp "$1" "$0/app/inner" && exec chroot "$0" /app/inner`
@@ -197,7 +206,7 @@ func TestProcessGone(t *testing.T) {
 	_, err = s.Open(model.ProcessID{PID: uint32(os.Getpid()), StartTicks: 1})
 	require.ErrorIs(t, err, ErrProcessExited)
 	require.ErrorContains(t, err, "started at tick")
-	require.EqualValues(t, 2, s.Stats().Errors[ReasonProcessExited])
+	require.EqualValues(t, 2, s.Stats().Errors[reason.NameProcessExited])
 
 	zombie := exec.Command("true")
 	require.NoError(t, zombie.Start())
@@ -209,29 +218,34 @@ func TestProcessGone(t *testing.T) {
 	require.NoError(t, zombie.Wait())
 }
 
-// TestNamesAfterExit reads names of a process that is gone already.
+// TestNamesAfterExit reads names of a process that has exited already.
 func TestNamesAfterExit(t *testing.T) {
-	bin := compileC(t, programC, "target")
+	bin := toolchain.CompileC(t, programC, "target")
 	p := start(t, bin)
 	s := newSymbolizer(t, Config{})
 	a := openSpace(t, s, p.pid())
 	require.NoError(t, os.Remove(bin))
 	require.NoError(t, p.cmd.Process.Kill())
 	require.Eventually(t, func() bool {
-		_, err := s.readRegions(model.ProcessID{PID: uint32(p.pid())})
+		d, err := s.proc.dir(model.ProcessID{PID: uint32(p.pid())})
+		if err != nil {
+			return true
+		}
+		defer d.close()
+		_, err = s.readRegions(d)
 		return err != nil
 	}, 5*time.Second, time.Millisecond)
 	require.Equal(t, "hidden", nameOf(a, p.functions["hidden"]))
 	a.read = time.Time{}
 	require.Empty(t, nameOf(a, 0x10))
 	require.Empty(t, nameOf(a, 0x20))
-	require.EqualValues(t, 1, s.Stats().Unnamed[ReasonNoMapping]+s.Stats().Unnamed[ReasonProcessExited]-1)
-	require.Positive(t, s.Stats().Unnamed[ReasonProcessExited])
+	require.EqualValues(t, 1, s.Stats().Unnamed[reason.NameNoMapping]+s.Stats().Unnamed[reason.NameProcessExited]-1)
+	require.Positive(t, s.Stats().Unnamed[reason.NameProcessExited])
 }
 
-// TestFork holds that a process that is over has the names of the one that it was forked from, also when that is closed.
+// TestFork checks that a process that has exited has the names of its parent, also when that is closed.
 func TestFork(t *testing.T) {
-	p := start(t, compileC(t, programC, "target"))
+	p := start(t, toolchain.CompileC(t, programC, "target"))
 	s := newSymbolizer(t, Config{})
 	parent, err := s.Open(model.ProcessID{PID: uint32(p.pid())})
 	require.NoError(t, err)
@@ -241,7 +255,7 @@ func TestFork(t *testing.T) {
 	require.Equal(t, before.Spaces+1, s.Stats().Spaces)
 	require.Equal(t, "hidden", nameOf(child, p.functions["hidden"]))
 	require.Empty(t, nameOf(child, 0x10), "memory that it did not have")
-	require.EqualValues(t, 1, s.Stats().Unnamed[ReasonProcessExited])
+	require.EqualValues(t, 1, s.Stats().Unnamed[reason.NameProcessExited])
 	parent.Close()
 	require.Equal(t, "hidden", nameOf(child, p.functions["hidden"]))
 	_, err = parent.Fork()
@@ -267,8 +281,8 @@ int main(int argc, char **argv) {
 }`
 
 func TestDlopen(t *testing.T) {
-	lib := compileC(t, "int late_function(int x) { return x + 1; }", "liblate.so", "-shared", "-fPIC")
-	bin := compileC(t, programDlopen, "target", "-ldl")
+	lib := toolchain.CompileC(t, "int late_function(int x) { return x + 1; }", "liblate.so", "-shared", "-fPIC")
+	bin := toolchain.CompileC(t, programDlopen, "target", "-ldl")
 	cmd := exec.Command(bin, lib)
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
@@ -300,9 +314,9 @@ func TestDlopen(t *testing.T) {
 	require.NoError(t, cmd.Wait())
 }
 
-// TestZombie holds that what a process that has ended but was not waited for had mapped counts as gone with it.
+// TestZombie checks that the mappings of a process that has exited but was not reaped count as gone with it.
 func TestZombie(t *testing.T) {
-	needTool(t, "sleep")
+	toolchain.Need(t, "sleep")
 	cmd := exec.Command("sleep", "60")
 	require.NoError(t, cmd.Start())
 	p, err := newProcfs("/")
@@ -325,21 +339,21 @@ func TestZombie(t *testing.T) {
 
 	require.NoError(t, cmd.Process.Kill())
 	defer func() { require.Error(t, cmd.Wait(), "it was killed") }()
-	require.Eventually(t, func() bool { // it gives up its memory before, its root not much later
+	require.Eventually(t, func() bool { // it releases its memory before, its root not much later
 		fields, err := statOf(d.fd)
 		return err == nil && fields[0] == "Z"
 	}, 10*time.Second, time.Millisecond)
 	require.False(t, d.alive())
 	_, err = d.locate(mapped)
 	require.ErrorIs(t, err, ErrProcessExited)
-	var reason *reasonError
-	require.ErrorAs(t, err, &reason)
-	require.Equal(t, ReasonProcessExited, reasons[reason.cause])
+	var why *reason.Error
+	require.ErrorAs(t, err, &why)
+	require.Equal(t, reason.NameProcessExited, why.Cause.Name())
 }
 
-// TestMainThreadEnded holds that a process of which only the main thread has ended can be looked into, as long as another one runs.
+// TestMainThreadEnded checks that a process whose main thread alone has exited can be read as long as another one runs.
 func TestMainThreadEnded(t *testing.T) {
-	bin := compileC(t, `
+	bin := toolchain.CompileC(t, `
 #include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -354,14 +368,14 @@ int main(void) { pthread_t t; pthread_create(&t, 0, work, 0); pthread_exit(0); }
 			d.close()
 		}
 		var err error
-		d, err = procfs{root: "/", files: newPatience()}.dir(model.ProcessID{PID: uint32(p.pid())})
+		d, err = procfs{root: "/", files: patience.New()}.dir(model.ProcessID{PID: uint32(p.pid())})
 		require.NoError(t, err)
 		return d.thread >= 0
 	}, 10*time.Second, time.Millisecond)
 	require.True(t, d.alive())
 
 	s := newSymbolizer(t, Config{})
-	require.NoError(t, os.Remove(bin)) // as only map_files leads to it
+	require.NoError(t, os.Remove(bin)) // now only map_files leads to it
 	a := openSpace(t, s, p.pid())
 	require.Equal(t, "outlive", nameOf(a, p.functions["outlive"]))
 	require.NoError(t, a.Refresh())
@@ -381,7 +395,7 @@ func parseAddress(t *testing.T, text string) uint64 {
 	t.Helper()
 	_, addr, ok := strings.Cut(strings.Fields(text)[1], "0x")
 	require.True(t, ok)
-	v, ok := parseHex([]byte(addr))
+	v, ok := proc.ParseHex([]byte(addr))
 	require.True(t, ok)
 	return v
 }
@@ -406,10 +420,10 @@ func mapFD(t *testing.T, fd int, offset int64, n int) uint64 {
 	return uint64(addr)
 }
 
-// TestHostileFiles maps what is no good executable into this process.
+// TestHostileFiles maps invalid executables into this process.
 func TestHostileFiles(t *testing.T) {
 	page := os.Getpagesize()
-	good, err := os.ReadFile(compileC(t, programC, "target"))
+	good, err := os.ReadFile(toolchain.CompileC(t, programC, "target"))
 	require.NoError(t, err)
 	write := func(name string, b []byte) string {
 		path := filepath.Join(t.TempDir(), name)
@@ -424,15 +438,15 @@ func TestHostileFiles(t *testing.T) {
 	require.NoError(t, os.Truncate(huge, 2<<30))
 	for name, c := range map[string]struct {
 		path string
-		want Reason
+		want reason.Name
 	}{
-		"text":       {write("text", []byte(strings.Repeat("no program\n", 1000))), ReasonNotELF},
-		"empty":      {write("empty", nil), ReasonNotELF},
-		"big-endian": {write("big", bigEndian), ReasonNotELF},
-		"headers":    {write("headers", badPhdrs), ReasonBadELF},
-		"cut-head":   {write("cut", good[:100]), ReasonBadELF},
-		"cut-tables": {write("tables", good[:len(good)/2]), ReasonBadELF},
-		"huge":       {huge, ReasonNoSymbol},
+		"text":       {write("text", []byte(strings.Repeat("no program\n", 1000))), reason.NameNotELF},
+		"empty":      {write("empty", nil), reason.NameNotELF},
+		"big-endian": {write("big", bigEndian), reason.NameNotELF},
+		"headers":    {write("headers", badPhdrs), reason.NameBadELF},
+		"cut-head":   {write("cut", good[:100]), reason.NameBadELF},
+		"cut-tables": {write("tables", good[:len(good)/2]), reason.NameBadELF},
+		"huge":       {huge, reason.NameNoSymbol},
 	} {
 		t.Run(name, func(t *testing.T) {
 			addr := mapExecutable(t, c.path, 0, page)
@@ -442,27 +456,27 @@ func TestHostileFiles(t *testing.T) {
 			require.Empty(t, f[0].Lines)
 			require.Equal(t, c.path, f[0].Mapping.Path)
 			if name == "empty" && os.Geteuid() != 0 {
-				c.want = ReasonNoFile // found by its path, it has not what is mapped
+				c.want = reason.NameNoFile // found by its path, it is not the mapped file
 			}
 			require.True(t, s.AwaitLines(20*time.Second))
-			require.Equal(t, map[Reason]uint64{c.want: 2}, s.Stats().Unnamed)
-			if c.want != ReasonNoSymbol {
+			require.Equal(t, map[reason.Name]uint64{c.want: 2}, s.Stats().Unnamed)
+			if c.want != reason.NameNoSymbol {
 				require.ErrorContains(t, s.Stats().LastError, c.path)
 			}
 		})
 	}
 }
 
-// TestTruncatedWhileMapped cuts a file short after it was identified.
+// TestTruncatedWhileMapped truncates a file after it was identified.
 func TestTruncatedWhileMapped(t *testing.T) {
-	bin := compileC(t, programC, "target")
+	bin := toolchain.CompileC(t, programC, "target")
 	addr := mapExecutable(t, bin, 0x1000, os.Getpagesize())
 	s := newSymbolizer(t, Config{})
 	a := openSpace(t, s, os.Getpid())
 	require.NoError(t, os.Truncate(bin, 0))
 	f := a.Frames(nil, []uint64{addr})[0]
 	require.Empty(t, f.Lines)
-	require.Equal(t, map[Reason]uint64{ReasonBadELF: 1}, s.Stats().Unnamed)
+	require.Equal(t, map[reason.Name]uint64{reason.NameBadELF: 1}, s.Stats().Unnamed)
 	require.ErrorContains(t, s.Stats().LastError, bin)
 }
 
@@ -475,14 +489,14 @@ func TestDevice(t *testing.T) {
 	a := openSpace(t, s, os.Getpid())
 	frame := a.Frames(nil, []uint64{addr})[0]
 	require.Equal(t, "/dev/zero", frame.Mapping.Path)
-	require.Equal(t, map[Reason]uint64{ReasonNotRegular: 1}, s.Stats().Unnamed)
+	require.Equal(t, map[reason.Name]uint64{reason.NameNotRegular: 1}, s.Stats().Unnamed)
 }
 
 func TestMemfd(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: a file without a path is only found by /proc/PID/map_files")
 	}
-	b, err := os.ReadFile(compileC(t, programC, "target"))
+	b, err := os.ReadFile(toolchain.CompileC(t, programC, "target"))
 	require.NoError(t, err)
 	fd, err := unix.MemfdCreate("in memory", unix.MFD_CLOEXEC)
 	require.NoError(t, err)
@@ -507,7 +521,7 @@ func TestAnonymous(t *testing.T) {
 	addr := addressOfBytes(b)
 	f := a.Frames(nil, []uint64{addr + 5})[0]
 	require.Equal(t, &model.Frame{Type: model.FrameNative, Address: addr + 5}, f)
-	require.Equal(t, map[Reason]uint64{ReasonAnonymous: 1}, s.Stats().Unnamed)
+	require.Equal(t, map[reason.Name]uint64{reason.NameAnonymous: 1}, s.Stats().Unnamed)
 }
 
 func TestVDSO(t *testing.T) {
@@ -523,12 +537,12 @@ func TestVDSO(t *testing.T) {
 	table, _ := s.symTable(vdso.bin)
 	require.NotNil(t, table)
 	seen := map[string]bool{}
-	for _, sym := range table.entries {
-		seen[nameOf(a, vdso.start+uint64(sym.addr)+table.base-vdso.mapping.Start)] = true
+	for _, sym := range table.Entries() {
+		seen[nameOf(a, vdso.start+uint64(sym.Addr)+table.Base-vdso.mapping.Start)] = true
 	}
 	require.True(t, seen["__vdso_clock_gettime"] || seen["__kernel_clock_gettime"], seen)
 	require.Equal(t, "[vdso]", vdso.mapping.Path)
-	other := openSpace(t, s, start(t, compileC(t, programC, "target")).pid())
+	other := openSpace(t, s, start(t, toolchain.CompileC(t, programC, "target")).pid())
 	for _, r := range other.regions {
 		if r.path == "[vdso]" {
 			require.Same(t, vdso.bin, r.bin, "one image for all processes")
@@ -536,7 +550,7 @@ func TestVDSO(t *testing.T) {
 	}
 }
 
-// TestMemoryIsGivenUpFirst holds that a process which exits, and is said to run still, cannot be looked into any more.
+// TestMemoryIsGivenUpFirst checks that a process which exits, and is still shown as running, cannot be read any more.
 func TestMemoryIsGivenUpFirst(t *testing.T) {
 	for memory, alive := range map[string]bool{"2703360": true, "0": false} {
 		dir := t.TempDir()

@@ -2,9 +2,10 @@
 
 package symbol
 
-// Fork returns the address space of a process that was forked from this one and is
-// over: the memory map is what this one's is now, and stays. Its files are read
-// through this process. The error tells that this address space is closed.
+import "github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/reason"
+
+// Fork returns the address space of a process that was forked from this one and has exited: its memory map is the current one of this
+// process, and does not change. Its files are read through this process. The error is that this address space is closed.
 func (a *AddressSpace) Fork() (*AddressSpace, error) {
 	s := a.s
 	s.mu.Lock()
@@ -13,7 +14,7 @@ func (a *AddressSpace) Fork() (*AddressSpace, error) {
 		return nil, errClosed
 	}
 	child := &AddressSpace{s: s, id: a.id, frozen: true}
-	child.nowhere.bin = nameless("", processExited)
+	child.nowhere.bin = nameless("", reason.ProcessExited)
 	for i := range a.regions {
 		s.ref(a.regions[i].bin)
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/elfsym"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/reason"
 )
 
 func FuzzMapLine(f *testing.F) {
@@ -87,6 +89,17 @@ func gnuNoteText(id string) string {
 	return "\x04\x00\x00\x00" + string(rune(len(id))) + "\x00\x00\x00\x03\x00\x00\x00GNU\x00" + id
 }
 
+func imageOf(b []byte) elfimage.Image {
+	return elfimage.Image{Src: bytes.NewReader(b), Size: uint64(len(b))}
+}
+
+// resolve makes the frame of an address that is not in the cache.
+func (s *Symbolizer) resolve(a *AddressSpace, r *region, addr uint64) *entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.resolveIn(r.bin, a, r, addr)
+}
+
 // goTableImage is a pclntab of Go 1.20 with two functions, that starts at off 0.
 func goTableImage() []byte {
 	var b []byte
@@ -119,7 +132,7 @@ func TestGoTableImage(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 0x1000, text)
 	table.TextStart = text
-	r := reader{newPageCache(0), 1, f.Image}
+	r := elfsym.Reader{Cache: elfsym.NewPages(0), Owner: 1, Image: f.Image}
 	require.False(t, table.Covers(0x0fff))
 	require.False(t, table.Covers(0x1020))
 	for _, c := range []struct {
@@ -144,7 +157,7 @@ func TestGoTableImage(t *testing.T) {
 	}
 }
 
-// FuzzELF takes a file through all that is done with one.
+// FuzzELF runs all code that reads a file.
 func FuzzELF(f *testing.F) {
 	f.Add(tinyELF(), uint64(0x204))
 	f.Add(tinyELF()[:0x340], uint64(0x204))
@@ -153,7 +166,7 @@ func FuzzELF(f *testing.F) {
 	f.Fuzz(func(t *testing.T, img []byte, addr uint64) {
 		s := assemble(Config{MemoryBytes: 1 << 20})
 		b, err := newBinary("fuzzed", fileKey{ino: 1, size: int64(len(img))}, memorySource{bytes.NewReader(img)})
-		if err != nil && b.cause != named {
+		if err != nil && b.cause != reason.Named {
 			return
 		}
 		b = s.register(b)
@@ -161,13 +174,13 @@ func FuzzELF(f *testing.F) {
 		for _, a := range []uint64{addr, addr + 1, 0, ^uint64(0)} {
 			e := s.resolve(nil, &r, a)
 			require.NotNil(t, e)
-			require.Equal(t, e.cause == named, len(e.frame.Lines) == 1)
+			require.Equal(t, e.cause == reason.Named, len(e.frame.Lines) == 1)
 		}
 		require.LessOrEqual(t, s.held(), s.memory+1<<20)
 	})
 }
 
-// FuzzLines takes a file through all that is done for the lines of frames.
+// FuzzLines runs all code that reads a file for lines.
 func FuzzLines(f *testing.F) {
 	f.Add(tinyELF(), uint64(0x204))
 	for _, name := range []string{"gcc-dwarf4", "clang-dwarf5"} {
@@ -182,7 +195,7 @@ func FuzzLines(f *testing.F) {
 	f.Fuzz(func(t *testing.T, img []byte, addr uint64) {
 		s := assemble(Config{MemoryBytes: 1 << 20, DebugInfo: true})
 		b, err := newBinary("fuzzed", fileKey{ino: 1, size: int64(len(img))}, memorySource{bytes.NewReader(img)})
-		if err != nil && b.cause != named {
+		if err != nil && b.cause != reason.Named {
 			return
 		}
 		b = s.register(b)
@@ -191,7 +204,7 @@ func FuzzLines(f *testing.F) {
 		for _, symbol := range []*model.Function{nil, {SystemName: "main"}} {
 			e := &entry{frame: model.Frame{Address: addr}, line: [1]model.Line{{Function: symbol}}}
 			for _, l := range m.find(j, wantedLines{e, addr &^ 15}) {
-				require.LessOrEqual(t, len(l.name), max(len(l.system), 1<<maxDemangledPow+8))
+				require.LessOrEqual(t, len(l.name), max(len(l.system), 1<<elfsym.MaxDemangledPow+8))
 			}
 		}
 		m.rest(j)
@@ -212,7 +225,7 @@ func FuzzPclntab(f *testing.F) {
 		file := &elfimage.File{Image: imageOf(img), Is64: len(img)%2 == 0}
 		table, text, err := elfimage.ParsePclntab(file, 0, uint64(len(img)), func(n int, _ int64) error {
 			if n > 1<<16 {
-				return errTooLarge
+				return reason.ErrTooLarge
 			}
 			return nil
 		})
@@ -223,7 +236,7 @@ func FuzzPclntab(f *testing.F) {
 		if !table.Covers(addr) {
 			return
 		}
-		r := reader{newPageCache(0), 1, file.Image}
+		r := elfsym.Reader{Cache: elfsym.NewPages(0), Owner: 1, Image: file.Image}
 		info, err := table.Info(r, table.Find(addr))
 		if err != nil {
 			return
@@ -237,25 +250,5 @@ func FuzzPclntab(f *testing.F) {
 				require.NotEmpty(t, err.Error())
 			}
 		}
-	})
-}
-
-func FuzzNotes(f *testing.F) {
-	f.Add([]byte(gnuNoteText("\x01\x02\x03\x04")))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var id model.BuildID
-		parseNotes(b, &id)
-		require.LessOrEqual(t, len(id.GNU), 2*maxBuildID)
-	})
-}
-
-func FuzzDemangle(f *testing.F) {
-	f.Add("_ZN4shop4Cart5totalEi")
-	f.Add("_ZN4core3fmt5write17h0123456789abcdefE")
-	f.Add("_RNvCs1234_7mycrate3foo")
-	f.Add("_ZSt4moveIRSt4pairIS_IS_IS_IS0_S0_ES_IS0_S0_EES_")
-	f.Fuzz(func(t *testing.T, name string) {
-		got, _ := demangled(name)
-		require.LessOrEqual(t, len(got), max(len(name), 1<<maxDemangledPow+8))
 	})
 }

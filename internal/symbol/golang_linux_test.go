@@ -17,6 +17,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/debuginfo"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/toolchain"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
@@ -66,7 +67,7 @@ func TestGo(t *testing.T) {
 		"no-sections":  {"-ldflags=-s -w"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bin := compileGo(t, programGo, flags...)
+			bin := toolchain.CompileGo(t, programGo, flags...)
 			if name == "no-sections" {
 				dropSections(t, bin)
 			}
@@ -96,7 +97,7 @@ func checkGo(t *testing.T, bin string, trimmed bool) {
 	require.EqualValues(t, 17, f.Lines[0].Function.StartLine)
 	require.EqualValues(t, 18, f.Lines[0].Line)
 	require.Nil(t, s.Stats().LastError)
-	require.Equal(t, strings.TrimSpace(run(t, "go", "tool", "buildid", bin)), f.Mapping.BuildID.Go)
+	require.Equal(t, strings.TrimSpace(toolchain.Run(t, "go", "tool", "buildid", bin)), f.Mapping.BuildID.Go)
 }
 
 const programCgo = `package main
@@ -138,7 +139,7 @@ func TestCgo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("CGO_ENABLED", "1")
-			p := start(t, compileGo(t, programCgo, flags...))
+			p := start(t, toolchain.CompileGo(t, programCgo, flags...))
 			s := newSymbolizer(t, Config{})
 			a := openSpace(t, s, p.pid())
 			f := a.Frames(nil, []uint64{p.functions["main.alpha"]})[0]
@@ -156,15 +157,14 @@ func TestCgo(t *testing.T) {
 	}
 }
 
-// TestGoTool compares every function of the go tool with what nm says, and
-// lines outside inlined calls with addr2line.
+// TestGoTool compares every function of the go tool with nm, and lines outside inlined calls with addr2line.
 func TestGoTool(t *testing.T) {
-	bin := goTool(t)
+	bin := toolchain.Go(t)
 	s := plainSymbolizer(t, Config{})
 	b, r := openFile(t, s, bin)
 	var addrs []uint64
 	var names []string
-	for _, line := range strings.Split(run(t, "go", "tool", "nm", bin), "\n") {
+	for _, line := range strings.Split(toolchain.Run(t, "go", "tool", "nm", bin), "\n") {
 		f := strings.Fields(line)
 		if len(f) >= 3 && (f[1] == "T" || f[1] == "t") {
 			addr, err := strconv.ParseUint(f[0], 16, 64)
@@ -199,7 +199,7 @@ func TestGoTool(t *testing.T) {
 
 // TestGoLines compares lines outside inlined calls with those of Go's own tool.
 func TestGoLines(t *testing.T) {
-	bin := compileGo(t, programGo)
+	bin := toolchain.CompileGo(t, programGo)
 	s := newSymbolizer(t, Config{})
 	b, r := openFile(t, s, bin)
 	require.NotNil(t, s.goTable(b))
@@ -250,7 +250,7 @@ func openFile(t testing.TB, s *Symbolizer, path string) (*binary, *region) {
 	return b, &region{bin: b, mapping: b.segments[0].mapping}
 }
 
-// TestGoInnermost compares addresses all over this very program with what the runtime says of them, which is the innermost function.
+// TestGoInnermost compares addresses all over this program with the runtime's result, which is the innermost function.
 func TestGoInnermost(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	s := plainSymbolizer(t, Config{})
@@ -284,11 +284,11 @@ func TestGoInnermost(t *testing.T) {
 	require.Empty(t, s.Stats().Errors)
 }
 
-// TestGoInlined compares whole chains of inlined calls with what the debug information says that the compiler wrote beside Go's tables.
+// TestGoInlined compares whole chains of inlined calls with the debug information that the compiler wrote in addition to Go's tables.
 func TestGoInlined(t *testing.T) {
 	for name, flags := range map[string][]string{"exe": nil, "pie": {"-buildmode=pie"}} {
 		t.Run(name, func(t *testing.T) {
-			bin := compileGo(t, programGo, flags...)
+			bin := toolchain.CompileGo(t, programGo, flags...)
 			s := plainSymbolizer(t, Config{})
 			b, r := openFile(t, s, bin)
 			require.NotNil(t, s.goTable(b))

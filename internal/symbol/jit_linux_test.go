@@ -20,7 +20,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/toolchain"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/codemap/dumptest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/elfsym"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/patience"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/reason"
 )
 
 // codeMemory maps memory for code into this process, as a JIT compiler does.
@@ -37,7 +42,7 @@ func ownMap(t *testing.T) string {
 	t.Helper()
 	path := fmt.Sprintf("/tmp/perf-%d.map", os.Getpid())
 	require.NoFileExists(t, path)
-	t.Cleanup(func() { _ = os.Remove(path) }) // not every test leaves it
+	t.Cleanup(func() { _ = os.Remove(path) }) // not every test removes it
 	return path
 }
 
@@ -50,7 +55,7 @@ func appendTo(t *testing.T, path, format string, args ...any) {
 	require.NoError(t, f.Close())
 }
 
-// movedClock is a clock that a test moves, while goroutines look at it.
+// movedClock is a clock that a test advances while goroutines read it.
 type movedClock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -68,7 +73,7 @@ func (c *movedClock) move(by time.Duration) {
 	c.now = c.now.Add(by)
 }
 
-// clocked is a symbolizer whose clock the test moves.
+// clocked is a symbolizer whose clock the test advances.
 func clocked(t *testing.T, cfg Config) (*Symbolizer, *movedClock) {
 	t.Helper()
 	s, clock := newSymbolizer(t, cfg), &movedClock{now: time.Now()}
@@ -82,7 +87,7 @@ func TestPerfMapOfAProcess(t *testing.T) {
 	a := openSpace(t, s, os.Getpid())
 	frame := func(addr uint64) *model.Frame { return a.Frames(nil, []uint64{addr})[0] }
 	require.Empty(t, frame(code).Lines)
-	require.EqualValues(t, 1, s.Stats().Unnamed[ReasonAnonymous], "nobody tells of it")
+	require.EqualValues(t, 1, s.Stats().Unnamed[reason.NameAnonymous], "no file lists it")
 
 	appendTo(t, path, "%x 100 first\n%x 100 LazyCompile:*second /srv/x.js:12:3\n", code, code+0x100)
 	now.move(2 * time.Second)
@@ -95,21 +100,21 @@ func TestPerfMapOfAProcess(t *testing.T) {
 	f = frame(code + 0x1ff)
 	require.Equal(t, &model.Function{Name: "second", SystemName: "LazyCompile:*second /srv/x.js:12:3", Filename: "/srv/x.js", StartLine: 12}, f.Lines[0].Function)
 	require.Equal(t, model.FrameV8, f.Type)
-	untold := frame(code + 0x200)
-	require.Empty(t, untold.Lines)
+	unlisted := frame(code + 0x200)
+	require.Empty(t, unlisted.Lines)
 
-	// It grows: what was missed is looked for soon, what changed within a second.
+	// It grows: after a miss it is polled soon, changes are seen within a second.
 	appendTo(t, path, "%x 100 third\n%x 80 first again\n", code+0x200, code)
 	now.move(jitPauseMissed)
 	require.Equal(t, "third", functionOf(frame(code+0x200)))
-	require.Same(t, frame(code+0x200), untold.Settled(), "what was given out before has its name, too")
+	require.Same(t, frame(code+0x200), unlisted.Settled(), "what was given out before has its name, too")
 	require.Equal(t, "first again", functionOf(frame(code+0x10)))
 	require.Equal(t, "second", functionOf(frame(code+0x110)), "from the frames that were kept")
 	appendTo(t, path, "%x 80 moved here\n", code)
 	now.move(jitPause)
 	require.Equal(t, "moved here", functionOf(frame(code+0x10)))
 
-	// Another file takes its place.
+	// Another file replaces it.
 	require.NoError(t, os.Remove(path))
 	now.move(jitPause)
 	require.Equal(t, "moved here", functionOf(frame(code+0x10)), "what was known stays")
@@ -125,7 +130,7 @@ func TestPerfMapOfAProcess(t *testing.T) {
 	require.Zero(t, s.jitted.open)
 }
 
-// TestCompiledNamesComeLate has frames that were given out before the process told of their code, as a JVM does when it is asked to.
+// TestCompiledNamesComeLate has frames that were returned before the process listed their code, as a JVM does on request.
 func TestCompiledNamesComeLate(t *testing.T) {
 	code, path := codeMemory(t), ownMap(t)
 	appendTo(t, path, "%x 100 first\n", code)
@@ -135,10 +140,10 @@ func TestCompiledNamesComeLate(t *testing.T) {
 	require.Equal(t, "first", functionOf(frame(code)))
 	second, third := frame(code+0x100), frame(code+0x200)
 	require.Same(t, second, frame(code+0x100))
-	require.Zero(t, s.Stats().Unnamed[ReasonNotInCodeMap], "it is not known yet")
+	require.Zero(t, s.Stats().Unnamed[reason.NameNotInCodeMap], "it is not known yet")
 	require.Equal(t, 2, s.jitted.awaited)
 
-	// The map is written anew: first there is nothing, then less than before, then all.
+	// The map is rewritten: first it is empty, then shorter than before, then complete.
 	require.NoError(t, os.Truncate(path, 0))
 	now.move(jitPause)
 	between := frame(code + 0x10)
@@ -155,19 +160,19 @@ func TestCompiledNamesComeLate(t *testing.T) {
 	require.EqualValues(t, code+0x10, between.Settled().Address)
 	require.Same(t, between.Settled(), frame(code+0x10))
 
-	// What is never told counts as unnamed, as often as it was given out.
+	// A frame that is never listed counts as unnamed, as often as it was returned.
 	require.Same(t, third, frame(code+0x200))
 	now.move(awaitFor)
 	require.Empty(t, frame(code+0x200).Settled().Lines)
-	require.EqualValues(t, 3, s.Stats().Unnamed[ReasonNotInCodeMap])
+	require.EqualValues(t, 3, s.Stats().Unnamed[reason.NameNotInCodeMap])
 	frame(code + 0x300)
 	require.Equal(t, 1, s.jitted.awaited)
 	a.Close()
 	require.Zero(t, s.jitted.awaited)
-	require.EqualValues(t, 4, s.Stats().Unnamed[ReasonNotInCodeMap])
+	require.EqualValues(t, 4, s.Stats().Unnamed[reason.NameNotInCodeMap])
 }
 
-// TestCodeBeingWritten has no execute permission at the moment, as while V8 compiles: the map tells that it is code.
+// TestCodeBeingWritten has no execute permission at the moment, as while V8 compiles: the map lists it as code.
 func TestCodeBeingWritten(t *testing.T) {
 	codeMemory(t) // so that there is some
 	path := ownMap(t)
@@ -185,11 +190,11 @@ func TestCodeBeingWritten(t *testing.T) {
 func TestJitDumpOfAProcess(t *testing.T) {
 	code, path := codeMemory(t), ownMap(t)
 	appendTo(t, path, "%x 100 of the perf map\n%x 100 only there\n", code, code+0x100)
-	w := newDump(byteorder.NativeEndian)
-	w.record(jitDebugInfo, int(code), 2, int(code), uint32(10), uint32(0), "/src/a.x", int(code)+0x10, uint32(11), uint32(0), "\xff")
-	w.load(int(code), 0x100, "of the dump")
+	w := dumptest.New(byteorder.NativeEndian)
+	w.Record(dumptest.DebugInfo, int(code), 2, int(code), uint32(10), uint32(0), "/src/a.x", int(code)+0x10, uint32(11), uint32(0), "\xff")
+	w.Load(int(code), 0x100, "of the dump")
 	dump := filepath.Join(t.TempDir(), fmt.Sprintf("jit-%d.dump", os.Getpid()))
-	require.NoError(t, os.WriteFile(dump, w.data, 0o600))
+	require.NoError(t, os.WriteFile(dump, w.Data, 0o600))
 	file, err := os.Open(dump)
 	require.NoError(t, err)
 	marker, err := unix.Mmap(int(file.Fd()), 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
@@ -208,7 +213,7 @@ func TestJitDumpOfAProcess(t *testing.T) {
 	require.Empty(t, s.Stats().Errors, "a dump is no broken ELF file")
 }
 
-// TestPerfMapRefused has files in the place of a perf map that are none, or not the process's.
+// TestPerfMapRefused has invalid perf maps, or such that are not the process's.
 func TestPerfMapRefused(t *testing.T) {
 	code, path := codeMemory(t), ownMap(t)
 	for name, c := range map[string]struct {
@@ -271,7 +276,7 @@ func TestPerfMapOfAnEarlierProcess(t *testing.T) {
 	require.Equal(t, "its own", nameOf(a, code))
 }
 
-// TestPerfMapWithoutAnswer has a file system that does not answer: nobody waits for it.
+// TestPerfMapWithoutAnswer has a file system that does not answer: no caller waits for it.
 func TestPerfMapWithoutAnswer(t *testing.T) {
 	code, path := codeMemory(t), ownMap(t)
 	appendTo(t, path, "%x 100 named\n", code)
@@ -280,17 +285,17 @@ func TestPerfMapWithoutAnswer(t *testing.T) {
 	require.NoError(t, err)
 	mounts := d.mounts()
 	d.close()
-	require.True(t, mayHang(mounts))
-	s.proc.files.silent[mounts] = time.Now().Add(time.Hour)
+	require.True(t, patience.MayHang(mounts))
+	s.proc.files.Avoid(mounts, time.Now().Add(time.Hour))
 	a := openSpace(t, s, os.Getpid())
 	require.Empty(t, nameOf(a, code))
-	require.Equal(t, map[Reason]uint64{ReasonNoAnswer: 1}, s.Stats().Errors)
-	delete(s.proc.files.silent, mounts)
+	require.Equal(t, map[reason.Name]uint64{reason.NameNoAnswer: 1}, s.Stats().Errors)
+	s.proc.files.Avoid(mounts, time.Time{})
 	now.move(jitPauseMax)
 	require.Equal(t, "named", nameOf(a, code))
 }
 
-// programJIT tells of code of its own in a perf map, by the pid that it has to itself.
+// programJIT lists code in a perf map, by its pid in its own namespace.
 const programJIT = `
 #include <stdio.h>
 #include <sys/mman.h>
@@ -312,14 +317,14 @@ int main(void)
 }
 `
 
-// TestPerfMapInNamespaces has the map of a process in namespaces of its own: below its own /tmp, which nobody else has, by the pid that it
-// has there.
+// TestPerfMapInNamespaces has the map of a process in namespaces of its own: below its own /tmp, which no other process has, by its pid
+// there.
 func TestPerfMapInNamespaces(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: makes namespaces of mounts and pids")
 	}
-	needTool(t, "unshare")
-	bin := compileC(t, programJIT, "target", "-static")
+	toolchain.Need(t, "unshare")
+	bin := toolchain.CompileC(t, programJIT, "target", "-static")
 	p := start(t, "unshare", "--mount", "--pid", "--fork", "sh", "-c", `exec 3<"$0" && mount -t tmpfs none /tmp && exec /proc/self/fd/3`, bin)
 	require.EqualValues(t, 1, p.functions["pid"])
 	require.NoFileExists(t, "/tmp/perf-1.map")
@@ -334,19 +339,20 @@ func TestPerfMapInNamespaces(t *testing.T) {
 }
 
 func TestParseStatus(t *testing.T) {
-	who, err := parseStatus([]byte("Name:\tnode\nUid:\t1000\t1001\t1002\t1003\nNSpid:\t4711\t20\t7\n"), 4711)
+	who, err := parseStatus([]byte("Name:\tnode\nUid:\t1000\t1001\t1002\t1003\nGid:\t20\t21\t22\t23\nGroups:\t4 27 \nNSpid:\t4711\t20\t7\n"), 4711)
 	require.NoError(t, err)
-	require.Equal(t, inside{pid: 7, uid: 1001}, who)
-	who, err = parseStatus([]byte("Uid:\t0\t0\t0\t0\n"), 4711)
+	require.Equal(t, inside{pid: 7, fs: fsUser{uid: 1003, gid: 23, groups: []uint32{4, 27}}}, who)
+	const root = "Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nGroups:\t\n"
+	who, err = parseStatus([]byte(root), 4711)
 	require.NoError(t, err)
 	require.Equal(t, inside{pid: 4711}, who)
-	for _, bad := range []string{"", "Uid:\n", "Uid:\t0\tx\t0\t0\n", "Uid:\t0\t0\t0\t0\nNSpid:\t99999999999\n"} {
+	for _, bad := range []string{"", "Uid:\n", "Uid:\t0\t0\t0\tx\n", "Uid:\t0\t0\t0\t0\n", root + "NSpid:\t99999999999\n", root + "Groups:\tx\n"} {
 		_, err := parseStatus([]byte(bad), 1)
 		require.Error(t, err, bad)
 	}
 }
 
-// TestPerfMapTooLarge has more pieces of code than memory is for: those outside of code go, then the file is given up.
+// TestPerfMapTooLarge has more compiled functions than fit into memory: those outside of code are dropped, then the file is read no further.
 func TestPerfMapTooLarge(t *testing.T) {
 	code, path := codeMemory(t), ownMap(t)
 	text := []byte(nil)
@@ -368,7 +374,7 @@ func TestPerfMapTooLarge(t *testing.T) {
 	appendTo(t, path, "%s", text)
 	now.move(time.Second)
 	nameOf(a, code)
-	require.EqualValues(t, 1, s.Stats().Errors[ReasonTooLarge])
+	require.EqualValues(t, 1, s.Stats().Errors[reason.NameTooLarge])
 	require.ErrorContains(t, s.Stats().LastError, "the perf map "+path)
 	held := s.jitted.bytes
 	appendTo(t, path, "%s", text)
@@ -378,12 +384,12 @@ func TestPerfMapTooLarge(t *testing.T) {
 	require.LessOrEqual(t, s.held(), s.memory)
 }
 
-// TestPerfMapIsReadInPieces has one of 1 GiB, which is much more than what may be read at once, most of it a hole.
+// TestPerfMapIsReadInPieces has one of 1 GiB, which is much more than may be read at once, most of it a hole.
 func TestPerfMapIsReadInPieces(t *testing.T) {
 	code, path := codeMemory(t), ownMap(t)
 	appendTo(t, path, "%x 100 first\n", code)
 	sparse := int64(1 << 30)
-	if guest.Running() { // a file system in memory has memory even for what is read of a hole
+	if guest.Running() { // a file system in memory allocates memory even for reading a hole
 		sparse = 64 << 20
 	}
 	require.NoError(t, os.Truncate(path, sparse))
@@ -397,15 +403,15 @@ func TestPerfMapIsReadInPieces(t *testing.T) {
 		now.move(jitWindow)
 		nameOf(a, code)
 		require.Less(t, time.Since(began), 2*time.Second)
-		require.LessOrEqual(t, a.jit.perfMap.read, uint64(looks+2)*(jitBudget+scratchBytes))
+		require.LessOrEqual(t, a.jit.perfMap.Read, uint64(looks+2)*(jitBudget+elfsym.ScratchBytes))
 	}
 	require.LessOrEqual(t, s.held(), s.memory)
 	require.Equal(t, "last", nameOf(a, code+0x100))
 	require.InDelta(t, sparse/jitBudget, looks, 2)
-	require.EqualValues(t, 1, s.Stats().Errors[ReasonBadCodeMap], "one line too long")
+	require.EqualValues(t, 1, s.Stats().Errors[reason.NameBadCodeMap], "one line too long")
 }
 
-// TestSpansAreEvicted gives spans up for tables, and reads them again.
+// TestSpansAreEvicted evicts spans for tables, and reads them again.
 func TestSpansAreEvicted(t *testing.T) {
 	code, path := codeMemory(t), ownMap(t)
 	for i := range 2000 {
@@ -422,10 +428,10 @@ func TestSpansAreEvicted(t *testing.T) {
 	require.Equal(t, "function 7", nameOf(a, code+7*16))
 }
 
-// TestUnnamedRuntimeIsReported says once of a program that its language has no names.
+// TestUnnamedRuntimeIsReported logs once for a program that its language has no names.
 func TestUnnamedRuntimeIsReported(t *testing.T) {
 	ownMap(t)
-	bin := compileC(t, programC, "node")
+	bin := toolchain.CompileC(t, programC, "node")
 	core, logs := observer.New(zap.InfoLevel)
 	s, now := clocked(t, Config{Logger: zap.New(core)})
 	for range 2 {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/proc"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/reason"
 )
 
 const (
@@ -25,22 +28,22 @@ const (
 )
 
 var (
-	errOwner = errors.New("it belongs to another user: perf maps are read of the process's own user and of root")
-	errStale = errors.New("it is older than the process: of one before it that had the same number")
+	errOwner  = errors.New("it belongs to another user: perf maps are read of the process's own user and of root")
+	errLinked = errors.New("it has a second name: a hard link to another file is not read")
+	errStale  = errors.New("it is older than the process: of one before it that had the same number")
 )
 
-// size is the file's length now.
-func (f *file) size() (uint64, error) {
-	stat, err := f.files.stat(f.fd, f.dev)
+// Size is the file's length now.
+func (f *file) Size() (uint64, error) {
+	stat, err := fstat(f.files, f.fd, f.dev)
 	if err != nil {
 		return 0, fmt.Errorf("asking for a file's size: %w", err)
 	}
 	return uint64(max(stat.Size, 0)), nil
 }
 
-// perfMap finds /tmp/perf-PID.map in the process's own root, by the number that
-// the process has in its own namespace. The error wraps fs.ErrNotExist where
-// there is none, or an old one of another process.
+// perfMap finds /tmp/perf-PID.map in the process's own root, by its pid in its own namespace. The error wraps fs.ErrNotExist if there is
+// none, or an old one of another process.
 func (d *procDir) perfMap(id model.ProcessID) (candidate, string, error) {
 	who, err := d.self()
 	if err != nil {
@@ -49,45 +52,50 @@ func (d *procDir) perfMap(id model.ProcessID) (candidate, string, error) {
 	path := "/tmp/perf-" + strconv.FormatUint(uint64(who.pid), 10) + ".map"
 	where := fmt.Sprintf("%s of process %d", path, d.pid)
 	dev := d.mounts()
-	fd, err := d.openMap(path, dev)
-	if err != nil {
-		return nil, where, &reasonError{noFile, fmt.Errorf("opening %s: %w", where, err)}
+	fd, err := d.openAs(path, dev, &who.fs, unix.O_NOFOLLOW)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, where, who.fs.denied(where, err)
 	}
-	l, err := d.look(fd, dev, where)
+	if err != nil {
+		return nil, where, reason.New(reason.NoFile, fmt.Errorf("opening %s: %w", where, err))
+	}
+	l, err := d.regularFile(fd, dev, where)
 	if err != nil {
 		return nil, where, err
 	}
+	l.as = &who.fs
 	switch {
-	case l.stat.Uid != 0 && l.stat.Uid != who.uid:
-		err = errOwner
+	case l.stat.Uid != 0 && l.stat.Uid != who.fs.uid:
+		return nil, where, reason.New(reason.NotTrusted, errors.Join(fmt.Errorf("opening %s: %w", where, errOwner), l.close()))
+	case l.stat.Nlink > 1:
+		return nil, where, reason.New(reason.NotTrusted, errors.Join(fmt.Errorf("opening %s: %w", where, errLinked), l.close()))
 	case older(&l.stat, id.StartTicks):
 		err = fmt.Errorf("%w: %w", unix.ENOENT, errStale)
 	}
 	if err != nil {
-		return nil, where, &reasonError{noFile, errors.Join(fmt.Errorf("opening %s: %w", where, err), l.close())}
+		return nil, where, reason.New(reason.NoFile, errors.Join(fmt.Errorf("opening %s: %w", where, err), l.close()))
 	}
 	return l, where, nil
 }
 
-// mounts gives what stands for the device of a file that was not found yet: the
-// namespace of mounts that it is looked for in. It has a number that no device has.
+// mounts returns what stands for the device of a file that was not found yet: the mount namespace that it is searched in. It has a number
+// that no device has.
 func (d *procDir) mounts() uint64 {
 	var stat unix.Stat_t
 	if unix.Fstatat(d.shown(), "ns/mnt", &stat, 0) != nil {
-		return makedev(0, 1<<31|uint64(d.pid))
+		return proc.Device(0, 1<<31|uint64(d.pid))
 	}
-	return makedev(0, stat.Ino&0xffffffff)
+	return proc.Device(0, stat.Ino&0xffffffff)
 }
 
-// openMap opens a file in the process's root that is no link. A file system on the
-// way may not answer.
-func (d *procDir) openMap(path string, dev uint64) (int, error) {
+// openAs opens a file in the process's root with credentials. A file system on the path may not answer: dev stands for those.
+func (d *procDir) openAs(path string, dev uint64, as *fsUser, flags uint64) (int, error) {
 	fd, err := openat(d.shown(), "root", unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return -1, err
 	}
 	defer unix.Close(fd) //nolint:errcheck // an O_PATH descriptor
-	return askOf(d.files, fd, dev, func(own int) (int, error) { return openBelow(own, path, unix.O_NOFOLLOW) }, closeLate)
+	return askOf(d.files, fd, dev, func(own int) (int, error) { return as.openBelow(own, path, flags) }, closeLate)
 }
 
 // older reports whether a file was last written before a process began.
@@ -103,14 +111,14 @@ func older(stat *unix.Stat_t, startTicks uint64) bool {
 	return stat.Mtim.Nano() < began-staleSlack.Nanoseconds()
 }
 
-// inside is what a process is to itself.
+// inside is the identity of a process in its own namespaces.
 type inside struct {
 	pid uint32 // in its own namespace of pids
-	uid uint32 // effective, as this process sees it
+	fs  fsUser // as in the user namespace of this process
 }
 
-// self reads Uid and NSpid of /proc/PID/status, which the main thread shows also when it
-// has ended; of another one they are not the process's.
+// self reads Uid, Gid, Groups and NSpid of /proc/PID/status, which the main thread shows also when it has exited; those of another thread are
+// not the process's.
 func (d *procDir) self() (inside, error) {
 	fd, err := openat(d.fd, "status", unix.O_RDONLY)
 	if err != nil {
@@ -135,30 +143,55 @@ func (d *procDir) self() (inside, error) {
 	return who, nil
 }
 
-// parseStatus takes the effective user and the innermost pid; kernels without
-// namespaces of pids show none, and pid is it then.
+// parseStatus parses the credentials for files and the innermost pid; kernels without pid namespaces show none, and it is pid then.
 func parseStatus(text []byte, pid uint32) (inside, error) {
-	who, known := inside{pid: pid}, false
+	who := inside{pid: pid, fs: fsUser{uid: overflowID, gid: overflowID}}
+	user, group := false, false
 	for line := range bytes.Lines(text) {
-		key, value, _ := strings.Cut(string(line), ":")
-		fields := strings.Fields(value)
+		name, content, _ := bytes.Cut(line, []byte(":"))
+		key := string(name)
+		if key != "Uid" && key != "Gid" && key != "Groups" && key != "NSpid" {
+			continue
+		}
+		fields := strings.Fields(string(content))
+		var err error
 		switch {
-		case key == "Uid" && len(fields) > 1:
-			uid, err := strconv.ParseUint(fields[1], 10, 32)
-			if err != nil {
-				return who, fmt.Errorf("line Uid: %w", err)
-			}
-			who.uid, known = uint32(uid), true
+		case key == "Uid" && len(fields) == idFields:
+			who.fs.uid, err = parseID(fields[idFields-1])
+			user = true
+		case key == "Gid" && len(fields) == idFields:
+			who.fs.gid, err = parseID(fields[idFields-1])
+			group = true
+		case key == "Groups":
+			who.fs.groups, err = parseIDs(fields)
 		case key == "NSpid" && len(fields) > 0:
-			inner, err := strconv.ParseUint(fields[len(fields)-1], 10, 32)
-			if err != nil {
-				return who, fmt.Errorf("line NSpid: %w", err)
-			}
-			who.pid = uint32(inner)
+			who.pid, err = parseID(fields[len(fields)-1])
+		}
+		if err != nil {
+			return who, fmt.Errorf("line %s: %w", key, err)
 		}
 	}
-	if !known {
-		return who, errors.New("no line Uid")
+	if !user || !group {
+		return who, errors.New("no line Uid or Gid")
 	}
 	return who, nil
+}
+
+// idFields is the number of ids in the lines Uid and Gid: real, effective, saved and for files.
+const idFields = 4
+
+func parseID(field string) (uint32, error) {
+	id, err := strconv.ParseUint(field, 10, 32)
+	return uint32(id), err
+}
+
+func parseIDs(fields []string) (ids []uint32, err error) {
+	for _, field := range fields {
+		id, err := parseID(field)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
 }

@@ -10,22 +10,21 @@ import (
 )
 
 const (
-	// maxAwaited bounds the frames of compiled code, of all processes together, of which the process may tell the name later; awaitFor is
-	// how long.
+	// maxAwaited bounds the frames of compiled code, of all processes together, whose names may come later; awaitFor is how long they wait.
 	maxAwaited = 16384
 	awaitFor   = time.Minute
 
 	awaitedBytes = entryBytes + 64
 )
 
-// awaited is a frame of compiled code that its process has told nothing of so far: a JVM does when it is asked to, others some time after
-// they have compiled it, and while a perf map is written anew it tells of nothing.
+// awaited is a frame of compiled code that its process has not listed so far: a JVM does on request, others some time after they have
+// compiled it, and while a perf map is rewritten it lists nothing.
 type awaited struct {
 	e     *entry
 	since time.Time
 }
 
-// await has a frame named when its process tells of the code.
+// await has a frame named when its process lists the code.
 func (s *Symbolizer) await(a *AddressSpace, pc uint64, e *entry) {
 	if s.closed || a.closed || s.jitted.awaited >= maxAwaited {
 		return
@@ -33,7 +32,7 @@ func (s *Symbolizer) await(a *AddressSpace, pc uint64, e *entry) {
 	if a.jit.late == nil {
 		a.jit.late = map[uint64]awaited{}
 	}
-	if before, ok := a.jit.late[pc]; ok { // which was forgotten to make room
+	if before, ok := a.jit.late[pc]; ok { // which was dropped from the cache
 		s.arrive(a, pc, before, nil)
 	}
 	e.pending, e.frame.Late = true, new(atomic.Pointer[model.Frame])
@@ -41,19 +40,22 @@ func (s *Symbolizer) await(a *AddressSpace, pc uint64, e *entry) {
 	s.jitted.awaited++
 }
 
-// arrivals names what was waited for and is told now, and gives up what was waited for long enough.
+// arrivals names frames whose code is listed now, and gives up those that have waited long enough.
 func (s *Symbolizer) arrivals(a *AddressSpace, now time.Time) {
 	a.jit.swept = now
 	for pc, w := range a.jit.late {
 		if span, file := a.jit.find(pc); span != nil {
-			s.arrive(a, pc, w, s.compiledAt(a, pc, span, file))
+			final := s.compiledAt(a, pc, span, file)
+			if now, waits := a.jit.late[pc]; waits && now.e == w.e { // the lock was released
+				s.arrive(a, pc, w, final)
+			}
 		} else if now.Sub(w.since) >= awaitFor {
 			s.arrive(a, pc, w, nil)
 		}
 	}
 }
 
-// arrive ends the wait for a name; final is nil where none came.
+// arrive ends the wait for a name; final is nil if none came.
 func (s *Symbolizer) arrive(a *AddressSpace, pc uint64, w awaited, final *entry) {
 	cause := w.e.cause
 	if final != nil {

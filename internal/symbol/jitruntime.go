@@ -11,23 +11,23 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/reason"
 )
 
 const (
-	// reportAfter is how long a process has to begin its perf map before it is
-	// said that there is none.
+	// reportAfter is how long a process has to begin its perf map before the log has that there is none.
 	reportAfter = 5 * time.Second
-	// maxReported bounds the programs that are said to lack names.
+	// maxReported bounds the programs that are logged to lack names.
 	maxReported = 64
 )
 
 // language is a language runtime in a process.
 type language struct {
 	kind    model.FrameType // empty: none is known
-	program string          // the file that tells
+	program string          // the file that shows the runtime
 }
 
-// runtimeFiles are the files that tell of a runtime, by their names.
+// runtimeFiles are the files that show a runtime, by their names.
 var runtimeFiles = []struct {
 	name *regexp.Regexp
 	kind model.FrameType
@@ -61,7 +61,7 @@ func languageOf(regions []region) language {
 	return language{}
 }
 
-// advice is what makes a runtime tell the names of its functions.
+// advice is what makes a runtime list the names of its functions.
 var advice = map[model.FrameType]string{
 	model.FrameJVM:     "start java with -XX:+PreserveFramePointer, and have it write a perf map: jcmd PID Compiler.perfmap (JDK 17 and newer) or a perf map agent; interpreted methods stay without names",
 	model.FrameDotnet:  "set DOTNET_PerfMapEnabled=1 in its environment",
@@ -73,7 +73,7 @@ var advice = map[model.FrameType]string{
 	model.FramePerl:    "interpreter frames have no names",
 }
 
-// names says where a process's names come from.
+// names returns where a process's names come from.
 func (j *jit) names() model.RuntimeNames {
 	switch {
 	case j.dump != nil:
@@ -84,11 +84,11 @@ func (j *jit) names() model.RuntimeNames {
 	return model.NamesNone
 }
 
-// untold is what is known of code in memory without a file, of which no file tells.
-func (j *jit) untold() (cause, model.FrameType) {
-	why := anonymous
+// unlisted is the cause for code in memory without a file that no file lists.
+func (j *jit) unlisted() (reason.Cause, model.FrameType) {
+	why := reason.Anonymous
 	if j.names() != model.NamesNone {
-		why = notInCodeMap
+		why = reason.NotInCodeMap
 	}
 	switch j.runtime.kind {
 	case model.FrameJVM, model.FrameV8, model.FrameDotnet, model.FrameBEAM:
@@ -97,79 +97,76 @@ func (j *jit) untold() (cause, model.FrameType) {
 	return why, model.FrameNative
 }
 
-// CompiledRegions returns where the process has code that it made while it runs, by
-// address; at most so many.
+// CompiledRegions returns where the process has code that it compiled at run time, by address; at most so many.
 func (a *AddressSpace) CompiledRegions(most int) (list []elfimage.Span) {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	for i := range a.regions {
 		r := &a.regions[i]
-		if len(list) < most && r.bin.cause.mayBeCompiled() && !isDump(r.name()) {
+		if len(list) < most && r.bin.cause.MayBeCompiled() && !isDump(r.name()) {
 			list = append(list, elfimage.Span{Start: r.start, End: r.end})
 		}
 	}
 	return list
 }
 
-// covers reports whether a file tells of code at an address.
+// covers reports whether a file lists code at an address.
 func (j *jit) covers(pc uint64) bool {
 	s, _ := j.find(pc)
 	return s != nil
 }
 
-// installJIT is told that the regions are others.
+// installJIT updates the state after the regions were replaced.
 func (s *Symbolizer) installJIT(a *AddressSpace) {
 	j := &a.jit
 	s.runs(a, languageOf(a.regions))
 	j.wanted = j.wanted || j.runtime.kind != ""
 	for i := range a.regions {
-		j.wanted = j.wanted || a.regions[i].bin.cause.mayBeCompiled()
+		j.wanted = j.wanted || a.regions[i].bin.cause.MayBeCompiled()
 	}
 }
 
-// runs notes which runtime a process has.
+// runs records the runtime of a process.
 func (s *Symbolizer) runs(a *AddressSpace, of language) {
 	a.jit.runtime = of
 	if of.kind == "" {
-		delete(s.jitted.speaking, a)
+		delete(s.jitted.withRuntime, a)
 		return
 	}
-	if s.jitted.speaking == nil {
-		s.jitted.speaking = map[*AddressSpace]struct{}{}
+	if s.jitted.withRuntime == nil {
+		s.jitted.withRuntime = map[*AddressSpace]struct{}{}
 	}
-	s.jitted.speaking[a] = struct{}{}
+	s.jitted.withRuntime[a] = struct{}{}
 }
 
-// told is the runtime that the process is known to have, and where its names come from.
-func (j *jit) told() model.Runtime {
+// current is the runtime of the process, and where its names come from.
+func (j *jit) current() model.Runtime {
 	if j.runtime.kind == "" {
 		return model.Runtime{}
 	}
 	return model.Runtime{Language: j.runtime.kind, Names: j.names()}
 }
 
-// Runtime is the language runtime of the process, also of one that is closed: then the
-// last that was known.
+// Runtime is the language runtime of the process. For a closed process it is the last known one.
 func (a *AddressSpace) Runtime() model.Runtime {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	if a.closed {
 		return a.ran
 	}
-	return a.jit.told()
+	return a.jit.current()
 }
 
 // runtimes counts the processes with a runtime.
 func (s *Symbolizer) runtimes() map[model.Runtime]int {
 	out := map[model.Runtime]int{}
-	for a := range s.jitted.speaking {
-		out[a.jit.told()]++
+	for a := range s.jitted.withRuntime {
+		out[a.jit.current()]++
 	}
 	return out
 }
 
-// report says once of a program that the functions of its language have no names,
-// and what to do.
+// report logs once for a program that the functions of its language have no names, and what to do.
 func (s *Symbolizer) report(a *AddressSpace, now time.Time) {
 	j := &a.jit
 	if j.since.IsZero() {
@@ -179,7 +176,7 @@ func (s *Symbolizer) report(a *AddressSpace, now time.Time) {
 		return
 	}
 	j.reported = true
-	if _, told := s.jitted.reported[j.runtime]; told || len(s.jitted.reported) == maxReported {
+	if _, reported := s.jitted.reported[j.runtime]; reported || len(s.jitted.reported) == maxReported {
 		return
 	}
 	if s.jitted.reported == nil {

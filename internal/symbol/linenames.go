@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/debuginfo"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/elfsym"
 )
 
-// maxReadable bounds the names that are remembered in their readable form.
+// maxReadable bounds the names whose readable form is cached.
 const maxReadable = 4096
 
-// functionAt gives the function, not inlined, that an address belongs to, nil when that is not known.
+// functionAt returns the function, not inlined, that contains an address, nil when that is not known.
 func functionAt(data *debuginfo.Data, addr uint64) *debuginfo.Function {
 	lines, err := data.Lookup(addr, nil)
 	if err != nil || len(lines) == 0 {
@@ -20,14 +21,14 @@ func functionAt(data *debuginfo.Data, addr uint64) *debuginfo.Function {
 	return lines[len(lines)-1].Function
 }
 
-// alias gives the function of an address by the name that it is known by. A symbol that begins with the same function is what others
-// call it, where the compiler wrote the name of an alias that only the library itself uses, as __GI_read. Parts and variants that the
-// compiler made of a function, as read.cold, are that function.
+// alias returns the function of an address by its public name. A symbol at the beginning of the same function is the public name, if the
+// compiler wrote the name of an alias that only the library itself uses, as __GI_read. Parts and variants that the compiler made of a
+// function, as read.cold, are that function.
 func alias(f *debuginfo.Function, symbol string, atSymbol func() *debuginfo.Function) *debuginfo.Function {
 	if symbol == "" {
 		return f
 	}
-	if f == nil { // code of an assembler has lines and no function
+	if f == nil { // assembler code has lines and no function
 		return &debuginfo.Function{Linkage: symbol}
 	}
 	own := f.Linkage
@@ -67,14 +68,14 @@ func (m *lineTables) named(lines []debuginfo.Line) []namedLine {
 	return out
 }
 
-// demangled gives the readable form of a name.
+// demangled returns the readable form of a name.
 func (m *lineTables) demangled(system string) string {
 	name, ok := m.readable[system]
 	if !ok {
 		if len(m.readable) == maxReadable {
 			clear(m.readable)
 		}
-		name, _ = demangled(system)
+		name, _ = elfsym.Demangled(system)
 		m.readable[system] = name
 	}
 	return name

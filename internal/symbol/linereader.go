@@ -10,26 +10,25 @@ import (
 	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/debuginfo"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// Bounds of what is waited for. What they refuse is asked for again with a later sample.
+// Bounds of the queue. What they refuse is requested again with a later sample.
 const (
 	maxWantedLines = 1 << 14 // frames, of all binaries
-	maxLineFiles   = 64      // binaries that are waited for, each with a file
-	linesAtOnce    = 64      // frames that are looked up in one piece of work
+	maxLineFiles   = 64      // binaries that wait, each with a file
+	linesAtOnce    = 64      // frames that are looked up in one step
 	wantedBytes    = 32
-	// The reader holds at most this part of the memory, less where the symbolizer's own tables need it, but at least that part.
+	// The reader holds at most this part of the memory, less if the symbolizer's own tables need it, but at least that part.
 	lineShareMost, lineShareLeast = 2, 8
 )
 
-// lineReader reads debug information beside those who ask for names: they get frames with what the symbol table says, which tell
-// later where the frames with lines are. One goroutine does it, to which what it reads belongs.
+// lineReader reads debug information concurrently to naming: callers get frames with the names of the symbol table, which refer later to the
+// frames with lines. One goroutine does it, and owns what it reads.
 type lineReader struct {
 	s      *Symbolizer
-	charge func(piece func()) time.Duration
+	charge func(step func()) time.Duration
 	tables lineTables
-	jobs   []*lineJob // that were begun, the next one in front
+	jobs   []*lineJob // that were begun, the next one first
 
 	wake chan struct{}
 	stop context.CancelFunc
@@ -42,23 +41,22 @@ type lineReader struct {
 	held    int64
 	squeeze bool // the symbolizer needs memory
 	over    bool
-	settled []chan struct{} // closed when no frame waits
 }
 
-// lineJob is what was asked of one binary at a time.
+// lineJob is a batch of requests for one binary.
 type lineJob struct {
 	bin     *binary
 	wanted  []wantedLines
 	file    source // nil when nothing is wanted
-	asker   model.ProcessID
+	asker   viewer
 	arrived debuginfo.File
 }
 
 // startLineReader begins to read for a symbolizer.
 func startLineReader(s *Symbolizer, cache *debuginfo.Cache, charge func(func()) time.Duration) *lineReader {
 	if charge == nil {
-		charge = func(piece func()) time.Duration {
-			piece()
+		charge = func(step func()) time.Duration {
+			step()
 			return 0
 		}
 	}
@@ -69,7 +67,7 @@ func startLineReader(s *Symbolizer, cache *debuginfo.Cache, charge func(func()) 
 	return r
 }
 
-// close stops what is under way and waits for its end. The symbolizer must not be locked.
+// close cancels the work in progress and waits for its end. The symbolizer must not be locked.
 func (r *lineReader) close() error {
 	if r == nil {
 		return nil
@@ -105,7 +103,7 @@ func rest(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// next takes what was asked since the last time, and tells whether there is work.
+// next takes what was requested since the last call, and reports whether there is work.
 func (r *lineReader) next() bool {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
@@ -122,15 +120,14 @@ func (r *lineReader) next() bool {
 	return len(r.jobs) > 0 || squeeze
 }
 
-// work does a piece of the first job, and puts what is left of it behind the others.
+// work does a step of the first job, and puts the rest of it behind the others.
 func (r *lineReader) work() {
 	if len(r.jobs) == 0 {
 		r.tables.trim()
 		r.account(nil, nil)
 		return
 	}
-	j := r.jobs[0]
-	r.jobs = slices.Delete(r.jobs, 0, 1)
+	j := r.take()
 	if len(j.wanted) == 0 {
 		r.tables.visit(j)
 		r.account(j, nil)
@@ -153,7 +150,26 @@ func (r *lineReader) work() {
 	}
 }
 
-// account hands out what was found for the first frames of a job, if there is one, and says what is held now.
+// take takes the next job: those that wait for the checksum of a debug file, which may be large, only when there is no other.
+func (r *lineReader) take() *lineJob {
+	at := max(slices.IndexFunc(r.jobs, func(j *lineJob) bool { return !r.tables.summing(j.bin) }), 0)
+	j := r.jobs[at]
+	r.jobs = slices.Delete(r.jobs, at, at+1)
+	if t := r.tables.of[j.bin]; t != nil && t.search != nil && !r.runs(j.bin) {
+		r.tables.stopSearch(t)
+	}
+	return j
+}
+
+// runs reports whether any process runs a binary.
+func (r *lineReader) runs(b *binary) bool {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	_, known := r.s.all[b]
+	return known && b.tables().refs > 0
+}
+
+// account distributes the results for the first frames of a job, if there is one, and records what is held now.
 func (r *lineReader) account(j *lineJob, found [][]namedLine) {
 	bytes := r.tables.bytes()
 	s := r.s
@@ -168,10 +184,10 @@ func (r *lineReader) account(j *lineJob, found [][]namedLine) {
 	}
 	j.wanted = j.wanted[len(found):]
 	r.given(len(found))
-	r.tables.tell(j.bin)
+	r.tables.record(j.bin)
 	if len(j.wanted) == 0 && j.file != nil {
 		r.files--
-		s.counted(j.bin, j.file.Close()) //nolint:errcheck // counted there
+		s.discard(j.bin.path, j.file)
 		j.file = nil
 	}
 	s.makeRoom(0, nil)
@@ -180,16 +196,10 @@ func (r *lineReader) account(j *lineJob, found [][]namedLine) {
 // given counts frames that wait no longer.
 func (r *lineReader) given(n int) {
 	r.waiting -= n
-	if r.waiting > 0 {
-		return
-	}
-	for _, c := range r.settled {
-		close(c)
-	}
-	r.settled = nil
+	r.s.settledNow()
 }
 
-// end settles what was asked in vain and frees everything. The goroutine has ended.
+// end completes the remaining requests and frees everything. The goroutine has ended.
 func (r *lineReader) end() error {
 	r.next()
 	errs := []error{r.tables.close()}
@@ -213,9 +223,9 @@ func (r *lineReader) end() error {
 	return errors.Join(errs...)
 }
 
-// The following are called with the mutex of the symbolizer held, of which there may be no reader.
+// The functions below are called with the mutex of the symbolizer held. The reader may be nil.
 
-// enqueue has a binary looked at.
+// enqueue has the reader visit a binary.
 func (r *lineReader) enqueue(b *binary) {
 	if b.lines.queued || r.over {
 		return
@@ -232,14 +242,14 @@ func (r *lineReader) rouse() {
 	}
 }
 
-// leave is told that nobody runs a binary any more.
+// leave is called when no process runs a binary any more.
 func (r *lineReader) leave(b *binary) {
 	if r != nil && b.lines.held {
 		r.enqueue(b)
 	}
 }
 
-// bytesHeld is what is held for lines.
+// bytesHeld is the memory in use for lines.
 func (r *lineReader) bytesHeld() int64 {
 	if r == nil {
 		return 0
@@ -247,7 +257,7 @@ func (r *lineReader) bytesHeld() int64 {
 	return r.held + int64(r.waiting)*wantedBytes
 }
 
-// giveWay has the reader hold less: the symbolizer needs memory, and has nothing left to evict.
+// giveWay makes the reader hold less: the symbolizer needs memory, and has nothing left to evict.
 func (r *lineReader) giveWay() {
 	if r == nil || r.held == 0 || r.over {
 		return
@@ -264,18 +274,47 @@ func (r *lineReader) filesHeld() int {
 	return r.files
 }
 
-// AwaitLines waits until the frames that were given out have their lines, at most for some time, and tells whether they have.
-func (s *Symbolizer) AwaitLines(limit time.Duration) bool {
-	s.mu.Lock()
-	if s.lines == nil || s.lines.waiting == 0 {
-		s.mu.Unlock()
-		return true
+// linesWait is how many frames wait for lines.
+func (r *lineReader) linesWait() int {
+	if r == nil {
+		return 0
 	}
-	settled := make(chan struct{})
-	s.lines.settled = append(s.lines.settled, settled)
-	s.mu.Unlock()
+	return r.waiting
+}
+
+// settledNow completes the waits for frames when none waits for its name or its lines any more. The symbolizer is locked.
+func (s *Symbolizer) settledNow() {
+	if s.lines.linesWait() > 0 || s.names.waiting() > 0 {
+		return
+	}
+	if s.settled != nil {
+		close(s.settled)
+		s.settled = nil
+	}
+}
+
+// Settled returns a channel that is closed when the returned frames have their names and lines.
+func (s *Symbolizer) Settled() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.settled == nil {
+		s.settled = make(chan struct{})
+	}
+	settled := s.settled
+	s.settledNow()
+	return settled
+}
+
+// AwaitLines waits until the returned frames have their names and lines, at most for some time, and reports whether they have.
+func (s *Symbolizer) AwaitLines(limit time.Duration) bool {
+	settled := s.Settled()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
+	select {
+	case <-settled:
+		return true
+	default:
+	}
 	select {
 	case <-settled:
 		return true

@@ -9,22 +9,25 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/debuginfo"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/elfsym"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/reason"
 )
 
 // keyLines marks the keys of functions that debug information names.
 const keyLines = 1 << 63
 
-// lineAsk is what is asked of the debug information of a binary. It is guarded by the mutex of the Symbolizer.
+// lineAsk has the requests for a binary's debug information. It is guarded by the mutex of the Symbolizer.
 type lineAsk struct {
-	wanted  []wantedLines // that the reader has not taken yet
-	file    source        // for the reader, as long as anything is wanted
-	asker   model.ProcessID
-	arrived debuginfo.File // the debug file that a server sent, until the reader takes it; no bytes when there is none
-	queued  bool
-	held    bool // the reader holds something of the binary
-	noLines bool // there is no debug information
-	noNames bool // there are no symbols beside those of the binary
-	told    bool // a failure was
+	wanted   []wantedLines // that the reader has not taken yet
+	file     source        // for the reader, as long as anything is wanted
+	asker    viewer
+	arrived  debuginfo.File // the debug file that a server sent, until the reader takes it; no bytes when there is none
+	queued   bool
+	held     bool // the reader holds something of the binary
+	noLines  bool // there is no debug information
+	lacking  bool // there is none, or not all, in files that serve all processes
+	noNames  bool // there are no symbols in addition to those of the binary
+	reported bool // a failure was logged
 }
 
 // wantedLines is a frame whose lines are wanted.
@@ -33,16 +36,16 @@ type wantedLines struct {
 	start uint64 // of its symbol, where it has one
 }
 
-// idle tells that nothing can be found out of a frame.
+// idle reports whether nothing can be found out about a frame.
 func (l *lineAsk) idle(e *entry, debugInfo bool) bool {
 	return (l.noLines || !debugInfo) && (l.noNames || symbolOf(e) != nil)
 }
 
-// symbolOf is the function that a symbol table gave a frame, nil when none did.
+// symbolOf is the function that a frame has from a symbol table, nil when there is none.
 func symbolOf(e *entry) *model.Function { return e.line[0].Function }
 
-// askLines has the lines of a frame read, if there may be any, and its name where it has none. Start is where its symbol does.
-func (s *Symbolizer) askLines(a *AddressSpace, b *binary, e *entry, start uint64) {
+// askLines requests the lines of a frame, if there may be any, and its name if it has none. start is the beginning of its symbol.
+func (s *Symbolizer) askLines(a *AddressSpace, b *binary, at *region, e *entry, start uint64) {
 	r, ask := s.lines, &b.lines
 	if r == nil || r.over || ask.idle(e, s.debugInfo) {
 		return
@@ -54,8 +57,9 @@ func (s *Symbolizer) askLines(a *AddressSpace, b *binary, e *entry, start uint64
 	if len(ask.wanted) == 0 && !r.giveFile(b, e) {
 		return
 	}
-	if ask.asker = (model.ProcessID{}); a != nil {
-		ask.asker = a.id
+	if ask.asker = (viewer{}); a != nil {
+		id := a.identity()
+		ask.asker = viewer{id: a.id, domain: id.domain, as: id.as, path: at.name()}
 	}
 	e.pending, e.frame.Late = true, new(atomic.Pointer[model.Frame])
 	ask.wanted = append(ask.wanted, wantedLines{e, start})
@@ -63,9 +67,9 @@ func (s *Symbolizer) askLines(a *AddressSpace, b *binary, e *entry, start uint64
 	r.enqueue(b)
 }
 
-// giveFile opens the file of a binary once more, for the reader. It reports false when that cannot be.
+// giveFile opens the file of a binary once more, for the reader. It reports false when that fails.
 func (r *lineReader) giveFile(b *binary, e *entry) bool {
-	src, ok := b.file.(interface{ again() (source, error) })
+	src, ok := b.tables().opened().(interface{ again() (source, error) })
 	if !ok {
 		return false // in memory
 	}
@@ -100,9 +104,9 @@ func (s *Symbolizer) settle(b *binary, e *entry, lines []namedLine) {
 	e.unsettled = 0
 }
 
-// withLines makes a frame anew. Frames are immutable: who has the old one may be reading it.
+// withLines makes a frame anew. Frames are immutable, since a reader may be using the old one.
 func (s *Symbolizer) withLines(b *binary, old *entry, lines []namedLine) *entry {
-	e := &entry{cause: named}
+	e := &entry{cause: reason.Named}
 	e.frame = model.Frame{Type: old.frame.Type, Mapping: old.frame.Mapping, Address: old.frame.Address}
 	out := e.line[:0]
 	for i, l := range lines {
@@ -115,24 +119,20 @@ func (s *Symbolizer) withLines(b *binary, old *entry, lines []namedLine) *entry 
 		out = append(out, model.Line{Function: f, Line: l.line})
 	}
 	e.frame.Lines = out
-	if isRust(lines[len(lines)-1].system) {
+	if elfsym.IsRust(lines[len(lines)-1].system) {
 		e.frame.Type = model.FrameRust
 	}
-	if b.frames.replace(old, e) {
-		s.frameBytes += e.bytes() - old.bytes()
-	}
+	s.replaceFrame(b, old, e)
 	return e
 }
 
-// lineFunction gives the function of a line.
+// lineFunction returns the function of a line.
 func (s *Symbolizer) lineFunction(b *binary, l namedLine) (*model.Function, uint64) {
 	key := keyOf(l.system, l.file, l.start)
 	if f := b.frames.functionFor(key); f != nil && f.SystemName == l.system {
 		return f, key
 	}
-	before := b.frames.bytes()
-	f := &model.Function{Name: l.name, SystemName: l.system, Filename: b.frames.fileName(l.file), StartLine: l.start}
-	s.frameBytes += b.frames.bytes() - before
+	f := &model.Function{Name: l.name, SystemName: l.system, Filename: s.fileName(b, l.file), StartLine: l.start}
 	s.putFunction(b, key, f)
 	return f, key
 }
@@ -152,12 +152,12 @@ func keyOf(system, file string, start int64) uint64 {
 	return h.Sum64() | keyLines
 }
 
-// badDebug counts what is wrong with the debug information of a binary, and tells of it once.
+// badDebug counts what is wrong with the debug information of a binary, and logs it once.
 func (s *Symbolizer) badDebug(b *binary, err error) {
 	err = fmt.Errorf("reading the debug information of %s: %w", b.path, err)
-	s.count.errors[badDebug]++
+	s.count.errors[reason.BadDebug]++
 	s.count.last = err
-	if !b.lines.told {
-		b.lines.told = s.warnings.Warn(err)
+	if !b.lines.reported {
+		b.lines.reported = s.warnings.Warn(err)
 	}
 }

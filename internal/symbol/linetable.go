@@ -6,39 +6,50 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/debuginfo"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/elfsym"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/reason"
 )
 
-// lineTable is what is held of one binary.
+// lineTable is the state of one binary.
 type lineTable struct {
-	bin    *binary // what never changes of it
+	bin    *binary // of which only immutable fields are used
 	main   currentFile
-	asker  model.ProcessID // below whose root other files are looked for
+	viewer viewer // below whose root other files are searched
 	used   uint64
 	serial uint64 // in the cache of pages
-	read   bool   // debug information was looked for
-	// opening is what is being opened, separate says that it is the debug file.
+	read   bool   // debug information was searched
+	// opening is what is being opened, separate: it is the debug file.
 	opening  *debuginfo.Opening
 	separate bool
 	data     *debuginfo.Data
 	known    *debuginfo.Known // of the cache on disk
 	noLines  bool
 
+	missing bool // a part of the debug information is in no file that serves all processes
+	own     bool // a file below the root of the viewer was opened
+	gone    bool // the viewer has exited
+	// tooLarge: a debug file was too large to be compared, which was counted.
+	tooLarge bool
+	refused  bool   // a file that was not read was counted
+	without  domain // one that is known to have no debug file of its own
+
 	// The debug file, or the small one in .gnu_debugdata.
 	searched bool
-	fetched  bool           // from a server, in a file of no file system that is observed
-	file     debuginfo.File // the debug file; no bytes when there is none
-	path     string         // of the debug file
-	named    bool           // other symbols were looked for
-	names    elfimage.Image // where symbols holds its names
-	symbols  *symTable
+	search   *debuginfo.Search // under way
+	fetched  bool              // from a server, in a file of no file system that is observed
+	file     debuginfo.File    // the debug file; no bytes when there is none
+	path     string            // of the debug file
+	named    bool              // other symbols were searched
+	names    elfimage.Image    // where symbols holds its names
+	symbols  *elfsym.Table
 	small    int64 // bytes of the small file
 }
 
-// currentFile reads a binary's file, whichever descriptor that has by now.
+// currentFile reads a binary's file through its current descriptor.
 type currentFile struct{ src source }
 
 // ReadAt implements io.ReaderAt.
@@ -51,17 +62,17 @@ func (c *currentFile) ReadAt(buf []byte, off int64) (int, error) {
 
 func (t *lineTable) image() elfimage.Image { return elfimage.Image{Src: &t.main, Size: t.bin.size} }
 
-// inflateAtOnce is how much of a compressed file is inflated in one piece of work: some 20 ms.
+// inflateAtOnce is how much of a compressed file is inflated in one step: some 20 ms.
 const inflateAtOnce = 8 << 20
 
-// open opens the debug information of a binary, a piece of work at a time; true when there is more of it to do.
+// open opens the debug information of a binary, one step per call; true when there is more of it to do.
 func (m *lineTables) open(t *lineTable) (more bool) {
 	if t.read {
 		return false
 	}
 	var data *debuginfo.Data
 	var err error
-	if t.opening == nil && !t.separate {
+	if t.opening == nil && !t.separate && t.search == nil {
 		t.opening, err = debuginfo.Begin(t.image(), m.options(t, t.bin.path, ""))
 	}
 	for {
@@ -75,8 +86,11 @@ func (m *lineTables) open(t *lineTable) (more bool) {
 		if data != nil || t.separate {
 			break
 		}
+		if m.search(t) {
+			return true
+		}
 		t.separate = true
-		if m.search(t); t.file.Size == 0 {
+		if t.file.Size == 0 {
 			break
 		}
 		t.opening, err = debuginfo.Begin(t.file.Image, m.options(t, t.path, t.bin.path))
@@ -86,14 +100,14 @@ func (m *lineTables) open(t *lineTable) (more bool) {
 }
 
 func (m *lineTables) options(t *lineTable, path, binary string) debuginfo.Options {
-	return debuginfo.Options{Memory: m.limit, Workspace: &m.workspace, Open: m.beside(t), Path: path, Binary: binary}
+	return debuginfo.Options{Memory: m.limit, Workspace: &m.workspace, Open: m.opener(t), Path: path, Binary: binary}
 }
 
 // opened keeps the debug information of a binary; nil when it has none.
 func (m *lineTables) opened(t *lineTable, data *debuginfo.Data, err error) {
 	t.read = true
 	if data != nil && data.Bytes() > m.limit {
-		err = errors.Join(fmt.Errorf("index of %d bytes: %w of %d", data.Bytes(), errTooLarge, m.limit), data.Close())
+		err = errors.Join(fmt.Errorf("index of %d bytes: %w of %d", data.Bytes(), reason.ErrTooLarge, m.limit), data.Close())
 		data = nil
 	}
 	if err != nil && !errors.Is(err, debuginfo.ErrNone) {
@@ -107,7 +121,7 @@ func (m *lineTables) opened(t *lineTable, data *debuginfo.Data, err error) {
 		s.count.tablesBuilt++
 		return
 	}
-	if t.read = s.fetch(t.bin); !t.read {
+	if t.read = t.bin.of != nil || s.fetch(t.bin); !t.read {
 		t.separate = false
 	}
 	t.noLines = t.read && (t.known == nil || t.known.Bytes() == 0)
@@ -121,40 +135,52 @@ func (t *lineTable) inFiles() uint64 {
 	return t.data.InFiles()
 }
 
-// beside makes a function that opens other files of a binary.
-func (m *lineTables) beside(t *lineTable) func(path string) (debuginfo.File, error) {
-	return func(path string) (debuginfo.File, error) { return m.s.openBeside(t.asker, path) }
+// opener makes a function that opens files that the debug information of a binary names.
+func (m *lineTables) opener(t *lineTable) func(path string) (debuginfo.File, error) {
+	return func(name string) (debuginfo.File, error) {
+		file, err := m.openOther(t, name)
+		t.missing = t.missing || err != nil && path.Ext(name) != ".dwp" // most programs have .dwo files instead
+		return file, err
+	}
 }
 
-// openBeside opens a file by its absolute path below the root of a process, or else below the host's.
-func (s *Symbolizer) openBeside(id model.ProcessID, path string) (debuginfo.File, error) {
-	c, err := s.proc.beside(id, path)
-	if err != nil {
-		return debuginfo.File{}, err
-	}
-	defer c.close() //nolint:errcheck // a file that was only looked at
-	src, err := c.open()
-	if err != nil {
-		return debuginfo.File{}, err
-	}
-	return debuginfo.File{Image: elfimage.Image{Src: src, Size: uint64(max(c.key().size, 0))}, Close: src.Close}, nil
-}
-
-// search looks for the debug file of a binary, once.
-func (m *lineTables) search(t *lineTable) {
+// search searches for the debug file of a binary, once, one step per call; true when there is more of it to do.
+func (m *lineTables) search(t *lineTable) (more bool) {
 	if t.searched || !m.s.debugInfo {
-		return
+		return false
 	}
-	t.searched = true
-	file, path, err := debuginfo.Separate(t.image(), t.bin.path, m.beside(t))
+	var err error
+	if t.search == nil {
+		t.search, err = debuginfo.NewSearch(t.image(), t.bin.path, func(path string) (debuginfo.File, error) { return m.openOther(t, path) })
+	}
 	if err == nil {
-		t.file, t.path = file, path
-	} else if !errors.Is(err, debuginfo.ErrNone) {
+		if t.search.Step() {
+			return true
+		}
+		t.file, t.path, err = t.search.Result()
+	}
+	t.searched, t.search = true, nil
+	if err != nil && !onlyNone(err) {
+		t.tooLarge = true
 		m.failed(t, err)
 	}
+	return false
 }
 
-// otherSymbol names an address by the symbol table of the debug file, and says where the symbol begins.
+// stopSearch cancels the search for a debug file, for example if no process runs the binary.
+func (m *lineTables) stopSearch(t *lineTable) {
+	if err := t.search.Close(); err != nil {
+		m.failed(t, err)
+	}
+	t.searched, t.search = true, nil
+}
+
+// onlyNone reports whether there was no debug file, and none that was refused.
+func onlyNone(err error) bool {
+	return errors.Is(err, debuginfo.ErrNone) && !errors.Is(err, debuginfo.ErrTooLarge)
+}
+
+// otherSymbol names an address by the symbol table of the debug file, and returns where the symbol begins.
 func (m *lineTables) otherSymbol(t *lineTable, addr uint64) (name string, start uint64) {
 	if !t.named {
 		t.named = true
@@ -163,25 +189,26 @@ func (m *lineTables) otherSymbol(t *lineTable, addr uint64) (name string, start 
 	if t.symbols == nil {
 		return "", 0
 	}
-	sym := t.symbols.findReturn(addr)
+	sym := t.symbols.FindReturn(addr)
 	if sym == nil {
 		return "", 0
 	}
-	off, limit := t.symbols.nameAt(sym.name)
-	name, err := elfimage.ReadText(m.reader(t), off, int(min(limit, maxName)))
+	off, limit := t.symbols.NameAt(sym.Name)
+	name, err := elfimage.ReadText(m.reader(t), off, int(min(limit, elfsym.MaxName)))
 	if err != nil {
 		m.failed(t, fmt.Errorf("reading a symbol name at %#x: %w", off, err))
 	}
-	return name, t.symbols.base + uint64(sym.addr)
+	return name, t.symbols.Base + uint64(sym.Addr)
 }
 
 func (m *lineTables) reader(t *lineTable) elfimage.Reader {
-	return reader{cache: m.pages, owner: t.serial, image: t.names}
+	return elfsym.Reader{Cache: m.pages, Owner: t.serial, Image: t.names}
 }
 
-// readSymbols makes the table of the symbols beside those of the binary.
+// readSymbols makes the table of the symbols in addition to those of the binary.
 func (m *lineTables) readSymbols(t *lineTable) {
-	m.search(t)
+	for m.search(t) {
+	}
 	if t.names = t.file.Image; t.names.Size == 0 {
 		small, err := debuginfo.MiniDebug(t.image())
 		if err != nil {
@@ -193,11 +220,11 @@ func (m *lineTables) readSymbols(t *lineTable) {
 		t.names, t.small = small, int64(small.Size)
 	}
 	if m.scratch == nil {
-		m.scratch = make([]byte, scratchBytes)
+		m.scratch = make([]byte, elfsym.ScratchBytes)
 	}
-	symbols, err := buildSymbolsOf(t.names, m.reader(t), m.scratch, func(entries int, each int64) error {
+	symbols, err := elfsym.Build(t.names, m.reader(t), m.scratch, func(entries int, each int64) error {
 		if bytes := int64(entries)*each + t.small; bytes > m.limit {
-			return fmt.Errorf("table of %d functions, %d bytes: %w of %d", entries, bytes, errTooLarge, m.limit)
+			return fmt.Errorf("table of %d functions, %d bytes: %w of %d", entries, bytes, reason.ErrTooLarge, m.limit)
 		}
 		return nil
 	})
@@ -211,7 +238,7 @@ func (m *lineTables) readSymbols(t *lineTable) {
 func (t *lineTable) bytes() int64 {
 	n := t.small + recordBytes
 	if t.symbols != nil {
-		n += t.symbols.bytes()
+		n += t.symbols.Bytes()
 	}
 	if t.data != nil {
 		n += t.data.Bytes()
@@ -222,15 +249,18 @@ func (t *lineTable) bytes() int64 {
 	return n
 }
 
-// others reports whether files of an observed file system are open beside the binary.
+// others reports whether further files of an observed file system are open for the binary.
 func (t *lineTable) others() bool {
-	return t.file.Size > 0 && !t.fetched || t.data != nil && t.data.Others()
+	return t.search != nil || t.file.Size > 0 && !t.fetched || t.data != nil && t.data.Others()
 }
 
 func (t *lineTable) close() error {
 	var errs []error
 	if t.opening != nil {
 		errs = append(errs, t.opening.Close())
+	}
+	if t.search != nil {
+		errs = append(errs, t.search.Close())
 	}
 	if t.data != nil {
 		errs = append(errs, t.data.Close())

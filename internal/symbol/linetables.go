@@ -3,31 +3,34 @@
 package symbol
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"slices"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/debuginfo"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/elfsym"
 )
 
 const (
-	// storeEvery is after how many new addresses what is known of a binary is written to the cache on disk, beside when nobody runs it
-	// any more.
+	// storeEvery is after how many new addresses the results of a binary are written to the cache on disk. They are also written when no
+	// process runs it any more.
 	storeEvery = 4096
-	// maxBesideFiles bounds the binaries of which other files are held open.
-	maxBesideFiles = 16
-	// maxInFiles is from how many bytes of compressed sections in files on that only one binary has such.
+	// maxExternalFiles bounds the binaries of which further files are held open.
+	maxExternalFiles = 16
+	// maxInFiles is the size of compressed sections in files from which on only one binary has such files.
 	maxInFiles = 1 << 30
 )
 
-// lineTables is what the reader of lines holds of binaries. It belongs to one goroutine.
+// lineTables are the tables of the reader of lines, by binary. They belong to one goroutine.
 type lineTables struct {
 	s         *Symbolizer
 	cache     *debuginfo.Cache // nil when there is none
 	limit     int64            // bytes
 	workspace debuginfo.Workspace
 	scratch   []byte
-	pages     *pageCache // of names in other symbol tables
+	pages     *elfsym.Pages // of names in other symbol tables
 	of        map[*binary]*lineTable
 	tick      uint64
 	lines     []debuginfo.Line
@@ -36,12 +39,12 @@ type lineTables struct {
 
 func newLineTables(s *Symbolizer, cache *debuginfo.Cache, limit int64) lineTables {
 	return lineTables{
-		s: s, cache: cache, limit: limit, pages: newPageCache(0),
+		s: s, cache: cache, limit: limit, pages: elfsym.NewPages(0),
 		of: make(map[*binary]*lineTable), readable: make(map[string]string),
 	}
 }
 
-// find gives the lines of a frame; where debug information has none, another symbol table's name if the frame has no other.
+// find returns the lines of a frame; if debug information has none, another symbol table's name if the frame has no other.
 func (m *lineTables) find(j *lineJob, w wantedLines) []namedLine {
 	t := m.table(j)
 	addr, symbol, start := w.e.frame.Address, "", w.start
@@ -59,7 +62,7 @@ func (m *lineTables) find(j *lineJob, w wantedLines) []namedLine {
 	return nil
 }
 
-// table gives what is held of a job's binary.
+// table returns the state of a job's binary.
 func (m *lineTables) table(j *lineJob) *lineTable {
 	m.tick++
 	t := m.of[j.bin]
@@ -72,11 +75,11 @@ func (m *lineTables) table(j *lineJob) *lineTable {
 		j.arrived = debuginfo.File{}
 	}
 	m.of[j.bin] = t
-	t.used, t.asker, t.main.src = m.tick, j.asker, j.file
+	t.used, t.viewer, t.main.src = m.tick, j.asker, j.file
 	return t
 }
 
-// lookup gives the lines of an address, the outermost with the name that its function goes by. They are valid until the next call.
+// lookup returns the lines of an address, the outermost with the public name of its function. They are valid until the next call.
 func (m *lineTables) lookup(t *lineTable, addr uint64, symbol string, start uint64) []debuginfo.Line {
 	if !m.s.debugInfo {
 		t.noLines = true
@@ -112,7 +115,7 @@ func (m *lineTables) lookup(t *lineTable, addr uint64, symbol string, start uint
 	return lines
 }
 
-// prepare does a piece of the work that comes before lines of a job can be found; true when there is more of it.
+// prepare does a step of the work before lines of a job can be found; true when there is more of it.
 func (m *lineTables) prepare(j *lineJob) (more bool) {
 	t := m.table(j)
 	if t.read || !m.s.debugInfo {
@@ -122,28 +125,34 @@ func (m *lineTables) prepare(j *lineJob) (more bool) {
 		_, ok := known.Lines(w.e.frame.Address)
 		return !ok
 	}) {
-		return false
+		return slices.ContainsFunc(j.wanted, func(w wantedLines) bool { return symbolOf(w.e) == nil }) && m.search(t)
 	}
 	return m.open(t)
 }
 
-// remembered gives what the cache on disk knows of a binary; nil when there is no cache or the binary has no place in it.
+// summing reports whether the checksum of a debug file is made for a binary.
+func (m *lineTables) summing(b *binary) bool {
+	t := m.of[b]
+	return t != nil && t.search != nil && t.search.Summing()
+}
+
+// remembered returns the content of the cache on disk for a binary; nil when there is no cache or the binary cannot be in it.
 func (m *lineTables) remembered(t *lineTable) *debuginfo.Known {
 	if t.known != nil || m.cache == nil || t.bin.cacheKey() == "" {
 		return t.known
 	}
-	known, err := m.cache.Load(t.bin.cacheKey())
+	known, err := m.cache.Load(t.bin.cacheKey(), t.bin.origin.identity)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			m.failed(t, err)
 		}
-		known = debuginfo.NewKnown()
+		known = debuginfo.NewKnown(t.bin.origin.identity)
 	}
 	t.known = known
 	return known
 }
 
-// store writes what is new of a binary to the cache on disk, from so many addresses on.
+// store writes the new results of a binary to the cache on disk, if there are at least so many addresses.
 func (m *lineTables) store(t *lineTable, from int) {
 	if t.known == nil || t.known.Changed() < from {
 		return
@@ -160,15 +169,18 @@ func (m *lineTables) failed(t *lineTable, err error) {
 	m.s.badDebug(t.bin, err)
 }
 
-// rest is told that the file of a job may be closed.
+// rest is called when the file of a job may be closed.
 func (m *lineTables) rest(j *lineJob) {
 	if t := m.of[j.bin]; t != nil {
+		if t.main.src != nil {
+			m.searchOwn(t)
+		}
 		t.main.src = nil
 	}
 	m.trim()
 }
 
-// visit looks at a binary of which nothing is wanted: it is forgotten, nobody runs it any more, or its debug file has arrived.
+// visit updates a binary without requests: it was dropped, no process runs it any more, or its debug file has arrived.
 func (m *lineTables) visit(j *lineJob) {
 	if j.arrived.Size > 0 {
 		m.table(j)
@@ -190,21 +202,22 @@ func (m *lineTables) visit(j *lineJob) {
 	}
 }
 
-// tell says what cannot be found out of a binary, which is not held then. The symbolizer is locked.
-func (m *lineTables) tell(b *binary) {
+// record records what cannot be found out about a binary, which is not held then. The symbolizer is locked.
+func (m *lineTables) record(b *binary) {
 	t := m.of[b]
 	b.lines.held = t != nil
 	if t == nil {
 		return
 	}
 	b.lines.noLines, b.lines.noNames = t.noLines, t.named && t.symbols == nil
+	t.decide(m.s)
 	if b.lines.noLines && b.lines.noNames {
 		delete(m.of, b)
 		b.lines.held = false
 	}
 }
 
-// bytes is what is held, but for what is held of no binary.
+// bytes is the memory in use for binaries.
 func (m *lineTables) bytes() (n int64) {
 	for _, t := range m.of {
 		n += t.bytes()
@@ -212,7 +225,7 @@ func (m *lineTables) bytes() (n int64) {
 	return n
 }
 
-// trim drops what was not used for longest until all is within the bounds.
+// trim drops the least recently used until all is within the bounds.
 func (m *lineTables) trim() {
 	files, inflated := 0, 0
 	for _, t := range m.of {
@@ -224,10 +237,10 @@ func (m *lineTables) trim() {
 		}
 	}
 	tooMuch := func() bool { return inflated > 1 && m.workspace.InFiles() > maxInFiles }
-	for held := m.bytes(); held > m.limit || files > maxBesideFiles || tooMuch(); {
+	for held := m.bytes(); held > m.limit || files > maxExternalFiles || tooMuch(); {
 		var oldest *lineTable
 		for _, t := range m.of {
-			fits := held > m.limit || files > maxBesideFiles && t.others() || tooMuch() && t.inFiles() > 0
+			fits := held > m.limit || files > maxExternalFiles && t.others() || tooMuch() && t.inFiles() > 0
 			if fits && (oldest == nil || t.used < oldest.used) {
 				oldest = t
 			}
@@ -249,10 +262,10 @@ func (m *lineTables) trim() {
 	}
 }
 
-// drop frees what is held of a binary. It is read again when it is needed.
+// drop frees the state of a binary. It is read again on demand.
 func (m *lineTables) drop(t *lineTable) {
 	m.store(t, 1)
-	m.pages.forget(t.serial)
+	m.pages.Forget(t.serial)
 	if err := t.close(); err != nil {
 		m.failed(t, err)
 	}
@@ -270,11 +283,12 @@ func (m *lineTables) close() error {
 	return errors.Join(errs...)
 }
 
-// cacheKey names a binary in the cache on disk, empty for one that cannot be told from others: a build id alone is what a process says of
-// itself, hence the hash of the file's head and tail.
+// cacheKey names a binary in the cache on disk, empty for one that is not cached: a view, or one with an unknown file. A build id is a claim,
+// which a copy of another user can make too, with other content, so that the key has the identity of the file.
 func (b *binary) cacheKey() string {
-	if b.id.GNU == "" || b.id.HTLHash == "" {
+	if b.of != nil || b.id.GNU == "" || b.id.HTLHash == "" || b.origin.identity == "" {
 		return ""
 	}
-	return b.id.GNU + "-" + b.id.HTLHash
+	sum := sha256.Sum256([]byte(b.origin.identity))
+	return b.id.GNU + "-" + b.id.HTLHash + "-" + hex.EncodeToString(sum[:8])
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,9 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
+
+// remote is a device that may hang, disk one that does not.
+const remote, disk = 0x2a, 8 << 8
 
 // TestMain fails when a test leaves a goroutine or a file descriptor behind.
 func TestMain(m *testing.M) {
@@ -58,7 +59,7 @@ func newSymbolizer(t testing.TB, cfg Config) *Symbolizer {
 	return s
 }
 
-// plainSymbolizer makes one that names by symbols alone: nobody else works on it, so that a test may look into it.
+// plainSymbolizer makes one that names by symbols alone: no goroutine works on it, so that a test may read its state.
 func plainSymbolizer(t testing.TB, cfg Config) *Symbolizer {
 	t.Helper()
 	s := newSymbolizer(t, cfg)
@@ -74,64 +75,6 @@ func openSpace(t testing.TB, s *Symbolizer, pid int) *AddressSpace {
 	require.NoError(t, err)
 	t.Cleanup(a.Close)
 	return a
-}
-
-// needTool skips a test in the guests of the kernel matrix, which have no compilers: what it tests does not depend on
-// the kernel's version and is tested on the host. Anywhere else a missing tool fails the test.
-func needTool(t testing.TB, name string) {
-	t.Helper()
-	if !guest.Running() {
-		return
-	}
-	if _, err := exec.LookPath(name); err != nil {
-		t.Skipf("the guest has no %s to make the test's program with", name)
-	}
-}
-
-// run executes a tool and gives its output.
-func run(t testing.TB, name string, args ...string) string {
-	t.Helper()
-	needTool(t, name)
-	out, err := exec.Command(name, args...).CombinedOutput()
-	require.NoErrorf(t, err, "%s %v: %s", name, args, out)
-	return string(out)
-}
-
-// goTool is the path of the go command, a large Go binary with symbols.
-func goTool(t testing.TB) string {
-	t.Helper()
-	return filepath.Join(strings.TrimSpace(run(t, "go", "env", "GOROOT")), "bin", "go")
-}
-
-// compileC writes source to a file and compiles it.
-func compileC(t testing.TB, source, name string, flags ...string) string {
-	t.Helper()
-	dir := t.TempDir()
-	src := filepath.Join(dir, "main.c")
-	compiler := "gcc"
-	if strings.HasSuffix(name, "++") {
-		src, compiler = filepath.Join(dir, "main.cc"), "g++"
-	}
-	require.NoError(t, os.WriteFile(src, []byte(source), 0o600))
-	bin := filepath.Join(dir, strings.TrimSuffix(name, "++"))
-	run(t, compiler, append([]string{"-O1", "-o", bin, src}, flags...)...)
-	return bin
-}
-
-// compileGo builds a program from one file.
-func compileGo(t testing.TB, source string, flags ...string) string {
-	t.Helper()
-	needTool(t, "go")
-	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(source), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.org/target\n\ngo 1.25.0\n"), 0o600))
-	bin := filepath.Join(dir, "target")
-	cmd := exec.Command("go", append(append([]string{"build", "-o", bin}, flags...), ".")...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
-	out, err := cmd.CombinedOutput()
-	require.NoErrorf(t, err, "go build: %s", out)
-	return bin
 }
 
 // target is a running program that printed where its functions are.

@@ -7,21 +7,23 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/proc"
 )
 
 // mapEntry is one line of /proc/PID/maps, see proc_pid_maps(5).
 type mapEntry struct {
 	start, end uint64
 	offset     uint64 // in the file
-	dev, ino   uint64 // dev as makedev(3) gives it; ino is 0 without a file
+	dev, ino   uint64 // dev as makedev(3) returns it; ino is 0 without a file
 	executable bool
 	path       string // unescaped; may end in " (deleted)"
-	whole      bool   // that is how the file is called, not what the kernel says of it
+	whole      bool   // path is the file's name, without a suffix of the kernel
 }
 
 const deletedSuffix = " (deleted)"
 
-// name is the path without the kernel's remark that it was unlinked.
+// name is the path without the suffix that marks an unlinked file.
 func (e *mapEntry) name() string {
 	if e.whole {
 		return e.path
@@ -29,8 +31,7 @@ func (e *mapEntry) name() string {
 	return strings.TrimSuffix(e.path, deletedSuffix)
 }
 
-// parseMapLine parses one line without its newline. The path is only copied
-// from executable mappings, since no others are of use here.
+// parseMapLine parses one line without its newline. The path is only copied from executable mappings, since no others are used.
 func parseMapLine(line []byte) (mapEntry, error) {
 	var e mapEntry
 	rest := line
@@ -46,7 +47,7 @@ func parseMapLine(line []byte) (mapEntry, error) {
 		return field
 	}
 	hex := func(field []byte) uint64 {
-		v, good := parseHex(field)
+		v, good := proc.ParseHex(field)
 		ok = ok && good
 		return v
 	}
@@ -57,46 +58,16 @@ func parseMapLine(line []byte) (mapEntry, error) {
 	major := hex(take(':'))
 	minor := hex(take(' '))
 	if !ok || len(perms) != 4 || e.end <= e.start {
-		return mapEntry{}, fmt.Errorf("parsing maps line %q: want START-END PERMS OFFSET MAJOR:MINOR INODE PATH", clip(line))
+		return mapEntry{}, fmt.Errorf("parsing maps line %q: want START-END PERMS OFFSET MAJOR:MINOR INODE PATH", proc.Clip(line))
 	}
 	ino, path, _ := bytes.Cut(rest, []byte{' '})
 	var err error
 	if e.ino, err = strconv.ParseUint(string(ino), 10, 64); err != nil {
-		return mapEntry{}, fmt.Errorf("parsing maps line %q: inode: %w", clip(line), err)
+		return mapEntry{}, fmt.Errorf("parsing maps line %q: inode: %w", proc.Clip(line), err)
 	}
-	e.dev = makedev(major, minor)
+	e.dev = proc.Device(major, minor)
 	if e.executable = perms[2] == 'x'; e.executable {
 		e.path = strings.ReplaceAll(string(bytes.TrimLeft(path, " ")), `\012`, "\n")
 	}
 	return e, nil
 }
-
-// makedev joins major and minor as the C library and the kernel's stat do.
-func makedev(major, minor uint64) uint64 {
-	return (major&0xfff)<<8 | (major&^0xfff)<<32 | minor&0xff | (minor&^0xff)<<12
-}
-
-// parseHex parses up to 16 hexadecimal digits.
-func parseHex(b []byte) (uint64, bool) {
-	if len(b) == 0 || len(b) > 16 {
-		return 0, false
-	}
-	var v uint64
-	for _, c := range b {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c >= 'a' && c <= 'f':
-			c -= 'a' - 10
-		case c >= 'A' && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return 0, false
-		}
-		v = v<<4 | uint64(c)
-	}
-	return v, true
-}
-
-// clip shortens foreign text for an error.
-func clip(b []byte) []byte { return b[:min(len(b), 120)] }

@@ -2,22 +2,27 @@
 
 package symbol
 
-// maxIdle bounds the binaries that are remembered though no process runs them.
+import (
+	"container/heap"
+	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/elfsym"
+)
+
+// maxIdle bounds the binaries that are kept though no process runs them.
 const maxIdle = 4096
 
 // held is what counts against the memory bound.
 func (s *Symbolizer) held() int64 {
-	return s.tableBytes + s.frameBytes + s.otherBytes() + s.lines.bytesHeld()
+	return s.tableBytes + s.reserved + s.frameBytes + s.otherBytes() + s.lines.bytesHeld() + int64(s.names.waiting())*wantedBytes
 }
 
 func (s *Symbolizer) otherBytes() int64 {
-	return int64(len(s.binaries))*recordBytes + s.regionBytes + s.jitted.held() + s.pages.bytes() + s.found.bytes() + int64(len(s.kernel.images))*256
+	return int64(len(s.binaries)+s.views.All())*recordBytes + int64(s.decisions.All())*decisionBytes + s.regionBytes + s.jitted.held() + s.pages.Bytes() + s.found.bytes() + s.contents.bytes() + s.kernel.names.Bytes()
 }
 
-// makeRoom evicts until need more bytes fit: frames that were not used for
-// long when they are the greater part, then the tables that were not needed
-// for longest, then whatever frames there are, then binaries that nobody runs.
-// Tables of the binary at work stay. What open address spaces themselves hold
+// makeRoom evicts until need more bytes fit: frames that were not used for long when they are the greater part, then the least recently used
+// tables, then any frames, then binaries that no process runs. Tables of the binary being named stay. The memory of open address spaces
 // cannot be evicted.
 func (s *Symbolizer) makeRoom(need int64, working *binary) {
 	rotations := 0
@@ -40,6 +45,40 @@ func (s *Symbolizer) makeRoom(need int64, working *binary) {
 	}
 }
 
+const (
+	// tablesShare is the part of the memory, in eighths, that tables may take together, and tableShare that of one. Tables that do not fit
+	// are looked up in passes over their files.
+	tablesShare, tableShare = 6, 3
+	// idleTable is after what time an unused table is evicted for any other, and smallerBy how many times smaller another must be to evict a
+	// table in use. A large one then cannot evict it in turn: it is partial from then on.
+	idleTable = 30 * time.Second
+	smallerBy = 4
+)
+
+// roomFor frees memory for a table of one binary, by evicting tables that are unused or much larger.
+func (s *Symbolizer) roomFor(b *binary, need int64) error {
+	if need > s.memory*tableShare/8 {
+		return elfsym.ErrNoRoom
+	}
+	var victims victims
+	listed, rotated := false, false
+	for s.tableBytes+s.reserved+need > s.memory*tablesShare/8 || s.held()+need > s.memory {
+		if !listed {
+			victims, listed = s.victimsOf(b, need), true
+		}
+		switch {
+		case len(victims) > 0:
+			s.dropTables(heap.Pop(&victims).(victim).binary)
+		case !rotated && s.held()+need > s.memory:
+			rotated = true
+			s.rotateFrames()
+		default:
+			return elfsym.ErrNoRoom
+		}
+	}
+	return nil
+}
+
 // rotateFrames ages all frames by one generation.
 func (s *Symbolizer) rotateFrames() {
 	for b := range s.all {
@@ -49,14 +88,13 @@ func (s *Symbolizer) rotateFrames() {
 	}
 }
 
-// resetFrames forgets the frames of one binary.
+// resetFrames drops the frames of one binary.
 func (s *Symbolizer) resetFrames(b *binary) {
 	s.frameBytes -= b.frames.bytes()
 	b.frames.reset()
 }
 
-// evictTable drops the tables, or the spans of compiled code, that were not needed
-// for longest.
+// evictTable drops the least recently used tables, or spans of compiled code.
 func (s *Symbolizer) evictTable(working *binary) bool {
 	var oldest *binary
 	for b := range s.all {
@@ -66,7 +104,7 @@ func (s *Symbolizer) evictTable(working *binary) bool {
 	}
 	code := s.oldestCode()
 	switch {
-	case code != nil && (oldest == nil || code.used < oldest.used):
+	case code != nil && (oldest == nil || code.Used < oldest.used):
 		s.evictCode(code)
 		return true
 	case oldest == nil:
@@ -76,19 +114,15 @@ func (s *Symbolizer) evictTable(working *binary) bool {
 	return true
 }
 
-// evictIdle forgets the binary that nobody has run for longest.
+// evictIdle drops the binary that has been without a process for longest.
 func (s *Symbolizer) evictIdle() bool {
-	var oldest *binary
-	for b := range s.all {
-		if b.refs == 0 && b.serial != 0 && !b.pinned && (oldest == nil || b.used < oldest.used) {
-			oldest = b
+	for e := s.idle.Front(); e != nil; e = e.Next() {
+		if b := e.Value.(*binary); !b.pinned {
+			s.forget(b)
+			return true
 		}
 	}
-	if oldest == nil {
-		return false
-	}
-	s.forget(oldest)
-	return true
+	return false
 }
 
 // forget removes a binary with all that is known of it.
@@ -97,19 +131,18 @@ func (s *Symbolizer) forget(b *binary) {
 		s.dropTables(b)
 	}
 	s.resetFrames(b)
-	s.closeFile(b) //nolint:errcheck // counted there
+	s.closeFile(b)
 	s.lines.leave(b)
-	s.pages.forget(b.serial)
+	s.dropViews(b)
+	s.pages.Forget(b.serial)
 	for _, key := range append(b.aliases, b.key) {
 		if s.binaries[key] == b {
 			delete(s.binaries, key)
 		}
 	}
-	if s.byContent[b.content] == b {
-		delete(s.byContent, b.content)
+	if s.byContent[b.contentAt()] == b {
+		delete(s.byContent, b.contentAt())
 	}
-	if b.serial != 0 && b.refs == 0 {
-		s.idle--
-	}
+	s.notIdle(b)
 	delete(s.all, b)
 }

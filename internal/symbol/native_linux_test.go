@@ -11,7 +11,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/toolchain"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/reason"
 )
 
 const programC = `
@@ -43,7 +45,7 @@ func TestNativeLayouts(t *testing.T) {
 		"far-base":    {"-no-pie", "-Wl,-Ttext-segment=0x70000000"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bin := compileC(t, programC, "target", flags...)
+			bin := toolchain.CompileC(t, programC, "target", flags...)
 			want := symbolsOf(t, bin)
 			p := start(t, bin)
 			s := newSymbolizer(t, Config{})
@@ -65,7 +67,7 @@ func TestNativeLayouts(t *testing.T) {
 				if name == "no-build-id" {
 					require.Empty(t, f[0].Mapping.BuildID.GNU)
 				} else {
-					require.Contains(t, run(t, "readelf", "-n", bin), f[0].Mapping.BuildID.GNU)
+					require.Contains(t, toolchain.Run(t, "readelf", "-n", bin), f[0].Mapping.BuildID.GNU)
 					require.Len(t, f[0].Mapping.BuildID.GNU, 40)
 				}
 			}
@@ -76,9 +78,9 @@ func TestNativeLayouts(t *testing.T) {
 }
 
 func TestStripped(t *testing.T) {
-	bin := compileC(t, programC, "target", "-rdynamic")
+	bin := toolchain.CompileC(t, programC, "target", "-rdynamic")
 	want := symbolsOf(t, bin)
-	run(t, "strip", bin)
+	toolchain.Run(t, "strip", bin)
 	p := start(t, bin)
 	s := newSymbolizer(t, Config{})
 	a := openSpace(t, s, p.pid())
@@ -89,10 +91,10 @@ func TestStripped(t *testing.T) {
 	require.Equal(t, want["hidden"], f.Address)
 	require.NotNil(t, f.Mapping)
 	require.True(t, s.AwaitLines(20*time.Second))
-	require.Equal(t, map[Reason]uint64{ReasonNoSymbol: 1}, s.Stats().Unnamed)
+	require.Equal(t, map[reason.Name]uint64{reason.NameNoSymbol: 1}, s.Stats().Unnamed)
 }
 
-// dropSections makes the header say that there are no section headers.
+// dropSections sets the header's number of section headers to zero.
 func dropSections(t *testing.T, bin string) {
 	t.Helper()
 	b, err := os.ReadFile(bin)
@@ -102,10 +104,9 @@ func dropSections(t *testing.T, bin string) {
 	require.NoError(t, os.WriteFile(bin, b, 0o700))
 }
 
-// TestNoSections cuts the section headers off: symbols and the Go table are
-// found by the segments then.
+// TestNoSections cuts the section headers off: symbols and the Go table are found by the segments then.
 func TestNoSections(t *testing.T) {
-	bin := compileC(t, programC, "target", "-rdynamic", "-Wl,--hash-style=gnu")
+	bin := toolchain.CompileC(t, programC, "target", "-rdynamic", "-Wl,--hash-style=gnu")
 	dropSections(t, bin)
 	p := start(t, bin)
 	a := openSpace(t, newSymbolizer(t, Config{}), p.pid())
@@ -115,7 +116,7 @@ func TestNoSections(t *testing.T) {
 }
 
 func TestCPlusPlus(t *testing.T) {
-	bin := compileC(t, `
+	bin := toolchain.CompileC(t, `
 #include <cstdio>
 #include <unistd.h>
 namespace shop { struct Cart {
@@ -158,7 +159,7 @@ fn main() {
 				args = append(args, "-Z", "unstable-options")
 				t.Setenv("RUSTC_BOOTSTRAP", "1")
 			}
-			run(t, "rustc", args...)
+			toolchain.Run(t, "rustc", args...)
 			p := start(t, dir+"/target")
 			a := openSpace(t, newSymbolizer(t, Config{}), p.pid())
 			f := a.Frames(nil, []uint64{p.functions["total"]})[0]
@@ -173,7 +174,7 @@ func Test32Bit(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs the compiler of amd64, which makes 32-bit code too")
 	}
-	bin := compileC(t, `
+	bin := toolchain.CompileC(t, `
 __attribute__((noinline)) int visible(int x) { asm volatile("" : "+r"(x)); return x * 3; }
 void _start(void) { volatile int x = visible(2); for (;;) x++; }
 `, "target", "-m32", "-nostdlib", "-static", "-fno-pie", "-no-pie")

@@ -13,23 +13,25 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/proc"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/patience"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/reason"
 )
 
-// threadTries is how many threads that end meanwhile are read one after the other.
+// threadTries is how many exiting threads are tried one after the other.
 const threadTries = 3
 
 // procfs is the host's /proc.
 type procfs struct {
 	root string
 	// files makes the calls that reach the file systems of observed processes.
-	files *patience
+	files *patience.Patience
 }
 
 func newProcfs(root string) (procfs, error) {
 	if root == "" {
 		root = "/"
 	}
-	p := procfs{root: root, files: newPatience()}
+	p := procfs{root: root, files: patience.New()}
 	fd, err := open(p.path("proc"), unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return p, fmt.Errorf("opening %s: %w", p.path("proc"), err)
@@ -41,18 +43,20 @@ func (p procfs) path(elem ...string) string {
 	return filepath.Join(append([]string{p.root}, elem...)...)
 }
 
-// procDir is /proc/PID of one process. All that is opened below it is of that
-// process, or fails once it is gone, though its number be used again.
+// procDir is /proc/PID of one process. All that is opened below it is of that process, or fails once it has exited, even if its pid is
+// reused.
 type procDir struct {
 	procfs
 	pid uint32
 	fd  int
-	// thread is the folder of the thread that shows the process when the main one has
-	// ended; -1 before that.
+	// thread is the folder of the thread that shows the process when the main one has exited; -1 before that.
 	thread int
+
+	who *inside // nil before it is read
+	opening
 }
 
-// dir opens /proc/PID and checks that it still is the process that is meant.
+// dir opens /proc/PID and checks that it still is the wanted process.
 func (p procfs) dir(id model.ProcessID) (*procDir, error) {
 	d := &procDir{procfs: p, pid: id.PID, fd: -1, thread: -1}
 	var err error
@@ -90,27 +94,25 @@ func (d *procDir) shown() int {
 	return d.fd
 }
 
-// failed says at which file an error happened and whether the process is gone.
+// failed returns for which file an error happened and whether the process has exited.
 func (d *procDir) failed(file string, err error) error {
-	why := noFile
+	why := reason.NoFile
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, ErrProcessExited) || errors.Is(err, unix.ENOENT) && !d.alive() {
-		why = processExited
+		why = reason.ProcessExited
 		if !errors.Is(err, ErrProcessExited) {
 			err = fmt.Errorf("%w: %w", ErrProcessExited, err)
 		}
 	}
-	return &reasonError{why, fmt.Errorf("reading %s: %w", d.path("proc", strconv.Itoa(int(d.pid)), file), err)}
+	return reason.New(why, fmt.Errorf("reading %s: %w", d.path("proc", strconv.Itoa(int(d.pid)), file), err))
 }
 
-// alive reports whether the process can still be looked into. A zombie cannot: it has
-// given up its memory and its files. One that exits gives up its memory first, and is
-// said to run until it has ended. Where only the main thread has, alive turns to another
-// one.
+// alive reports whether the process can still be read. A zombie cannot: it has released its memory and its files. A process that exits
+// releases its memory first, and is shown as running until it has exited. If only the main thread has, alive switches to another one.
 func (d *procDir) alive() bool {
 	return hasMemory(d.shown()) || d.turn()
 }
 
-// hasMemory tells whether a folder of /proc shows the memory of its process.
+// hasMemory reports whether a folder of /proc shows the memory of its process.
 func hasMemory(folder int) bool {
 	fields, err := statOf(folder)
 	return err == nil && showMemory(fields)
@@ -124,21 +126,19 @@ func showMemory(stat []string) bool {
 	return len(stat) <= vsize || stat[vsize] != "0"
 }
 
-// retry makes a call again that failed because the thread that showed the process has
-// ended, as the main one may, and others run.
+// retry repeats a call that failed because the thread that showed the process has exited, as the main one may, while others run.
 func (d *procDir) retry(call func() error) error {
 	for range threadTries {
 		before := d.thread
 		err := call()
-		if err == nil || !d.turn() && d.thread == before { // the call may have turned
+		if err == nil || !d.turn() && d.thread == before { // the call may have switched
 			return err
 		}
 	}
 	return call()
 }
 
-// turn reports whether there is another thread that shows the process, which what is
-// opened from now on is opened of, since the one before shows it no longer.
+// turn switches to another thread that shows the process, since the current one shows it no longer, and reports whether there is one.
 func (d *procDir) turn() bool {
 	if hasMemory(d.shown()) {
 		return false

@@ -45,9 +45,9 @@ func (d *procDir) mapsShown() ([]mapEntry, error) {
 	return out, nil
 }
 
-// readMaps reads a memory map to its end in bounded pieces.
+// readMaps reads a memory map to its end in bounded chunks.
 func readMaps(read func([]byte) (int, error)) ([]mapEntry, error) {
-	buf := make([]byte, 16<<10) // the kernel gives a page at a time
+	buf := make([]byte, 16<<10) // the kernel returns a page at a time
 	var out []mapEntry
 	filled, total := 0, 0
 	for {

@@ -8,25 +8,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vdso reads the image of a vDSO: from this process, when the kernel maps the
-// same one here, else from the process itself.
-func (d *procDir) vdso(e *mapEntry) ([]byte, error) {
+// vdso reads the image of a vDSO: from this process, when the kernel maps the same one here, else from the process itself, which may have
+// changed it.
+func (d *procDir) vdso(e *mapEntry) (image []byte, sure bool, err error) {
 	own := &procDir{procfs: d.procfs, thread: -1}
-	var err error
 	if own.fd, err = open("/proc/self", unix.O_PATH|unix.O_DIRECTORY); err == nil {
 		defer own.close()
 		if img := own.sameVDSO(e); img != nil {
-			return img, nil
+			return img, true, nil
 		}
 	}
-	return d.memory(e.start, int(e.end-e.start))
+	image, err = d.memory(e.start, int(e.end-e.start))
+	return image, false, err
 }
 
-// sameVDSO gives this process's own image when it has the same key.
+// sameVDSO returns this process's own image when it has the same key.
 func (d *procDir) sameVDSO(e *mapEntry) []byte {
 	entries, err := d.maps()
 	if err != nil {
-		return nil // the other process is asked then
+		return nil // the other process is read then
 	}
 	for _, own := range entries {
 		if own.path == e.path && vdsoKey(&own) == vdsoKey(e) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/debuginfo"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/reason"
 )
 
 // Region is where a process has mapped a binary's code.
@@ -36,19 +37,40 @@ func (a *AddressSpace) Regions() []Region {
 	out := make([]Region, 0, len(a.regions))
 	for i := range a.regions {
 		r := &a.regions[i]
-		if r.bin.cause != named {
+		if r.bin.cause != reason.Named {
 			continue
 		}
-		out = append(out, Region{
-			Start: r.start, End: r.end, Bias: -r.delta, Content: r.bin.contentKey(), Size: r.bin.size, entry: r.mapEntry, key: r.bin.key,
-		})
+		out = append(out, r.exported())
 	}
 	return out
 }
 
-// OpenRegion opens the binary of a region for reading, apart from what the
-// Symbolizer reads itself; close frees it. The error tells of a file that is
-// gone or another one by now, or wraps [ErrProcessExited].
+func (r *region) exported() Region {
+	content := r.known
+	if content == "" {
+		content = r.bin.contentKey()
+	}
+	return Region{
+		Start: r.start, End: r.end, Bias: -r.delta, Content: content, Size: r.bin.size, entry: r.mapEntry, key: r.bin.key,
+	}
+}
+
+// United returns the region as it is mapped now, with the content that its file was found to have since. Use it for what is still to be made
+// of the region. It is the region itself if it is not mapped any more.
+func (a *AddressSpace) United(r Region) Region {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	for i := range a.regions {
+		if now := &a.regions[i]; now.start == r.Start && now.ino == r.entry.ino && now.dev == r.entry.dev && now.offset == r.entry.offset {
+			now.known = ""
+			return now.exported()
+		}
+	}
+	return r
+}
+
+// OpenRegion opens the binary of a region for reading, apart from what the Symbolizer reads itself; close frees it. The error reports a file
+// that was removed or replaced, or wraps [ErrProcessExited].
 func (a *AddressSpace) OpenRegion(r Region) (image elfimage.Image, closeFile func() error, err error) {
 	if held, ok := a.inMemory(r); ok {
 		return elfimage.Image{Src: held, Size: uint64(held.Size())}, held.Close, nil
@@ -77,11 +99,12 @@ func (a *AddressSpace) OpenRegion(r Region) (image elfimage.Image, closeFile fun
 func (a *AddressSpace) known(key fileKey, r Region) bool {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
+	key.path = r.key.path
 	b := a.s.binaries[key]
 	return key == r.key || b != nil && (b.key == r.key || slices.Contains(b.aliases, r.key))
 }
 
-// inMemory returns the region's binary where that is in memory.
+// inMemory returns the region's binary if that is in memory.
 func (a *AddressSpace) inMemory(r Region) (memorySource, bool) {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
@@ -93,20 +116,44 @@ func (a *AddressSpace) inMemory(r Region) (memorySource, bool) {
 	return held, ok
 }
 
-// ErrNoDebug is the cause where a binary has no separate debug file.
+// ErrNoDebug is the cause if a binary has no separate debug file.
 var ErrNoDebug = debuginfo.ErrNone
 
-// OpenDebug opens the separate debug file of a region's binary, which may have a .debug_frame that the binary itself lacks. The error
-// wraps [ErrNoDebug] when there is none.
-func (a *AddressSpace) OpenDebug(r Region) (debuginfo.File, error) {
+// ErrChecksumTooLong is the cause if a debug file is larger than the caller's limit for checksums, and ErrStopped if the caller stopped. With
+// the former the error may wrap [ErrNoDebug], too.
+var (
+	ErrChecksumTooLong = debuginfo.ErrInSteps
+	ErrStopped         = debuginfo.ErrStopped
+)
+
+// OpenDebug opens the separate debug file of a region's binary, which may have a .debug_frame that the binary itself lacks. It is one that
+// may serve all processes, as its results do. A file without a build id is identified by its checksum, 0.6 ms of work for each MiB, of which
+// there may be three: files of more than limit bytes are not compared, and nothing is compared after stop returns true. The error wraps
+// [ErrNoDebug] when there is none.
+func (a *AddressSpace) OpenDebug(r Region, limit uint64, stop func() bool) (debuginfo.File, error) {
 	image, closeFile, err := a.OpenRegion(r)
 	if err != nil {
 		return debuginfo.File{}, err
 	}
 	defer closeFile() //nolint:errcheck // a file that was only read
-	file, _, err := debuginfo.Separate(image, r.Path(), func(path string) (debuginfo.File, error) { return a.s.openBeside(a.id, path) })
+	v, of := a.viewer(r)
+	file, _, err := debuginfo.Separate(image, r.Path(), limit, stop, func(path string) (debuginfo.File, error) {
+		return a.s.openShared(v, of, path)
+	})
 	if err != nil {
 		return debuginfo.File{}, fmt.Errorf("debug file of %s of process %d: %w", r.Path(), a.id.PID, err)
 	}
 	return file, nil
+}
+
+// viewer is what is known of the process, and of the file of a region's binary.
+func (a *AddressSpace) viewer(r Region) (*viewer, origin) {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	id := a.identity()
+	v := &viewer{id: a.id, domain: id.domain, as: id.as, path: r.Path()}
+	if b := a.s.binaries[r.key]; b != nil {
+		return v, b.origin
+	}
+	return v, origin{}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// TestRegions looks at this process: its own code is where the mapping says, and its file can be read.
+// TestRegions checks this process: its own code is at the address of the mapping, and its file can be read.
 func TestRegions(t *testing.T) {
 	s, err := New(Config{})
 	require.NoError(t, err)

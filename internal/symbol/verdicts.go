@@ -4,24 +4,23 @@ package symbol
 
 import "unsafe"
 
-// role says what a finding is about.
+// role is the kind of a finding.
 type role uint8
 
 const (
-	roleLeaf role = iota + 1 // subject: an address in a function
-	roleSite                 // subject: a return address
-	roleJump                 // subject: a function that is called, other: one that it may jump to
+	roleLeaf role = iota + 1 // address: in a function
+	roleSite                 // address: a return address
+	roleJump                 // address: a called function, other: one that it may jump to
 )
 
-// about is what a finding belongs to: addresses of one binary, by its serial
-// number, which is never used again.
+// about identifies a finding: addresses of one binary, by its serial number, which is never reused.
 type about struct {
 	owner          uint64
-	subject, other uint64
+	address, other uint64
 	role           role
 }
 
-// finding is one thing that was found out by reading code.
+// finding is one result of reading code.
 type finding struct {
 	about
 	verdict uint8 // standing of a leaf, flow of a site, 1 for a jump
@@ -34,8 +33,7 @@ const (
 	maxFindings  = 8192
 )
 
-// findings remembers what was found. It is direct-mapped: two that fall on one
-// place evict each other. It is made with the first of them.
+// findings caches results. It is direct-mapped: two with the same index evict each other. It is allocated for the first of them.
 type findings struct {
 	slots []finding
 	limit int64
@@ -48,11 +46,11 @@ func newFindings(memory int64) findings {
 func (c *findings) bytes() int64 { return int64(len(c.slots)) * findingBytes }
 
 func (c *findings) slot(k about) *finding {
-	h := (k.subject ^ k.owner<<40 ^ k.other*31 ^ uint64(k.role)<<60) * 0x9e3779b97f4a7c15
+	h := (k.address ^ k.owner<<40 ^ k.other*31 ^ uint64(k.role)<<60) * 0x9e3779b97f4a7c15
 	return &c.slots[(h>>32)%uint64(len(c.slots))]
 }
 
-// get gives a finding, nil when it is not remembered.
+// get returns a finding, nil when it is not cached.
 func (c *findings) get(k about) *finding {
 	if len(c.slots) == 0 {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// take makes a task of what is asked for and nobody does already; nil where that is
-// nothing, or refused. Where begins is set it has a place, and is to be begun by the caller.
+// take makes a task of the requested runs that no other task does already; it returns nil if there
+// are none. If begins is set, the task has a slot and the caller must begin it.
 func (m *Manager) take(r *Request, now time.Time) (e *entry, begins bool, outcomes []Outcome) {
 	outcomes = make([]Outcome, len(r.Runs))
 	for i := range outcomes {
@@ -49,12 +49,12 @@ func (m *Manager) take(r *Request, now time.Time) (e *entry, begins bool, outcom
 	case len(e.runs) == 0:
 		return nil, false, outcomes
 	case !later && m.fits(e) && !m.anybodyDue(now):
-		m.place(e)
+		m.assignSlot(e)
 		m.work.Add(1)
 		begins = true
 	case len(m.waiting) >= maxWaiting:
 		m.refused++
-		m.warnings.Warn(fmt.Errorf("refusing what %s asks for: %d tasks wait, more may not", r.By, len(m.waiting)))
+		m.warnings.Warn(fmt.Errorf("refusing a task of %s: the queue is full, %d tasks wait", r.By, len(m.waiting)))
 		return refuse(ErrFull)
 	default:
 		e.set(Scheduled)
@@ -71,49 +71,51 @@ func (m *Manager) take(r *Request, now time.Time) (e *entry, begins bool, outcom
 	return e, begins, outcomes
 }
 
-// fits tells whether a task may run now: there is a place, and room for what it observes.
+// fits reports whether a task may run now: there is a free slot, and capacity for what it observes.
 func (m *Manager) fits(e *entry) bool {
 	if m.running >= m.config.Running {
 		return false
 	}
-	e.lacksRoom = !m.room.fits(e.runs)
-	return !e.lacksRoom
+	e.lacksCapacity = !m.capacity.fits(e.runs)
+	return !e.lacksCapacity
 }
 
-// anybodyDue tells whether another task waits for a place, whose turn comes first. Who lacks
-// room for an observation of its own holds up nobody who shares one that runs.
+// anybodyDue reports whether another task waits for a slot and its turn comes first. A task that
+// lacks capacity for an observation of its own does not hold up one that shares a running
+// observation.
 func (m *Manager) anybodyDue(now time.Time) bool {
-	return slices.ContainsFunc(m.waiting, func(e *entry) bool { return !e.start.After(now) && !e.lacksRoom })
+	return slices.ContainsFunc(m.waiting, func(e *entry) bool { return !e.start.After(now) && !e.lacksCapacity })
 }
 
-// place gives a task one of the places of those that run.
-func (m *Manager) place(e *entry) {
-	e.holds = true
+// assignSlot gives a task one of the slots of running tasks.
+func (m *Manager) assignSlot(e *entry) {
+	e.admitted = true
 	m.running++
 	for _, one := range e.runs {
 		if one.state != Ended {
 			one.state, one.starting = Started, true
-			m.room.enter(one)
+			m.capacity.enter(one)
 		}
 	}
 }
 
-// queue has a task wait for a place.
+// queue has a task wait for a slot.
 func (m *Manager) queue(e *entry, now time.Time) {
 	e.set(Queued)
 	e.waitUntil = now.Add(maxWait)
 	switch {
 	case m.fits(e):
-	case e.lacksRoom:
-		m.warnings.Warn(fmt.Errorf("what %s asks for waits: %d observations with different options run already; "+
-			"those of tasks and policies with the same options are one", e.request.By, len(m.room.taken)))
+	case e.lacksCapacity:
+		m.warnings.Warn(fmt.Errorf("a task of %s waits: %d observations with different options run already, the maximum; "+
+			"those of tasks and policies with the same options are one", e.request.By, len(m.capacity.taken)))
 	default:
-		m.warnings.Warn(fmt.Errorf("what %s asks for waits: %d tasks run, as many as may (limits::concurrent_tasks)", e.request.By, m.running))
+		m.warnings.Warn(fmt.Errorf("a task of %s waits: %d tasks run, the maximum (limits::concurrent_tasks)", e.request.By, m.running))
 	}
 }
 
-// covered leaves out of a run whom others of the same kind observe or wait for already. Where
-// nothing is left it returns whose run does it then, and leaves it as it was, else nil.
+// covered removes from a run the processes that other runs of the same kind observe or wait for
+// already. If none is left, it returns the run that observes them then and does not change this
+// one; otherwise nil.
 func (m *Manager) covered(one *run, others []*run, extend bool, now time.Time) (by *run) {
 	before := one.processes
 	note := func(other *run) {
@@ -147,8 +149,8 @@ func (m *Manager) covered(one *run, others []*run, extend bool, now time.Time) (
 	return by
 }
 
-// alike are the runs of other tasks of the same kind that run, or, if that is asked for,
-// wait for a place.
+// alike returns the runs of other tasks of the same kind that run or, if waiting is set, wait for a
+// slot.
 func (m *Manager) alike(one *run, waiting bool) []*run {
 	var list []*run
 	for _, e := range m.tasks {
@@ -161,8 +163,8 @@ func (m *Manager) alike(one *run, waiting bool) []*run {
 	return list
 }
 
-// admit gives places to those who wait: to those first of whose asker the fewest tasks run, and
-// of these in their order. So nobody who asks for much holds up another one.
+// admit gives slots to waiting tasks: first to those whose requester has the fewest running tasks,
+// then in their order. So a requester of many tasks does not hold up another one.
 func (m *Manager) admit(now time.Time) (logs []*model.Logs) {
 	due := map[string][]*entry{}
 	m.waiting = slices.DeleteFunc(m.waiting, func(e *entry) bool {
@@ -184,7 +186,7 @@ func (m *Manager) admit(now time.Time) (logs []*model.Logs) {
 	for running := m.runningBy(); len(due) > 0; {
 		e := takeTurn(due, running)
 		if !m.fits(e) || m.beingStarted(e) {
-			// Who waits for nobody but the run that it follows, which is being stopped, goes on at once.
+			// A task that waits only for the run that it follows, which is being stopped, continues at once.
 			e.queued = e.queued || e.after == nil || e.after.state == Ended
 			continue
 		}
@@ -195,7 +197,7 @@ func (m *Manager) admit(now time.Time) (logs []*model.Logs) {
 			continue
 		}
 		logs = append(logs, m.letIn(e, now)...)
-		if e.holds {
+		if e.admitted {
 			running[e.request.By]++
 		}
 	}
@@ -217,18 +219,18 @@ func takeTurn(due map[string][]*entry, running map[string]int) *entry {
 	return next
 }
 
-// runningBy is how many tasks have a place, by who has asked for them.
+// runningBy is the number of tasks that have a slot, by requester.
 func (m *Manager) runningBy() map[string]int {
 	running := map[string]int{}
 	for _, e := range m.tasks {
-		if e.holds {
+		if e.admitted {
 			running[e.request.By]++
 		}
 	}
 	return running
 }
 
-// beingStarted tells whether others start right now what a task is to observe: whether they do
+// beingStarted reports whether others start right now what a task is to observe: whether they do
 // it is known when they have.
 func (m *Manager) beingStarted(e *entry) bool {
 	return slices.ContainsFunc(e.runs, func(one *run) bool {
@@ -259,7 +261,7 @@ func (m *Manager) letIn(e *entry, now time.Time) (logs []*model.Logs) {
 		m.settle(e)
 		return logs
 	}
-	m.place(e)
-	m.work.Go(func() { m.tell(m.begin(e)) })
+	m.assignSlot(e)
+	m.work.Go(func() { m.emit(m.begin(e)) })
 	return logs
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// TestLongerThanWhatStarts holds that what is asked for while the same is being started lasts as long as the longer of both.
+// TestLongerThanWhatStarts checks that what is asked for while the same is being started lasts as long as the longer of both.
 func TestLongerThanWhatStarts(t *testing.T) {
-	in(t, 2, nil, func(h *house) {
+	in(t, 2, nil, func(h *harness) {
 		h.starter.takes = time.Second
 		short, long := asks(1, "on_cpu"), asks(1, "on_cpu")
 		short.Duration = 5 * time.Second
@@ -34,34 +34,34 @@ func TestLongerThanWhatStarts(t *testing.T) {
 	})
 }
 
-// told is what whoever asks was told later.
-type told struct {
+// replies are the answers that a requester got later.
+type replies struct {
 	mu   sync.Mutex
 	list []string
 }
 
-func (o *told) note(what string) {
+func (o *replies) note(what string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.list = append(o.list, what)
 }
 
-func (o *told) all() []string {
+func (o *replies) all() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.list)
 }
 
-// answers notes what whoever asks for r is told later.
-func answers(r *Request) *told {
-	o := &told{}
+// answers collects the answers that the requester of r gets later.
+func answers(r *Request) *replies {
+	o := &replies{}
 	r.Started = func(kind string) { o.note(kind + " started") }
 	r.Failed = func(kind string, why error) { o.note(kind + " failed: " + why.Error()) }
 	return o
 }
 
-// TestFollows holds that who asks for what another request is just starting, or waits for, is told when that has begun, or failed:
-// nobody may take for started what may fail.
+// TestFollows checks that a request for a run that another request is just starting, or waits for, is answered when that has begun or
+// failed: a run that may still fail is not reported as started.
 func TestFollows(t *testing.T) {
 	for name, tc := range map[string]struct {
 		running int
@@ -77,7 +77,7 @@ func TestFollows(t *testing.T) {
 		"waits for nothing": {running: 1, want: "on_cpu failed: starting on_cpu: it has waited in vain: stopped", events: []string{FinishedEvent + " stopped"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, tc.running, nil, func(h *house) {
+			in(t, tc.running, nil, func(h *harness) {
 				if tc.running == 1 {
 					h.Request(asks(2, "on_cpu"))
 				}
@@ -89,10 +89,10 @@ func TestFollows(t *testing.T) {
 				h.after(time.Millisecond)
 				r := asks(1, "on_cpu")
 				r.Causes = []model.Cause{{Monitor: "process_cpu", Threshold: 80, Value: 93}}
-				told := answers(&r)
+				later := answers(&r)
 				first := one(t, h.Request(r))
 				require.Equal(t, Outcome{Kind: "on_cpu", TaskID: first.TaskID, Already: true, State: Queued}, first)
-				require.Empty(t, told.all())
+				require.Empty(t, later.all())
 				require.Empty(t, h.events())
 				asked.Wait()
 				if name == "waits for nothing" {
@@ -101,7 +101,7 @@ func TestFollows(t *testing.T) {
 				} else {
 					h.after(62 * time.Second)
 				}
-				require.Equal(t, []string{tc.want}, told.all())
+				require.Equal(t, []string{tc.want}, later.all())
 				events := h.events()
 				require.GreaterOrEqual(t, len(events), len(tc.events))
 				require.Equal(t, tc.events, events[:len(tc.events)])
@@ -110,9 +110,9 @@ func TestFollows(t *testing.T) {
 	}
 }
 
-// TestTurnWhileTheSameStarts holds that what has waited is not taken for done by what only starts, and may fail.
+// TestTurnWhileTheSameStarts checks that what has waited is not taken for done by what only starts, and may fail.
 func TestTurnWhileTheSameStarts(t *testing.T) {
-	in(t, 2, nil, func(h *house) {
+	in(t, 2, nil, func(h *harness) {
 		h.Request(asks(7, "on_cpu"))
 		h.Request(asks(8, "on_cpu"))
 		why := errors.New("no room")
@@ -123,22 +123,22 @@ func TestTurnWhileTheSameStarts(t *testing.T) {
 		h.Request(later)
 		r := asks(1, "on_cpu")
 		r.Start = later.Start
-		told := answers(&r)
+		answer := answers(&r)
 		require.Equal(t, Scheduled, one(t, h.Request(r)).State)
 		h.after(time.Minute + 1500*time.Millisecond)
 		h.starter.answers(nil)
-		require.Empty(t, told.all())
+		require.Empty(t, answer.all())
 		h.after(3 * time.Second)
-		require.Equal(t, []string{"on_cpu started"}, told.all())
+		require.Equal(t, []string{"on_cpu started"}, answer.all())
 		require.Equal(t, 1, h.starter.runs())
 	})
 }
 
-// TestOutlasts holds that a run for everybody lasts no longer for the sake of one process, which is observed on when it has ended.
+// TestOutlasts checks that a run for everybody lasts no longer for the sake of one process, which is observed on when it has ended.
 func TestOutlasts(t *testing.T) {
 	for name, takes := range map[string]time.Duration{"runs": 0, "starts": time.Second} {
 		t.Run(name, func(t *testing.T) {
-			in(t, 2, nil, func(h *house) {
+			in(t, 2, nil, func(h *harness) {
 				h.starter.takes = takes
 				all := Request{By: "config", Name: "all", Duration: time.Minute, Runs: []Run{{Kind: "on_cpu"}}}
 				if takes > 0 { // who is observed by targets is known when it has started
@@ -149,11 +149,11 @@ func TestOutlasts(t *testing.T) {
 				h.after(time.Millisecond)
 				r := asks(1, "on_cpu")
 				r.Duration, r.Extend = 10*time.Minute, true
-				told := answers(&r)
+				later := answers(&r)
 				require.True(t, one(t, h.Request(r)).Already)
 				asked.Wait()
 				if takes > 0 {
-					require.Equal(t, []string{"on_cpu started"}, told.all())
+					require.Equal(t, []string{"on_cpu started"}, later.all())
 				}
 				require.Equal(t, Stats{Running: 1, Scheduled: 1}, h.Stats())
 				h.events()
@@ -173,9 +173,9 @@ func TestOutlasts(t *testing.T) {
 	}
 }
 
-// TestOutlastsWhatIsExtended holds that the rest is put off while the run for everybody goes on.
+// TestOutlastsWhatIsExtended checks that the rest is put off while the run for everybody goes on.
 func TestOutlastsWhatIsExtended(t *testing.T) {
-	in(t, 2, nil, func(h *house) {
+	in(t, 2, nil, func(h *harness) {
 		all := Request{By: "config", Duration: time.Minute, Runs: []Run{{Kind: "on_cpu"}}}
 		h.Request(all)
 		r := asks(1, "on_cpu")

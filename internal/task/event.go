@@ -15,22 +15,22 @@ const (
 	FinishedEvent  = "ebpf.task.finished"
 )
 
-// IDKey is the attribute that names the task whose run has told something.
+// IDKey is the attribute with the id of the task whose run has reported something.
 const IDKey = "ebpf.task.id"
 
-// triggered is told, once, when a policy's rules hold: the task that runs because of it, which
-// may be one that ran before, or waits for its turn, or why there is none.
+// triggered emits one event when a policy's rules hold: the task that runs because of it, which may
+// have run before or may wait for its turn, or the reason why there is none.
 func (r *Request) triggered(of Outcome, now time.Time) []*model.Logs {
-	if r.told || r.GoesOn || len(r.Causes) == 0 {
+	if r.triggerSent || r.GoesOn || len(r.Causes) == 0 {
 		return nil
 	}
-	r.told = true
+	r.triggerSent = true
 	record := Record{By: r.By}
 	attributes := []model.Attribute{model.Text("ebpf.policy", record.Policy())}
 	if of.TaskID != "" {
 		attributes = append(attributes, model.Text(IDKey, of.TaskID))
 	}
-	attributes = append(attributes, model.Text("ebpf.task.state", string(of.State)), model.Causes("ebpf.causes", r.Causes[:min(len(r.Causes), maxTold)]))
+	attributes = append(attributes, model.Text("ebpf.task.state", string(of.State)), model.Causes("ebpf.causes", r.Causes[:min(len(r.Causes), maxNamed)]))
 	if of.Err != nil {
 		attributes = append(attributes, model.Text("error.message", of.Err.Error()))
 	}
@@ -39,18 +39,19 @@ func (r *Request) triggered(of Outcome, now time.Time) []*model.Logs {
 	}}}}
 }
 
-// startedLog is told when a run has.
+// startedLog is the event of a run that has started.
 func (r *run) startedLog(now time.Time) *model.Logs {
 	attributes := append(r.about(), model.Float("ebpf.task.duration", r.duration.Seconds()))
 	if r.of.queued {
 		attributes = append(attributes, model.Float("ebpf.task.wait", r.begin.Sub(r.of.start).Seconds()))
 	}
-	return &model.Logs{Process: r.whom, Logs: []model.Log{{
+	return &model.Logs{Process: r.single, Logs: []model.Log{{
 		Event: StartedEvent, Time: r.begin, Observed: now, Severity: model.Info, Attributes: attributes,
 	}}}
 }
 
-// finishedLog is told when a run has ended that has started, or that waited and never will.
+// finishedLog is the event of a run that has ended: one that started, or one that waited and never
+// will start.
 func (r *run) finishedLog() *model.Logs {
 	attributes := append(r.about(), model.Text("ebpf.task.end.reason", string(r.reason)))
 	severity := model.Info
@@ -62,12 +63,12 @@ func (r *run) finishedLog() *model.Logs {
 		severity = model.Error
 		attributes = append(attributes, model.Text("error.message", r.err.Error()))
 	}
-	return &model.Logs{Process: r.whom, Logs: []model.Log{{
+	return &model.Logs{Process: r.single, Logs: []model.Log{{
 		Event: FinishedEvent, Time: r.end, Observed: r.end, Severity: severity, Attributes: attributes,
 	}}}
 }
 
-// about says which run of which task it is, and whom it observes.
+// about returns attributes of the run, its task and the processes that it observes.
 func (r *run) about() []model.Attribute {
 	record := Record{By: r.of.request.By}
 	attributes := []model.Attribute{
@@ -85,8 +86,8 @@ func (r *run) about() []model.Attribute {
 	return attributes
 }
 
-// only returns the process where there is one alone: what is told is told of it. What is
-// of several, or of whoever matches, is told of the host.
+// only returns the process if it is a single one: the event has its resource. Events of several
+// processes, or of targets, have the host's resource.
 func only(processes []*model.Process) *model.Process {
 	if len(processes) != 1 {
 		return nil

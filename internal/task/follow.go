@@ -10,27 +10,27 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// follower has asked for what a run of another task is to do in place of its own.
+// follower requested what a run of another task is to do instead of its own.
 type follower struct {
 	request *Request
 	own     *run
 }
 
-// follow answers a request for what the run does. Where it has not begun, the request is told
-// later what has become of it.
+// follow answers a request with the state of the run that does the same already. If the run has not
+// begun, the request is notified later of its outcome.
 func (r *run) follow(request *Request, own *run) Outcome {
 	outcome := Outcome{Kind: own.kind, TaskID: r.of.id, Already: true, State: r.state}
 	if r.begin.IsZero() {
 		outcome.State = Queued
-		if request.Started != nil || request.Failed != nil || len(request.Causes) > 0 { // else nobody asks
+		if request.Started != nil || request.Failed != nil || len(request.Causes) > 0 { // otherwise no requester needs an answer
 			r.followers = append(r.followers, follower{request, own})
 		}
 	}
 	return outcome
 }
 
-// followersStarted tells those who follow a run that by observes for them what they asked for,
-// and returns what is told of that. The caller holds the lock.
+// followersStarted notifies the followers of a run that by observes the same for them, and returns
+// the events of that. The caller holds the lock.
 func (m *Manager) followersStarted(r, by *run, now time.Time) (logs []*model.Logs) {
 	for _, f := range r.followers {
 		m.instead(f.request, f.own, by, now)
@@ -46,7 +46,7 @@ func (m *Manager) followersStarted(r, by *run, now time.Time) (logs []*model.Log
 // the lock.
 func (m *Manager) instead(request *Request, one, by *run, now time.Time) {
 	if by.begin.IsZero() {
-		return // its followers are told when it has
+		return // its followers are notified when it has
 	}
 	if p, of := only(request.Processes), by.of; p != nil && !request.GoesOn && (&Record{By: request.By}).Policy() != "" {
 		others := slices.DeleteFunc(slices.Clone(of.others), func(b Beneficiary) bool {
@@ -59,7 +59,7 @@ func (m *Manager) instead(request *Request, one, by *run, now time.Time) {
 	m.outlast(request, one, by, now)
 }
 
-// answer tells whoever waits for the run what has become of it, which has ended before it began.
+// answer notifies the requesters that wait for the run why it ended before it began.
 func (r *run) answer(reason Reason) {
 	if r.of.waited {
 		r.of.request.answer(r.kind, reason, r.err)
@@ -70,7 +70,7 @@ func (r *run) answer(reason Reason) {
 	r.followers = nil
 }
 
-// answer tells whoever was told to wait why a run has ended before it began.
+// answer notifies the requester of a queued run why that ended before it began.
 func (r *Request) answer(kind string, reason Reason, err error) {
 	switch {
 	case reason == Covered: // by one that runs

@@ -91,37 +91,37 @@ func (o *fakeObservation) Stop() (Counts, error) {
 	return o.counts, nil
 }
 
-// house is a manager with what is around it, on a clock of its own.
-type house struct {
+// harness is a manager with its fakes, on a clock of its own.
+type harness struct {
 	*Manager
 	t       *testing.T
 	starter *fakeStarter
 	logs    *observer.ObservedLogs
 
-	mu   sync.Mutex
-	told []*model.Logs
+	mu      sync.Mutex
+	emitted []*model.Logs
 }
 
 // in runs a test with a manager that lets so many tasks run at once, whose time passes only as the test lets it.
-func in(t *testing.T, running int, store Store, test func(h *house)) {
+func in(t *testing.T, running int, store Store, test func(h *harness)) {
 	t.Helper()
 	with(t, Config{Running: running, Store: store}, test)
 }
 
 // with is in where more is configured than that.
-func with(t *testing.T, config Config, test func(h *house)) {
+func with(t *testing.T, config Config, test func(h *harness)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.InfoLevel)
-		h := &house{t: t, logs: logs, starter: &fakeStarter{running: map[string]*fakeObservation{}}}
-		config.Starter, config.Logger, config.Tell = h.starter, zap.New(core), h.tell
+		h := &harness{t: t, logs: logs, starter: &fakeStarter{running: map[string]*fakeObservation{}}}
+		config.Starter, config.Logger, config.Emit = h.starter, zap.New(core), h.emit
 		h.Manager = New(config)
 		defer func() {
 			h.Close()
 			require.Zero(t, h.starter.runs(), "something runs on")
 			require.Empty(t, h.tasks)
 			require.Zero(t, h.running)
-			require.Empty(t, h.room.taken)
+			require.Empty(t, h.capacity.taken)
 			require.Empty(t, h.watch.of)
 			require.Empty(t, h.watch.gone)
 		}()
@@ -129,24 +129,24 @@ func with(t *testing.T, config Config, test func(h *house)) {
 	})
 }
 
-func (h *house) tell(logs []*model.Logs) {
+func (h *harness) emit(logs []*model.Logs) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.told = append(h.told, logs...)
+	h.emitted = append(h.emitted, logs...)
 }
 
 // after lets time pass.
-func (h *house) after(d time.Duration) {
+func (h *harness) after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// events are the names of what was told since the last call, with the reason of an end.
-func (h *house) events() []string {
+// events returns the names of the events that were emitted since the last call, with the reason of an end.
+func (h *harness) events() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var names []string
-	for _, logs := range h.told {
+	for _, logs := range h.emitted {
 		for _, l := range logs.Logs {
 			name := l.Event
 			for _, a := range l.Attributes {
@@ -157,11 +157,11 @@ func (h *house) events() []string {
 			names = append(names, name)
 		}
 	}
-	h.told = nil
+	h.emitted = nil
 	return names
 }
 
-func (h *house) record(id string) Record {
+func (h *harness) record(id string) Record {
 	h.t.Helper()
 	list := h.Tasks()
 	i := slices.IndexFunc(list, func(r Record) bool { return r.ID == id })

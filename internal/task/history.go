@@ -14,8 +14,8 @@ import (
 const (
 	// keep is how long a task is remembered after its end.
 	keep = 48 * time.Hour
-	// maxRecords bounds the tasks that are remembered; some 600 bytes each, and 30 KiB of
-	// one with as many processes and causes as are told, that as many policies had for their own.
+	// maxRecords bounds the tasks that are remembered. One has some 600 bytes, or 30 KiB if it
+	// names as many processes and causes as a record may and as many policies requested it.
 	maxRecords = 1024
 	// maxRecordBytes bounds what is read of one from disk.
 	maxRecordBytes = 128 << 10

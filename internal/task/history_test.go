@@ -16,12 +16,12 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// TestHistoryOutlivesARestart holds that what was known before is known after, and that what ran then is told to have
-// been interrupted.
+// TestHistoryOutlivesARestart checks that tasks known before a restart are known after it, and that those that ran then are reported as
+// interrupted.
 func TestHistoryOutlivesARestart(t *testing.T) {
 	store := &memory{values: map[string][]byte{}}
 	var before Record
-	in(t, 2, store, func(h *house) {
+	in(t, 2, store, func(h *harness) {
 		r := asks(1, "on_cpu")
 		r.Causes = []model.Cause{{Monitor: "http_error_rate", Threshold: 5, Value: 12.5, Path: "/pay"}}
 		id := one(t, h.Request(r)).TaskID
@@ -29,23 +29,23 @@ func TestHistoryOutlivesARestart(t *testing.T) {
 		before = h.record(id)
 		require.NotEmpty(t, store.values)
 	})
-	in(t, 2, store, func(h *house) {
+	in(t, 2, store, func(h *harness) {
 		after := h.record(before.ID)
 		require.True(t, before.Asked.Equal(after.Asked))
 		require.Equal(t, before.Causes, after.Causes)
 		require.Equal(t, before.Runs[0].Counts, after.Runs[0].Counts)
 		require.Equal(t, TimeUp, after.Runs[0].Reason)
-		require.Equal(t, &Whom{1, 101, "shop"}, after.Process, "whose policy is silent on")
+		require.Equal(t, &ProcessName{1, 101, "shop"}, after.Process, "the process that the policy is silent about")
 		require.True(t, before.Runs[0].Begin.Equal(after.Began()))
 
 		id := one(t, h.Request(asks(2, "on_cpu"))).TaskID
 		h.after(2 * time.Second)
 		raw, err := json.Marshal(h.record(id))
 		require.NoError(t, err)
-		store.values["task/500"] = raw // as after a crash, since stopping tells of the end
+		store.values["task/500"] = raw // as after a crash, since stopping records the end
 		h.Close()
 	})
-	in(t, 2, store, func(h *house) {
+	in(t, 2, store, func(h *harness) {
 		interrupted := 0
 		for _, r := range h.Tasks() {
 			if r.Runs[0].Reason == Interrupted {
@@ -63,21 +63,21 @@ func TestHistoryOutlivesARestart(t *testing.T) {
 	})
 }
 
-// TestBadStore holds that a store that fails or has something else in it costs the history alone.
+// TestBadStore checks that a store that fails or has something else in it costs the history alone.
 func TestBadStore(t *testing.T) {
-	in(t, 2, &memory{fail: errors.New("disk")}, func(h *house) {
+	in(t, 2, &memory{fail: errors.New("disk")}, func(h *harness) {
 		require.Equal(t, 1, h.logs.FilterMessage("Some of the history of tasks is lost").Len())
 		require.Equal(t, Started, one(t, h.Request(asks(1, "on_cpu"))).State)
 	})
 	store := &memory{values: map[string][]byte{
 		"task/0": []byte("{"), "task/1": []byte(`{"id":"a"}`), "task/2": make([]byte, maxRecordBytes+1), "task/3": []byte("null"), "task/4": {},
 	}}
-	in(t, 2, store, func(h *house) {
+	in(t, 2, store, func(h *harness) {
 		require.Empty(t, h.Tasks())
 		require.Equal(t, 1, h.logs.FilterMessage("Some of the history of tasks is lost").Len())
 	})
 	store = &memory{values: map[string][]byte{}}
-	in(t, 2, store, func(h *house) {
+	in(t, 2, store, func(h *harness) {
 		h.Request(asks(1, "on_cpu"))
 		store.fails(errors.New("full"))
 		h.after(5 * time.Second)
@@ -89,9 +89,9 @@ func TestBadStore(t *testing.T) {
 	})
 }
 
-// TestHistoryIsBounded holds that the oldest go first, and none that runs.
+// TestHistoryIsBounded checks that the oldest go first, and none that runs.
 func TestHistoryIsBounded(t *testing.T) {
-	in(t, 2, nil, func(h *house) {
+	in(t, 2, nil, func(h *harness) {
 		r := asks(1, "network")
 		r.Duration = 24 * time.Hour
 		long := one(t, h.Request(r)).TaskID
@@ -108,10 +108,10 @@ func TestHistoryIsBounded(t *testing.T) {
 	})
 }
 
-// TestWhatNeverRanIsForgottenFirst holds that tasks that have waited in vain push none out that has run, that one that runs pushes them
+// TestWhatNeverRanIsForgottenFirst checks that tasks that have waited in vain push none out that has run, that one that runs pushes them
 // out, and that they are remembered where there is room.
 func TestWhatNeverRanIsForgottenFirst(t *testing.T) {
-	in(t, 1, nil, func(h *house) {
+	in(t, 1, nil, func(h *harness) {
 		begun := func() (n int) {
 			for _, r := range h.Tasks() {
 				if !r.Began().IsZero() {
@@ -152,7 +152,7 @@ func TestWhatNeverRanIsForgottenFirst(t *testing.T) {
 	})
 }
 
-// TestWhoHadItForItsOwn holds that the history says, over a restart, which policies had a run of another task for their own, whether
+// TestWhoHadItForItsOwn checks that the history says, over a restart, which policies had a run of another task for their own, whether
 // that ran when they asked, was starting then, or ran when their turn had come; and that it says so of a few alone.
 func TestWhoHadItForItsOwn(t *testing.T) {
 	store := &memory{values: map[string][]byte{}}
@@ -160,7 +160,7 @@ func TestWhoHadItForItsOwn(t *testing.T) {
 	note := func(by string, pid uint32, at time.Time) {
 		want = append(want, Beneficiary{By: by, PID: pid, StartTicks: uint64(pid) + 100, At: at})
 	}
-	in(t, 2, store, func(h *house) {
+	in(t, 2, store, func(h *harness) {
 		h.starter.takes = time.Second
 		all := everybody(time.Hour)
 		for pid := range uint32(2 * maxFor) {
@@ -191,7 +191,7 @@ func TestWhoHadItForItsOwn(t *testing.T) {
 		h.after(10 * time.Second)
 		note("policy:waits", 3, begin.Add(10*time.Second))
 	})
-	in(t, 2, store, func(h *house) {
+	in(t, 2, store, func(h *harness) {
 		list := h.Tasks()
 		got := list[slices.IndexFunc(list, func(r Record) bool { return r.By == "config" })]
 		require.Len(t, got.For, len(want))
@@ -214,10 +214,10 @@ func TestWhoHadItForItsOwn(t *testing.T) {
 	})
 }
 
-// TestRefusedLeavesNoRecord holds that a task that could not start is not remembered as one that runs, though another one had it last
+// TestRefusedLeavesNoRecord checks that a task that could not start is not remembered as one that runs, though another one had it last
 // longer meanwhile.
 func TestRefusedLeavesNoRecord(t *testing.T) {
-	in(t, 2, nil, func(h *house) {
+	in(t, 2, nil, func(h *harness) {
 		h.starter.takes = time.Second
 		h.starter.answers(errors.New("no room"))
 		var asked sync.WaitGroup
@@ -231,9 +231,9 @@ func TestRefusedLeavesNoRecord(t *testing.T) {
 	})
 }
 
-// TestRecordsAreBounded holds that a task of everybody is told in a few words.
+// TestRecordsAreBounded checks that the record of a task of many processes is small.
 func TestRecordsAreBounded(t *testing.T) {
-	in(t, 2, nil, func(h *house) {
+	in(t, 2, nil, func(h *harness) {
 		r := asks(1, "network")
 		for pid := range uint32(5000) {
 			r.Processes = append(r.Processes, processOf(pid+2))
@@ -241,15 +241,15 @@ func TestRecordsAreBounded(t *testing.T) {
 		}
 		record := h.record(one(t, h.Request(r)).TaskID)
 		require.Equal(t, 5001, record.Runs[0].Of)
-		require.Len(t, record.Runs[0].Processes, maxTold)
-		require.Len(t, record.Causes, maxTold)
+		require.Len(t, record.Runs[0].Processes, maxNamed)
+		require.Len(t, record.Causes, maxNamed)
 		raw, err := json.Marshal(record)
 		require.NoError(t, err)
 		require.Less(t, len(raw), maxRecordBytes)
 	})
 }
 
-// FuzzDecode holds that nothing that lies on a disk makes the receiver fall over, and that what is read can be kept.
+// FuzzDecode checks that nothing that lies on a disk makes the receiver fall over, and that what is read can be kept.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"id":"a","by":"api","asked":"2026-11-21T09:00:00Z","runs":[{"kind":"on_cpu","state":"started","duration":5}]}`))
 	f.Add([]byte(`{"id":"a","runs":[{"targets":[{"PID":1}],"processes":[{"pid":1}]}],"causes":[{"monitor":"x","current":1e300}]}`))

@@ -46,11 +46,11 @@ func (m *Manager) advance(now time.Time) time.Duration {
 	logs = append(logs, m.admit(now)...)
 	sleep := m.sleep(now)
 	m.mu.Unlock()
-	m.tell(logs)
+	m.emit(logs)
 	return sleep
 }
 
-// lockAndLeave takes processes that are gone out of all runs, and ends those that have none left. It
+// lockAndLeave removes exited processes from all runs, and ends the runs that have none left. It
 // returns with the lock held.
 func (m *Manager) lockAndLeave(gone map[model.ProcessID]bool) {
 	m.mu.Lock()
@@ -68,8 +68,9 @@ func (m *Manager) lockAndLeave(gone map[model.ProcessID]bool) {
 	m.leave(gone, living)
 }
 
-// unasked are the runs of instances of a service of which a process is gone: others may have joined
-// these, and nobody has asked yet who is living. The caller holds the lock.
+// unasked returns the runs of instances of a service of which a process exited, and whose living
+// processes were not determined since: other processes may have joined these instances. The caller
+// holds the lock.
 func (m *Manager) unasked(gone map[model.ProcessID]bool, living map[*run][]*model.Process) map[*run]Observation {
 	asked := map[*run]Observation{}
 	for _, e := range m.tasks {
@@ -137,7 +138,7 @@ func (m *Manager) stopRun(one *run) {
 	log := m.over(one, one.ending, time.Now())
 	m.settle(one.of)
 	m.mu.Unlock()
-	m.tell([]*model.Logs{log})
+	m.emit([]*model.Logs{log})
 }
 
 // sleep is how long nothing is due.

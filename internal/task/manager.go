@@ -22,16 +22,16 @@ var (
 	ErrFull = errors.New("as many tasks wait as may")
 	// ErrClosed: the receiver is starting or stopping.
 	ErrClosed = errors.New("the receiver is starting or stopping")
-	// ErrNothing: there is nothing to run, since nobody takes what it would make, for one.
+	// ErrNothing: there is nothing to run, for example because no pipeline takes the result.
 	ErrNothing = errors.New("nothing to run, or no pipeline takes what is run")
 	// ErrUnknown: there is no such task, or it has ended.
 	ErrUnknown = errors.New("no such task waits or runs")
 )
 
 const (
-	// maxWaiting bounds the tasks that wait for their start or for a place.
+	// maxWaiting bounds the tasks that wait for their start or for a slot.
 	maxWaiting = 1024
-	// maxWait is how long one waits for a place: what was to be seen then is long over.
+	// maxWait is how long a task waits for a slot: what it was to observe is long over then.
 	maxWait = time.Hour
 )
 
@@ -43,14 +43,14 @@ type Config struct {
 	// Different is how many observations with different options the starter makes at once;
 	// 0: as many as are wanted.
 	Different int
-	// Tell takes the events of tasks, which are its own then; it must return soon.
-	Tell func([]*model.Logs)
-	// Store keeps the history; nil: nobody does.
+	// Emit takes the events of tasks and owns them; it must return soon.
+	Emit func([]*model.Logs)
+	// Store keeps the history; nil: it is not kept.
 	Store  Store
 	Logger *zap.Logger
 }
 
-// Stats is what a manager tells about itself.
+// Stats are metrics of a manager.
 type Stats struct {
 	// Running, Queued and Scheduled count tasks now.
 	Running, Queued, Scheduled int
@@ -66,17 +66,17 @@ type Manager struct {
 	unsaved  chan struct{} // the history has changed
 	stop     context.CancelFunc
 	loops    sync.WaitGroup
-	work     sync.WaitGroup // whoever starts or stops a run
+	work     sync.WaitGroup // goroutines that start or stop a run
 	watch    watch
 
-	mu      sync.Mutex // all below
-	closed  bool
-	tasks   map[string]*entry // those that wait or run, by id
-	waiting []*entry          // of them, in the order in which they were asked for
-	running int               // how many of them have a place
-	room    room              // what they observe
-	refused uint64
-	history history
+	mu       sync.Mutex // all below
+	closed   bool
+	tasks    map[string]*entry // those that wait or run, by id
+	waiting  []*entry          // of them, in the order in which they were asked for
+	running  int               // how many of them have a place
+	capacity capacity          // what they observe
+	refused  uint64
+	history  history
 	// unfinished is what Close has ended of policies' tasks.
 	unfinished []unfinished
 }
@@ -86,7 +86,7 @@ func New(config Config) *Manager {
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &Manager{
 		config: config, wake: make(chan struct{}, 1), unsaved: make(chan struct{}, 1), stop: cancel,
-		tasks: map[string]*entry{}, history: newHistory(), watch: newWatch(), room: room{most: config.Different},
+		tasks: map[string]*entry{}, history: newHistory(), watch: newWatch(), capacity: capacity{most: config.Different},
 		warnings: warn.NewRarely(config.Logger, "Not all tasks run at once that are asked for", nil),
 	}
 	if config.Store != nil {
@@ -102,9 +102,9 @@ func New(config Config) *Manager {
 	return m
 }
 
-// Request asks for a task and says what has become of each of its runs, in their order.
-// It returns when those that start at once have started. What nobody else is told: a run
-// that could not start is refused, and may be asked for again.
+// Request requests a task and returns the outcome of each of its runs, in their order. It returns
+// when those that start at once have started. Only the answer reports a run that could not start:
+// the run is refused, and may be requested again.
 func (m *Manager) Request(r Request) []Outcome {
 	now := time.Now()
 	e, begins, outcomes := m.take(&r, now)
@@ -121,11 +121,11 @@ func (m *Manager) Request(r Request) []Outcome {
 	}
 	if of, ok := whose(outcomes); ok {
 		logs = append(r.triggered(of, now), logs...)
-	} else if AllRefused(outcomes) && !r.Told {
+	} else if AllRefused(outcomes) && !r.Reported {
 		logs = append(logs, r.triggered(refusal(outcomes), now)...)
 	}
 	m.mu.Unlock()
-	m.tell(logs)
+	m.emit(logs)
 	m.rouse()
 	return outcomes
 }
@@ -153,7 +153,7 @@ func refusal(outcomes []Outcome) Outcome {
 	return Outcome{State: Refused, Err: outcomes[0].Err}
 }
 
-// begin starts the runs of a task that has got a place, and returns what is told of it.
+// begin starts the runs of a task that has got a slot, and returns the events of that.
 func (m *Manager) begin(e *entry) []*model.Logs {
 	var logs []*model.Logs
 	for _, one := range e.runs {
@@ -178,8 +178,8 @@ func (m *Manager) spec(one *run) (Spec, bool) {
 	return Spec{TaskID: one.of.id, Kind: one.kind, Options: one.options, Processes: slices.Clone(one.processes), Instance: one.instance, Targets: one.targets}, true
 }
 
-// began notes that a run has started, or could not. A request that waits for its answer is
-// told of that by it alone; who was told to wait hears of it now.
+// began notes that a run has started, or could not start. A request that waits for its answer gets
+// it from that alone; one whose answer was that it is queued is notified now.
 func (m *Manager) began(one *run, observation Observation, err error) []*model.Logs {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -201,7 +201,7 @@ func (m *Manager) began(one *run, observation Observation, err error) []*model.L
 	return []*model.Logs{log}
 }
 
-// over ends a run and returns what is told of that. The caller holds the lock.
+// over ends a run and returns the events of that. The caller holds the lock.
 func (m *Manager) over(one *run, reason Reason, now time.Time) *model.Logs {
 	if one.begin.IsZero() {
 		one.answer(reason)
@@ -211,16 +211,16 @@ func (m *Manager) over(one *run, reason Reason, now time.Time) *model.Logs {
 	m.watch.remove(one.processes)
 	one.processes, one.observation = nil, nil
 	m.advanceRests(one, now)
-	if m.room.leave(one) {
+	if m.capacity.leave(one) {
 		for _, e := range m.waiting {
-			e.lacksRoom = false
+			e.lacksCapacity = false
 		}
 	}
 	return one.finishedLog()
 }
 
-// settle notes what a task has come to; one that has ended gives its place back. The
-// caller holds the lock.
+// settle notes the state of a task; one that has ended releases its slot. The caller holds the
+// lock.
 func (m *Manager) settle(e *entry) {
 	if m.tasks[e.id] == nil {
 		return
@@ -230,8 +230,8 @@ func (m *Manager) settle(e *entry) {
 		return
 	}
 	delete(m.tasks, e.id)
-	if e.holds {
-		e.holds = false
+	if e.admitted {
+		e.admitted = false
 		m.running--
 	}
 	m.rouse()
@@ -241,7 +241,7 @@ func (m *Manager) settle(e *entry) {
 // vain. The caller holds the lock.
 func (m *Manager) remember(e *entry) {
 	switch {
-	case !e.holds && !e.ended(), e.refused() && e.slot == noSlot:
+	case !e.admitted && !e.ended(), e.refused() && e.slot == noSlot:
 		return
 	case e.refused(): // it was extended while it started
 		m.history.drop(e.slot)
@@ -254,7 +254,7 @@ func (m *Manager) remember(e *entry) {
 	rouse(m.unsaved)
 }
 
-// Exited tells that a process has ended, or cannot be observed any more. It returns at once.
+// Exited notes that a process has ended, or cannot be observed any more. It returns at once.
 func (m *Manager) Exited(id model.ProcessID) {
 	if m.watch.exited(id) {
 		m.rouse()
@@ -350,9 +350,9 @@ func (m *Manager) left() bool {
 	return len(m.tasks) > 0
 }
 
-func (m *Manager) tell(logs []*model.Logs) {
-	if len(logs) > 0 && m.config.Tell != nil {
-		m.config.Tell(logs)
+func (m *Manager) emit(logs []*model.Logs) {
+	if len(logs) > 0 && m.config.Emit != nil {
+		m.config.Emit(logs)
 	}
 }
 

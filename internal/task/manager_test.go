@@ -25,7 +25,7 @@ func one(t *testing.T, outcomes []Outcome) Outcome {
 }
 
 func TestRunsForItsTime(t *testing.T) {
-	in(t, 4, nil, func(h *house) {
+	in(t, 4, nil, func(h *harness) {
 		r := asks(1, "on_cpu", "off_cpu")
 		r.Runs[1].Duration = 10 * time.Second
 		outcomes := h.Request(r)
@@ -51,16 +51,16 @@ func TestRunsForItsTime(t *testing.T) {
 		require.Equal(t, "policy", record.Origin())
 		require.Equal(t, "slow", record.Policy())
 		require.Equal(t, RunRecord{
-			Kind: "on_cpu", State: Ended, Processes: []Whom{{1, 101, "shop"}}, Of: 1, Duration: time.Minute,
+			Kind: "on_cpu", State: Ended, Processes: []ProcessName{{1, 101, "shop"}}, Of: 1, Duration: time.Minute,
 			Begin: begin, End: record.Runs[0].End, Reason: TimeUp, Counts: Counts{Samples: 7, Losses: 1},
 		}, record.Runs[0])
 		require.WithinDuration(t, begin.Add(time.Minute), record.Runs[0].End, 10*time.Millisecond)
 	})
 }
 
-// TestNotDoubled holds that a process is observed once by each kind, and that the rest of a request goes on.
+// TestNotDoubled checks that a process is observed once by each kind, and that the rest of a request goes on.
 func TestNotDoubled(t *testing.T) {
-	in(t, 8, nil, func(h *house) {
+	in(t, 8, nil, func(h *harness) {
 		first := one(t, h.Request(asks(1, "on_cpu")))
 		require.Equal(t, Outcome{Kind: "on_cpu", TaskID: first.TaskID, Already: true, State: Started}, one(t, h.Request(asks(1, "on_cpu"))))
 		both := h.Request(asks(1, "off_cpu", "on_cpu"))
@@ -85,7 +85,7 @@ func TestNotDoubled(t *testing.T) {
 }
 
 func TestTargetsCover(t *testing.T) {
-	in(t, 8, nil, func(h *house) {
+	in(t, 8, nil, func(h *harness) {
 		r := Request{By: "config", Duration: time.Minute, Runs: []Run{{Kind: "on_cpu"}}, Targets: []process.Selector{{Comm: "a"}}}
 		first := one(t, h.Request(r))
 		require.Equal(t, Started, first.State)
@@ -102,7 +102,7 @@ func TestTargetsCover(t *testing.T) {
 }
 
 func TestExtend(t *testing.T) {
-	in(t, 8, nil, func(h *house) {
+	in(t, 8, nil, func(h *harness) {
 		first := one(t, h.Request(asks(1, "on_cpu")))
 		h.after(50 * time.Second)
 		again := asks(1, "on_cpu")
@@ -125,13 +125,13 @@ func TestExtend(t *testing.T) {
 		require.Zero(t, h.starter.runs())
 		require.Equal(t, Stopped, h.record(second.TaskID).Runs[0].Reason)
 		require.ErrorIs(t, h.Manager.Stop(second.TaskID), ErrUnknown)
-		require.ErrorIs(t, h.Manager.Stop("nobody"), ErrUnknown)
+		require.ErrorIs(t, h.Manager.Stop("unknown"), ErrUnknown)
 	})
 }
 
-// TestProcessesEnd holds that a run ends with the last of its processes, whenever it does.
+// TestProcessesEnd checks that a run ends with the last of its processes, whenever it does.
 func TestProcessesEnd(t *testing.T) {
-	in(t, 1, nil, func(h *house) {
+	in(t, 1, nil, func(h *harness) {
 		r := asks(1, "on_cpu", "network")
 		r.Runs[1].Processes = []*model.Process{processOf(1), processOf(2)}
 		id := h.Request(r)[0].TaskID
@@ -156,9 +156,9 @@ func TestProcessesEnd(t *testing.T) {
 	})
 }
 
-// TestEndWhileStarting holds that an end that comes while a run starts is not missed.
+// TestEndWhileStarting checks that an end that comes while a run starts is not missed.
 func TestEndWhileStarting(t *testing.T) {
-	in(t, 2, nil, func(h *house) {
+	in(t, 2, nil, func(h *harness) {
 		h.starter.takes = time.Second
 		var asked sync.WaitGroup
 		asked.Go(func() { h.Request(asks(1, "on_cpu")) })
@@ -173,14 +173,14 @@ func TestEndWhileStarting(t *testing.T) {
 }
 
 func TestStartsInTheFuture(t *testing.T) {
-	in(t, 2, nil, func(h *house) {
+	in(t, 2, nil, func(h *harness) {
 		r := asks(1, "on_cpu")
 		r.Start = time.Now().Add(48 * time.Hour).Round(0)
 		later := one(t, h.Request(r))
 		require.Equal(t, Scheduled, later.State)
 		require.Equal(t, Stats{Scheduled: 1}, h.Stats())
 		require.Equal(t, r.Start, h.record(later.TaskID).Runs[0].Begin)
-		require.False(t, one(t, h.Request(asks(1, "on_cpu"))).Already, "what comes later keeps nobody from starting now")
+		require.False(t, one(t, h.Request(asks(1, "on_cpu"))).Already, "a later task does not keep this one from starting now")
 		h.after(48*time.Hour - 2*time.Minute)
 		require.Zero(t, h.starter.runs())
 		h.events()
@@ -197,9 +197,9 @@ func TestStartsInTheFuture(t *testing.T) {
 	})
 }
 
-// TestQueue holds that those who wait come in their order, and that the wait is told.
+// TestQueue checks that waiting tasks start in their order, and that an event reports the wait.
 func TestQueue(t *testing.T) {
-	in(t, 2, nil, func(h *house) {
+	in(t, 2, nil, func(h *harness) {
 		ids := map[string]uint32{}
 		for pid := range uint32(5) {
 			outcome := one(t, h.Request(asks(pid, "on_cpu")))
@@ -221,9 +221,9 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestTurns holds that who has asked for much holds up nobody else.
+// TestTurns checks that a requester of many tasks does not hold up another one.
 func TestTurns(t *testing.T) {
-	in(t, 2, nil, func(h *house) {
+	in(t, 2, nil, func(h *harness) {
 		for pid := range uint32(6) {
 			h.Request(asks(pid+1, "on_cpu"))
 		}
@@ -244,12 +244,12 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// TestLooksAgain holds that what has waited does not start when why it was asked for is over by then.
+// TestLooksAgain checks that what has waited does not start when why it was asked for is over by then.
 func TestLooksAgain(t *testing.T) {
-	in(t, 1, nil, func(h *house) {
+	in(t, 1, nil, func(h *harness) {
 		h.Request(asks(1, "on_cpu"))
 		holds := map[uint32]bool{2: false, 3: true}
-		answered, ids := map[uint32]*told{}, map[uint32]string{}
+		answered, ids := map[uint32]*replies{}, map[uint32]string{}
 		for _, pid := range []uint32{2, 3} {
 			r := asks(pid, "on_cpu")
 			r.Holds = func() bool { return holds[pid] }
@@ -266,9 +266,9 @@ func TestLooksAgain(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsForEver holds that what waits is given up when it has lost its point, and that this is told.
+// TestNobodyWaitsForEver checks that a waiting task is given up when it has lost its point, and that an event reports this.
 func TestNobodyWaitsForEver(t *testing.T) {
-	in(t, 1, nil, func(h *house) {
+	in(t, 1, nil, func(h *harness) {
 		r := asks(1, "on_cpu")
 		r.Duration = 24 * time.Hour
 		h.Request(r)
@@ -283,9 +283,9 @@ func TestNobodyWaitsForEver(t *testing.T) {
 	})
 }
 
-// TestQueuedAndThenFails holds that who was told to wait hears that it went wrong.
+// TestQueuedAndThenFails checks that a requester whose run was queued is answered when it fails.
 func TestQueuedAndThenFails(t *testing.T) {
-	in(t, 1, nil, func(h *house) {
+	in(t, 1, nil, func(h *harness) {
 		h.Request(asks(1, "on_cpu"))
 		var failed []error
 		r := asks(2, "on_cpu")
@@ -305,21 +305,20 @@ func TestQueuedAndThenFails(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsIsAnswered holds that each run that was told to wait is answered once, whatever becomes of it: whoever has asked
-// may ask again only then.
+// TestWhoWaitsIsAnswered checks that each queued run is answered once, whatever becomes of it: its requester may request again only then.
 func TestWhoWaitsIsAnswered(t *testing.T) {
 	for name, end := range map[string]struct {
-		of   func(h *house, id string)
+		of   func(h *harness, id string)
 		want string
 	}{
-		"expired":        {func(h *house, _ string) { h.after(time.Hour + time.Second) }, "failed: starting on_cpu: it has waited in vain: expired"},
-		"stopped":        {func(h *house, id string) { require.NoError(h.t, h.Manager.Stop(id)) }, "failed: starting on_cpu: it has waited in vain: stopped"},
-		"process_exited": {func(h *house, _ string) { h.Exited(processOf(2).ID) }, "failed: starting on_cpu: it has waited in vain: process_exited"},
-		"shutdown":       {func(h *house, _ string) { h.Close() }, "failed: starting on_cpu: it has waited in vain: shutdown"},
-		"started":        {func(h *house, _ string) { h.after(24 * time.Hour) }, "started"},
+		"expired":        {func(h *harness, _ string) { h.after(time.Hour + time.Second) }, "failed: starting on_cpu: it has waited in vain: expired"},
+		"stopped":        {func(h *harness, id string) { require.NoError(h.t, h.Manager.Stop(id)) }, "failed: starting on_cpu: it has waited in vain: stopped"},
+		"process_exited": {func(h *harness, _ string) { h.Exited(processOf(2).ID) }, "failed: starting on_cpu: it has waited in vain: process_exited"},
+		"shutdown":       {func(h *harness, _ string) { h.Close() }, "failed: starting on_cpu: it has waited in vain: shutdown"},
+		"started":        {func(h *harness, _ string) { h.after(24 * time.Hour) }, "started"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, 1, nil, func(h *house) {
+			in(t, 1, nil, func(h *harness) {
 				first := asks(1, "on_cpu")
 				first.Duration = 24 * time.Hour
 				if name == "started" {
@@ -338,10 +337,10 @@ func TestWhoWaitsIsAnswered(t *testing.T) {
 	}
 }
 
-// TestLaterIsNotNow holds that a task of the future is kept where the same runs now, and is covered if that still runs then.
+// TestLaterIsNotNow checks that a task of the future is kept where the same runs now, and is covered if that still runs then.
 func TestLaterIsNotNow(t *testing.T) {
 	for running, reason := range map[time.Duration]Reason{time.Minute: TimeUp, 48 * time.Hour: Covered} {
-		in(t, 2, nil, func(h *house) {
+		in(t, 2, nil, func(h *harness) {
 			now := asks(1, "on_cpu")
 			now.Duration = running
 			h.Request(now)
@@ -357,9 +356,9 @@ func TestLaterIsNotNow(t *testing.T) {
 	}
 }
 
-// TestTriggeredIsOfItsOwnTask holds that the event names what was started for it, and comes only when something runs or will.
+// TestTriggeredIsOfItsOwnTask checks that the event names what was started for it, and comes only when something runs or will.
 func TestTriggeredIsOfItsOwnTask(t *testing.T) {
-	in(t, 2, nil, func(h *house) {
+	in(t, 2, nil, func(h *harness) {
 		h.Request(asks(1, "on_cpu"))
 		h.Request(asks(2, "on_cpu"))
 		waits := one(t, h.Request(asks(3, "on_cpu")))
@@ -384,9 +383,9 @@ func TestTriggeredIsOfItsOwnTask(t *testing.T) {
 	})
 }
 
-// TestCannotStart holds that a request that came to nothing leaves nothing, and may come again.
+// TestCannotStart checks that a request that came to nothing leaves nothing, and may come again.
 func TestCannotStart(t *testing.T) {
-	in(t, 1, nil, func(h *house) {
+	in(t, 1, nil, func(h *harness) {
 		why := errors.New("no permission")
 		h.starter.answers(why)
 		r := asks(1, "on_cpu")
@@ -395,8 +394,8 @@ func TestCannotStart(t *testing.T) {
 			outcome := one(t, h.Request(r))
 			require.ErrorIs(t, outcome.Err, why)
 			require.Empty(t, outcome.TaskID)
-			require.Equal(t, !r.Told, slices.Contains(h.events(), TriggeredEvent), "it is told once")
-			r.Told = true
+			require.Equal(t, !r.Reported, slices.Contains(h.events(), TriggeredEvent), "it is reported once")
+			r.Reported = true
 		}
 		require.Empty(t, h.Tasks())
 		h.starter.answers(nil)
@@ -406,7 +405,7 @@ func TestCannotStart(t *testing.T) {
 }
 
 func TestRefuses(t *testing.T) {
-	in(t, 1, nil, func(h *house) {
+	in(t, 1, nil, func(h *harness) {
 		require.Empty(t, h.Request(Request{}))
 		r := asks(1, "on_cpu", "on_cpu")
 		require.ErrorContains(t, h.Request(r)[0].Err, "on_cpu is asked for twice")
@@ -420,9 +419,9 @@ func TestRefuses(t *testing.T) {
 	})
 }
 
-// TestThousandAtOnce holds that what a second may bring stays within the bounds, is counted, and leaves nothing.
+// TestThousandAtOnce checks that what a second may bring stays within the bounds, is counted, and leaves nothing.
 func TestThousandAtOnce(t *testing.T) {
-	in(t, 16, nil, func(h *house) {
+	in(t, 16, nil, func(h *harness) {
 		h.starter.takes = 100 * time.Millisecond
 		var asking sync.WaitGroup
 		var mu sync.Mutex
@@ -452,9 +451,9 @@ func TestThousandAtOnce(t *testing.T) {
 	})
 }
 
-// TestShutdown holds that what runs and what waits ends with the receiver.
+// TestShutdown checks that what runs and what waits ends with the receiver.
 func TestShutdown(t *testing.T) {
-	in(t, 1, nil, func(h *house) {
+	in(t, 1, nil, func(h *harness) {
 		h.Request(asks(1, "on_cpu"))
 		h.Request(asks(2, "on_cpu"))
 		h.Close()
@@ -462,10 +461,10 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// TestInstances holds that a run of an instance of a service goes on with those who join it, is not doubled for them, and ends when
+// TestInstances checks that a run of an instance of a service goes on with those who join it, is not doubled for them, and ends when
 // none is left.
 func TestInstances(t *testing.T) {
-	in(t, 4, nil, func(h *house) {
+	in(t, 4, nil, func(h *harness) {
 		r := asks(1, "network")
 		r.Runs[0].Instance = true
 		id := one(t, h.Request(r)).TaskID

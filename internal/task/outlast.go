@@ -13,7 +13,7 @@ import (
 const (
 	// shortestRest is the shortest rest of a run that is worth the start of another one.
 	shortestRest = time.Second
-	// maxRests bounds the rests among those who wait, so that others find room beside them.
+	// maxRests bounds the rests among the waiting tasks, so that other tasks have capacity, too.
 	maxRests = maxWaiting / 2
 )
 
@@ -39,7 +39,7 @@ func (m *Manager) outlast(request *Request, one, by *run, now time.Time) {
 	}
 	if rests >= maxRests || len(m.waiting) >= maxWaiting {
 		m.refused++
-		m.warnings.Warn(fmt.Errorf("%s of what %s asks for ends with task %s: %d tasks wait, %d of them to go on after another one, more may not",
+		m.warnings.Warn(fmt.Errorf("%s of a task of %s ends with task %s: %d tasks wait, %d of them to continue after another one, the maximum",
 			one.kind, request.By, by.of.id, len(m.waiting), rests))
 		return
 	}
@@ -48,15 +48,15 @@ func (m *Manager) outlast(request *Request, one, by *run, now time.Time) {
 		Runs:     []Run{{Kind: one.kind, Options: one.options, Instance: one.instance}},
 		Duration: until.Sub(by.end), Start: by.end, Holds: request.Holds, Extend: true, GoesOn: true,
 	}, now)
-	e.after, e.waited = by, true // nobody asks for it, and so its failure is told as that of who waited
+	e.after, e.waited = by, true // no requester waits for it, so its failure is reported as that of a task that waited
 	e.set(Scheduled)
 	m.tasks[e.id] = e
 	m.waiting = append(m.waiting, e)
 	m.watch.add(e.runs[0].processes)
 }
 
-// restOf returns the rest that waits already of what somebody has asked for, nil where there is
-// none, and how many rests of anybody do.
+// restOf returns the rest of a requester's run that waits already, nil if there is none, and the
+// number of waiting rests of all requesters.
 func (m *Manager) restOf(by string, one *run) (waits *run, rests int) {
 	for _, e := range m.waiting {
 		if e.after == nil || e.ended() {
@@ -83,7 +83,7 @@ func (m *Manager) advanceRests(ended *run, now time.Time) {
 	}
 }
 
-// sameWhom tells whether two runs are to observe the same: an instance of a service is the same where
+// sameWhom reports whether two runs are to observe the same: an instance of a service is the same where
 // they have a process of it in common.
 func (r *run) sameWhom(o *run) bool {
 	common := func(p *model.Process) bool {

@@ -14,7 +14,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// everybody is a request of the configuration for on_cpu of whoever is in scope.
+// everybody is a request of the configuration for on_cpu of all processes in scope.
 func everybody(duration time.Duration) Request {
 	return Request{By: "config", Name: "all", Duration: duration, Runs: []Run{{Kind: "on_cpu"}}}
 }
@@ -27,7 +27,7 @@ func holding(pid uint32, holds func() bool) Request {
 }
 
 // startedOf are the processes of which something was started, in that order.
-func (h *house) startedOf() (pids []uint32) {
+func (h *harness) startedOf() (pids []uint32) {
 	for _, spec := range h.starter.started() {
 		if len(spec.Processes) > 0 {
 			pids = append(pids, spec.Processes[0].ID.PID)
@@ -36,12 +36,12 @@ func (h *house) startedOf() (pids []uint32) {
 	return pids
 }
 
-// TestRestsAreLookedAtAgain holds that a rest that finds no place when its turn comes is looked at again when it does, as is whatever has
-// waited, and that one which only takes the place of the run that it follows is not.
+// TestRestsAreLookedAtAgain checks that a rest that finds no slot when its turn comes is tried again when there is one, like every waiting
+// task, and that one that takes the slot of the run that it follows is not.
 func TestRestsAreLookedAtAgain(t *testing.T) {
-	in(t, 1, nil, func(h *house) {
+	in(t, 1, nil, func(h *harness) {
 		h.Request(everybody(time.Minute))
-		looked := &told{}
+		looked := &replies{}
 		for pid := range uint32(3) {
 			h.Request(holding(pid+1, func() bool { looked.note(fmt.Sprint(pid + 1)); return pid+1 == 3 }))
 		}
@@ -57,12 +57,12 @@ func TestRestsAreLookedAtAgain(t *testing.T) {
 	})
 }
 
-// TestOneRest holds that who asks again and again for what a longer run does has one rest of it, which lasts until the last of what was
+// TestOneRest checks that who asks again and again for what a longer run does has one rest of it, which lasts until the last of what was
 // asked for is over.
 func TestOneRest(t *testing.T) {
 	for name, instance := range map[string]bool{"a process": false, "an instance, with others of it each time": true} {
 		t.Run(name, func(t *testing.T) {
-			in(t, 2, nil, func(h *house) {
+			in(t, 2, nil, func(h *harness) {
 				all := everybody(time.Hour)
 				for pid := range uint32(100) {
 					all.Processes = append(all.Processes, processOf(pid))
@@ -88,9 +88,9 @@ func TestOneRest(t *testing.T) {
 	}
 }
 
-// TestRestsLeaveRoom holds that rests leave those a part of the waiting room who come to ask, and that what found no room is counted.
+// TestRestsLeaveRoom checks that rests leave a part of the queue to new requests, and that rests beyond that are counted.
 func TestRestsLeaveRoom(t *testing.T) {
-	in(t, 1, nil, func(h *house) {
+	in(t, 1, nil, func(h *harness) {
 		h.Request(everybody(time.Minute))
 		for pid := range uint32(maxWaiting) {
 			require.True(t, one(t, h.Request(holding(pid+1, nil))).Already)
@@ -98,13 +98,13 @@ func TestRestsLeaveRoom(t *testing.T) {
 		require.Equal(t, Stats{Running: 1, Scheduled: maxRests, Refused: maxWaiting - maxRests}, h.Stats())
 		other := asks(1, "off_cpu")
 		require.Equal(t, Queued, one(t, h.Request(other)).State)
-		require.Contains(t, h.logs.All()[0].ContextMap()["error"], "on_cpu of what policy:slow asks for ends with task")
+		require.Contains(t, h.logs.All()[0].ContextMap()["error"], "on_cpu of a task of policy:slow ends with task")
 	})
 }
 
-// TestCloseWhileAnotherFollows holds that a receiver stops while what others wait for, and longer, is being started.
+// TestCloseWhileAnotherFollows checks that a receiver stops while what others wait for, and longer, is being started.
 func TestCloseWhileAnotherFollows(t *testing.T) {
-	in(t, 4, nil, func(h *house) {
+	in(t, 4, nil, func(h *harness) {
 		h.starter.takes = time.Second
 		both := asks(1, "on_cpu")
 		both.Processes = append(both.Processes, processOf(2))
@@ -121,9 +121,9 @@ func TestCloseWhileAnotherFollows(t *testing.T) {
 	})
 }
 
-// TestRestThatCannotStart holds that it is told that a rest could not start.
+// TestRestThatCannotStart checks that an event reports that a rest could not start.
 func TestRestThatCannotStart(t *testing.T) {
-	in(t, 1, nil, func(h *house) {
+	in(t, 1, nil, func(h *harness) {
 		h.Request(everybody(time.Minute))
 		h.Request(holding(1, nil))
 		h.events()
@@ -134,9 +134,9 @@ func TestRestThatCannotStart(t *testing.T) {
 	})
 }
 
-// TestRestGoesOnAtOnce holds that a rest begins when the run that it follows ends, also before its time, and ends when it was to.
+// TestRestGoesOnAtOnce checks that a rest begins when the run that it follows ends, also before its time, and ends when it was to.
 func TestRestGoesOnAtOnce(t *testing.T) {
-	in(t, 1, nil, func(h *house) {
+	in(t, 1, nil, func(h *harness) {
 		all := one(t, h.Request(everybody(5*time.Minute))).TaskID
 		h.Request(holding(1, nil))
 		h.after(time.Minute)

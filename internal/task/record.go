@@ -19,7 +19,7 @@ const (
 	TimeUp Reason = "duration"
 	// ProcessExited: none of its processes is there any more.
 	ProcessExited Reason = "process_exited"
-	// Stopped: somebody has asked for it.
+	// Stopped: a user requested it.
 	Stopped Reason = "stopped"
 	// Shutdown: the receiver has stopped.
 	Shutdown Reason = "shutdown"
@@ -27,7 +27,7 @@ const (
 	Interrupted Reason = "interrupted"
 	// Failed: it could not start.
 	Failed Reason = "failed"
-	// Expired: it has waited for a place for an hour.
+	// Expired: it has waited for a slot for an hour.
 	Expired Reason = "expired"
 	// Recovered: when its turn came, why it was asked for held no more.
 	Recovered Reason = "recovered"
@@ -36,8 +36,8 @@ const (
 )
 
 const (
-	// maxTold bounds the processes and causes that a record names; the rest is counted.
-	maxTold = 64
+	// maxNamed bounds the processes and causes that a record names; the rest is counted.
+	maxNamed = 64
 	// maxFor bounds those who had its runs for their own: as many workers of a server, or processes
 	// that a task of the host observes, as trigger while it runs.
 	maxFor = 256
@@ -52,7 +52,7 @@ type Record struct {
 	// GoesOn as of [Request].
 	GoesOn bool `json:"goes_on,omitempty"`
 	// Process is the one that it was asked for, where that is one alone.
-	Process *Whom `json:"process,omitempty"`
+	Process *ProcessName `json:"process,omitempty"`
 	// Asked is when it was asked for.
 	Asked time.Time   `json:"asked"`
 	Runs  []RunRecord `json:"runs"`
@@ -77,9 +77,9 @@ type RunRecord struct {
 	Kind  string `json:"kind"`
 	State State  `json:"state"`
 	// Processes are the first of those that it observes, of Of in all.
-	Processes []Whom `json:"processes,omitempty"`
-	Of        int    `json:"of,omitempty"`
-	// Targets say whom it observes where there are no Processes.
+	Processes []ProcessName `json:"processes,omitempty"`
+	Of        int           `json:"of,omitempty"`
+	// Targets select the observed processes if there are no Processes.
 	Targets []process.Selector `json:"targets,omitempty"`
 	// Duration is how long it is to run.
 	Duration time.Duration `json:"duration"`
@@ -93,8 +93,8 @@ type RunRecord struct {
 	Counts Counts `json:"counts,omitzero"`
 }
 
-// Whom names a process.
-type Whom struct {
+// ProcessName names a process.
+type ProcessName struct {
 	PID        uint32 `json:"pid"`
 	StartTicks uint64 `json:"start_ticks"`
 	Service    string `json:"service"`
@@ -125,7 +125,7 @@ func (r *Record) Policy() string {
 	return name
 }
 
-// Ended tells whether all of its runs have ended, and when the last one did.
+// Ended reports whether all of its runs have ended, and when the last one did.
 func (r *Record) Ended() (at time.Time, ended bool) {
 	for i := range r.Runs {
 		if r.Runs[i].State != Ended {

@@ -16,14 +16,15 @@ import (
 type Run struct {
 	// Kind is the observation, such as on_cpu. A task has each kind once at most.
 	Kind string
-	// Options are what the [Starter] knows of this kind; nobody here looks at them.
+	// Options are known to the [Starter] of this kind; this package does not inspect
+	// them.
 	Options any
 	// Duration is how long it runs; 0: as long as the request says.
 	Duration time.Duration
-	// Processes are observed in place of those of the request, unless it is nil.
+	// Processes are observed instead of those of the request, unless it is nil.
 	Processes []*model.Process
-	// Instance says that they are those of an instance of a service: who joins it while the
-	// run lasts is observed, too.
+	// Instance: the processes are those of an instance of a service. Processes that join it while
+	// the run lasts are observed, too.
 	Instance bool
 }
 
@@ -36,13 +37,13 @@ type Request struct {
 	By string
 	// Causes are why, of a policy.
 	Causes []model.Cause
-	// Told says that somebody was told of the causes already, when nothing came of them: that
-	// nothing comes of them again is not told.
-	Told bool
+	// Reported is set if an event reported the causes already, when the request had no effect. That
+	// it has none again is not reported.
+	Reported bool
 	// Runs are what it does, at least one.
 	Runs []Run
-	// Processes are whom it observes, or, where there are none, Targets say whom: all that
-	// match one of them as long as it runs. Neither: everybody in scope.
+	// Processes are those to observe. Without any, Targets select them: all processes that match
+	// one of them while the run lasts. Neither: all processes in scope.
 	Processes []*model.Process
 	Targets   []process.Selector
 	// Duration is how long each run lasts that does not say so itself, more than 0.
@@ -55,18 +56,18 @@ type Request struct {
 	// Extend has a run that observes the same already last as long as this would, or, where it
 	// observes others, too, the rest of this run after it.
 	Extend bool
-	// GoesOn says that it goes on with what another task has begun for the same causes: these were
-	// told, and silence counts from then.
+	// GoesOn: the run continues what another task began for the same causes. An event reported
+	// these already, and the silence period counts from then.
 	GoesOn bool
-	// Failed, if not nil, is told of a run that was queued or scheduled and will not start:
-	// it could not, or has waited in vain. It must return soon, and may be called before the
-	// request is answered. The same holds for Started.
+	// Failed, if not nil, is called for a run that was queued or scheduled and will not start,
+	// because it could not or because it waited in vain. It must return soon, and may be called
+	// before the request is answered; both hold for Started as well.
 	Failed func(kind string, why error)
-	// Started, if not nil, is told of a run that was queued or scheduled and has started, or
+	// Started, if not nil, is called for a run that was queued or scheduled and has started, or
 	// found another one that had.
 	Started func(kind string)
 
-	told bool // its trigger was
+	triggerSent bool // its trigger event was emitted
 }
 
 // check finds what makes no sense, where so many observations may differ; 0: as many as are
@@ -106,7 +107,7 @@ const (
 	Started State = "started"
 	// Ended: it has run, or never will.
 	Ended State = "ended"
-	// Refused: nothing comes of it. Only what is told of a request is so.
+	// Refused: the request had no effect. Only answers to requests have this state.
 	Refused State = "refused"
 )
 
@@ -122,7 +123,7 @@ type Outcome struct {
 	Err error
 }
 
-// AllRefused tells whether nothing comes of a request, which the receiver is there to tell.
+// AllRefused reports whether a request had no effect, which the receiver must report.
 func AllRefused(outcomes []Outcome) bool {
 	return !slices.ContainsFunc(outcomes, func(o Outcome) bool { return o.Err == nil || errors.Is(o.Err, ErrClosed) })
 }

@@ -23,20 +23,21 @@ type entry struct {
 	start time.Time
 	// waitUntil is when it is given up.
 	waitUntil time.Time
-	// holds says that it has one of the places of those that run.
-	holds bool
-	// lacksRoom says that an observation of it has options unlike those that run, of which no
-	// more may.
-	lacksRoom bool
-	// queued says that its turn had not come when it was to begin.
+	// admitted: it has one of the slots of running tasks.
+	admitted bool
+	// lacksCapacity: one of its observations has other options than the running ones, and no more
+	// different ones may run.
+	lacksCapacity bool
+	// queued: its turn had not come when it was to begin.
 	queued bool
-	// waited says that whoever asked was told to wait: each run is answered later.
+	// waited: the requester got the answer that the run waits; each run is answered
+	// later.
 	waited bool
 	// after is the run whose end it goes on from, where it is the rest of what that did, too.
 	after *run
 	// others had its runs for their own. The list is replaced, not changed.
 	others []Beneficiary
-	// slot is its place in the history, noSlot where it has none.
+	// slot is its index in the history, noSlot if it is not there.
 	slot int
 }
 
@@ -47,21 +48,21 @@ type run struct {
 	kind      string
 	options   any
 	duration  time.Duration
-	processes []*model.Process // nil: targets say whom
-	whom      *model.Process   // the one that it observes, where it is one alone
-	told      []Whom           // the first of processes, as they were asked for
+	processes []*model.Process // nil: targets select them
+	single    *model.Process   // the observed process, if it is a single one
+	named     []ProcessName    // the first of processes, as they were asked for
 	asked     int              // how many they were
 	targets   []process.Selector
 	instance  bool // processes are those of an instance of a service
 
 	state    State
-	room     *taken // nil where it has none
-	starting bool   // the starter is at work
-	stopping bool   // it is being stopped
+	shared   *sharedObservation // nil where it has none
+	starting bool               // the starter is at work
+	stopping bool               // it is being stopped
 	// ending is why it is to be stopped, as soon as it can be.
 	ending      Reason
 	observation Observation
-	// followers have asked for the same before it has begun, and are told what becomes of it.
+	// followers requested the same before the run began, and are answered with its outcome.
 	followers  []follower
 	begin, end time.Time
 	reason     Reason
@@ -103,7 +104,7 @@ func newID() string {
 	return hex.EncodeToString(raw[:])
 }
 
-// observes tells whether a run's processes are a part of what r observes or waits for.
+// observes reports whether a run's processes are a part of what r observes or waits for.
 func (r *run) observes(id model.ProcessID) bool {
 	if r.asked == 0 || r.instance && r.observation != nil {
 		return r.observation != nil && r.observation.Covers(id)
@@ -111,12 +112,12 @@ func (r *run) observes(id model.ProcessID) bool {
 	return slices.ContainsFunc(r.processes, func(p *model.Process) bool { return p.ID == id })
 }
 
-// sameTargets tells whether two runs observe whoever matches the same.
+// sameTargets reports whether two runs have the same targets.
 func (r *run) sameTargets(o *run) bool {
 	return r.asked == 0 && o.asked == 0 && (len(r.targets) == 0 && len(o.targets) == 0 || reflect.DeepEqual(r.targets, o.targets))
 }
 
-// within tells whether the run observes nobody but those that o is to observe.
+// within reports whether the run observes only processes that o is to observe.
 func (r *run) within(o *run, processes []*model.Process) bool {
 	switch {
 	case r.asked == 0 || o.asked == 0:
@@ -129,26 +130,26 @@ func (r *run) within(o *run, processes []*model.Process) bool {
 	})
 }
 
-// name notes whom the run observes, for what is told of it later.
+// name notes which processes the run observes, for the reports of it.
 func (r *run) name() {
-	r.asked, r.whom = len(r.processes), only(r.processes)
-	r.told = make([]Whom, 0, min(r.asked, maxTold))
-	for _, p := range r.processes[:min(r.asked, maxTold)] {
-		r.told = append(r.told, whom(p))
+	r.asked, r.single = len(r.processes), only(r.processes)
+	r.named = make([]ProcessName, 0, min(r.asked, maxNamed))
+	for _, p := range r.processes[:min(r.asked, maxNamed)] {
+		r.named = append(r.named, nameOf(p))
 	}
 }
 
-func whom(p *model.Process) Whom {
-	return Whom{PID: p.ID.PID, StartTicks: p.ID.StartTicks, Service: p.ServiceName}
+func nameOf(p *model.Process) ProcessName {
+	return ProcessName{PID: p.ID.PID, StartTicks: p.ID.StartTicks, Service: p.ServiceName}
 }
 
 func (e *entry) record() Record {
 	r := Record{ID: e.id, Name: e.request.Name, By: e.request.By, Causes: e.request.Causes, GoesOn: e.request.GoesOn, Asked: e.asked, For: e.others}
-	if len(r.Causes) > maxTold {
-		r.Causes = r.Causes[:maxTold]
+	if len(r.Causes) > maxNamed {
+		r.Causes = r.Causes[:maxNamed]
 	}
 	if p := only(e.request.Processes); p != nil {
-		of := whom(p)
+		of := nameOf(p)
 		r.Process = &of
 	}
 	for _, one := range e.runs {
@@ -159,7 +160,7 @@ func (e *entry) record() Record {
 
 func (r *run) record() RunRecord {
 	out := RunRecord{
-		Kind: r.kind, State: r.state, Processes: r.told, Of: r.asked, Targets: r.targets,
+		Kind: r.kind, State: r.state, Processes: r.named, Of: r.asked, Targets: r.targets,
 		Duration: r.duration, Begin: r.begin, End: r.end, Reason: r.reason, Counts: r.counts,
 	}
 	if r.state == Scheduled {
@@ -171,7 +172,7 @@ func (r *run) record() RunRecord {
 	return out
 }
 
-// ended tells whether all runs have.
+// ended reports whether all runs have.
 func (e *entry) ended() bool {
 	return !slices.ContainsFunc(e.runs, func(r *run) bool { return r.state != Ended })
 }
@@ -185,7 +186,7 @@ func (e *entry) set(state State) {
 	}
 }
 
-// refused tells whether nothing came of it, and whoever asked was told so.
+// refused reports whether the request had no effect and its answer says so.
 func (e *entry) refused() bool {
 	return !e.waited && !slices.ContainsFunc(e.runs, func(r *run) bool { return r.reason != Failed })
 }
@@ -204,8 +205,8 @@ func (r *run) finish(why Reason) {
 	}
 }
 
-// extend has a run last so long from now on, or from its beginning where that is to come, if it would
-// end before, and tells whether it would have.
+// extend lets a run last this long from now on, or from its start if that is to come, if it would end
+// before. It reports whether it would have.
 func (r *run) extend(now time.Time, by time.Duration) bool {
 	switch until := now.Add(by); {
 	case r.state == Ended:

@@ -13,14 +13,14 @@ type Starter interface {
 	Start(spec Spec) (Observation, error)
 }
 
-// Spec says what to observe of whom.
+// Spec is what to observe, and of which processes.
 type Spec struct {
-	// TaskID marks all that is told of it.
+	// TaskID is an attribute of everything that the observation reports.
 	TaskID  string
 	Kind    string
 	Options any
-	// Processes are those that are observed; where there are none, what Targets match.
-	// Instance says that all later ones of their instance of a service are, too.
+	// Processes are those to observe; if there are none, Targets select them. Instance: all later
+	// processes of their instance of a service are observed, too.
 	Processes []*model.Process
 	Instance  bool
 	Targets   []process.Selector
@@ -28,7 +28,7 @@ type Spec struct {
 
 // Observation is one that runs.
 type Observation interface {
-	// Covers tells whether a process is observed.
+	// Covers reports whether a process is observed.
 	Covers(model.ProcessID) bool
 	// Living are those of the instance of a service that are there now, where the observation
 	// is of one.
@@ -39,7 +39,7 @@ type Observation interface {
 
 // Counts are what a run has come to.
 type Counts struct {
-	// Samples is how many events it has told of.
+	// Samples is the number of events that it has reported.
 	Samples uint64
 	// Losses is how many events its programs could not keep while it ran; they may have
 	// been of another task that shares the programs.

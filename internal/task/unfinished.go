@@ -13,9 +13,10 @@ type unfinished struct {
 	request Request
 }
 
-// Unfinished are requests for what Close has ended before its time of what policies have started, or
-// had to go on after another task's run: whoever stops to begin anew asks for it again, since the
-// policies are silent. Processes and options are those of before. Call it after Close.
+// Unfinished returns requests for the runs that Close ended before their time: those that policies
+// started, and those that continued after another task's run. The caller that stops in order to
+// start anew requests them again, since the policies are silent. Processes and options are
+// unchanged. Call it after Close.
 func (m *Manager) Unfinished() []Request {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -26,8 +27,8 @@ func (m *Manager) Unfinished() []Request {
 	return list
 }
 
-// noteUnfinished notes the rest of a run that is about to end. What has waited for its first run is
-// told to have failed, and so is none. The caller holds the lock.
+// noteUnfinished notes the rest of a run that is about to end. A run that waited for its first
+// start is reported as failed, and so has no rest. The caller holds the lock.
 func (m *Manager) noteUnfinished(one *run, reason Reason, now time.Time) {
 	of, rest := one.of, one.end.Sub(now)
 	if one.begin.IsZero() {
@@ -41,7 +42,7 @@ func (m *Manager) noteUnfinished(one *run, reason Reason, now time.Time) {
 		i = len(m.unfinished)
 		request := of.request
 		request.Runs, request.Start, request.GoesOn = nil, time.Time{}, true
-		request.Holds, request.Started, request.Failed = nil, nil, nil // whoever answers them stops
+		request.Holds, request.Started, request.Failed = nil, nil, nil // the caller that answers them stops
 		m.unfinished = append(m.unfinished, unfinished{of: of, request: request})
 	}
 	to := &m.unfinished[i].request

@@ -13,13 +13,13 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// TestUnfinished holds that what Close ends of what policies have started can be asked for again, for the rest of its time and without
-// being told as a trigger, and nothing else: not what is over, nor what waits for its turn, whose failure is told, nor what others have
-// asked for.
+// TestUnfinished checks which of the runs that Close ends can be requested again: those that policies started, for the rest of their time
+// and without another trigger event. Not those that are over, nor those that wait for their turn, whose failure is reported, nor those that
+// others requested.
 func TestUnfinished(t *testing.T) {
 	cause := []model.Cause{{Monitor: "process_cpu", Threshold: 80, Value: 93}}
 	var left []Request
-	in(t, 4, nil, func(h *house) {
+	in(t, 4, nil, func(h *harness) {
 		both := asks(1, "on_cpu", "network", "off_cpu")
 		both.Causes = cause
 		both.Runs[1].Duration, both.Runs[1].Instance, both.Runs[1].Processes = 5*time.Minute, true, []*model.Process{processOf(1), processOf(2)}
@@ -66,7 +66,7 @@ func TestUnfinished(t *testing.T) {
 	}, got)
 	require.Len(t, left, 3, "a task's runs are one task again")
 
-	in(t, 4, nil, func(h *house) {
+	in(t, 4, nil, func(h *harness) {
 		for _, r := range left {
 			require.Equal(t, Started, h.Request(r)[0].State)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// watch is whose end matters, behind a lock of its own: whoever tells of an end must not
-// wait for somebody who starts a run.
+// watch holds the processes whose exit matters, behind a lock of its own: the caller that reports
+// an exit must not wait for another one that starts a run.
 type watch struct {
 	mu   sync.Mutex
 	of   map[model.ProcessID]int // how many runs observe a process
@@ -39,7 +39,7 @@ func (w *watch) remove(processes []*model.Process) {
 	}
 }
 
-// exited notes an end, and tells whether it matters.
+// exited notes an exit, and reports whether it matters.
 func (w *watch) exited(id model.ProcessID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

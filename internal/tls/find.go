@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/disasm"
 )
 
 const (
@@ -17,14 +17,14 @@ const (
 	readBytes = 64 << 10
 	// maxGoTable bounds the memory for the list of a program's functions.
 	maxGoTable = 64 << 20
-	// maxGoCode bounds the code of a function that is looked through, in bytes.
+	// maxGoCode bounds the code of a function that is scanned, in bytes.
 	maxGoCode = 1 << 20
-	// checkBytes has the instructions of a function of Go that look for its goroutine.
+	// checkBytes has the instructions of a function of Go that load its goroutine.
 	checkBytes = 16
 )
 
-// Find returns what a binary has of a TLS library; nothing where it has none, or is for
-// another machine. The caller adds the path to the error.
+// Find returns the functions of a TLS library in a binary; none if it has no such library, or is for another machine. The caller adds the
+// path to the error.
 func Find(image elfimage.Image) (Found, error) {
 	file, err := elfimage.Parse(image)
 	if err != nil {
@@ -38,21 +38,27 @@ func Find(image elfimage.Image) (Found, error) {
 		return Found{}, err
 	}
 	buf := make([]byte, readBytes)
-	// Programs that a library is linked into may have exported its names, or kept them.
+	// A program into which a library is linked may have exported its names, or kept them.
 	for _, look := range []func() (Found, error){
 		func() (Found, error) { return findC(file, sections, elf.SHT_DYNSYM, buf) },
 		func() (Found, error) { return findGo(file, sections, buf) },
 		func() (Found, error) { return findC(file, sections, elf.SHT_SYMTAB, buf) },
 		func() (Found, error) { return findStripped(file, sections, buf) },
 	} {
-		if found, err := look(); err != nil || found.Library != "" {
+		found, err := look()
+		if err != nil || found.Library == Go {
+			return found, err
+		}
+		if found.Library != "" {
+			found.Rustls, err = hasRustls(file, sections, buf)
 			return found, err
 		}
 	}
-	return Found{}, nil
+	rustls, err := hasRustls(file, sections, buf)
+	return Found{Rustls: rustls}, err
 }
 
-// findC looks into the symbol tables of one kind.
+// findC searches the symbol tables of one kind.
 func findC(file *elfimage.File, sections []elfimage.Section, kind elf.SectionType, buf []byte) (Found, error) {
 	var openssl, early, gnutls []Function
 	boring, node, java, old := false, false, false, false
@@ -85,7 +91,7 @@ func findC(file *elfimage.File, sections []elfimage.Section, kind elf.SectionTyp
 	return Found{}, nil
 }
 
-// add adds a function whose name is among those that are looked for, once.
+// add adds a function whose name is among the wanted ones, once.
 func add(to []Function, calls map[string]Call, file *elfimage.File, name []byte, address uint64) []Function {
 	call, ok := calls[string(name)]
 	if !ok {
@@ -103,7 +109,7 @@ func sorted(functions []Function) []Function {
 	return functions
 }
 
-// findGo looks into the tables of a program of Go. With an error it says whether crypto/tls is in it.
+// findGo searches the tables of a program of Go. With an error it reports whether crypto/tls is in it.
 func findGo(file *elfimage.File, sections []elfimage.Section, buf []byte) (Found, error) {
 	var functions []Function
 	var failed error
@@ -124,7 +130,7 @@ func findGo(file *elfimage.File, sections []elfimage.Section, buf []byte) (Found
 			return
 		}
 		if len(f.Returns) == 0 {
-			return // what begins and does not end by itself cannot be told
+			return // where such an instruction begins cannot be determined
 		}
 		functions = append(functions, f)
 	})
@@ -143,7 +149,8 @@ func findGo(file *elfimage.File, sections []elfimage.Section, buf []byte) (Found
 	return Found{Library: Go, Functions: sorted(functions)}, nil
 }
 
-// old is what is found of a program of Go whose functions have their arguments on the stack; entry is the offset of one of them in the file.
+// old returns what is found of a program of Go whose functions have their arguments on the stack; entry is the offset of one of them in the
+// file.
 func old(file *elfimage.File, release elfimage.GoRelease, functions []Function, entry uint64) (Found, error) {
 	for i := range functions {
 		functions[i].Call = oldGo[functions[i].Call]
@@ -155,7 +162,7 @@ func old(file *elfimage.File, release elfimage.GoRelease, functions []Function, 
 	code := make([]byte, checkBytes)
 	err := file.Read(code, entry)
 	if err == nil {
-		found.GoroutineAt, err = symbol.GoroutineAt(code)
+		found.GoroutineAt, err = disasm.GoroutineAt(code)
 	}
 	if err != nil {
 		return Found{Library: Go}, fmt.Errorf("built by %v: looking for where goroutines are: %w", release, err)
@@ -163,8 +170,8 @@ func old(file *elfimage.File, release elfimage.GoRelease, functions []Function, 
 	return found, nil
 }
 
-// once gives the offsets in the file of instructions of a function of Go, of size bytes, that are run once in each call: the first one
-// behind the check of the stack, and those by which it returns.
+// once returns the offsets in the file of instructions of a function of Go, of size bytes, that run once in each call: the first one behind
+// the check of the stack, and those by which it returns.
 func once(file *elfimage.File, offset, size uint64) (begins uint64, returns []uint64, err error) {
 	if size > maxGoCode {
 		return 0, nil, fmt.Errorf("%d bytes of code: %w", size, elfimage.ErrTooLarge)
@@ -173,11 +180,11 @@ func once(file *elfimage.File, offset, size uint64) (begins uint64, returns []ui
 	if err := file.Read(code, offset); err != nil {
 		return 0, nil, err
 	}
-	begins, err = symbol.BehindStackCheck(file.Machine, code)
+	begins, err = disasm.BehindStackCheck(file.Machine, code)
 	if err != nil {
 		return 0, nil, err
 	}
-	returns, err = symbol.Returns(file.Machine, code)
+	returns, err = disasm.Returns(file.Machine, code)
 	for i := range returns {
 		returns[i] += offset
 	}

@@ -31,8 +31,8 @@ func find(t *testing.T, path string) (Found, error) {
 	return Find(elfimage.Image{Src: file, Size: uint64(stat.Size())})
 }
 
-// TestFindInGo holds that the methods of a stripped program of Go are found, and that instructions which return are where
-// they are said to return.
+// TestFindInGo checks that the methods of a stripped program of Go are found, and that the offsets of returns are those of instructions which
+// return.
 func TestFindInGo(t *testing.T) {
 	path := testbin.Go(t, "../observe/network/testdata/gotls")
 	found, err := find(t, path)
@@ -56,8 +56,8 @@ func TestFindInGo(t *testing.T) {
 	require.Equal(t, goTLS, calls)
 }
 
-// TestFindInGoLinkedByAnother holds that the methods are found where the linker has made the table of functions a part of another
-// section, as lld does: here its name is taken away.
+// TestFindInGoLinkedByAnother checks that the methods are found if the linker has made the table of functions a part of another section, as
+// lld does: the test removes the section's name.
 func TestFindInGoLinkedByAnother(t *testing.T) {
 	objcopy, err := exec.LookPath("objcopy")
 	if err != nil {
@@ -74,8 +74,8 @@ func TestFindInGoLinkedByAnother(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// TestReturnsAgreeWithObjdump holds that a breakpoint would be put behind the branch with which a method checks its stack, and on each
-// instruction by which it returns, with another disassembler as the truth: of a program that is built here, and of the Go command as it was
+// TestReturnsAgreeWithObjdump checks that a breakpoint would be set behind the branch with which a method checks its stack, and on each
+// instruction by which it returns. Another disassembler is the truth, for a program that is built here, and for the Go command as it was
 // installed.
 func TestReturnsAgreeWithObjdump(t *testing.T) {
 	objdump, err := exec.LookPath("objdump")
@@ -159,7 +159,7 @@ func addressOf(t *testing.T, file *elf.File, offset uint64) uint64 {
 	return 0
 }
 
-// TestFindInLibraries holds that the functions of installed libraries are where debug/elf says that their symbols are.
+// TestFindInLibraries checks that the functions of installed libraries are at the addresses that debug/elf reads from their symbols.
 func TestFindInLibraries(t *testing.T) {
 	for _, c := range []struct {
 		pattern string
@@ -214,7 +214,7 @@ func offsetOf(t *testing.T, file *elf.File, address uint64) uint64 {
 	return 0
 }
 
-// TestFindNothing holds that what has no TLS library has none found, and that what is no binary is told.
+// TestFindNothing checks that nothing is found in a file without a TLS library, and that a file which is no binary is an error.
 func TestFindNothing(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -223,4 +223,15 @@ func TestFindNothing(t *testing.T) {
 	require.Zero(t, found)
 	_, err = Find(elfimage.Image{Src: bytes.NewReader(make([]byte, 100)), Size: 100})
 	require.Error(t, err)
+}
+
+// TestFindRustls checks that rustls is found in a program which has functions of OpenSSL, too.
+func TestFindRustls(t *testing.T) {
+	for flag, want := range map[string]bool{"-DRUSTLS": true, "-UNONE": false} {
+		found, err := find(t, testbin.C(t, "testdata/two.c", flag, "-rdynamic"))
+		require.NoError(t, err)
+		require.Equal(t, OpenSSL, found.Library, flag)
+		require.Len(t, found.Functions, 2, flag)
+		require.Equal(t, want, found.Rustls, flag)
+	}
 }

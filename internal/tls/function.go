@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Library is whose functions a binary has, as the configuration calls it.
+// Library is a TLS library, by its name in the configuration.
 type Library string
 
 // Libraries of TLS.
@@ -23,11 +23,11 @@ const (
 // Libraries are all of them.
 var Libraries = []Library{OpenSSL, BoringSSL, GnuTLS, Go, Node, Java}
 
-// errJava says why there is nothing to attach to in the Java virtual machine.
+// errJava is why there is nothing to attach to in the Java virtual machine.
 var errJava = errors.New("requests through Java's TLS (JSSE) are unavailable: the virtual machine compiles it while it runs, so that there is no " +
-	"function to attach to. Its connections are counted with the reason tls_opaque_java when they end; what the other side or a proxy is seen to do is told")
+	"function to attach to. Its connections are counted with the reason tls_opaque_java when they end; observe the other side or a proxy")
 
-// Unavailable says why a library can never be looked into, nil where it can.
+// Unavailable returns why a library can never be attached to, nil if it can.
 func (l Library) Unavailable() error {
 	if l == Java {
 		return errJava
@@ -35,12 +35,12 @@ func (l Library) Unavailable() error {
 	return nil
 }
 
-// Call is what a function does, and how it says so.
+// Call is what a function does, and how it returns the result.
 type Call int
 
-// Calls of TLS libraries. All are given the library's object for the connection first.
+// Calls of TLS libraries. The first argument of all is the library's object for the connection.
 const (
-	// Read is SSL_read(object, buffer, size): it returns how many bytes it gave.
+	// Read is SSL_read(object, buffer, size): it returns how many bytes it read.
 	Read Call = iota
 	// Write is SSL_write(object, buffer, size).
 	Write
@@ -50,13 +50,13 @@ const (
 	WriteCounted
 	// WriteFlagged is ssl_write_internal(object, buffer, size, flags, taken) of OpenSSL since 3.3.
 	WriteFlagged
-	// SendFile is SSL_sendfile(object, file, offset, size, flags): it returns how many bytes it took, which the kernel encrypts and nobody
-	// sees.
+	// SendFile is SSL_sendfile(object, file, offset, size, flags): it returns how many bytes it took. The kernel encrypts them, and user
+	// space never sees them.
 	SendFile
-	// Handshake is SSL_do_handshake(object), or another function that uses the socket and moves nothing of the program's, as SSL_peek: what it
-	// gives is given again.
+	// Handshake is SSL_do_handshake(object), or another function that uses the socket and transfers no data of the program, as SSL_peek: a
+	// later read returns the same data.
 	Handshake
-	// FirstHandshake is the same where nothing tells when objects are freed: it is an object's first call.
+	// FirstHandshake is Handshake if no function that frees objects is known: it is an object's first call.
 	FirstHandshake
 	// Free is SSL_free(object): another object may have its address.
 	Free
@@ -64,26 +64,26 @@ const (
 	GoRead
 	GoWrite
 	GoHandshake
-	// OldGoRead, OldGoWrite and OldGoHandshake are the same with their arguments on the stack.
+	// OldGoRead, OldGoWrite and OldGoHandshake are methods of Go's tls.Conn with their arguments on the stack.
 	OldGoRead
 	OldGoWrite
 	OldGoHandshake
-	// Calls is the number of the others.
+	// Calls is the number of calls.
 	Calls int = iota
 )
 
-// OfGo tells whether a call is one of Go's methods. Return addresses on goroutines' stacks must not
-// be changed: a goroutine goes on in another thread, and the kernel ends the process there.
+// OfGo reports whether a call is one of Go's methods. Return addresses on goroutines' stacks must not be changed: a goroutine continues in
+// another thread, and the kernel kills the process there.
 func (c Call) OfGo() bool { return c >= GoRead && c <= OldGoHandshake }
 
 // Function is a function of a TLS library.
 type Function struct {
 	Name string
 	Call Call
-	// Offset is where it begins in the file, in bytes; of Go behind the check of the stack, where that has the function begin anew (see
-	// [symbol.BehindStackCheck]).
+	// Offset is where it begins in the file, in bytes; in Go behind the check of the stack, if that has the function begin anew (see
+	// [disasm.BehindStackCheck]).
 	Offset uint64
-	// Returns are, of Go alone, where it returns, in the same way; there is one at least.
+	// Returns are, of Go alone, the offsets in the file where it returns; there is at least one.
 	Returns []uint64
 }
 
@@ -91,17 +91,18 @@ type Function struct {
 type Found struct {
 	// Library is "" where the binary has none.
 	Library Library
-	// Functions are none where the library has none that can be attached to.
+	// Functions are empty if the library has none that can be attached to.
 	Functions []Function
-	// OnStack says, of Go, that the functions have their arguments on the stack. GoroutineAt is then, on x86-64, how far from the base of
-	// its segment FS a thread has the goroutine that it runs, in bytes.
+	// OnStack: the functions of Go have their arguments on the stack. On x86-64, GoroutineAt is then the offset from the base of a thread's
+	// segment FS, in bytes, of the goroutine that it runs.
 	OnStack     bool
 	GoroutineAt int64
+	// Rustls reports that rustls is in the binary, which cannot be attached to, alone or in addition to Library.
+	Rustls bool
 }
 
-// openSSL are the functions of OpenSSL since 0.9.8, and of what descends from it; those
-// that count are there since 1.1.1, the one that sends files since 3.0. What is read before
-// the handshake is over ends with 2 where there is no more of it.
+// openSSL are the functions of OpenSSL since 0.9.8 and of its forks. Those that return a count exist since 1.1.1, the one that sends files
+// since 3.0. A read before the end of the handshake ends with 2 if there is no more data.
 var openSSL = map[string]Call{
 	"SSL_read":             Read,
 	"SSL_write":            Write,
@@ -116,7 +117,7 @@ var openSSL = map[string]Call{
 	"SSL_free":             Free,
 }
 
-// openSSLBefore1_1 are those that do not call SSL_do_handshake there, nor in LibreSSL.
+// openSSLBefore1_1 are those that do not call SSL_do_handshake in OpenSSL before 1.1, nor in LibreSSL.
 var openSSLBefore1_1 = map[string]Call{
 	"SSL_accept":  Handshake,
 	"SSL_connect": Handshake,
@@ -141,7 +142,7 @@ var goTLS = map[string]Call{
 // oldGo are the calls with arguments on the stack, by those with arguments in registers.
 var oldGo = map[Call]Call{GoRead: OldGoRead, GoWrite: OldGoWrite, GoHandshake: OldGoHandshake}
 
-// Names that tell libraries apart which have the same functions.
+// Names that distinguish libraries with the same functions.
 const (
 	ofBoringSSL = "SSL_CTX_set_custom_verify"
 	ofNode      = "node_module_register"
@@ -149,7 +150,7 @@ const (
 	before1_1   = "SSL_library_init" // later it is a macro
 )
 
-// complete tells whether both directions are there: one alone is another program's.
+// complete reports whether functions for both directions exist: one alone belongs to another program.
 func complete(functions []Function, read, write Call) bool {
 	has := func(call Call) bool {
 		return slices.ContainsFunc(functions, func(f Function) bool { return f.Call == call })

@@ -26,7 +26,7 @@ type goFunction struct {
 	flags      byte
 }
 
-// oldTable is a table of functions as releases of Go before 1.18 write it. What is between two functions is one without a name.
+// oldTable is a table of functions as releases of Go before 1.18 write it. Between two functions is one without a name.
 func oldTable(magic uint32, functions []goFunction) []byte {
 	le := binary.LittleEndian
 	slices.SortFunc(functions, func(a, b goFunction) int { return cmp.Compare(a.entry, b.entry) })
@@ -86,9 +86,9 @@ func oldTable(magic uint32, functions []goFunction) []byte {
 	return append(b, names...)
 }
 
-// TestOldGo holds that a program with the table of functions of an older release is looked into by where that has arguments: Go 1.17 on
-// x86-64 in registers, the others on the stack, where a program on x86-64 must say where its goroutines are, as this one, which is of
-// today's Go, does not; and that one without crypto/tls is no failure.
+// TestOldGo checks that the methods are found in a program with the table of functions of an older release, by where that has arguments: Go
+// 1.17 on x86-64 in registers, the others on the stack. A program on x86-64 must then show where its goroutines are, which this one, of
+// today's Go, does not. A program without crypto/tls is no failure.
 func TestOldGo(t *testing.T) {
 	path := testbin.Go(t, "../observe/network/testdata/gotls")
 	want, err := find(t, path)
@@ -125,7 +125,7 @@ func TestOldGo(t *testing.T) {
 		magic     uint32
 		functions []goFunction
 		want      Found
-		release   string // that is named where goroutines are not found
+		release   string // that the error names if goroutines are not found
 	}{
 		{elfimage.MagicGo12, slices.Concat(methods, []goFunction{goexit}), onStack, "Go 1.15 or older"},
 		{elfimage.MagicGo116, slices.Concat(methods, []goFunction{goexit}), onStack, "Go 1.16"},
@@ -146,8 +146,8 @@ func TestOldGo(t *testing.T) {
 	}
 }
 
-// TestOldGoOnTheStack holds that it is found where a program with methods as Go 1.16 has them has its arguments and its goroutines, with the
-// table of symbols as the truth.
+// TestOldGoOnTheStack checks where a program with methods as Go 1.16 has them has its arguments and its goroutines, with the table of symbols
+// as the truth.
 func TestOldGoOnTheStack(t *testing.T) {
 	if machine != elf.EM_X86_64 {
 		t.Skip("the program is written in the assembly of x86-64")

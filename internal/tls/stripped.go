@@ -9,17 +9,33 @@ import (
 	"slices"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/disasm"
 )
 
-// BoringSSL is linked into programs whose symbols are left out. Its functions are known there by how they fail: each says so with the
-// name of its source file and the number of the reason, which is the same in all versions.
+// BoringSSL is linked into programs whose symbols are stripped. Its functions are recognized there by how they fail: each reports an error
+// with the name of its source file and the number of the reason, which is the same in all versions.
 
 // sslSource is the end of the name of the file that SSL_read and SSL_write are in.
 var sslSource = []byte("/ssl/ssl_lib.cc\x00")
 
-// openSSLSource is the same of OpenSSL, whose reasons differ between versions.
+// openSSLSource is the end of that name in OpenSSL, whose reasons differ between versions.
 var openSSLSource = []byte("ssl/ssl_lib.c\x00")
+
+// rustlsText is in the targets of rustls' log messages, and in the names of its source files, which its panics contain.
+var rustlsText = []byte("rustls")
+
+// hasRustls reports whether rustls is in a program: it is linked into programs, and none of its functions has a name.
+func hasRustls(file *elfimage.File, sections []elfimage.Section, buf []byte) (bool, error) {
+	if codeBytes(sections) < leastText {
+		return false, nil
+	}
+	found := false
+	err := overlapping(file, sections, isText, buf, len(rustlsText), func(_ uint64, part []byte, _ bool) bool {
+		found = bytes.Contains(part, rustlsText)
+		return !found
+	})
+	return found, err
+}
 
 // Reasons of errors: include/openssl/ssl.h and err.h of BoringSSL.
 const (
@@ -36,7 +52,7 @@ const (
 	maxSourceFailures = 1 << 10
 )
 
-// failing is a function that says that it failed.
+// failing is a function that reports an error.
 type failing struct {
 	entry   uint64
 	reasons []uint32
@@ -52,7 +68,7 @@ func (f *failing) has(reasons ...uint32) bool {
 	return true
 }
 
-// findStripped looks for BoringSSL in a program without symbols, and names OpenSSL where it has that.
+// findStripped searches a program without symbols for BoringSSL, and for OpenSSL if it contains that.
 func findStripped(file *elfimage.File, sections []elfimage.Section, buf []byte) (Found, error) {
 	if codeBytes(sections) < leastText {
 		return Found{}, nil
@@ -69,7 +85,7 @@ func findStripped(file *elfimage.File, sections []elfimage.Section, buf []byte) 
 	return Found{Library: OpenSSL, Functions: functions}, err
 }
 
-// findBoring looks for BoringSSL by how its functions fail.
+// findBoring searches for BoringSSL by how its functions fail.
 func findBoring(file *elfimage.File, sections []elfimage.Section, buf []byte) (Found, error) {
 	if file.Machine != elf.EM_X86_64 {
 		return Found{}, nil
@@ -86,7 +102,7 @@ func findBoring(file *elfimage.File, sections []elfimage.Section, buf []byte) (F
 	if err != nil {
 		return Found{}, err
 	}
-	return tellApart(file, entries, all)
+	return identify(file, entries, all)
 }
 
 func codeBytes(sections []elfimage.Section) (sum uint64) {
@@ -98,8 +114,8 @@ func codeBytes(sections []elfimage.Section) (sum uint64) {
 	return sum
 }
 
-// tellApart finds out which function is which; nothing where that is not certain.
-func tellApart(file *elfimage.File, entries []uint64, all []failing) (Found, error) {
+// identify finds out which function is which; nothing if that is not certain.
+func identify(file *elfimage.File, entries []uint64, all []failing) (Found, error) {
 	one := func(is func(*failing) bool) *failing {
 		var found *failing
 		for i := range all {
@@ -113,7 +129,8 @@ func tellApart(file *elfimage.File, entries []uint64, all []failing) (Found, err
 		return found
 	}
 	write := one(func(f *failing) bool { return f.has(uninitialized, handshakeFailure, badLength) })
-	// What SSL_read has in common with SSL_peek; another function may have its reasons for hello requests, which not all compilers write out within it.
+	// What SSL_read has in common with SSL_peek. Another function may have its reasons for hello requests, if the compiler did not inline
+	// that one.
 	refuses := func(f *failing) bool { return f.has(badHelloRequest) }
 	impl := one(func(f *failing) bool {
 		return f.has(uninitialized, handshakeFailure) && !f.has(badLength) && (refuses(f) || slices.ContainsFunc(all, func(called failing) bool {
@@ -152,14 +169,14 @@ func tellApart(file *elfimage.File, entries []uint64, all []failing) (Found, err
 	return Found{Library: BoringSSL, Functions: sorted(functions)}, nil
 }
 
-// readerOf is SSL_read, nil where that is not certain. SSL_peek does what reads have in common, SSL_read that and takes away what was read: it calls
-// more. A program may have no SSL_peek, or an SSL_read that has no reasons since it calls SSL_peek, which then stands beside it.
+// readerOf is SSL_read, nil if that is not certain. SSL_peek does what reads have in common. SSL_read does that and consumes what was read,
+// so it calls more functions. A program may have no SSL_peek, or an SSL_read without reasons that calls SSL_peek and is adjacent to it.
 func readerOf(file *elfimage.File, entries []uint64, readers []*failing) (*failing, error) {
-	const common, more = 2, 3 // functions that are called: what reads have in common, what notes errors; what takes away
+	const common, more = 2, 3 // called functions: what reads have in common, what records errors; what consumes
 	switch len(readers) {
 	case 1:
 		if read := readers[0]; len(read.calls) == more {
-			called, err := calledBeside(file, entries, read.entry)
+			called, err := calledByNeighbor(file, entries, read.entry)
 			if err != nil || called {
 				return nil, err
 			}
@@ -177,25 +194,25 @@ func readerOf(file *elfimage.File, entries []uint64, readers []*failing) (*faili
 	return nil, nil
 }
 
-// calledBeside tells whether the function before this one calls it, or the one behind it.
-func calledBeside(file *elfimage.File, entries []uint64, entry uint64) (bool, error) {
+// calledByNeighbor reports whether the function before this one calls it, or the one after it.
+func calledByNeighbor(file *elfimage.File, entries []uint64, entry uint64) (bool, error) {
 	i, _ := slices.BinarySearch(entries, entry)
-	for _, beside := range []int{i - 1, i + 1} {
-		if beside < 0 || beside+1 >= len(entries) {
+	for _, neighbor := range []int{i - 1, i + 1} {
+		if neighbor < 0 || neighbor+1 >= len(entries) {
 			continue
 		}
-		f, err := readFailing(file, entries[beside], entries[beside+1], entries)
+		f, err := readFailing(file, entries[neighbor], entries[neighbor+1], entries)
 		if err != nil {
 			return false, err
 		}
 		if f == nil || slices.Contains(f.calls, entry) {
-			return true, nil // or it cannot be read: that it does not is not certain
+			return true, nil // or it cannot be read, and it is not certain that it does not call this one
 		}
 	}
 	return false, nil
 }
 
-// addressOfText is where a text begins that has this end, 0 where there is none.
+// addressOfText is the address of a text that has this end, 0 if there is none.
 func addressOfText(file *elfimage.File, sections []elfimage.Section, end, buf []byte) (address uint64, err error) {
 	const longest = 256 // bytes before the end
 	err = overlapping(file, sections, isText, buf, longest+len(end), func(part uint64, b []byte, first bool) bool {
@@ -213,7 +230,7 @@ func addressOfText(file *elfimage.File, sections []elfimage.Section, end, buf []
 	return address, err
 }
 
-// isText tells whether a section has texts that a program only reads, isCode whether it has its code.
+// isText reports whether a section has read-only texts of a program, isCode whether it has its code.
 func isText(s *elfimage.Section) bool {
 	return s.Type == elf.SHT_PROGBITS && s.Flags&elf.SHF_ALLOC != 0 && s.Flags&(elf.SHF_EXECINSTR|elf.SHF_WRITE) == 0
 }
@@ -222,8 +239,8 @@ func isCode(s *elfimage.Section) bool {
 	return s.Type == elf.SHT_PROGBITS && s.Flags&elf.SHF_EXECINSTR != 0
 }
 
-// overlapping calls visit with parts of some sections, where they are and whether a section begins with them, until it returns false. Each but a
-// section's first begins with so many bytes of the one before.
+// overlapping calls visit with parts of some sections, their addresses and whether a section begins with them, until it returns false. Each
+// part but a section's first begins with some last bytes of the previous one.
 func overlapping(file *elfimage.File, sections []elfimage.Section, some func(*elfimage.Section) bool, buf []byte, overlap int,
 	visit func(address uint64, b []byte, first bool) bool,
 ) error {
@@ -249,7 +266,7 @@ func overlapping(file *elfimage.File, sections []elfimage.Section, some func(*el
 	return nil
 }
 
-// functionEntries are where functions begin, in order, by the table for unwinding: Linux Standard Base, .eh_frame_hdr.
+// functionEntries returns where functions begin, in order, by the table for unwinding: Linux Standard Base, .eh_frame_hdr.
 func functionEntries(file *elfimage.File, sections []elfimage.Section) ([]uint64, error) {
 	const (
 		headBytes, entryBytes = 12, 8
@@ -278,12 +295,12 @@ func functionEntries(file *elfimage.File, sections []elfimage.Section) ([]uint64
 	return entries, nil
 }
 
-// frameEntries are the same by the records themselves, where nothing lists them: Linux Standard Base, .eh_frame. They are read as
-// compilers write them: addresses are offsets of 32 bits, from themselves; what is none of the code is left out.
+// frameEntries returns where functions begin by the records for unwinding, if no table lists them: Linux Standard Base, .eh_frame. It expects
+// what compilers write: addresses are offsets of 32 bits, from themselves; anything outside of the code is skipped.
 func frameEntries(file *elfimage.File, sections []elfimage.Section) ([]uint64, error) {
 	const (
 		lengthBytes = 4
-		shortest    = 12 // of a record: which one is its common part, and an address with its length
+		shortest    = 12 // bytes of a record: a reference to its common part, and an address with its length
 		long        = 0xffffffff
 	)
 	s := file.SectionNamed(sections, ".eh_frame")
@@ -318,10 +335,11 @@ func frameEntries(file *elfimage.File, sections []elfimage.Section) ([]uint64, e
 	return entries, nil
 }
 
-// maxReferences bounds what is remembered of references to texts.
+// maxReferences bounds the references to texts that are kept.
 const maxReferences = 1 << 12
 
-// eachReference calls visit with each instruction that takes an address relative to itself (lea): where the next one is, and the address.
+// eachReference calls visit with each instruction that takes an address relative to itself (lea): the address of the next instruction, and
+// the one it takes.
 func eachReference(file *elfimage.File, sections []elfimage.Section, buf []byte, visit func(next, address uint64)) error {
 	const size = 7 // lea text(%rip), register
 	return overlapping(file, sections, isCode, buf, size, func(part uint64, b []byte, _ bool) bool {
@@ -336,7 +354,7 @@ func eachReference(file *elfimage.File, sections []elfimage.Section, buf []byte,
 	})
 }
 
-// extentAt is where the function begins that an address lies in, and where the next one does.
+// extentAt returns where the function begins that contains an address, and where the next one does.
 func extentAt(entries []uint64, address uint64) (begin, end uint64, ok bool) {
 	i, _ := slices.BinarySearch(entries, address)
 	if i == 0 || i >= len(entries) {
@@ -345,7 +363,7 @@ func extentAt(entries []uint64, address uint64) (begin, end uint64, ok bool) {
 	return entries[i-1], entries[i], true
 }
 
-// functionsThatName are those that refer to the address of a text, relative to themselves.
+// functionsThatName returns the functions that refer to the address of a text, relative to themselves.
 func functionsThatName(file *elfimage.File, sections []elfimage.Section, text uint64, entries []uint64, buf []byte) ([]failing, error) {
 	found := map[uint64]uint64{}
 	err := eachReference(file, sections, buf, func(next, address uint64) {
@@ -379,14 +397,14 @@ func codeOf(file *elfimage.File, begin, end uint64) ([]byte, error) {
 	return code, file.Read(code, offset)
 }
 
-// readFailing looks for the reasons for which a function fails; nil where it cannot be read.
+// readFailing finds the reasons for which a function fails; nil if it cannot be decoded.
 func readFailing(file *elfimage.File, begin, end uint64, entries []uint64) (*failing, error) {
 	code, err := codeOf(file, begin, end)
 	if err != nil || code == nil {
 		return nil, err
 	}
 	f := &failing{entry: begin}
-	err = symbol.Instructions(file.Machine, code, begin, func(_ uint64, raw []byte, target uint64) {
+	err = disasm.Instructions(file.Machine, code, begin, func(_ uint64, raw []byte, target uint64) {
 		const moveToThird = 0xba // mov $reason, %edx
 		if raw[0] == moveToThird && len(raw) == 5 {
 			if reason := binary.LittleEndian.Uint32(raw[1:]); reason < highestReason && reason > 1 && !slices.Contains(f.reasons, reason) {
@@ -398,7 +416,7 @@ func readFailing(file *elfimage.File, begin, end uint64, entries []uint64) (*fai
 		}
 	})
 	if err != nil {
-		return nil, nil //nolint:nilerr // code that this decoder does not know is not what is looked for
+		return nil, nil //nolint:nilerr // code that this decoder does not know is not the wanted function
 	}
 	slices.Sort(f.reasons)
 	return f, nil

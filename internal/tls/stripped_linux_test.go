@@ -83,12 +83,12 @@ FUNCTIONS(other_write, other_read, other_peek, other_impl, other_handshake, othe
 __asm__(".text\n.skip 1100000, 0x90\n");
 `
 
-// TestFindStripped holds that functions of BoringSSL are found without symbols, with those of the program before they were left out as
-// the truth, and that nothing is found where it is not certain which they are.
+// TestFindStripped checks that functions of BoringSSL are found without symbols, with the symbols of the program before stripping as the
+// truth, and that nothing is found if it is not certain which they are.
 func TestFindStripped(t *testing.T) {
 	compiler, err := exec.LookPath("gcc")
 	if err != nil {
-		t.Skip("gcc is not installed: there is no program to be looked into")
+		t.Skip("gcc is not installed: there is no program to examine")
 	}
 	dir := t.TempDir()
 	source := filepath.Join(dir, "boring.c")
@@ -140,12 +140,12 @@ func TestFindStripped(t *testing.T) {
 	}
 }
 
-// TestFindOpenSSLStripped holds that the functions of OpenSSL are found in a program without symbols by the names that they have for errors,
-// with the symbols of the program before they were left out as the truth.
+// TestFindOpenSSLStripped checks that the functions of OpenSSL are found in a program without symbols by the names that they report with
+// errors, with the symbols of the program before stripping as the truth.
 func TestFindOpenSSLStripped(t *testing.T) {
 	compiler, err := exec.LookPath("gcc")
 	if err != nil {
-		t.Skip("gcc is not installed: there is no program to be looked into")
+		t.Skip("gcc is not installed: there is no program to examine")
 	}
 	dir := t.TempDir()
 	source := filepath.Join(dir, "client.c")

@@ -9,17 +9,17 @@ import (
 	"slices"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/disasm"
 )
 
-// OpenSSL is linked into programs whose symbols are left out. Since 3.0 a function that fails says so with its own name (ERR_set_debug of
+// OpenSSL is linked into programs whose symbols are stripped. Since 3.0 a function that fails reports its own name (ERR_set_debug of
 // include/openssl/err.h, OPENSSL_FUNC): one that refers to the text of its name and to that of its source file is that function.
 
-// Names of functions of ssl/ssl_lib.c that fail, and so have their name in the program. All reads and writes go through two of them.
+// Names of functions of ssl/ssl_lib.c that fail, so that their names are in the program. All reads and writes call two of them.
 const (
 	readsAll  = "ssl_read_internal"
 	writesAll = "ssl_write_internal"
-	writesOne = "SSL_write" // calls writesAll, which tells how many arguments that has
+	writesOne = "SSL_write" // calls writesAll, whose number of arguments its calls show
 	readsOne  = "SSL_read"  // calls readsAll
 	peeksAll  = "ssl_peek_internal"
 	shakes    = "SSL_do_handshake"
@@ -27,10 +27,10 @@ const (
 
 var namedByOpenSSL = []string{readsAll, writesAll, writesOne, readsOne, peeksAll, shakes}
 
-// maxNamesakes is how many texts are looked at that are the name of a function.
+// maxNamesakes is how many texts that equal the name of a function are examined.
 const maxNamesakes = 64
 
-// findNamed looks for OpenSSL's functions by the names that they have for their errors; nothing where it is not certain which they are.
+// findNamed searches for OpenSSL's functions by the names that they report with errors; nothing if it is not certain which they are.
 func findNamed(file *elfimage.File, sections []elfimage.Section, source uint64, buf []byte) ([]Function, error) {
 	if file.Machine != elf.EM_X86_64 {
 		return nil, nil
@@ -53,7 +53,7 @@ func findNamed(file *elfimage.File, sections []elfimage.Section, source uint64, 
 			at[name] = named[name][0]
 		}
 	}
-	// What is unlikely may lie apart from the rest of its function: what another one calls is a beginning.
+	// Unlikely code may lie apart from the rest of its function: what another function calls is a beginning.
 	_, reads, err := argumentOfCall(file, at[readsOne], at[readsAll].begin)
 	if err != nil || !reads {
 		return nil, err
@@ -72,7 +72,7 @@ func findNamed(file *elfimage.File, sections []elfimage.Section, source uint64, 
 		return nil, nil
 	}
 	entered, err := areEntered(file, sections, entries, buf, at[shakes].begin, at[peeksAll].begin)
-	if err != nil || !entered[at[shakes].begin] { // it says which objects are new
+	if err != nil || !entered[at[shakes].begin] { // its calls show which objects are new
 		return nil, err
 	}
 	found = append(found, Function{Name: shakes, Call: FirstHandshake})
@@ -92,7 +92,7 @@ func findNamed(file *elfimage.File, sections []elfimage.Section, source uint64, 
 // extent is where a function begins, and where the next one does.
 type extent struct{ begin, end uint64 }
 
-// namesakes are the addresses of texts that are the name of one of the functions, and that name.
+// namesakes returns the addresses of texts that are the name of one of the functions, and that name.
 func namesakes(file *elfimage.File, sections []elfimage.Section, buf []byte) (map[uint64]string, error) {
 	const longest = 32
 	texts := map[uint64]string{}
@@ -116,7 +116,7 @@ func namesakes(file *elfimage.File, sections []elfimage.Section, buf []byte) (ma
 	return texts, err
 }
 
-// functionsNamed are those that refer to one of the texts and to the source, by that text.
+// functionsNamed returns the functions that refer to one of the texts and to the source, by that text.
 func functionsNamed(file *elfimage.File, sections []elfimage.Section, entries []uint64, texts map[uint64]string, source uint64, buf []byte) (map[string][]extent, error) {
 	inSource, by := map[uint64]bool{}, map[string][]extent{}
 	references := 0
@@ -147,15 +147,15 @@ const (
 	fifth  = 5
 )
 
-// argumentOfCall tells whether a function calls another one, and which argument of that is the last that is given an address on the stack;
-// 0: it cannot be told.
+// argumentOfCall reports whether a function calls another one, and which argument of that is the last that is given an address on the stack;
+// 0: it cannot be determined.
 func argumentOfCall(file *elfimage.File, caller extent, called uint64) (argument int, calls bool, err error) {
 	code, err := codeOf(file, caller.begin, caller.end)
 	if err != nil || code == nil || called == 0 {
 		return 0, false, err
 	}
 	last := 0
-	undecoded := symbol.Instructions(file.Machine, code, caller.begin, func(_ uint64, raw []byte, target uint64) {
+	undecoded := disasm.Instructions(file.Machine, code, caller.begin, func(_ uint64, raw []byte, target uint64) {
 		switch {
 		case target == called && raw[0] == callRelative:
 			argument, calls = last, true
@@ -166,7 +166,7 @@ func argumentOfCall(file *elfimage.File, caller extent, called uint64) (argument
 		}
 	})
 	if undecoded != nil {
-		return 0, false, nil //nolint:nilerr // code that this decoder does not know is not what is looked for
+		return 0, false, nil //nolint:nilerr // code that this decoder does not know is not the wanted function
 	}
 	return argument, calls, nil
 }
@@ -177,7 +177,7 @@ const (
 	jumpRelative = 0xe9
 )
 
-// onStack tells whether an instruction takes an address on the stack (lea) into a register: its prefix, and its number.
+// onStack reports whether an instruction takes an address on the stack (lea) into a register: its prefix, and its number.
 func onStack(raw []byte, prefix, register byte) bool {
 	const stack, frame = 4, 5 // rsp, in the byte that follows; rbp
 	if len(raw) < 4 || raw[0] != prefix || raw[1] != 0x8d || raw[2]>>3&7 != register || raw[2]>>6 == 3 {
@@ -186,8 +186,8 @@ func onStack(raw []byte, prefix, register byte) bool {
 	return raw[2]&7 == stack && raw[3]&7 == stack || raw[2]&7 == frame && raw[2]>>6 != 0
 }
 
-// areEntered tells which of some addresses are functions' beginnings: they are called, or jumped to from several functions. What is unlikely
-// in a function, and lies apart from it, that function alone jumps to.
+// areEntered returns which addresses are functions' beginnings: they are called, or jumped to from several functions. Only a function itself
+// jumps to its unlikely code that lies apart.
 func areEntered(file *elfimage.File, sections []elfimage.Section, entries []uint64, buf []byte, addresses ...uint64) (map[uint64]bool, error) {
 	const size = 5
 	entered, jumpedTo := map[uint64]bool{}, map[uint64]uint64{} // jumpedTo: by the first function that does

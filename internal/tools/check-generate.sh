@@ -7,10 +7,12 @@ copy=_build/generated
 rm -rf "$copy"
 mkdir -p "$copy"
 git ls-files -co --exclude-standard | tar -c --ignore-failed-read -T - | tar -x -C "$copy"
+mkdir -p "$copy/_build"
+cp -r _build/tools "$copy/_build/"
 make -C "$copy" generate
 
 status=0
-for folder in bpf receiver; do
+for folder in bpf receiver docs/reference cmd/otelcol-ebpf-quick; do
   diff -ru "$folder" "$copy/$folder" || status=1
 done
 if [ "$status" != 0 ]; then

@@ -8,13 +8,13 @@ import (
 	"fmt"
 )
 
-// ErrUnsupported is the cause when a binary is for a machine that is not known.
+// ErrUnsupported is the cause when a binary is for an unsupported machine.
 var ErrUnsupported = errors.New("machine not supported")
 
 // arch has the DWARF numbers of the registers of a machine.
 type arch struct {
 	fp, sp, ra uint64
-	bx         uint64 // noRegister where there is none
+	bx         uint64 // noRegister if there is none
 	plt        bool   // has PLT entries with an expression, and a return address that the call pushed
 }
 

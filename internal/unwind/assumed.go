@@ -10,30 +10,27 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
 )
 
-// entryBytes is how far the code at the entry point goes at most that has no
-// entry of its own: that of glibc's loader has some 60 bytes.
+// entryBytes bounds the code at the entry point that has no entry of its own: that of glibc's loader has some 60 bytes.
 const entryBytes = 256
 
 var errStubs = errors.New("more bytes of stubs than are read")
 
-// assumed yields rules for code of which no format says anything and whose
-// shape is known: the entry point, the stubs of the procedure linkage table, and
-// the C library's _init and _fini.
-type assumed struct{ functions [][]piece }
+// assumed yields rules for code that no format describes and whose shape is known: the entry point, the stubs of the procedure linkage table,
+// and the C library's _init and _fini.
+type assumed struct{ functions [][]ruleRange }
 
-// piece is a range of addresses with one rule.
-type piece struct {
+// ruleRange is a range of addresses with one rule.
+type ruleRange struct {
 	start, end uint64
 	rule       Rule
 }
 
-// assume adds such code. It comes after the sources that were read, whose
-// functions have precedence.
+// assume adds such code. It must be called after the sources that were read, whose functions have precedence.
 func (b *builder) assume(f *elfimage.File, sections []elfimage.Section, a *arch) {
 	s := &assumed{}
 	from := b.source(s, SourceAssumed)
 	if startsProgram(f) && !b.knows(f.Entry) {
-		s.add(b, from, []piece{{f.Entry, f.Entry + entryBytes, Rule{CFA: CFAEnd}}})
+		s.add(b, from, []ruleRange{{f.Entry, f.Entry + entryBytes, Rule{CFA: CFAEnd}}})
 	}
 	for _, name := range []string{".plt", ".plt.got", ".plt.sec", ".iplt", ".init", ".fini"} {
 		p := f.SectionNamed(sections, name)
@@ -50,13 +47,11 @@ func (b *builder) assume(f *elfimage.File, sections []elfimage.Section, a *arch)
 	b.assumeFinish(s, from, f, sections, a)
 }
 
-// finishBytes is the most that is read of the function which a binary has called
-// first at its end: that of GCC's crtstuff.c has some 60 bytes.
+// finishBytes is the most that is read of the function which a binary calls first at its end: that of GCC's crtstuff.c has some 60 bytes.
 const finishBytes = 64
 
-// assumeFinish adds the function that a binary has called first at its end. Where it
-// is GCC's __do_global_dtors_aux nothing is said of it, and processes that live
-// shortly are met there: it writes to a page that they share with nobody then.
+// assumeFinish adds the function that a binary calls first at its end. If it is GCC's __do_global_dtors_aux, no format describes it, and
+// short-lived processes are often sampled there: it is the first to write to a page, which the kernel then copies for them.
 func (b *builder) assumeFinish(s *assumed, from source, f *elfimage.File, sections []elfimage.Section, a *arch) {
 	list := f.SectionNamed(sections, ".fini_array")
 	if list == nil || list.Type != elf.SHT_FINI_ARRAY || list.Size < 8 || !f.Has(list.Off, 8) {
@@ -67,7 +62,7 @@ func (b *builder) assumeFinish(s *assumed, from source, f *elfimage.File, sectio
 		b.skip(fmt.Errorf(".fini_array: %w", err))
 		return
 	}
-	at := f.Word(word[:]) // linkers write it beside its relocation
+	at := f.Word(word[:]) // linkers write it next to its relocation
 	off, ok := f.OffsetOf(at)
 	if !ok || b.knows(at) || !b.inText(at) || !f.Has(off, finishBytes) {
 		return
@@ -89,7 +84,7 @@ func (b *builder) inText(addr uint64) bool {
 	return false
 }
 
-// knows reports whether a source has a function that an address is in.
+// knows reports whether a source has a function that contains an address.
 func (b *builder) knows(addr uint64) bool {
 	for _, f := range b.functions {
 		if start := b.table.Start + uint64(f.start); addr >= start && addr-start < uint64(f.size) {
@@ -99,15 +94,15 @@ func (b *builder) knows(addr uint64) bool {
 	return false
 }
 
-func (s *assumed) add(b *builder, from source, pieces []piece) {
-	if len(pieces) == 0 {
+func (s *assumed) add(b *builder, from source, ranges []ruleRange) {
+	if len(ranges) == 0 {
 		return
 	}
-	b.add(pieces[0].start, pieces[len(pieces)-1].end, uint32(len(s.functions)), from)
-	s.functions = append(s.functions, pieces)
+	b.add(ranges[0].start, ranges[len(ranges)-1].end, uint32(len(s.functions)), from)
+	s.functions = append(s.functions, ranges)
 }
 
-// emit yields what was assumed.
+// emit yields the assumed rules.
 func (s *assumed) emit(ref uint32, p *packer) error {
 	for _, one := range s.functions[ref] {
 		p.span(one.start, one.end, one.rule)
@@ -115,8 +110,7 @@ func (s *assumed) emit(ref uint32, p *packer) error {
 	return nil
 }
 
-// startsProgram reports whether the entry point is where a thread begins: in
-// programs and in the loader. Libraries have anything there.
+// startsProgram reports whether the entry point is where a thread begins: in programs and in the loader. In libraries it is arbitrary.
 func startsProgram(f *elfimage.File) bool {
 	if f.Entry == 0 {
 		return false

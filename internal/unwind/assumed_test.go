@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pushedAt is how far the return address is from the stack pointer, by the address in a section of stubs; 0 is not known.
-func pushedAt(pieces []piece, at uint64) int32 {
-	for _, p := range pieces {
+// pushedAt is how far the return address is from the stack pointer, by the address in a section of stubs; 0: unknown.
+func pushedAt(ranges []ruleRange, at uint64) int32 {
+	for _, p := range ranges {
 		if at >= p.start && at < p.end {
 			return p.rule.CFAOffset
 		}
@@ -60,9 +60,9 @@ func TestStubsX86(t *testing.T) {
 		"cut short": {"\xff\x25\x01\x02", map[uint64]int32{0: 0}},
 		"empty":     {"", map[uint64]int32{0: 0}},
 	} {
-		pieces := x86.stubs([]byte(c.code), 0x1000)
+		ranges := x86.stubs([]byte(c.code), 0x1000)
 		for at, want := range c.want {
-			require.Equal(t, want, pushedAt(pieces, 0x1000+at), "%s, byte %d", name, at)
+			require.Equal(t, want, pushedAt(ranges, 0x1000+at), "%s, byte %d", name, at)
 		}
 	}
 }
@@ -75,8 +75,8 @@ func TestFinishX86(t *testing.T) {
 		"\x31\xc0" // another function
 	entered := Rule{CFA: CFAStackPointer, CFAOffset: 8, RA: Saved, RAOffset: -8}
 	framed := Rule{CFA: CFAStackPointer, CFAOffset: 16, RA: Saved, RAOffset: -8, FP: Saved, FPOffset: -16}
-	require.Equal(t, []piece{{0x1000, 0x100e, entered}, {0x100e, 0x1034, framed}, {0x1034, 0x1039, entered}}, x86.finish([]byte(code), 0x1000))
-	require.Equal(t, []piece{{0x1000, 0x100a, entered}, {0x100a, 0x1030, framed}, {0x1030, 0x1035, entered}}, x86.finish([]byte(code[4:]), 0x1000))
+	require.Equal(t, []ruleRange{{0x1000, 0x100e, entered}, {0x100e, 0x1034, framed}, {0x1034, 0x1039, entered}}, x86.finish([]byte(code), 0x1000))
+	require.Equal(t, []ruleRange{{0x1000, 0x100a, entered}, {0x100a, 0x1030, framed}, {0x1030, 0x1035, entered}}, x86.finish([]byte(code[4:]), 0x1000))
 	require.Empty(t, x86.finish([]byte("\x55\x48\x89\xe5"), 0x1000), "some other function")
 	require.Empty(t, arm64.finish([]byte(code), 0x1000))
 }
@@ -86,19 +86,19 @@ func TestStubsARM64(t *testing.T) {
 	code := []byte("\xf0\x7b\xbf\xa9\x90\x00\x00\xb0\x11\x06\x40\xf9\x10\x22\x00\x91\x20\x02\x1f\xd6\x1f\x20\x03\xd5" + // stp; adrp; ldr; add; br x17; nop
 		"\x90\x00\x00\xb0\x11\x0a\x40\xf9\x10\x42\x00\x91\x20\x02\x1f\xd6\x00")
 	plain, saved := Rule{CFA: CFAStackPointer}, Rule{CFA: CFAStackPointer, CFAOffset: 16, RA: Saved, RAOffset: -8}
-	require.Equal(t, []piece{{0x40, 0x44, plain}, {0x44, 0x54, saved}, {0x54, 0x68, plain}}, arm64.stubs(code, 0x40))
+	require.Equal(t, []ruleRange{{0x40, 0x44, plain}, {0x44, 0x54, saved}, {0x54, 0x68, plain}}, arm64.stubs(code, 0x40))
 }
 
-// FuzzStubs holds that pieces of stubs ascend and lie in the section.
+// FuzzStubs checks that ranges of stubs ascend and lie in the section.
 func FuzzStubs(f *testing.F) {
 	f.Add([]byte("\xff\x35\x01\x02\x03\x04\xff\x25\x01\x02\x03\x04\x0f\x1f\x40\x00\xff\x25\x01\x02\x03\x04\x68\x00\x00\x00\x00\xe9\xe0\xff\xff\xff"))
 	f.Add([]byte("\xf3\x0f\x1e\xfa\x48\x83\xec\x08\x48\x8b\x05\x01\x02\x03\x04\x48\x85\xc0\x74\x02\xff\xd0\x48\x83\xc4\x08\xc3"))
 	f.Add([]byte("\xf0\x7b\xbf\xa9\x90\x00\x00\xb0\x20\x02\x1f\xd6"))
 	f.Fuzz(func(t *testing.T, code []byte) {
 		for _, a := range []*arch{&x86, &arm64} {
-			for _, pieces := range [][]piece{a.stubs(code, 0x1000), a.finish(code, 0x1000)} {
+			for _, ranges := range [][]ruleRange{a.stubs(code, 0x1000), a.finish(code, 0x1000)} {
 				end := uint64(0x1000)
-				for _, p := range pieces {
+				for _, p := range ranges {
 					require.GreaterOrEqual(t, p.start, end)
 					require.Greater(t, p.end, p.start)
 					end = p.end

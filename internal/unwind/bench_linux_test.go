@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// largeFiles are those of the largest binaries that hosts have, where they are
-// installed.
+// largeFiles are the largest binaries of usual hosts, if they are installed.
 var largeFiles = []string{
 	"../../bin/otelcol-ebpf", "/usr/bin/node", "/usr/lib/x86_64-linux-gnu/libLLVM*.so.*",
 	"/usr/lib/jvm/*/lib/server/libjvm.so", "/usr/lib/x86_64-linux-gnu/libcrypto.so.3", "/usr/lib/x86_64-linux-gnu/libc.so.6",
@@ -94,7 +93,7 @@ func largeBinary() (file []byte, functions int) {
 	return file, functions
 }
 
-// BenchmarkBuildLarge holds to what is promised of a binary of 100 MB: a table in less than 1.5 s and at most 40 MB.
+// BenchmarkBuildLarge checks what is promised of a binary of 100 MB: a table in less than 1.5 s and at most 40 MB.
 func BenchmarkBuildLarge(b *testing.B) {
 	file, functions := largeBinary()
 	var table *Table

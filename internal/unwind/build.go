@@ -11,19 +11,30 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
 )
 
-// ErrNone is the cause when a binary says nothing about its frames.
+// ErrNone is the cause when a binary has no unwind information.
 var ErrNone = errors.New("no unwind information")
 
-// ErrDamaged is the cause when nothing of what a binary says about its frames can be used.
+// ErrDamaged is the cause when none of a binary's unwind information can be used.
 var ErrDamaged = errors.New("unwind information that cannot be used")
 
 // ErrTooLarge is the cause when a table would exceed its limits.
 var ErrTooLarge = errors.New("exceeds the limit")
 
+// ErrStopped is the cause when [Limits.Stop] ended the work.
+var ErrStopped = errors.New("stopped")
+
+// stopEvery is after how many functions Stop is called: within some milliseconds.
+const stopEvery = 1 << 12
+
 // Limits bound what one table takes. A zero field has its default.
 type Limits struct {
 	Rows int    // rows, of 4 bytes each; default 10 million
 	Text uint64 // bytes from the first to the last address of code; default 2 GiB
+	// Reserve is called before memory is allocated while the table is built, also for the table itself, and with a negative number when it is
+	// freed. The table itself remains counted. Its error ends the work; nil: memory is not bounded.
+	Reserve func(bytes int64) error
+	// Stop is called from time to time and reports whether to stop; nil: never.
+	Stop func() bool
 }
 
 func (l Limits) withDefaults() Limits {
@@ -33,16 +44,19 @@ func (l Limits) withDefaults() Limits {
 	if l.Text == 0 {
 		l.Text = 2 << 30
 	}
+	if l.Reserve == nil {
+		l.Reserve = func(int64) error { return nil }
+	}
 	return l
 }
 
-// source is the precedence of where a function is from, the best first.
+// source is the precedence of a function's source, the best first.
 type source uint8
 
 // function is a range of code and where its rules are, 16 bytes.
 type function struct {
 	start, size uint32 // from the table's start
-	ref         uint32 // what its source calls it
+	ref         uint32 // the source's own reference to it
 	from        source
 }
 
@@ -59,12 +73,12 @@ type builder struct {
 	functions []function
 	sources   []emitter // by source
 	kinds     []Source
+	memory    *memory
 }
 
-// Build makes the table of a binary. More images are separate debug files of
-// it. The error is that of the whole; what is wrong with parts is in the
+// Build makes the table of a binary. More images are separate debug files of it. The error is that of the whole; errors in parts are in the
 // table. ErrNone, ErrDamaged, ErrTooLarge, ErrUnsupported and those of elfimage are causes.
-func Build(img elfimage.Image, limits Limits, debug ...elfimage.Image) (*Table, error) {
+func Build(img elfimage.Image, limits Limits, debug ...elfimage.Image) (table *Table, err error) {
 	f, err := elfimage.Parse(img)
 	if err != nil {
 		return nil, fmt.Errorf("reading the ELF header: %w", err)
@@ -74,21 +88,28 @@ func Build(img elfimage.Image, limits Limits, debug ...elfimage.Image) (*Table, 
 		return nil, err
 	}
 	limits = limits.withDefaults()
-	b := &builder{table: &Table{}}
+	b := &builder{table: &Table{}, memory: &memory{reserve: limits.Reserve}}
+	defer func() { b.memory.keep(table) }()
 	if err := b.span(f, limits); err != nil {
 		return nil, err
 	}
 	b.open(f, a, debug)
+	if b.memory.err != nil {
+		return nil, b.memory.err
+	}
 	if len(b.functions) == 0 {
 		if b.table.Err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrDamaged, b.table.Err)
 		}
 		return nil, ErrNone
 	}
-	return b.table, b.pack(limits)
+	if err := b.pack(limits); err != nil {
+		return nil, err // pages have no rows yet
+	}
+	return b.table, nil
 }
 
-// span finds out where the code is.
+// span finds the range of the code.
 func (b *builder) span(f *elfimage.File, limits Limits) error {
 	b.text = f.Executable(nil)
 	if len(b.text) == 0 {
@@ -104,11 +125,15 @@ func (b *builder) span(f *elfimage.File, limits Limits) error {
 	if t.End-t.Start > min(limits.Text, 1<<32-PageBytes) {
 		return fmt.Errorf("code from %#x to %#x: %w", t.Start, t.End, ErrTooLarge)
 	}
-	t.Pages = make([]Page, (t.End-t.Start+PageBytes-1)>>pageShift)
+	pages := (t.End - t.Start + PageBytes - 1) >> pageShift
+	if !b.memory.hold(int64(pages) * pageEntryBytes) { //nolint:gosec // below 1 << 22
+		return b.memory.err
+	}
+	t.Pages = make([]Page, pages)
 	return nil
 }
 
-// add notes a function, if it is in a segment of code.
+// add records a function, if it is in a segment of code.
 func (b *builder) add(start, end uint64, ref uint32, from source) {
 	if len(b.functions) == maxFuncs {
 		b.skip(fmt.Errorf("%d functions: %w", maxFuncs, errTooMany))
@@ -116,12 +141,32 @@ func (b *builder) add(start, end uint64, ref uint32, from source) {
 	}
 	for _, s := range b.text {
 		if s.Contains(start) && end > start {
+			if !b.grow() {
+				return
+			}
 			size := min(end, s.End) - start
 			b.functions = append(b.functions, function{uint32(start - b.table.Start), uint32(size), ref, from})
 			b.table.Covered += size
 			return
 		}
 	}
+}
+
+// grow allocates space for one more function; false if no memory is left.
+func (b *builder) grow() bool {
+	have := cap(b.functions)
+	if len(b.functions) < have {
+		return true
+	}
+	more := max(minFunctions, have+have/2)
+	if !b.memory.hold(int64(more) * functionBytes) {
+		return false
+	}
+	functions := make([]function, len(b.functions), more)
+	copy(functions, b.functions)
+	b.functions = functions
+	b.memory.drop(int64(have) * functionBytes)
+	return true
 }
 
 // skip counts something that is left out.
@@ -134,27 +179,35 @@ func (t *Table) skip(err error) {
 	}
 }
 
-// pack lets the functions yield their rules in the order of their addresses.
+// pack emits the rules of the functions in the order of their addresses.
 func (b *builder) pack(limits Limits) error {
 	slices.SortFunc(b.functions, func(x, y function) int {
 		return cmp.Or(cmp.Compare(x.start, y.start), cmp.Compare(x.from, y.from), cmp.Compare(x.ref, y.ref))
 	})
 	p := newPacker(b.table, limits.Rows)
+	p.memory = b.memory
 	for i := range b.functions {
+		if i%stopEvery == 0 && limits.Stop != nil && limits.Stop() {
+			return ErrStopped
+		}
 		if err := b.emit(i, p); err != nil {
 			b.skip(err)
+		}
+		if err := b.memory.refused(); err != nil {
+			return err
 		}
 		if p.tooMany() {
 			return fmt.Errorf("more than %d rows: %w", limits.Rows, ErrTooLarge)
 		}
 	}
+	b.memory.drop(int64(cap(b.functions)) * functionBytes)
+	b.functions = nil
 	p.finish()
-	return nil
+	return b.memory.refused()
 }
 
-// emit lets the i-th function yield its rules. Of functions that overlap the
-// one of the better source has what they share; of one source, the later one.
-// What a function has behind another that begins within it is left out.
+// emit emits the rules of the i-th function. If functions overlap, the one of the better source has the common range, or within one source
+// the later one. The rest of a function behind another that begins within it is left out.
 func (b *builder) emit(i int, p *packer) error {
 	f := b.functions[i]
 	start := b.table.Start + uint64(f.start)

@@ -42,7 +42,7 @@ const (
 	cfaNegativeOffset  = 0x2f // DW_CFA_GNU_negative_offset_extended
 )
 
-// maxRemembered is how deep states are nested; compilers need one or two.
+// maxRemembered is how deeply states are nested; compilers need one or two.
 const maxRemembered = 32
 
 var (
@@ -58,7 +58,7 @@ type machine struct {
 	state   state
 	initial state // what cfaRestore goes back to
 	stack   []state
-	loc     uint64  // address that the state holds from
+	loc     uint64  // address from which the state is valid
 	end     uint64  // of the function
 	out     *packer // nil in a CIE
 	code    cursor
@@ -118,7 +118,7 @@ func (m *machine) step(op byte) error {
 	return nil
 }
 
-// defineCFA executes the instructions that say what the CFA is.
+// defineCFA executes the instructions that define the CFA.
 func (m *machine) defineCFA(op byte) {
 	c, s := &m.code, &m.state
 	switch op {
@@ -137,7 +137,7 @@ func (m *machine) defineCFA(op byte) {
 	}
 }
 
-// register executes the instructions that say where a register is.
+// register executes the instructions that define where a register is saved.
 func (m *machine) register(op byte) error {
 	c := &m.code
 	reg := c.uleb()
@@ -173,8 +173,7 @@ func (m *machine) register(op byte) error {
 	return nil
 }
 
-// lostReturn makes a return address that is kept in a way no Rule can say
-// unknown; only cfaUndefined means that there is none.
+// lostReturn makes a return address unknown that is saved in a way that no Rule can express; only cfaUndefined means that there is none.
 func (m *machine) lostReturn(reg uint64, s slot) slot {
 	if reg == m.arch.ra {
 		return slot{kind: SavedAtFP, set: true}

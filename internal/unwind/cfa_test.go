@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// interpreted runs instructions from address 0 on, after those of a CIE that
-// say sp + 8 with the return address at CFA - 8, and gives the table.
+// interpreted runs instructions from address 0 on, after those of a CIE that define sp + 8 with the return address at CFA - 8, and returns
+// the table.
 func interpreted(t *testing.T, a *arch, code ...byte) (*Table, error) {
 	t.Helper()
 	table := &Table{End: 64 << 10, Pages: make([]Page, 64<<10/PageBytes)}
@@ -106,7 +106,7 @@ func TestInstructions(t *testing.T) {
 	}
 }
 
-// TestAdvance covers the instructions that move on; code is counted in twos.
+// TestAdvance covers the instructions that advance the location; code is counted in twos.
 func TestAdvance(t *testing.T) {
 	table, err := interpreted(t, &x86, cfaAdvance|3, cfaDefCFAOffset, 16, cfaAdvance1, 5, cfaDefCFAOffset, 24,
 		cfaAdvance2, 1, 1, cfaDefCFAOffset, 32, cfaAdvance4, 2, 0, 0, 0, cfaDefCFAOffset, 40, cfaAdvance8, 1, 0, 0, 0, 0, 0, 0, 0, cfaDefCFAOffset, 48)

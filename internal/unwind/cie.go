@@ -22,7 +22,7 @@ type cie struct {
 	signal     bool // the functions are signal trampolines
 	augmented  bool // entries of functions have augmentation data, too
 	initial    state
-	usable     bool // the return address is in the register that it should be in
+	usable     bool // the return address is in the expected register
 	segmentLen uint64
 }
 

@@ -13,8 +13,7 @@ var le = enc.LittleEndian
 // number has more than 64 bits.
 var errShort = errors.New("field out of bounds")
 
-// cursor reads fields one after the other. The first that is out of bounds
-// makes it bad; from then on it yields zeros.
+// cursor reads fields one after the other. The first that is out of bounds makes it bad; from then on it returns zeros.
 type cursor struct {
 	b   []byte
 	bad bool

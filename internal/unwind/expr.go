@@ -32,8 +32,8 @@ type base struct {
 	addend uint64
 }
 
-// parseBase knows the expressions of one register that compilers and authors
-// of assembler code use: breg, breg deref, breg deref plus_uconst.
+// parseBase decodes the expressions of one register that compilers and authors of assembler code use: breg, breg deref, breg deref
+// plus_uconst.
 func parseBase(b []byte) (base, bool) {
 	c := cursor{b: b}
 	op := c.u8()
@@ -78,7 +78,7 @@ func (s *state) setCFAExpression(b []byte, a *arch) {
 	}
 }
 
-// pltThreshold gives N of pltExpression, if that is what b is.
+// pltThreshold returns N of pltExpression, if that is what b is.
 func pltThreshold(b []byte) (int32, bool) {
 	if len(b) != len(pltExpression) || b[pltLiteral] < opLit0 || b[pltLiteral] > opLit0+15 {
 		return 0, false
@@ -87,7 +87,7 @@ func pltThreshold(b []byte) (int32, bool) {
 	return int32(b[pltLiteral] - opLit0), same
 }
 
-// savedBy gives the rule of a register whose address an expression gives.
+// savedBy returns the rule of a register whose address an expression computes.
 func savedBy(b []byte, a *arch) slot {
 	e, ok := parseBase(b)
 	if !ok || e.deref || e.reg != a.fp {

@@ -85,7 +85,7 @@ func ehFrameBytes() []byte {
 	return append(b, 0, 0, 0, 0)
 }
 
-// sound checks what holds for any table.
+// sound checks the invariants of any table.
 func sound(t *testing.T, table *Table) {
 	t.Helper()
 	require.Equal(t, table.Skipped == 0, table.Err == nil)

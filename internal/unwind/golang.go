@@ -12,14 +12,12 @@ import (
 
 const (
 	goScratch   = 64 << 10
-	maxPrologue = 16 // bytes of code that are looked at for the saving of rbp
+	maxPrologue = 16 // bytes of code that are searched for the saving of rbp
 )
 
-// golang yields the rules of Go functions. Their pclntab says by how much the
-// stack pointer is below the return address. Where the frame pointer is saved
-// follows from the compiler's conventions, cmd/internal/obj/x86/obj6.go and
-// arm64/obj7.go: right below the return address on x86-64; on arm64, where the
-// return address is at the lowest word of the frame, below that.
+// golang yields the rules of Go functions. Their pclntab has the distance of the stack pointer below the return address. Where the frame
+// pointer is saved follows from the compiler's conventions, cmd/internal/obj/x86/obj6.go and arm64/obj7.go: right below the return address on
+// x86-64; on arm64, where the return address is at the lowest word of the frame, below that.
 type golang struct {
 	table *elfimage.GoTable
 	file  *windows
@@ -34,21 +32,24 @@ func (b *builder) useGo(f *elfimage.File, sections []elfimage.Section, a *arch) 
 	if !ok {
 		return
 	}
-	t, err := readGo(f, sections, off, size, scratch)
+	t, err := readGo(f, sections, off, size, scratch, b.memory)
 	if err != nil {
 		b.skip(fmt.Errorf("pclntab at offset %#x: %w", off, err))
 		return
 	}
-	from := b.source(&golang{table: t, file: newWindows(f.Image), elf: f, arch: a}, SourceGo)
+	from := b.source(&golang{table: t, file: newWindows(f.Image, b.memory), elf: f, arch: a}, SourceGo)
 	for i := range t.Len() {
 		b.add(t.Entry(i), t.Entry(i+1), uint32(i), from)
 	}
 }
 
-func readGo(f *elfimage.File, sections []elfimage.Section, off, size uint64, scratch []byte) (*elfimage.GoTable, error) {
-	t, header, err := elfimage.ParsePclntab(f, off, size, func(entries int, _ int64) error {
+func readGo(f *elfimage.File, sections []elfimage.Section, off, size uint64, scratch []byte, held *memory) (*elfimage.GoTable, error) {
+	t, header, err := elfimage.ParsePclntab(f, off, size, func(entries int, each int64) error {
 		if entries > maxFuncs {
 			return fmt.Errorf("%d functions: %w", entries, errTooMany)
+		}
+		if !held.hold(int64(entries) * each) {
+			return held.err
 		}
 		return nil
 	})
@@ -94,8 +95,7 @@ func (g *golang) emit(i uint32, p *packer) error {
 	return nil
 }
 
-// rule is that of a frame of a size in bytes, without the return address on
-// x86-64, with it on arm64.
+// rule is that of a frame of a size in bytes, without the return address on x86-64, with it on arm64.
 func (g *golang) rule(size int32, saves bool) Rule {
 	if size < 0 || size > math.MaxInt32-8 {
 		return Rule{}
@@ -123,9 +123,8 @@ func (g *golang) rule(size int32, saves bool) Rule {
 	return r
 }
 
-// chained is the rule of functions that switch stacks. Most leave the frame
-// pointer alone: it leads past their caller, to the caller's caller. On arm64
-// the frame pointer does not tell where a frame ends, so there is no rule.
+// chained is the rule of functions that switch stacks. Most do not change the frame pointer: it leads past their caller, to the caller's
+// caller. On arm64 the frame pointer does not show where a frame ends, so there is no rule.
 func (g *golang) chained() Rule {
 	if !g.arch.plt {
 		return Rule{}
@@ -155,9 +154,8 @@ func (g *golang) grows(entry uint64) Rule {
 	return Rule{CFA: CFAGoGrows, CFAOffset: int32(operand[0]) + curgBehind}
 }
 
-// savesFP looks whether a function of assembler code saves rbp when the stack
-// first grows, by the code before and at that address: PUSHQ BP, or, before Go
-// 1.21, MOVQ BP, size-8(SP).
+// savesFP reports whether a function of assembler code saves rbp when the stack first grows, by the code before and at that address: PUSHQ
+// BP, or, before Go 1.21, MOVQ BP, size-8(SP).
 func (g *golang) savesFP(at uint64, size int32) bool {
 	if !g.arch.plt {
 		return true
@@ -194,13 +192,12 @@ const (
 	goSignal
 )
 
-// goNamed are functions of the runtime that do not do as their flags say, or
-// that older releases do not flag.
+// goNamed are functions of the runtime that do not behave as their flags imply, or that older releases do not flag.
 var goNamed = map[string]goWay{
 	"runtime.goexit":      goOutermost,
 	"runtime.mstart":      goOutermost,
 	"runtime.rt0_go":      goOutermost,
-	"runtime.mcall":       goOutermost, // to the scheduler: what called it waits, and is not what runs
+	"runtime.mcall":       goOutermost, // to the scheduler: its caller waits, and does not run
 	"runtime.morestack":   goGrows,
 	"runtime.systemstack": goSwitches,
 	"runtime.asmcgocall":  goSwitches,

@@ -57,8 +57,8 @@ func compiledGo(t testing.TB, goarch string, args ...string) string {
 	return out
 }
 
-// TestGo compares frame sizes from the pclntab with the .debug_frame that Go's
-// linker writes, which says nothing of frame pointers, and ends nowhere.
+// TestGo compares frame sizes from the pclntab with the .debug_frame that Go's linker writes, which has nothing about frame pointers, and no
+// end.
 func TestGo(t *testing.T) {
 	need(t, "readelf")
 	for _, c := range []struct {
@@ -114,7 +114,7 @@ func checkGo(t *testing.T, table *Table, want []truth, goarch string) {
 	t.Logf("%d functions, %d rows, %d functions that end stacks or switch them", len(want), rows, special)
 }
 
-// sameGo tells whether a rule is that of a frame that the CFA is size bytes above sp in.
+// sameGo reports whether a rule is that of a frame whose CFA is size bytes above sp.
 func sameGo(got Rule, size int, goarch string) bool {
 	beyond := goarch == "amd64" && size < 8 || goarch == "arm64" && (size < 0 || size > 32000)
 	if beyond { // in debugCallV2 and in reflect's calls with huge arguments
@@ -153,7 +153,7 @@ func curgOffset(t *testing.T, f *elf.File) int32 {
 	}
 }
 
-// TestGoRuntime holds what the runtime's own functions are made to.
+// TestGoRuntime checks the special rules of the runtime's own functions.
 func TestGoRuntime(t *testing.T) {
 	path := compiledGo(t, "amd64")
 	table, err := Build(imageAt(t, path), Limits{})

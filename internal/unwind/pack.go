@@ -7,12 +7,12 @@ import (
 	"fmt"
 )
 
-// chunkRows is how many rows are made room for at once while a table grows.
+// chunkRows is for how many rows memory is allocated at once while a table grows.
 const chunkRows = 16 << 10
 
 var (
-	errDense = errors.New("more rows than a page has room for")
-	errRules = errors.New("more rules than a table has room for")
+	errDense = errors.New("more rows than fit into a page")
+	errRules = errors.New("more rules than fit into a table")
 )
 
 // packer makes the rows of a table from ranges in ascending order.
@@ -24,12 +24,13 @@ type packer struct {
 	chunks   [][]uint32
 	full     int    // rows in all chunks but the last
 	pos      uint64 // where the last range ended
-	holds    uint16 // rule that holds at pos
+	holds    uint16 // rule that is valid at pos
 	page     int    // that is open
 	index    map[Rule]uint16
 	last     Rule
 	lastID   uint16
 	dropped  bool // the open page had too many rows
+	memory   *memory
 }
 
 func newPacker(t *Table, limit int) *packer {
@@ -49,7 +50,7 @@ func (p *packer) span(from, to uint64, r Rule) {
 	p.pos = to
 }
 
-// rule gives the index of a rule.
+// rule returns the index of a rule.
 func (p *packer) rule(r Rule) uint16 {
 	if r == p.last {
 		return p.lastID
@@ -68,7 +69,7 @@ func (p *packer) rule(r Rule) uint16 {
 	return id
 }
 
-// row lets a rule hold from pc on.
+// row sets the rule from pc on.
 func (p *packer) row(pc uint64, id uint16) {
 	page := int((pc - p.t.Start) >> pageShift)
 	for p.page < page {
@@ -80,7 +81,7 @@ func (p *packer) row(pc uint64, id uint16) {
 	p.holds = id
 }
 
-// turn opens the next page on the way to the one that a row at pc is in.
+// turn opens the pages up to the one of a row at pc.
 func (p *packer) turn(pc uint64, page int) {
 	p.page++
 	p.dropped = false
@@ -106,6 +107,9 @@ func (p *packer) put(low uint32, id uint16) {
 		return
 	}
 	if n := len(p.chunks); n == 0 || len(p.chunks[n-1]) == chunkRows {
+		if !p.memory.hold(chunkRows * rowBytes) {
+			return // the build is stopped
+		}
 		if n > 0 {
 			p.full += chunkRows
 		}
@@ -116,7 +120,7 @@ func (p *packer) put(low uint32, id uint16) {
 	page.Count++
 }
 
-// rows is how many there are.
+// rows is the number of rows.
 func (p *packer) rows() int {
 	if len(p.chunks) == 0 {
 		return 0
@@ -149,8 +153,13 @@ func (p *packer) finish() {
 	for p.page < len(p.t.Pages)-1 { // those that the last range reaches into
 		p.turn(p.t.End, len(p.t.Pages))
 	}
+	if !p.memory.hold(int64(p.rows()) * rowBytes) {
+		return // the build is stopped
+	}
 	p.t.Rows = make([]uint32, 0, p.rows())
 	for _, c := range p.chunks {
 		p.t.Rows = append(p.t.Rows, c...)
 	}
+	p.memory.drop(int64(len(p.chunks)) * chunkRows * rowBytes)
+	p.chunks = nil
 }

@@ -67,8 +67,7 @@ func TestPack(t *testing.T) {
 	require.EqualValues(t, 6*8+11*4+int(unsafe.Sizeof(*table))+cap(table.Rules)*16, table.Bytes())
 }
 
-// TestPackDense holds that a page with too many rows is dropped as a whole,
-// and that the one behind it is not.
+// TestPackDense checks that a page with too many rows is dropped entirely, and that the next one is not.
 func TestPackDense(t *testing.T) {
 	fill := func(rows int) func(p *packer) {
 		return func(p *packer) {
@@ -97,7 +96,7 @@ func TestPackDense(t *testing.T) {
 	require.Equal(t, 1, table.Skipped, "counted once")
 }
 
-// TestPackRules holds that rules beyond what an index can name are unknown.
+// TestPackRules checks that rules beyond the range of an index are unknown.
 func TestPackRules(t *testing.T) {
 	table := packed(0, (maxRules+5)*16/PageBytes+1, func(p *packer) {
 		for i := range uint64(maxRules + 5) {

@@ -46,7 +46,7 @@ func readelf(t testing.TB, path, section string) []truth {
 	require.NoError(t, lines.Err())
 	_, err = io.Copy(io.Discard, out)
 	require.NoError(t, err)
-	err = cmd.Wait() // it exits with 1, without a word, for want of a separate debug file
+	err = cmd.Wait() // it exits with 1, silently, if a separate debug file is missing
 	require.True(t, err == nil || cmd.ProcessState.ExitCode() == 1, "%v", err)
 	p.flush()
 	return p.out
@@ -137,8 +137,7 @@ func (p *readelfParser) flush() {
 var registers = []string{"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp",
 	"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"}
 
-// agrees tells whether a rule says the same as a row of readelf, as far as the
-// latter goes: of expressions it only says that there is one.
+// agrees reports whether a rule is equal to a row of readelf, as far as that goes: for expressions it only shows that there is one.
 func (r truthRow) agrees(got Rule, signal bool) bool {
 	switch {
 	case signal:
@@ -185,7 +184,7 @@ func (r truthRow) sameFP(got Rule) bool {
 	switch {
 	case r.fp == "" || r.fp == "s":
 		return got.FP == Same
-	case r.fp == "u": // not told from never mentioned, which means the same value
+	case r.fp == "u": // not distinguishable from never mentioned, which means the same value
 		return got.FP == Same || got.FP == Undefined
 	case strings.HasPrefix(r.fp, "c"):
 		return got.FP == Saved && r.fp == fmt.Sprintf("c%+d", got.FPOffset)

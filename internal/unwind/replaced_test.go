@@ -13,8 +13,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage/imagetest"
 )
 
-// TestReplacedWhileRead builds tables of binaries that become others, or shorter, after each of the reads that it takes: what
-// comes of it is an error or a table that holds together.
+// TestReplacedWhileRead builds tables of binaries that are replaced by others, or truncated, after each of the reads that it takes: the
+// result is an error or a consistent table.
 func TestReplacedWhileRead(t *testing.T) {
 	debugFrame := bytes.Repeat([]byte{0xff}, len(ehFrameBytes()))
 	for name, before := range map[string][]byte{

@@ -4,9 +4,8 @@ package unwind
 
 import "fmt"
 
-// Rule says how to get from a frame to its caller. It has 16 bytes without
-// padding, the layout of struct unwind_rule in bpf/include/unwind.h, in native
-// byte order. The zero Rule says that nothing is known.
+// Rule describes how to get from a frame to its caller. It has 16 bytes without padding, the layout of struct unwind_rule in
+// bpf/include/unwind.h, in native byte order. In the zero Rule nothing is known.
 //
 // CFA, the canonical frame address, is the stack pointer of the caller right
 // after the call returned. sp, fp and ra are the registers of DWARF: rsp, rbp
@@ -25,7 +24,7 @@ type Rule struct {
 	_         uint8
 }
 
-// CFAKind says what the CFA is computed from.
+// CFAKind is what the CFA is computed from.
 type CFAKind uint8
 
 // Kinds of CFA.
@@ -54,15 +53,15 @@ const (
 	// CFAStackPointerDeref: the word at sp + CFAOffset, plus Addend: assembler
 	// code that saved the stack pointer before it aligned it.
 	CFAStackPointerDeref CFAKind = 64
-	// CFAGoGrows: the frame is Go's morestack, which has changed stacks: the
-	// goroutine's g says where it was, m.curg, at CFAOffset. On x86-64 alone.
+	// CFAGoGrows: the frame is Go's morestack, which has changed stacks: the goroutine's g, m.curg at CFAOffset, has the former stack
+	// pointer. On x86-64 alone.
 	CFAGoGrows CFAKind = 65
 )
 
 // maxRegister is the highest DWARF register that CFARegister can name.
 const maxRegister = 31
 
-// SaveKind says where the caller's value of a register is.
+// SaveKind is where the caller's value of a register is.
 type SaveKind uint8
 
 // Kinds of saved registers.
@@ -72,13 +71,13 @@ const (
 	Same SaveKind = 0
 	// Saved: in memory at CFA + offset.
 	Saved SaveKind = 1
-	// Undefined: it is lost, or kept in a way that a Rule cannot say.
+	// Undefined: it is lost, or saved in a way that a Rule cannot express.
 	Undefined SaveKind = 2
 	// SavedAtFP: in memory at fp + offset.
 	SavedAtFP SaveKind = 3
 )
 
-// String gives a rule in the notation of readelf, for tests and logs.
+// String formats a rule in the notation of readelf, for tests and logs.
 func (r Rule) String() string {
 	return r.cfa() + " fp=" + saving(r.FP, r.FPOffset) + " ra=" + saving(r.RA, r.RAOffset) + " bx=" + saving(r.BX, r.BXOffset)
 }

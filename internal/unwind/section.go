@@ -25,7 +25,7 @@ var (
 type section struct {
 	name string
 	*windows
-	off, size uint64 // in the windows' file
+	off, size uint64 // in the file
 	addr      uint64 // virtual address
 	data      uint64 // what data-relative pointers count from, or 0
 	eh        bool
@@ -81,7 +81,7 @@ func (s *section) header(off uint64) (e entry, ok bool, err error) {
 
 func (s *section) body(e entry) ([]byte, error) { return s.bytes(s.off+e.bodyAt, e.next-e.bodyAt) }
 
-// cieOf gives the CIE that an FDE points to.
+// cieOf returns the CIE that an FDE points to.
 func (s *section) cieOf(fde entry) (*cie, error) {
 	off := fde.id
 	if s.eh {
@@ -95,6 +95,9 @@ func (s *section) cieOf(fde entry) (*cie, error) {
 	}
 	if len(s.cies) == maxCIEs {
 		return nil, fmt.Errorf("%d common information entries: %w", maxCIEs, errTooMany)
+	}
+	if !s.memory.hold(cieMemory) {
+		return nil, s.memory.err
 	}
 	parsed, err := s.readCIE(off)
 	s.cies[off] = parsed
@@ -169,7 +172,7 @@ func (s *section) parseFDE(e entry) (fde, error) {
 	}
 	out.end, out.instructions = out.start+length, c.b
 	if out.cie.signal {
-		out.end++ // its last instruction is the system call, behind which the thread is meanwhile
+		out.end++ // its last instruction is the system call, which the thread has just passed
 	}
 	if c.bad || out.end < out.start {
 		return out, errShort
@@ -195,7 +198,7 @@ func (s *section) scan(b *builder, from source) {
 		f, err := s.parseFDE(e)
 		if err != nil {
 			b.skip(fmt.Errorf("%s at %#x: %w", s.name, e.off, err))
-			if errors.Is(err, errWork) || errors.Is(err, elfimage.ErrTruncated) {
+			if errors.Is(err, errWork) || errors.Is(err, elfimage.ErrTruncated) || s.memory.refused() != nil {
 				return
 			}
 			continue
@@ -217,7 +220,7 @@ func (s *section) emit(off uint32, p *packer) error {
 		return fmt.Errorf("%s at %#x: %w", s.name, off, err)
 	}
 	if !f.cie.usable {
-		return nil // the return address is not where calls leave it
+		return nil // the return address is not in the expected register
 	}
 	m := &s.machine
 	m.arch, m.cie, m.state, m.initial = s.arch, f.cie, f.cie.initial, f.cie.initial

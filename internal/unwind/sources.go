@@ -16,10 +16,10 @@ func (b *builder) open(f *elfimage.File, a *arch, debug []elfimage.Image) {
 	if err != nil {
 		b.skip(fmt.Errorf("reading the section headers: %w", err))
 	}
-	s, err := ehFrame(f, sections, a)
+	s, err := ehFrame(f, sections, a, b.memory)
 	b.use(s, SourceEhFrame, err)
 	b.useGo(f, sections, a)
-	s, err = debugFrame(f, sections, a)
+	s, err = debugFrame(f, sections, a, b.memory)
 	b.use(s, SourceDebugFrame, err)
 	for _, img := range debug {
 		b.useDebugFile(img, f.Machine, a)
@@ -29,7 +29,7 @@ func (b *builder) open(f *elfimage.File, a *arch, debug []elfimage.Image) {
 	}
 }
 
-// use adds a section, which is nil where there is none.
+// use adds a section, which is nil if there is none.
 func (b *builder) use(s *section, kind Source, err error) {
 	if err != nil {
 		b.skip(err)
@@ -59,18 +59,18 @@ func (b *builder) useDebugFile(img elfimage.Image, machine elf.Machine, a *arch)
 		b.skip(fmt.Errorf("debug file: %w", err))
 		return
 	}
-	s, err := debugFrame(f, sections, a)
+	s, err := debugFrame(f, sections, a, b.memory)
 	b.use(s, SourceDebugFile, err)
 }
 
-func newSection(name string, img elfimage.Image, a *arch) *section {
-	return &section{name: name, windows: newWindows(img), arch: a, cies: make(map[uint64]*cie)}
+func newSection(name string, img elfimage.Image, a *arch, held *memory) *section {
+	return &section{name: name, windows: newWindows(img, held), arch: a, cies: make(map[uint64]*cie)}
 }
 
 // ehFrame finds .eh_frame by its section, or through PT_GNU_EH_FRAME where
 // sections were stripped.
-func ehFrame(f *elfimage.File, sections []elfimage.Section, a *arch) (*section, error) {
-	out := newSection(".eh_frame", f.Image, a)
+func ehFrame(f *elfimage.File, sections []elfimage.Section, a *arch, held *memory) (*section, error) {
+	out := newSection(".eh_frame", f.Image, a, held)
 	out.eh = true
 	out.data = gotOf(f)
 	if s := f.SectionNamed(sections, ".eh_frame"); s != nil {
@@ -116,8 +116,7 @@ func ehFrameAddress(f *elfimage.File, p elfimage.Prog) (uint64, error) {
 	return c.pointer(encoding, p.Vaddr+4, p.Vaddr)
 }
 
-// within takes all of the segment from addr on; the end of .eh_frame is not
-// known without sections, and a terminator ends it.
+// within takes all of the segment from addr on: without sections the end of .eh_frame is not known, and a terminator ends it.
 func (s *section) within(f *elfimage.File, addr uint64) error {
 	for _, p := range f.Progs {
 		if p.Type != elf.PT_LOAD || addr < p.Vaddr || addr-p.Vaddr >= p.Filesz {
@@ -133,26 +132,36 @@ func (s *section) within(f *elfimage.File, addr uint64) error {
 	return errors.New("in no segment")
 }
 
-// gotOf gives what data-relative pointers count from, 0 when it is not known.
+// gotOf returns the base of data-relative pointers, 0 when it is not known.
 func gotOf(f *elfimage.File) uint64 {
 	d, err := elfimage.ReadDynamic(f)
 	if err != nil {
-		return 0 // such pointers are refused then, each with its place
+		return 0 // such pointers are refused then, each with its offset
 	}
 	return d[elf.DT_PLTGOT]
 }
 
 // debugFrame finds .debug_frame.
-func debugFrame(f *elfimage.File, sections []elfimage.Section, a *arch) (*section, error) {
+func debugFrame(f *elfimage.File, sections []elfimage.Section, a *arch, held *memory) (*section, error) {
 	s := f.SectionNamed(sections, ".debug_frame")
 	if s == nil || s.Type == elf.SHT_NOBITS {
 		return nil, nil //nolint:nilnil // none
+	}
+	if s.Flags&elf.SHF_COMPRESSED != 0 {
+		_, size, err := f.Inflate(s)
+		if err != nil {
+			return nil, fmt.Errorf(".debug_frame: %w", err)
+		}
+		// While it grows, its former buffer and the next one are held. More than maxInflated is refused below.
+		if size <= maxInflated && !held.hold(2*int64(size)) { //nolint:gosec // below maxInflated
+			return nil, held.err
+		}
 	}
 	img, err := f.SectionImage(s, maxInflated)
 	if err != nil {
 		return nil, fmt.Errorf(".debug_frame: %w", err)
 	}
-	out := newSection(".debug_frame", img, a)
+	out := newSection(".debug_frame", img, a, held)
 	out.size = img.Size
 	return out, nil
 }

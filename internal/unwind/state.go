@@ -31,7 +31,7 @@ type slot struct {
 	set  bool // by an instruction
 }
 
-// rule packs the state; what does not fit is not known.
+// rule packs the state; registers that do not fit are unknown.
 func (s *state) rule(a *arch, signal bool) Rule {
 	if signal {
 		return Rule{CFA: CFASignal}

@@ -7,7 +7,7 @@ import (
 	"encoding/binary"
 )
 
-// stubBytes is the size of a stub, and what its begin is aligned to.
+// stubBytes is the size of a stub, and what its beginning is aligned to.
 const stubBytes = 16
 
 // stubKind is what an instruction of a stub does.
@@ -17,11 +17,11 @@ const (
 	stubPlain stubKind = iota
 	stubPush           // 8 bytes
 	stubPop            // 8 bytes
-	stubJump           // to a fixed place: nothing comes behind it
+	stubJump           // to a fixed address: nothing follows
 	stubJumpByTable
 )
 
-// known is an instruction by how it begins.
+// known is an instruction by its first bytes.
 type known struct {
 	begin string
 	size  int
@@ -68,7 +68,7 @@ var stubCode = []known{
 	{"\x66\x66\x2e\x0f\x1f\x84", 11, stubPlain}, //
 }
 
-// finishCode lists what GCC's __do_global_dtors_aux has beside stubCode.
+// finishCode lists the instructions of GCC's __do_global_dtors_aux in addition to stubCode.
 var finishCode = []known{
 	{"\x80\x3d", 7, stubPlain},     // cmp byte [rip+disp32], imm8
 	{"\x75", 2, stubPlain},         // jne rel8, to a ret
@@ -80,33 +80,32 @@ var finishCode = []known{
 	{"\xc6\x05", 7, stubPlain},     // mov byte [rip+disp32], imm8
 }
 
-// finish gives the rules of __do_global_dtors_aux, if that is what begins at an
-// address.
-func (a *arch) finish(code []byte, at uint64) []piece {
+// finish returns the rules of __do_global_dtors_aux, if that begins at an address.
+func (a *arch) finish(code []byte, at uint64) []ruleRange {
 	begin := bytes.TrimPrefix(code, []byte("\xf3\x0f\x1e\xfa"))
 	if !a.plt || !bytes.HasPrefix(begin, []byte("\x80\x3d")) {
 		return nil
 	}
-	pieces := pushed(code, at, 8, 0, finishCode, stubCode)
-	for i := range pieces { // it pushes the caller's rbp first
-		if r := &pieces[i].rule; r.CFAOffset >= 16 {
+	ranges := pushed(code, at, 8, 0, finishCode, stubCode)
+	for i := range ranges { // it pushes the caller's rbp first
+		if r := &ranges[i].rule; r.CFAOffset >= 16 {
 			r.FP, r.FPOffset = Saved, -16
 		}
 	}
-	return pieces
+	return ranges
 }
 
-// stubs gives the rules of a section of stubs that begins at an address.
-func (a *arch) stubs(code []byte, at uint64) []piece {
+// stubs returns the rules of a section of stubs that begins at an address.
+func (a *arch) stubs(code []byte, at uint64) []ruleRange {
 	if a.plt {
 		return stubsX86(code, at)
 	}
 	return stubsARM64(code, at)
 }
 
-// stubsX86 counts what stubs push. The first one is jumped to by the others;
-// where it pushes at once they have pushed the index of the function already.
-func stubsX86(code []byte, at uint64) []piece {
+// stubsX86 counts what stubs push. The others jump to the first one; if it pushes at once, they have pushed the index of the function
+// already.
+func stubsX86(code []byte, at uint64) []ruleRange {
 	begins := int32(8)
 	if bytes.HasPrefix(code, []byte("\xff\x35")) {
 		begins += 8
@@ -114,14 +113,14 @@ func stubsX86(code []byte, at uint64) []piece {
 	return pushed(code, at, begins, stubBytes, stubCode)
 }
 
-// pushed counts what code pushes, from begins bytes on. Behind what it does not know
-// it goes on at the next multiple of align, or not at all when that is 0.
-func pushed(code []byte, at uint64, begins int32, align int, lists ...[]known) []piece {
+// pushed counts what code pushes, from begins bytes on. After an unknown instruction it continues at the next multiple of align, or not at
+// all when that is 0.
+func pushed(code []byte, at uint64, begins int32, align int, lists ...[]known) []ruleRange {
 	const called = 8
-	var out []piece
+	var out []ruleRange
 	pushed := begins
 	put := func(from, to int, pushed int32) {
-		out = appendPiece(out, piece{at + uint64(from), at + uint64(to), Rule{
+		out = appendRange(out, ruleRange{at + uint64(from), at + uint64(to), Rule{
 			CFA: CFAStackPointer, CFAOffset: pushed, RA: Saved, RAOffset: -8,
 		}})
 	}
@@ -130,7 +129,7 @@ func pushed(code []byte, at uint64, begins int32, align int, lists ...[]known) [
 		if size == 0 && (pushed > called || align == 0) {
 			return out // nothing more is known of the stack
 		}
-		if size == 0 { // go on at the next stub
+		if size == 0 { // continue at the next stub
 			i, pushed = (i/align+1)*align, called
 			continue
 		}
@@ -165,11 +164,11 @@ const (
 	stubBranch = 0xd61f0220 // br x17
 )
 
-func stubsARM64(code []byte, at uint64) []piece {
-	var out []piece
+func stubsARM64(code []byte, at uint64) []ruleRange {
+	var out []ruleRange
 	rule := Rule{CFA: CFAStackPointer}
 	for i := 0; i+4 <= len(code); i += 4 {
-		out = appendPiece(out, piece{at + uint64(i), at + uint64(i) + 4, rule})
+		out = appendRange(out, ruleRange{at + uint64(i), at + uint64(i) + 4, rule})
 		switch binary.LittleEndian.Uint32(code[i:]) {
 		case stubSave:
 			rule = Rule{CFA: CFAStackPointer, CFAOffset: 16, RA: Saved, RAOffset: -8}
@@ -180,8 +179,8 @@ func stubsARM64(code []byte, at uint64) []piece {
 	return out
 }
 
-// appendPiece makes one of two pieces that go on with the same rule.
-func appendPiece(list []piece, p piece) []piece {
+// appendRange merges two ranges if the second continues with the same rule.
+func appendRange(list []ruleRange, p ruleRange) []ruleRange {
 	if n := len(list); n > 0 && list[n-1].rule == p.rule && list[n-1].end == p.start {
 		list[n-1].end = p.end
 		return list

@@ -16,8 +16,7 @@ const (
 	// MaxPageRows is the most rows that a page has; the search in BPF takes 8
 	// steps.
 	MaxPageRows = 1<<8 - 1
-	// maxRules is the most rules of a table, the one that there is none included. A
-	// compiler of 100 MB, which has more than most, has some 1,100.
+	// maxRules is the most rules of a table, the zero rule included. A compiler of 100 MB, which has more than most, has some 1,100.
 	maxRules = 1 << 12
 )
 
@@ -28,27 +27,24 @@ type Table struct {
 	Start, End uint64
 	// Pages is indexed by (address - Start) / PageBytes.
 	Pages []Page
-	// Rows are the rows of all pages: the low 10 bits of the address from which
-	// on a rule holds, << 16, | the index of the rule in Rules. They ascend
-	// within a page, and the first of a page is at its begin.
+	// Rows are the rows of all pages: the low 10 bits of the address from which on a rule is valid, << 16, | the index of the rule in Rules.
+	// They ascend within a page, and the first of a page is at its beginning.
 	Rows []uint32
 	// Rules are the rules in use; the first is the zero Rule.
 	Rules []Rule
-	// Sources tells where the rules are from.
+	// Sources are the sources of the rules.
 	Sources Source
 	// Functions is how many functions or parts of functions were read, Covered the
 	// bytes of their code, and Code those of all segments of code.
 	Functions     int
 	Covered, Code uint64
-	// Skipped counts what was left out: entries that contradict themselves,
-	// pages of more than MaxPageRows rows, rules beyond 4,095.
+	// Skipped counts what was left out: contradictory entries, pages of more than MaxPageRows rows, rules beyond 4,095.
 	Skipped int
 	// Err is why the first of them was left out.
 	Err error
 }
 
-// Page is a range of Table.Rows: those of PageBytes of code. A page without
-// rows knows nothing.
+// Page is a range of Table.Rows: those of PageBytes of code. Code of a page without rows is unknown.
 type Page struct{ First, Count uint32 }
 
 // Source is a set of formats.
@@ -60,7 +56,7 @@ const (
 	SourceGo                            // pclntab
 	SourceDebugFrame                    // .debug_frame
 	SourceDebugFile                     // .debug_frame of a separate debug file
-	SourceAssumed                       // none: what the entry point and stubs of the PLT look like
+	SourceAssumed                       // none: known shapes of the entry point and of stubs of the PLT
 )
 
 // String lists the formats of a set.
@@ -74,18 +70,17 @@ func (s Source) String() string {
 	return strings.Join(out, "+")
 }
 
-// Bytes is the memory that the table holds.
+// Bytes is the memory of the table.
 func (t *Table) Bytes() int64 {
 	return int64(len(t.Pages))*int64(unsafe.Sizeof(Page{})) + int64(cap(t.Rows))*4 +
 		int64(cap(t.Rules))*int64(unsafe.Sizeof(Rule{})) + int64(unsafe.Sizeof(*t))
 }
 
-// Sparse says that most of the code has no rules: the start-up code of the C library
-// may be all that has, of a program that was built without unwind tables.
+// Sparse reports whether most of the code has no rules. In a program that was built without unwind tables, the start-up code of the C library
+// may be all that has some.
 func (t *Table) Sparse() bool { return t.Covered < t.Code/2 }
 
-// Lookup gives the rule for an address, the zero Rule where none is known. It
-// searches as the BPF program does.
+// Lookup returns the rule for an address, the zero Rule if none is known. It searches as the BPF program does.
 func (t *Table) Lookup(pc uint64) Rule {
 	if pc < t.Start || pc >= t.End {
 		return Rule{}
@@ -100,9 +95,8 @@ func (t *Table) Lookup(pc uint64) Rule {
 	return t.Rules[rows[i-1]&0xffff]
 }
 
-// Each calls visit with the rows in the order of their addresses, until it
-// returns false. Rows that only repeat the rule of the page before are among
-// them.
+// Each calls visit with the rows in the order of their addresses, until it returns false. Rows that only repeat the rule of the previous page
+// are among them.
 func (t *Table) Each(visit func(pc uint64, r Rule) bool) {
 	for i, p := range t.Pages {
 		for _, row := range t.Rows[p.First:][:p.Count] {

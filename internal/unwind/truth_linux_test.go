@@ -27,7 +27,7 @@ func imageAt(t testing.TB, path string) elfimage.Image {
 	return elfimage.Image{Src: f, Size: uint64(st.Size())}
 }
 
-// need skips a test where a tool is missing.
+// need skips a test if a tool is missing.
 func need(t testing.TB, tool string) {
 	t.Helper()
 	if _, err := exec.LookPath(tool); err != nil {
@@ -41,8 +41,7 @@ func run(t testing.TB, name string, args ...string) {
 	require.NoError(t, err, "%s %s\n%s", name, strings.Join(args, " "), out)
 }
 
-// check compares a table with what readelf says of every row, at its first
-// and its last address, and of the gaps between functions.
+// check compares a table with every row of readelf, at its first and its last address, and at the gaps between functions.
 func check(t *testing.T, table *Table, want []truth) {
 	t.Helper()
 	require.NoError(t, table.Err)
@@ -154,7 +153,7 @@ int main(int argc, char **argv) {
 }
 `
 
-// compiled builds programC and gives its path.
+// compiled builds programC and returns its path.
 func compiled(t testing.TB, compiler string, flags ...string) string {
 	t.Helper()
 	need(t, compiler)
@@ -165,7 +164,7 @@ func compiled(t testing.TB, compiler string, flags ...string) string {
 	return out
 }
 
-// compilers gives those that are installed.
+// compilers returns those that are installed.
 func compilers(t *testing.T) []string {
 	t.Helper()
 	var out []string
@@ -238,7 +237,7 @@ func TestDebugFrame(t *testing.T) {
 	}
 }
 
-// TestSparse tells a program that was built without unwind tables from others, though the start-up code of the C library has some.
+// TestSparse distinguishes a program that was built without unwind tables from others, though the start-up code of the C library has some.
 func TestSparse(t *testing.T) {
 	amd64Only(t)
 	need(t, "objcopy")
@@ -276,8 +275,8 @@ func TestNoSections(t *testing.T) {
 	check(t, got, want)
 }
 
-// TestAssumed holds that what no format describes has rules: the loader's entry point and stubs of a linker that writes no
-// .eh_frame for them.
+// TestAssumed checks that code which no format describes has rules: the loader's entry point and stubs of a linker that writes no .eh_frame
+// for them.
 func TestAssumed(t *testing.T) {
 	amd64Only(t)
 	loader := "/lib64/ld-linux-x86-64.so.2"

@@ -11,17 +11,18 @@ import (
 const (
 	windowBytes = 64 << 10
 	windowCount = 6
-	maxRecord   = 1 << 20 // bytes that are read in one piece
+	maxRecord   = 1 << 20 // bytes that are read at once
 )
 
-// windows reads one file through a few windows, each of which follows one of
-// the places where reading goes on: functions in the order of their addresses
+// windows reads one file through a few buffers, each of which follows one of the sequential reads: functions in the order of their addresses
 // are in the file in few sequences.
 type windows struct {
 	elfimage.Image
 	slots [windowCount]window
 	last  *window
 	tick  uint64
+
+	memory *memory
 }
 
 type window struct {
@@ -30,9 +31,9 @@ type window struct {
 	b    []byte
 }
 
-func newWindows(m elfimage.Image) *windows { return &windows{Image: m} }
+func newWindows(m elfimage.Image, held *memory) *windows { return &windows{Image: m, memory: held} }
 
-// bytes gives the n bytes at off, valid until other places were read.
+// bytes returns the n bytes at off, valid until other parts were read.
 func (w *windows) bytes(off, n uint64) ([]byte, error) {
 	if n > maxRecord {
 		return nil, fmt.Errorf("reading %d bytes at offset %#x: more than %d", n, off, maxRecord)
@@ -44,7 +45,7 @@ func (w *windows) bytes(off, n uint64) ([]byte, error) {
 	return s.b[off-s.off:][:n], nil
 }
 
-// Block gives the bytes from off to the end of a window; see elfimage.Reader.
+// Block returns the bytes from off to the end of a window; see elfimage.Reader.
 func (w *windows) Block(off uint64) ([]byte, error) {
 	s, err := w.at(off, 1)
 	if err != nil {
@@ -53,7 +54,7 @@ func (w *windows) Block(off uint64) ([]byte, error) {
 	return s.b[off-s.off:], nil
 }
 
-// at gives a window that holds the n bytes at off.
+// at returns a window that contains the n bytes at off.
 func (w *windows) at(off, n uint64) (*window, error) {
 	w.tick++
 	if w.last != nil && w.last.holds(off, n) {
@@ -79,8 +80,12 @@ func (w *windows) load(s *window, off, n uint64) error {
 		return fmt.Errorf("reading %d bytes at offset %#x of %#x: %w", n, off, w.Size, elfimage.ErrTruncated)
 	}
 	want := min(max(n, windowBytes), w.Size-off)
-	if uint64(cap(s.b)) < want {
-		s.b = make([]byte, max(want, min(windowBytes, w.Size)))
+	if size := max(want, min(windowBytes, w.Size)); uint64(cap(s.b)) < want {
+		if !w.memory.hold(int64(size)) { //nolint:gosec // maxRecord at most
+			return w.memory.err
+		}
+		w.memory.drop(int64(cap(s.b)))
+		s.b = make([]byte, size)
 	}
 	s.b, s.off, s.used = s.b[:want], off, w.tick
 	w.last = s

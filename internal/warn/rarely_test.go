@@ -14,11 +14,11 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// clocked is a Rarely whose time passes as the test says.
+// clocked is a Rarely whose clock the test advances.
 type clocked struct {
 	*Rarely
 	now  time.Time
-	due  time.Time // when call is to be called, zero: it is not
+	due  time.Time // when call is due; zero: it is not scheduled
 	call func()
 	logs *observer.ObservedLogs
 }
@@ -42,8 +42,8 @@ func (c *clocked) pass(d time.Duration) {
 	}
 }
 
-// told takes what was logged: for each warning its errors and how many were only counted.
-func (c *clocked) told(t *testing.T) (all []string) {
+// logged returns the new log entries: for each warning its errors and how many were only counted.
+func (c *clocked) logged(t *testing.T) (all []string) {
 	for _, entry := range c.logs.TakeAll() {
 		require.Equal(t, "It does not work", entry.Message)
 		fields := entry.ContextMap()
@@ -60,19 +60,19 @@ func TestRarely(t *testing.T) {
 	c := newClocked()
 	warn := func(text string) bool { return c.Warn(errors.New(text)) }
 	require.True(t, warn("one"))
-	require.Equal(t, []string{"one +0"}, c.told(t), "the first is told at once")
+	require.Equal(t, []string{"one +0"}, c.logged(t), "the first is logged at once")
 	require.True(t, warn("two"))
 	c.pass(pause - 1)
-	require.Empty(t, c.told(t), "held back")
+	require.Empty(t, c.logged(t), "held back")
 	c.pass(1)
-	require.Equal(t, []string{"two +0"}, c.told(t), "and told though nothing else came")
+	require.Equal(t, []string{"two +0"}, c.logged(t), "and logged though nothing else came")
 	c.pass(pause)
-	require.Empty(t, c.told(t), "once")
+	require.Empty(t, c.logged(t), "once")
 	require.True(t, warn("three"))
-	require.Equal(t, []string{"three +0"}, c.told(t), "at once after a pause")
+	require.Equal(t, []string{"three +0"}, c.logged(t), "at once after a pause")
 }
 
-// TestRarelyMany has many errors at once: the first few that differ are named, the others counted, in one warning.
+// TestRarelyMany warns of many errors at once: one warning names the first few that differ, and counts the others.
 func TestRarelyMany(t *testing.T) {
 	c := newClocked()
 	for i := range 10 {
@@ -81,19 +81,19 @@ func TestRarelyMany(t *testing.T) {
 			require.True(t, c.Warn(fmt.Errorf("file %d", max(i, 1))), "is named already")
 		}
 	}
-	require.Equal(t, []string{"file 0 +0"}, c.told(t))
+	require.Equal(t, []string{"file 0 +0"}, c.logged(t))
 	c.pass(pause)
-	require.Equal(t, []string{"file 1 [file 2 file 3 file 4 file 5] +7"}, c.told(t))
+	require.Equal(t, []string{"file 1 [file 2 file 3 file 4 file 5] +7"}, c.logged(t))
 }
 
 func TestRarelyClose(t *testing.T) {
 	c := newClocked()
 	c.Close()
-	require.Empty(t, c.told(t))
+	require.Empty(t, c.logged(t))
 	c.Warn(errors.New("one"))
 	c.Warn(errors.New("two"))
 	c.Close()
-	require.Equal(t, []string{"one +0", "two +0"}, c.told(t))
+	require.Equal(t, []string{"one +0", "two +0"}, c.logged(t))
 	require.True(t, c.due.IsZero(), "nothing comes later")
 }
 
@@ -106,4 +106,37 @@ func TestRarelyByTheClock(t *testing.T) {
 	stop()
 	require.True(t, r.Warn(errors.New("one")))
 	require.Equal(t, 1, logs.Len())
+}
+
+// TestRemember checks that the next component does not log what the previous one has logged, and logs all else.
+func TestRemember(t *testing.T) {
+	var none *Memory
+	memory := none.Next()
+	first := newClocked()
+	first.Remember(memory)
+	first.Warn(errors.New("a"))
+	first.Warn(errors.New("b"))
+	first.Close()
+	require.Equal(t, []string{"a +0", "b +0"}, first.logged(t))
+
+	second := newClocked()
+	second.Remember(memory.Next())
+	require.True(t, second.Warn(errors.New("a")))
+	second.Warn(errors.New("b"))
+	second.Warn(errors.New("c"))
+	second.Close()
+	require.Equal(t, []string{"c +2"}, second.logged(t))
+
+	third := newClocked()
+	third.Remember(second.memory.Next())
+	for _, text := range []string{"a", "b", "c"} {
+		third.Warn(errors.New(text))
+	}
+	third.Close()
+	require.Empty(t, third.logged(t))
+
+	for i := range 2 * maxRemembered {
+		memory.note(fmt.Sprint(i))
+	}
+	require.Len(t, memory.Next().Next().before, maxRemembered)
 }

@@ -10,7 +10,7 @@ import (
 // longestCall is the length of the longest call instruction of amd64 but for prefixes: call *disp32(base,index).
 const longestCall = 7
 
-// returns says whether an address that was given for a caller, its return address less one, ends a call instruction. known
+// returns reports whether an address that was given for a caller, its return address less one, ends a call instruction. known
 // is false where the code cannot be read or is of another machine.
 func (m *image) returns(address uint64) (follows, known bool) {
 	switch m.machine {
@@ -31,7 +31,7 @@ func (m *image) returns(address uint64) (follows, known bool) {
 	return false, false
 }
 
-// amd64Call says that the bytes end with a call: e8 rel32, or ff /2 with any operand.
+// amd64Call reports whether the bytes end with a call: e8 rel32, or ff /2 with any operand.
 func amd64Call(code []byte) bool {
 	n := len(code)
 	if n >= 5 && code[n-5] == 0xe8 {
@@ -45,7 +45,7 @@ func amd64Call(code []byte) bool {
 	return false
 }
 
-// indirectCall says that what follows ff is the operand of a call of exactly this length (Intel SDM, table 2-2).
+// indirectCall reports whether what follows ff is the operand of a call of exactly this length (Intel SDM, table 2-2).
 func indirectCall(operand []byte) bool {
 	modrm := operand[0]
 	if modrm>>3&7 != 2 {

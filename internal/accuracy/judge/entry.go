@@ -81,12 +81,12 @@ func (j *Judge) entry(stack []pdata.FoldedFrame) Entry {
 	return NoEntry
 }
 
-// goEntry says that an address is in a function at which Go's tracebacks end.
+// goEntry reports whether an address is in a function at which Go's tracebacks end.
 func (m *image) goEntry(address uint64) bool {
 	return slices.Contains(goEntries, strings.TrimSuffix(m.goFunction(address), ".abi0"))
 }
 
-// goPreempted says that a stack is that of Go's scheduler, to which a goroutine was sent when it asked for a larger stack: morestack
+// goPreempted reports whether a stack is that of Go's scheduler, to which a goroutine was sent when it asked for a larger stack: morestack
 // has left the goroutine's stack for good then, as mcall does. Where it is to go on with the goroutine it has its callers.
 func (m *image) goPreempted(stack []pdata.FoldedFrame) bool {
 	return m.goFunction(stack[0].Address) == "runtime.morestack" && slices.ContainsFunc(stack, func(f pdata.FoldedFrame) bool {
@@ -94,7 +94,7 @@ func (m *image) goPreempted(stack []pdata.FoldedFrame) bool {
 	})
 }
 
-// startsThread says that an address is within the first call of a thread.
+// startsThread reports whether an address is within the first call of a thread.
 func (m *image) startsThread(address uint64) bool {
 	code, known := threadCodes[m.machine]
 	if !known || address < cloneSize {

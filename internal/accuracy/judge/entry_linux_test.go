@@ -32,7 +32,7 @@ func newJudge(t *testing.T) *Judge {
 	return j
 }
 
-// TestEntriesAgainstLibgcc holds that the last frame which libgcc's unwinder finds of a thread is its entry, and no other is,
+// TestEntriesAgainstLibgcc checks that the last frame which libgcc's unwinder finds of a thread is its entry, and no other is,
 // with and without a symbol table.
 func TestEntriesAgainstLibgcc(t *testing.T) {
 	path := testbin.C(t, "testdata/outermost.c")
@@ -66,7 +66,7 @@ func TestEntriesAgainstLibgcc(t *testing.T) {
 	}
 }
 
-// TestExportedFunctionsStartNoThread holds that none of libc's functions is taken for the one in which threads start, but
+// TestExportedFunctionsStartNoThread checks that none of libc's functions is taken for the one in which threads start, but
 // those that make threads.
 func TestExportedFunctionsStartNoThread(t *testing.T) {
 	out, err := exec.Command("ldd", "/bin/sh").Output()
@@ -99,7 +99,7 @@ func TestExportedFunctionsStartNoThread(t *testing.T) {
 	}
 }
 
-// TestSignalReturn holds that the code around rt_sigreturn(2), which libc does not export, is found once.
+// TestSignalReturn checks that the code around rt_sigreturn(2), which libc does not export, is found once.
 func TestSignalReturn(t *testing.T) {
 	j := newJudge(t)
 	libc, err := filepath.EvalSymlinks("/lib/" + map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH] + "-linux-gnu/libc.so.6")

@@ -17,13 +17,13 @@ import (
 // debugRoot is where Debian's -dbg and -dbgsym packages put what was stripped, by build id.
 const debugRoot = "/usr/lib/debug/.build-id"
 
-// image is what a binary tells about itself.
+// image is the metadata of a binary.
 type image struct {
 	file    *elf.File
 	closer  *os.File
 	entry   uint64
 	machine elf.Machine
-	// full says that there is a symbol table of all functions, not of the exported ones alone.
+	// full: there is a symbol table of all functions, not of the exported ones alone.
 	full bool
 	// symbols are functions by address; from .symtab, of the file or its debug file, and .dynsym.
 	symbols []span
@@ -131,7 +131,7 @@ func (m *image) goFunction(address uint64) string {
 	return ""
 }
 
-// covered says that a function's symbol spans the address.
+// covered reports whether a function's symbol spans the address.
 func (m *image) covered(address uint64) bool {
 	after := sort.Search(len(m.symbols), func(i int) bool { return m.symbols[i].start > address })
 	// Aliases and nested ranges: the nearest few starts may be those of shorter functions.
@@ -158,7 +158,7 @@ func (m *image) code(address uint64, size int) []byte {
 	return nil
 }
 
-// has says that the code from an address on has these bytes within it.
+// has reports whether the code from an address on has these bytes within it.
 func (m *image) has(address uint64, size int, bytesWanted []byte) bool {
 	return bytes.Contains(m.code(address, size), bytesWanted)
 }

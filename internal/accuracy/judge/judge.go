@@ -13,12 +13,12 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/pdata"
 )
 
-// maxEnds bounds the different ends of stacks that are told apart; the rest is one.
+// maxEnds bounds the different ends of stacks that are distinguished; the rest is one.
 const maxEnds = 4096
 
 // Judge adds up samples of one program.
 type Judge struct {
-	// PerfMap says whether a process has a perf map, so that its JIT frames have names to be found. nil: none has.
+	// PerfMap reports whether a process has a perf map, so that its JIT frames have names to be found. nil: none has.
 	PerfMap func(pid int64) bool
 
 	images map[string]*image
@@ -102,7 +102,7 @@ func (j *Judge) Add(s pdata.FoldedSample) {
 	j.frames(s.Stack, n, pid.Int())
 }
 
-// later says that a profile is not of the first interval. Profiles come in the order of their intervals.
+// later reports whether a profile is not of the first interval. Profiles come in the order of their intervals.
 func (j *Judge) later(p *pdata.FoldedProfile) bool {
 	if j.first.IsZero() {
 		j.first = p.Start
@@ -110,7 +110,7 @@ func (j *Judge) later(p *pdata.FoldedProfile) bool {
 	return p.Start.After(j.first)
 }
 
-// exiting says that the kernel was ending the task: it takes the address space apart then, and with it the stack.
+// exiting reports whether the kernel was ending the task: it takes the address space apart then, and with it the stack.
 func exiting(stack []pdata.FoldedFrame) bool {
 	return slices.ContainsFunc(stack, func(f pdata.FoldedFrame) bool {
 		return f.Type == string(model.FrameKernel) && f.Function == "do_exit"
@@ -171,7 +171,7 @@ func calleeOf(stack []pdata.FoldedFrame, i int) int {
 	return 0
 }
 
-// caller holds a caller's address against the code there. What starts threads and returns from signals was called by nobody.
+// caller compares a caller's address with the code there. Functions that start threads and return from signals have no caller.
 func (j *Judge) caller(f, callee pdata.FoldedFrame, n int64) {
 	m := j.image(f.Mapping)
 	if m == nil || m.goEntry(f.Address) || m.returnsFromSignal(f.Address) {
@@ -191,7 +191,7 @@ func (j *Judge) caller(f, callee pdata.FoldedFrame, n int64) {
 	}
 }
 
-// place is what frames are summed up by.
+// place is the key by which frames are summed.
 func place(f pdata.FoldedFrame) string {
 	switch {
 	case f.Mapping != "":
@@ -202,7 +202,7 @@ func place(f pdata.FoldedFrame) string {
 	return "no file"
 }
 
-// hasSymbols says that this host has a name for the frame: see docs/accuracy.md for what counts.
+// hasSymbols reports whether this host has a name for the frame: see docs/reports/accuracy.md for what counts.
 func (j *Judge) hasSymbols(f pdata.FoldedFrame, pid int64) bool {
 	switch {
 	case f.Type == string(model.FrameKernel):

@@ -92,7 +92,7 @@ func TestFalseCallers(t *testing.T) {
 	require.EqualValues(t, 5, j.Result().Callers)
 }
 
-// TestSymbolsExist tells a binary with a symbol table from one that exports a few functions.
+// TestSymbolsExist distinguishes a binary with a symbol table from one that exports a few functions.
 func TestSymbolsExist(t *testing.T) {
 	path := testbin.C(t, "testdata/outermost.c", "-rdynamic")
 	exported, hidden := symbolOf(t, path, "main"), symbolOf(t, path, "run")

@@ -14,7 +14,7 @@ type Result struct {
 	// Exiting are samples of tasks that the kernel was ending, not counted anywhere else.
 	Exiting int64
 	Whole   int64 // whose stack reaches the entry of its thread
-	// Later and LaterWhole are the same without the first interval, in which the receiver meets the program.
+	// Later and LaterWhole are the same counts without the first interval, in which the receiver discovers the program.
 	Later, LaterWhole int64
 	Entries           map[Entry]int64
 	Errors            map[string]int64 // by what the receiver says of the stack, whole ones left out
@@ -25,7 +25,7 @@ type Result struct {
 	// Frames are those of all samples, Mappings the same by file, "kernel" and "no file".
 	Frames   Frames
 	Mappings map[string]Frames
-	// Callers are callers whose code could be looked at, FalseCallers those whose address follows no call instruction.
+	// Callers are callers whose code could be read, FalseCallers those whose address follows no call instruction.
 	Callers, FalseCallers int64
 	FalseEnds             map[End]int64
 	Notes                 []string

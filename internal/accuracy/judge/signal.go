@@ -10,8 +10,8 @@ var signalReturns = map[elf.Machine][]byte{
 	elf.EM_AARCH64: {0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4},    // mov x8,#139; svc #0
 }
 
-// returnsFromSignal says that an address is within the code that returns from a signal: one byte before it, as callers are
-// given, up to its end, where a task is that runs the system call.
+// returnsFromSignal reports whether an address is within the code that returns from a signal: one byte before it, as callers are given, up
+// to its end, where a task is that runs the system call.
 func (m *image) returnsFromSignal(address uint64) bool {
 	wanted, known := signalReturns[m.machine]
 	if !known || address < uint64(len(wanted)) {

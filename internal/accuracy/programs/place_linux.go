@@ -31,7 +31,7 @@ const (
 	readyPoll    = 50 * time.Millisecond
 )
 
-// Place is a folder in which one program runs, and whom it runs as.
+// Place is a folder in which one program runs, and the user that it runs as.
 type Place struct {
 	Dir  string
 	user *syscall.Credential

@@ -71,7 +71,7 @@ func TestReady(t *testing.T) {
 	require.ErrorContains(t, p.ready(t.Context(), program, "unix", p.path("none")), "the program has ended")
 }
 
-// TestSourcesAreFilled holds that no placeholder is left in what is written.
+// TestSourcesAreFilled checks that no placeholder is left in what is written.
 func TestSourcesAreFilled(t *testing.T) {
 	p := newPlace(t)
 	path, err := p.write("nginx.conf", "@DIR@", p.Dir, "@PORT@", "1", "@TLS_PORT@", "2")

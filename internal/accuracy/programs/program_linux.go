@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/workload"
 )
 
-// ErrAbsent says that a program, or what loads it, is not installed.
+// ErrAbsent: a program, or what loads it, is not installed.
 var ErrAbsent = errors.New("not installed")
 
 // Program is one that can be started.
@@ -36,7 +36,7 @@ var All = []Program{
 
 // Running is a program that was started and waits for its load.
 type Running struct {
-	// Exe is the path of the executable, Alone says that no process but PID is of interest.
+	// Exe is the path of the executable; Alone: no process but PID is of interest.
 	Exe   string
 	Alone bool
 	main  *workload.Process
@@ -82,7 +82,7 @@ func (r *Running) Stop() error {
 // PerfMap is the path of a process's perf map.
 func PerfMap(pid int64) string { return fmt.Sprintf("/tmp/perf-%d.map", pid) }
 
-// find looks where Debian's packages put programs: what else is on the host's PATH is not what is to be judged.
+// find searches where Debian's packages put programs: others on the host's PATH are not to be judged.
 func find(name string) (string, error) {
 	for _, dir := range []string{"/usr/bin", "/usr/sbin"} {
 		path := filepath.Join(dir, name)
@@ -93,7 +93,7 @@ func find(name string) (string, error) {
 	return "", fmt.Errorf("%w: %s is neither in /usr/bin nor in /usr/sbin", ErrAbsent, name)
 }
 
-// findAll looks for several.
+// findAll finds several programs.
 func findAll(names ...string) ([]string, error) {
 	var paths []string
 	for _, name := range names {

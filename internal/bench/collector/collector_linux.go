@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -81,7 +82,10 @@ func Start(ctx context.Context, binary, dir string, config Config, nice int) (*C
 func (c *Collector) ready(ctx context.Context) error {
 	deadline := time.Now().Add(readyTimeout)
 	for {
-		_, err := c.Metrics()
+		metrics, err := c.Metrics()
+		if err == nil && starting(metrics) {
+			err = errors.New("its receiver has not started")
+		}
 		if err == nil {
 			return nil
 		}
@@ -94,7 +98,12 @@ func (c *Collector) ready(ctx context.Context) error {
 	}
 }
 
-// Sleep waits; the error says that the Collector or ctx has ended meanwhile.
+// starting reports whether the receiver still loads its programs.
+func starting(metrics prom.Metrics) bool {
+	return slices.ContainsFunc(metrics["otelcol_ebpf_degraded"], func(s prom.Series) bool { return s.Labels["capability"] == "starting" && s.Value > 0 })
+}
+
+// Sleep waits; it returns an error if the Collector or ctx ended meanwhile.
 func (c *Collector) Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -141,8 +150,8 @@ func (c *Collector) Attached(ctx context.Context, kind string) error {
 	return fmt.Errorf("waiting for the Collector: no program of %s is attached after %s, see %s", kind, readyTimeout, c.log.Name())
 }
 
-// AtDrain waits for the moment at which the receiver drains the kernel's tables, calls look at once and returns the
-// metrics of that drain: between drains the count of events is behind the kernel by up to a second.
+// AtDrain waits for the moment at which the receiver drains the kernel's tables, calls sample at once and returns the metrics of that
+// drain: between drains the count of events is behind the kernel by up to a second.
 func (c *Collector) AtDrain(ctx context.Context, look func() error) (prom.Metrics, error) {
 	first, err := c.Metrics()
 	if err != nil {

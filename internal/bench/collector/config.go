@@ -10,7 +10,7 @@ import (
 
 // Config is what a run of the Collector is configured with. All it listens on is on the loopback interface.
 type Config struct {
-	// Receiver is nil for the bare Collector, in which an OTLP receiver without senders takes its place.
+	// Receiver is nil for the bare Collector, which has an OTLP receiver without senders instead.
 	Receiver *Receiver
 	// File is where the file exporter writes profiles, or with [Receiver.Network] metrics, as OTLP JSON lines; empty: the
 	// nop exporter.
@@ -32,7 +32,7 @@ type Receiver struct {
 	CPUPercent int
 	// ReportInterval is that of on_cpu; 0: the default.
 	ReportInterval time.Duration
-	// Network is observed in place of on_cpu; its logs go to the nop exporter.
+	// Network is observed instead of on_cpu; its logs go to the nop exporter.
 	Network *Network
 	// Include are selectors of targets::include; none: every process.
 	Include []Selector
@@ -113,7 +113,7 @@ service:
 {{- end}}
 `))
 
-// OfNetwork tells whether network is observed, not on_cpu.
+// OfNetwork reports whether network is observed, not on_cpu.
 func (c Config) OfNetwork() bool { return c.Receiver != nil && c.Receiver.Network != nil }
 
 // YAML is the configuration file.

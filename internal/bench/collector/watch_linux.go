@@ -35,7 +35,7 @@ type Watched struct {
 	Errors  error
 }
 
-// watch looks at a Collector until it ends.
+// watch samples a Collector until it ends.
 type watch struct {
 	process *workload.Process
 	ended   sync.WaitGroup
@@ -165,8 +165,8 @@ func closeProgram(program *ebpf.Program) error {
 	return program.Close()
 }
 
-// findProgram looks for the sampling program of a process among the programs that were loaded after the given one; nil:
-// not there yet. Others on the host may load programs of the same name meanwhile.
+// findProgram finds the sampling program of a process among the programs that were loaded after the given one; nil: not there yet. Other
+// processes on the host may load programs of the same name meanwhile.
 func findProgram(pid int, after ebpf.ProgramID) (*ebpf.Program, error) {
 	for {
 		next, err := ebpf.ProgramGetNextID(after)
@@ -201,7 +201,7 @@ func isSampler(program *ebpf.Program, pid int, id ebpf.ProgramID) (bool, error) 
 	}
 	holds, err := proc.HoldsProgram(pid, uint32(id))
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // the process has ended, which others tell
+		return false, nil // the process has exited, which other parts report
 	}
 	return holds, err
 }

@@ -49,11 +49,11 @@ func (p FS) Memory(pid int) (Memory, error) {
 	return m, nil
 }
 
-// StorageObjects is the memory of the kernel's small objects among which what is stored with sockets is, in bytes: whole slabs
-// of the caches kmalloc-cg-* of /proc/slabinfo, which root may read, with what says for each object in them whose it is. These
-// are charged to somebody's cgroup, as what programs store is. Where the kernel charges nobody, or has no caches of their own
-// for such objects (before 5.14), all of kmalloc-* are counted, and with them much that others of the host have. Objects above
-// 256 bytes are none of these: whoever has the kernel verify programs is charged for tens of MB of them for a moment.
+// StorageObjects is the memory of the kernel's small objects, which include socket storage, in bytes: whole slabs of the caches
+// kmalloc-cg-* of /proc/slabinfo, which root may read, with the pointers that name the owner of each object in them. These are charged to a
+// cgroup, as what programs store is. Where the kernel charges no cgroup, or has no caches of their own for such objects (before 5.14), all
+// of kmalloc-* are counted, and with them much that other processes of the host have. Objects above 256 bytes are none of these: a process
+// that has the kernel verify programs is charged for tens of MB of them for a moment.
 func (p FS) StorageObjects() (uint64, error) {
 	path := filepath.Join(string(p), "slabinfo")
 	text, err := os.ReadFile(path)
@@ -111,7 +111,7 @@ func (p FS) KernelMaps(pid int) (KernelMaps, error) {
 	return out, err
 }
 
-// HoldsProgram tells whether a process has the BPF program with the kernel's id open: other processes of the host may
+// HoldsProgram reports whether a process has the BPF program with the kernel's id open: other processes of the host may
 // have programs of the same name.
 func (p FS) HoldsProgram(pid int, id uint32) (bool, error) {
 	holds := false
@@ -122,7 +122,8 @@ func (p FS) HoldsProgram(pid int, id uint32) (bool, error) {
 	return holds, err
 }
 
-// LookAtDescriptors looks at each file that a process has open, as programs do that list them.
+// LookAtDescriptors reads the link of each file that a process has open, as programs that list them
+// do.
 func (p FS) LookAtDescriptors(pid int) error {
 	dir := filepath.Join(string(p), strconv.Itoa(pid), "fd")
 	entries, err := os.ReadDir(dir)

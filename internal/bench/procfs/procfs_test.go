@@ -101,7 +101,7 @@ func TestStorageObjects(t *testing.T) {
 		strings.Replace(line("kmalloc-2k", "8", "7"), " 192 ", " 2048 ", 1)
 	sum, err := fake(t, map[string]string{"slabinfo": others}).StorageObjects()
 	require.NoError(t, err)
-	require.Equal(t, (16+3)*page, sum, "nobody is charged")
+	require.Equal(t, (16+3)*page, sum, "no cgroup is charged")
 	sum, err = fake(t, map[string]string{"slabinfo": others + line("kmalloc-cg-192", "1", "5") + line("kmalloc-cg-256", "8", "1")}).StorageObjects()
 	require.NoError(t, err)
 	require.Equal(t, (5+8)*page+(5+1)*21*8, sum)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSelf holds that the files of this kernel are read: this process runs and has memory.
+// TestSelf checks that the files of this kernel are read: this process runs and has memory.
 func TestSelf(t *testing.T) {
 	const proc = FS("/proc")
 	before, err := proc.CPUTime(os.Getpid())

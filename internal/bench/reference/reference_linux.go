@@ -36,7 +36,7 @@ const (
 	BothStacks Work = iota
 	UserStack
 	// Unwinding has the kernel unwind its own stack and does nothing with it: no
-	// profiler that tells kernel stacks can be cheaper.
+	// profiler that exports kernel stacks can be cheaper.
 	Unwinding
 )
 

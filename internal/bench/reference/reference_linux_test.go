@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCounts holds that the reference does what it is compared for: it runs, and counts each run under its stacks.
+// TestCounts checks that the reference does what it is compared for: it runs, and counts each run under its stacks.
 func TestCounts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("loading a BPF program needs root")
@@ -48,7 +48,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestUnwinding holds that the floor is one: it runs and leaves the kernel's addresses in its room.
+// TestUnwinding checks that the floor is one: it runs and leaves the kernel's addresses in its room.
 func TestUnwinding(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("loading a BPF program needs root")

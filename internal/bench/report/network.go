@@ -39,12 +39,12 @@ type Connections struct {
 	// Open at the same time or, with Elapsed, one after the other.
 	Opened, Accepted int
 	Elapsed          time.Duration
-	// Bare is how many were opened in as much time while nobody looked.
+	// Bare is how many were opened in as much time without observation.
 	Bare int
 	// Maps is the memory of the kernel's maps by the kernel's own account, Sockets by how much the kernel's small objects
 	// have grown, which is what is remembered of sockets, Anon by how much this process has (RssAnon).
 	Maps, Sockets, Anon uint64
-	// Drains are the times that it took to look for what has begun; in the first one sockets from before the start are met.
+	// Drains are the times that it took to scan for new sockets; the first scan discovers those from before the start.
 	Drains []time.Duration
 	// Reports are the times that reports took, each after one of those.
 	Reports []time.Duration
@@ -132,7 +132,7 @@ func (c *Connections) print(w io.Writer, name string) {
 	fmt.Fprintf(w, "\n%s, observed at %d of the two ends\n", name, c.Ends)
 	fmt.Fprintf(w, "  opened, accepted, by their own account\t%d, %d\n", c.Opened, c.Accepted)
 	if c.Elapsed > 0 {
-		fmt.Fprintf(w, "  per second, and while nobody looked\t%.0f, %.0f\n", perSecond(c.Opened, c.Elapsed), perSecond(c.Bare, c.Elapsed))
+		fmt.Fprintf(w, "  per second, and without observation\t%.0f, %.0f\n", perSecond(c.Opened, c.Elapsed), perSecond(c.Bare, c.Elapsed))
 	}
 	fmt.Fprintf(w, "  counted\t%d\n", c.Counted)
 	fmt.Fprintf(w, "  lost, by reason\t%s\n", listed(c.Lost))
@@ -198,7 +198,7 @@ func (r *Report) judgeNetwork(add addTarget) {
 	r.ShortConnections.judge(add)
 }
 
-// judge judges connections that are closed at once: the rate is what the machine gives, and told beside.
+// judge judges connections that are closed at once: the rate is what the machine achieves, and is stated with the figure.
 func (c *Connections) judge(add addTarget) {
 	measured := c != nil
 	if c == nil {
@@ -212,7 +212,7 @@ func (c *Connections) judge(add addTarget) {
 	missing := max(off, -off) - int64(lost)
 	figure := fmt.Sprintf("%d of %d not counted, %d of these in loss counters", off, c.Opened+c.Accepted, lost)
 	if c.Elapsed > 0 {
-		figure += fmt.Sprintf(", at %.0f k/s (wanted: %d k/s; while nobody looks: %.0f k/s)", perSecond(c.Opened, c.Elapsed)/1000, shortRate/1000,
+		figure += fmt.Sprintf(", at %.0f k/s (wanted: %d k/s; without observation: %.0f k/s)", perSecond(c.Opened, c.Elapsed)/1000, shortRate/1000,
 			perSecond(c.Bare, c.Elapsed)/1000)
 	}
 	add("network: connections that are closed at once: connects and accepts against the programs' own count",

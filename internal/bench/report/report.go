@@ -21,8 +21,8 @@ type Report struct {
 	// OpenConnections are open at the same time, ShortConnections are closed at once.
 	OpenConnections  []Connections `json:",omitempty"`
 	ShortConnections *Connections  `json:",omitempty"`
-	// Requests is nginx's side of what requests cost, Steady the Collector's, Saturation what is told at full speed, and
-	// Latency what clients wait longer.
+	// Requests is what observing requests costs nginx, Steady what it costs the Collector, Saturation what is exported at full speed, and
+	// Latency how much longer clients wait.
 	Requests   []Network    `json:",omitempty"`
 	Steady     []Steady     `json:",omitempty"`
 	Saturation []Saturation `json:",omitempty"`
@@ -36,7 +36,8 @@ type Report struct {
 	// Fired is how long it takes from the end of the second that fulfils a policy's rule to the
 	// first sample of the profile that it starts.
 	Fired []time.Duration `json:",omitempty"`
-	// FiredByRequests is the same of a rule about requests, all of which are known a little later.
+	// FiredByRequests are the times for a rule about requests, all of which are known a little
+	// later.
 	FiredByRequests []time.Duration `json:",omitempty"`
 	// Notes say what was left out or disturbed, and why.
 	Notes   []string `json:",omitempty"`
@@ -78,7 +79,7 @@ type Busy struct {
 	// Of the steady state: what the host's busy time gives, and what the receiver has counted.
 	Expected, Got float64
 	GotStartUp    float64
-	// Lost samples and those told incompletely, of the whole run, by probe and reason.
+	// Lost and incomplete samples of the whole run, by probe and reason.
 	Lost, Incomplete map[string]float64
 	Level            float64 // limit level at the end; 0: sampled as configured
 

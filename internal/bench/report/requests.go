@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// States of [Report.Requests], beside [NetworkBare] and [NetworkEmpty].
+// States of [Report.Requests], in addition to [NetworkBare] and [NetworkEmpty].
 const (
-	RequestsNone    = "network, nginx in scope, capture none"
-	MonitorsAll     = "policies that look at all of nginx's requests by their path"
-	MonitorsOther   = "policies that look at requests to another path"
-	MonitorsTold    = "policies that are told of each of nginx's requests"
-	RequestsHeaders = "network, nginx in scope, capture headers: metrics and slow logs"
+	RequestsNone     = "network, nginx in scope, capture none"
+	MonitorsAll      = "policies that use all of nginx's requests by their path"
+	MonitorsOther    = "policies that use requests to another path"
+	MonitorsReported = "policies that receive each of nginx's requests"
+	RequestsHeaders  = "network, nginx in scope, capture headers: metrics and slow logs"
 )
 
-// Names of [Steady.Told].
+// Values of [Steady.Signals].
 const (
 	SteadyMetrics = "metrics and slow logs"
 	SteadyLogs    = "metrics and a log for each"
@@ -25,11 +25,12 @@ const (
 
 // Steady is the Collector while a server in scope is asked at a constant rate.
 type Steady struct {
-	Told string
+	// Signals is what the receiver exports.
+	Signals string
 	// Rate is how many requests per second were asked for, Answered how many were by the client's own count.
 	Rate     int
 	Answered uint64
-	// Counted is how many the receiver has told.
+	// Counted is how many the receiver has exported.
 	Counted uint64
 	// CPU is what the Collector as a whole has used from before the first request until after the report with the last,
 	// Engine what of it is the receiver's own work by its account.
@@ -44,17 +45,19 @@ func (s *Steady) PerRequest() time.Duration { return per(s.CPU, float64(s.Answer
 // Quantiles of durations.
 type Quantiles struct{ P50, P99 time.Duration }
 
-// Saturation is what the receiver tells of a client that asks as fast as it is answered.
+// Saturation compares the receiver's data with a client that sends requests as fast as they are
+// answered.
 type Saturation struct {
 	// Buffer is the size of the ring buffer, in bytes.
 	Buffer uint32
-	// Answered is the client's own count, Counted the receiver's, Timed how many of these it has told by themselves with a duration.
+	// Answered is the client's own count, Counted the receiver's, Timed how many of these it has exported individually with a duration.
 	Answered, Counted, Timed uint64
 	Elapsed                  time.Duration
 	// Lost and Incomplete are what the receiver counts so, by probe and reason.
 	Lost, Incomplete map[string]uint64
-	// Client is what requests took by the client's own clock, Told what the receiver says of them.
-	Client, Told Quantiles
+	// Client is the requests' duration by the client's own clock, Exported the one that the receiver
+	// exported.
+	Client, Exported Quantiles
 }
 
 // missing are the requests that were neither counted nor in a counter of losses.
@@ -118,21 +121,21 @@ func (r *Report) printRequests(w io.Writer) {
 	}
 	if len(r.Steady) > 0 {
 		fmt.Fprintf(w, "\nThe Collector while nginx is asked at a constant rate\n")
-		fmt.Fprintf(w, "  told\trate\tanswered\tcounted\tCPU per request\tof it the engine's account\tlost\tincomplete\n")
+		fmt.Fprintf(w, "  exported\trate\tanswered\tcounted\tCPU per request\tof it the engine's account\tlost\tincomplete\n")
 	}
 	for i := range r.Steady {
 		s := &r.Steady[i]
-		fmt.Fprintf(w, "  %s\t%d/s\t%d\t%d\t%s\t%s\t%.0f %s\t%s\n", s.Told, s.Rate, s.Answered, s.Counted, short(s.PerRequest()),
+		fmt.Fprintf(w, "  %s\t%d/s\t%d\t%d\t%s\t%s\t%.0f %s\t%s\n", s.Signals, s.Rate, s.Answered, s.Counted, short(s.PerRequest()),
 			short(per(s.Engine, float64(s.Answered))), sum(s.Lost), reasons(s.Lost), reasons(s.Incomplete))
 	}
 	if len(r.Saturation) > 0 {
 		fmt.Fprintf(w, "\nA client at full speed, observed itself\n")
-		fmt.Fprintf(w, "  buffer\trequests/s\tanswered\tcounted\ttimed\tmedian: its own, told\tp99: its own, told\tlost\tincomplete\n")
+		fmt.Fprintf(w, "  buffer\trequests/s\tanswered\tcounted\ttimed\tmedian: its own, exported\tp99: its own, exported\tlost\tincomplete\n")
 	}
 	for i := range r.Saturation {
 		s := &r.Saturation[i]
 		fmt.Fprintf(w, "  %s\t%.0f k\t%d\t%d\t%d\t%s, %s\t%s, %s\t%s\t%s\n", mib(uint64(s.Buffer)), float64(s.Answered)/s.Elapsed.Seconds()/1000, s.Answered, s.Counted, s.Timed,
-			micros(s.Client.P50), micros(s.Told.P50), micros(s.Client.P99), micros(s.Told.P99), listed(s.Lost), listed(s.Incomplete))
+			micros(s.Client.P50), micros(s.Exported.P50), micros(s.Client.P99), micros(s.Exported.P99), listed(s.Lost), listed(s.Incomplete))
 	}
 	if len(r.Latency) > 0 {
 		fmt.Fprintf(w, "\nWhat a request takes for its client at a constant rate, without the receiver and with it, medians of %d turns\n", len(r.Latency[0].Turns))
@@ -161,14 +164,13 @@ const (
 	maxMonitors        = 1.10
 	maxSteadyMetrics   = 5 * time.Microsecond
 	maxSteadyLogs      = 8 * time.Microsecond
-	// A duration that is told may be off by a part of it, or by so much: what lies between two clocks that are read one
-	// after the other.
+	// An exported duration may differ by this part, or by this much: the time between two clocks that are read one after the other.
 	maxDurationOff     = 0.05
 	maxDurationOffTime = 200 * time.Microsecond
 )
 
 func (r *Report) judgeRequests(add addTarget) {
-	for _, state := range []string{MonitorsOther, MonitorsAll, MonitorsTold} {
+	for _, state := range []string{MonitorsOther, MonitorsAll, MonitorsReported} {
 		got := turnRatios(r.requestsOf(state), r.requestsOf(NetworkEmpty))
 		add("requests: nginx's CPU time for a request, "+state+", by that with empty programs", fmt.Sprintf("%.2f", maxMonitors),
 			got.String(), got.median > 0, got.median <= maxMonitors)
@@ -181,15 +183,15 @@ func (r *Report) judgeRequests(add addTarget) {
 	r.judgeSaturation(add)
 }
 
-func (r *Report) judgeSteady(add addTarget, told string, limit time.Duration) {
+func (r *Report) judgeSteady(add addTarget, exported string, limit time.Duration) {
 	s := &Steady{}
 	for i := range r.Steady {
-		if r.Steady[i].Told == told {
+		if r.Steady[i].Signals == exported {
 			s = &r.Steady[i]
 		}
 	}
 	measured := s.Answered > 0
-	name := "requests at a constant rate, " + told + ": "
+	name := "requests at a constant rate, " + exported + ": "
 	duration(add, name+"the Collector's CPU time for each", limit, s.PerRequest(), measured)
 	add(name+"lost", "0", fmt.Sprintf("%.0f %s", sum(s.Lost), reasons(s.Lost)), measured, sum(s.Lost) == 0)
 	add(name+"counted against the client's own count", fmt.Sprint(s.Answered), fmt.Sprint(s.Counted), measured, s.Counted == s.Answered)
@@ -203,12 +205,12 @@ func (r *Report) judgeSaturation(add addTarget) {
 		missing := s.missing()
 		counted = counted && missing <= 0
 		unknown += fmt.Sprintf("%d ", missing)
-		right = right && s.Timed > 0 && isAlike(s.Told.P50, s.Client.P50)
-		worst += fmt.Sprintf("median %s of %s; ", micros(s.Told.P50), micros(s.Client.P50))
+		right = right && s.Timed > 0 && isAlike(s.Exported.P50, s.Client.P50)
+		worst += fmt.Sprintf("median %s of %s; ", micros(s.Exported.P50), micros(s.Client.P50))
 		// What is lost is lost while there is most to do, so that the others are no fair sample of the slowest.
 		if s.Timed == s.Answered {
-			right = right && isAlike(s.Told.P99, s.Client.P99)
-			worst += fmt.Sprintf("p99 %s of %s; ", micros(s.Told.P99), micros(s.Client.P99))
+			right = right && isAlike(s.Exported.P99, s.Client.P99)
+			worst += fmt.Sprintf("p99 %s of %s; ", micros(s.Exported.P99), micros(s.Client.P99))
 		}
 	}
 	measured := len(r.Saturation) > 0
@@ -216,7 +218,7 @@ func (r *Report) judgeSaturation(add addTarget) {
 	add("requests at full speed: durations by the client's own", fmt.Sprintf("%.0f %% or %s", 100*maxDurationOff, short(maxDurationOffTime)), worst, measured, right)
 }
 
-// isAlike tells whether what is told of a duration is what the client says.
-func isAlike(told, client time.Duration) bool {
-	return (told - client).Abs() <= max(time.Duration(maxDurationOff*float64(client)), maxDurationOffTime)
+// isAlike reports whether an exported duration is that of the client.
+func isAlike(exported, client time.Duration) bool {
+	return (exported - client).Abs() <= max(time.Duration(maxDurationOff*float64(client)), maxDurationOffTime)
 }

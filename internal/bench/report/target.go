@@ -101,7 +101,7 @@ func (r *Report) judgeWeb(add addTarget, kernelStacks bool, limit, reference tim
 	}
 }
 
-// Passed tells whether all targets were measured and are kept.
+// Passed reports whether all targets were measured and are kept.
 func (r *Report) Passed() bool {
 	for _, t := range r.Targets {
 		if !t.Measured || !t.Pass {

@@ -68,7 +68,7 @@ func (b *Busy) print(w io.Writer) {
 	row("samples expected (busy CPU time less the Collector's own)", "%.0f", b.Expected)
 	row("samples got", "%.0f (%+.2f %%)", b.Got, 100*(b.Got/b.Expected-1))
 	row("samples lost, whole run", "%.0f %s", b.LostSum(), reasons(b.Lost))
-	row("samples told incompletely, whole run", "%.0f %s", sum(b.Incomplete), reasons(b.Incomplete))
+	row("incomplete samples, whole run", "%.0f %s", sum(b.Incomplete), reasons(b.Incomplete))
 	row("limit level (0: as configured)", "%.0f", b.Level)
 	row("kernel time per sample", "%s (%d runs)", short(b.KernelPerSample()), b.Runs)
 	row("the same by the kernel's record of the program", "%s (%d runs)", short(per(b.TimeByKernel, float64(b.RunsByKernel))), b.RunsByKernel)
@@ -84,7 +84,7 @@ func (b *Busy) print(w io.Writer) {
 	row("the same by default, with network", "%s", starts(b.FirstSamplesByDefault))
 }
 
-// starts tells times: their median and each one.
+// starts formats times: their median and each one.
 func starts(times []time.Duration) string {
 	var each []string
 	for _, one := range times {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// States of [TLS.States], beside [NetworkBare].
+// States of [TLS.States], in addition to [NetworkBare].
 const (
 	TLSNone      = "network, nginx in scope, capture none"
 	TLSEmpty     = "empty programs at the same functions of OpenSSL"

@@ -133,7 +133,7 @@ func (c *client) dial() (*connection, error) {
 	if !c.secure {
 		return &connection{conn: conn}, nil
 	}
-	// The server is one of this benchmark, with a certificate that nobody has signed.
+	// The server belongs to this benchmark, with a self-made certificate.
 	secured := tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
 	if err := secured.Handshake(); err != nil {
 		return nil, errors.Join(fmt.Errorf("shaking hands: %w", err), conn.Close())

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAsksAtItsRate holds that the server has counted what the client says, that an answer that is late delays no other
+// TestAsksAtItsRate checks that the server has counted what the client says, that an answer that is late delays no other
 // connection, and that the time that a request waits for a free one counts.
 func TestAsksAtItsRate(t *testing.T) {
 	const pause, rate = 30 * time.Millisecond, 500
@@ -43,7 +43,7 @@ func TestAsksAtItsRate(t *testing.T) {
 	}
 }
 
-// TestOneConnectionQueues holds that requests that find no free connection are told with the time that they waited.
+// TestOneConnectionQueues checks that requests that find no free connection are recorded with the time that they waited.
 func TestOneConnectionQueues(t *testing.T) {
 	const pause = 10 * time.Millisecond
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -59,7 +59,7 @@ func TestOneConnectionQueues(t *testing.T) {
 	require.GreaterOrEqual(t, got.Took.P50, 20*pause, "the 25th has waited for 24 others, and was due after 25 ms")
 }
 
-// TestAsFastAsAnswered holds that each connection asks again at once, and how long is told without any waiting.
+// TestAsFastAsAnswered checks that each connection sends the next request at once, and that recorded durations include no waiting.
 func TestAsFastAsAnswered(t *testing.T) {
 	const pause, connections = 20 * time.Millisecond, 4
 	var asked atomic.Int64
@@ -79,7 +79,7 @@ func TestAsFastAsAnswered(t *testing.T) {
 	require.GreaterOrEqual(t, got.Took.P50, pause)
 }
 
-// TestFailuresAreCounted holds that what is no answer of status 200 with a length counts as failed, with the reason.
+// TestFailuresAreCounted checks that what is no answer of status 200 with a length counts as failed, with the reason.
 func TestFailuresAreCounted(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()

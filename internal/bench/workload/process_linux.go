@@ -36,7 +36,7 @@ type Command struct {
 	// group, of its own; the group gets the level too (sched(7), autogroup).
 	Nice   int
 	Output io.Writer // stdout and stderr
-	// User is whom the program runs as; nil: as we do.
+	// User is the user of the program; nil: that of this process.
 	User *syscall.Credential
 	// Dir is its working directory, Env its environment; empty: ours.
 	Dir string
@@ -121,9 +121,9 @@ func reniceGroup(process string, nice int) error {
 	return nil
 }
 
-// Renice gives this process and its session's scheduling group a nice level, as [Start] does for what it starts: one who
-// looks at programs of precedence without having it looks too late. Every thread has a level of its own (sched(7)); those
-// that start later inherit it. Undo gives the group its level back, which outlives the process.
+// Renice gives this process and its session's scheduling group a nice level, as [Start] does for what it starts: a measuring process
+// without that precedence would sample processes that have it too late. Every thread has a level of its own (sched(7)); those that start
+// later inherit it. Undo gives the group its level back, which outlives the process.
 func Renice(nice int) (undo func() error, err error) {
 	if nice == 0 {
 		return func() error { return nil }, nil

@@ -85,7 +85,7 @@ func TestNice(t *testing.T) {
 	}
 }
 
-// TestRenice holds that no thread of this process is left behind. Without privileges the level cannot be taken back: 1 does
+// TestRenice checks that no thread of this process is left behind. Without privileges the level cannot be taken back: 1 does
 // no harm.
 func TestRenice(t *testing.T) {
 	undo, err := Renice(0)
@@ -106,7 +106,7 @@ func TestRenice(t *testing.T) {
 	require.NoError(t, undo())
 }
 
-// TestBusyKeepsItsTime holds that the programs end by themselves and are as busy as they should be.
+// TestBusyKeepsItsTime checks that the programs end by themselves and are as busy as they should be.
 func TestBusyKeepsItsTime(t *testing.T) {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Skip("the load in C needs gcc: ", err)

@@ -87,7 +87,7 @@ func (s *Steady) Ask(ctx context.Context, load Load) (*Asking, error) {
 	return a, err
 }
 
-// Result waits for the client's end. The error says that a request failed, too.
+// Result waits for the client's end. It returns an error also if a request failed.
 func (a *Asking) Result() (Asked, error) {
 	var asked Asked
 	_, err := a.Wait()
@@ -103,7 +103,7 @@ func (a *Asking) Result() (Asked, error) {
 	return asked, nil
 }
 
-// Server is one that was started beside nginx.
+// Server is one that was started in addition to nginx.
 type Server struct {
 	*Process
 	URL string

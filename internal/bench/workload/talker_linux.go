@@ -14,7 +14,7 @@ import (
 	"strconv"
 )
 
-// talker is a program of ours in C that is asked and answers line by line, and ends when nobody can ask any more.
+// talker is one of the benchmark's C programs: it reads requests and answers them line by line, and ends when its input is closed.
 type talker struct {
 	cmd     *exec.Cmd
 	asks    io.WriteCloser

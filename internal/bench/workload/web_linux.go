@@ -36,7 +36,7 @@ type Web struct {
 	log            *os.File
 }
 
-// ErrAbsent says that a program that is needed is not installed.
+// ErrAbsent: a program that is needed is not installed.
 var ErrAbsent = errors.New("not installed")
 
 // StartWeb starts nginx. The error is [ErrAbsent] where it or wrk is not installed.
@@ -181,7 +181,7 @@ func (w *Web) Stop() error {
 	return errors.Join(w.server.Stop(), w.log.Close())
 }
 
-// FreePort returns a TCP port of the loopback interface on which nobody listens now.
+// FreePort returns a TCP port of the loopback interface on which no process listens now.
 func FreePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

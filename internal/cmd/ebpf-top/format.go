@@ -9,19 +9,30 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/follow"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/terminal"
 )
 
 const (
-	// headerLines is how many lines stand above the rows, warnings included.
-	headerLines = 3
 	// maxFunction is the widest function column; longer names are cut.
 	maxFunction = 80
 	minFunction = 20
 )
 
-// format returns the lines of a list of at most n functions; columns is the
-// width of the terminal, 0 for none.
-func format(t *top, n int, byTotal bool, columns int) []string {
+// format returns the lines of a list of at most n functions for an output that
+// is no terminal.
+func format(t *top, n int, byTotal bool) []string {
+	lines := []string{headline(t)}
+	if w := warnings(t); w != "" {
+		lines = append(lines, w)
+	}
+	return append(lines, functionTable(t, n, byTotal, 0)...)
+}
+
+// functionTable returns the header and the rows of at most n functions; columns
+// is the width of the terminal, 0 for none.
+func functionTable(t *top, n int, byTotal bool, columns int) []string {
 	rows := t.hottest(n, byTotal)
 	width := len("FUNCTION")
 	owners := make([]string, len(rows))
@@ -35,14 +46,18 @@ func format(t *top, n int, byTotal bool, columns int) []string {
 	if columns > 0 {
 		width = min(width, max(minFunction, columns-numbersWidth-widest-2))
 	}
-	lines := []string{cut(headline(t), columns)}
-	if w := warnings(t); w != "" {
-		lines = append(lines, cut(w, columns))
+	self, total := "SELF%", "TOTAL%"
+	if columns > 0 { // where the order can be changed, it is marked
+		if byTotal {
+			total = "↓" + total
+		} else {
+			self = "↓" + self
+		}
 	}
-	lines = append(lines, cut(fmt.Sprintf("%6s %7s %9s  %-*s  %s", "SELF%", "TOTAL%", "SAMPLES", width, "FUNCTION", "PROCESS (binary)"), columns))
+	lines := []string{terminal.Cut(fmt.Sprintf("%6s %7s %9s  %-*s  %s", self, total, "SAMPLES", width, "FUNCTION", "PROCESS (binary)"), columns)}
 	for i, r := range rows {
-		lines = append(lines, cut(fmt.Sprintf("%6.1f %7.1f %9s  %-*s  %s", percent(r.self, t.samples), percent(r.total, t.samples),
-			grouped(r.self), width, cut(printable(r.function), width), owners[i]), columns))
+		lines = append(lines, terminal.Cut(fmt.Sprintf("%6.1f %7.1f %9s  %-*s  %s", percent(r.self, t.samples), percent(r.total, t.samples),
+			grouped(r.self), width, terminal.Cut(printable(r.function), width), owners[i]), columns))
 	}
 	return lines
 }
@@ -69,7 +84,7 @@ func warnings(t *top) string {
 		parts = append(parts, fmt.Sprintf("left out: %s samples that are not of CPU time", grouped(int64(t.otherKinds))))
 	}
 	if t.oversized > 0 {
-		parts = append(parts, fmt.Sprintf("left out: %d lines of more than %d MiB", t.oversized, maxLine>>20))
+		parts = append(parts, fmt.Sprintf("left out: %d lines of more than %d MiB", t.oversized, follow.MaxLine>>20))
 	}
 	if t.bad > 0 {
 		parts = append(parts, fmt.Sprintf("not readable: %d lines, the last: %s", t.bad, printable(t.badWhy.Error())))
@@ -118,13 +133,4 @@ func printable(s string) string {
 		}
 		return '?'
 	}, s)
-}
-
-// cut shortens s to columns, 0 for as long as it is.
-func cut(s string, columns int) string {
-	if columns <= 0 || utf8.RuneCountInString(s) <= columns {
-		return s
-	}
-	runes := []rune(s)
-	return string(runes[:columns-1]) + "…"
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command ebpf-top prints the hottest functions of the host, from the profiles
-// that the Collector's file exporter writes as OTLP JSON lines. It reads
-// DIR/profiles.json as it grows, follows its rotation, and ends on SIGINT or
-// SIGTERM.
+// Command ebpf-top shows the hottest functions of the host, its requests, connections and triggers, from what the
+// Collector's file exporter writes as OTLP JSON lines. It reads DIR/profiles.json, DIR/metrics.json and DIR/logs.json as
+// they grow, follows their rotation, and ends on SIGINT or SIGTERM.
 //
-// With -flamegraphs it draws what each list counts as a flame graph, too, below
-// the same folder.
+// On a terminal it redraws one view and takes keys; ? lists them. Elsewhere it prints one list after the other.
 //
-//	ebpf-top -dir ./out [-interval 5s] [-n ROWS] [-sort self|total] [-flamegraphs N] [-once]
+// With -flamegraphs it draws what each list counts as a flame graph, too, below the same folder. With -pprof or -folded
+// it writes the profiles that are in the folder to a file, and ends.
+//
+//	ebpf-top -dir ./out [-interval 5s] [-n ROWS] [-sort self|total] [-flamegraphs N] [-once] [-plain]
+//	ebpf-top -dir ./out [-pprof FILE] [-folded FILE] [-type TYPE]
 package main
 
 import (
@@ -24,18 +26,26 @@ import (
 	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/flamegraph"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/terminal"
 )
 
-// fileName is what the file exporter writes in the directory.
-const fileName = "profiles.json"
+// Names of the files that the file exporter writes in the folder.
+const (
+	profilesFile = "profiles.json"
+	metricsFile  = "metrics.json"
+	logsFile     = "logs.json"
+)
 
 // options are the command line.
 type options struct {
-	path     string
+	dir      string
 	interval time.Duration
 	rows     int
 	byTotal  bool
 	once     bool
+	plain    bool
+	// pprof and folded are files to write instead of lists, of samples of sampleType.
+	pprof, folded, sampleType string
 	// graphs is where flame graphs go; none are written when its Keep is 0.
 	graphs flamegraph.Folder
 }
@@ -50,7 +60,7 @@ func main() {
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err = run(ctx, opts, newScreen(os.Stdout), time.Now)
+	err = execute(ctx, opts)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "ebpf-top:", err)
@@ -58,18 +68,36 @@ func main() {
 	}
 }
 
+// file is the path of a file that is read.
+func (o options) file(name string) string { return filepath.Join(o.dir, name) }
+
+// execute does what the command line asks for.
+func execute(ctx context.Context, opts options) error {
+	if opts.pprof != "" || opts.folded != "" {
+		return writeProfiles(opts, os.Stdout)
+	}
+	if opts.plain || opts.once || !terminal.Is(os.Stdout) {
+		return run(ctx, opts, &printer{out: os.Stdout, rows: opts.rows, byTotal: opts.byTotal}, time.Now)
+	}
+	return runLive(ctx, opts, "/dev/tty")
+}
+
 // parse reads the command line; usage goes to usage.
 func parse(args []string, usage io.Writer) (options, error) {
 	var opts options
 	flags := flag.NewFlagSet("ebpf-top", flag.ContinueOnError)
 	flags.SetOutput(usage)
-	dir := flags.String("dir", "./out", "folder of the file exporter's "+fileName)
+	flags.StringVar(&opts.dir, "dir", "./out", "folder of the file exporter's "+profilesFile+", "+metricsFile+" and "+logsFile)
 	flags.DurationVar(&opts.interval, "interval", 5*time.Second, "time between two lists, at least 100ms")
-	flags.IntVar(&opts.rows, "n", 20, "list `ROWS` functions, 1 to 1000")
+	flags.IntVar(&opts.rows, "n", 20, "list `ROWS` functions where lists are printed, 1 to 1000")
 	order := flags.String("sort", "self", "`COLUMN` that orders the functions: self or total")
 	flags.IntVar(&opts.graphs.Keep, "flamegraphs", 0,
 		"also draw each list as DIR/flamegraph.html and keep the last `N` drawings below DIR/flamegraphs, 0 to 1000")
 	flags.BoolVar(&opts.once, "once", false, "print one list of what is in the file and end; an error if there is nothing")
+	flags.BoolVar(&opts.plain, "plain", false, "print one list after the other also on a terminal")
+	flags.StringVar(&opts.pprof, "pprof", "", "write the profiles to `FILE` for go tool pprof, and end")
+	flags.StringVar(&opts.folded, "folded", "", "write the profiles to `FILE` as folded stacks, for flamegraph.pl and Speedscope, and end")
+	flags.StringVar(&opts.sampleType, "type", "samples", "`TYPE` of the samples that -pprof and -folded write: samples (CPU time), off_cpu, page_faults, alloc_space, inuse_space, …")
 	if err := flags.Parse(args); err != nil {
 		return opts, err
 	}
@@ -86,7 +114,6 @@ func parse(args []string, usage io.Writer) (options, error) {
 		return opts, fmt.Errorf("-sort %s: must be self or total", *order)
 	}
 	opts.byTotal = *order == "total"
-	opts.path = filepath.Join(*dir, fileName)
-	opts.graphs.Dir = *dir
+	opts.graphs.Dir = opts.dir
 	return opts, nil
 }

@@ -4,29 +4,40 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/flamegraph"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/follow"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/overview"
 )
 
-// pollEvery is the time between two looks at the file.
-const pollEvery = 200 * time.Millisecond
+const (
+	// pollEvery is the time between two polls of the files.
+	pollEvery = 200 * time.Millisecond
+	// settle is how long a list waits for the rest of an interval that is written
+	// in several messages.
+	settle = 2 * time.Second
+	// window is the time that requests and connections are counted in.
+	window = time.Minute
+)
 
-// settle is how long a list waits for the rest of an interval that is written
-// in several messages.
-const settle = 2 * time.Second
+// display shows what was read: a terminal, or lines of text.
+type display interface {
+	// note shows why there is no list.
+	note(text string) error
+	// list shows a list that is due.
+	list(d data) error
+	// update shows what has come since, where it can be shown in place.
+	update(d data) error
+}
 
-// run prints lists until ctx ends, or one of them.
-func run(ctx context.Context, opts options, out *screen, now func() time.Time) error {
-	r := runner{opts: opts, out: out, follow: follower{path: opts.path}, top: newTop(time.Time{})}
-	defer r.follow.close()
-	if !opts.once {
-		// What an earlier Collector left in the file is not news.
-		r.top.since = now().Add(-2 * opts.interval)
-	}
-	r.top.graph = r.newGraph()
-	r.due = now()
+// run shows lists until ctx ends, or one of them.
+func run(ctx context.Context, opts options, out display, now func() time.Time) error {
+	r := newRunner(opts, out, now())
+	defer r.close()
 	ticker := time.NewTicker(min(pollEvery, opts.interval))
 	defer ticker.Stop()
 	for {
@@ -42,19 +53,43 @@ func run(ctx context.Context, opts options, out *screen, now func() time.Time) e
 	}
 }
 
-// runner is the state between two looks at the file.
+// runner is the state between two polls of the files.
 type runner struct {
-	opts   options
-	out    *screen
-	follow follower
-	top    *top
-	// due is when the next list is to be printed, arrived when the first sample
+	opts                    options
+	out                     display
+	profiles, metrics, logs follow.File
+	// top is what is being counted, shown what the last list has counted.
+	top, shown *top
+	overview   *overview.Overview
+	// due is when the next list is to be shown, arrived when the first sample
 	// for it was read.
 	due, arrived time.Time
+	footer       string
 	// printed is set after the first list.
 	printed bool
-	// told is how much was said since about why there is none.
-	told reason
+	// noted is how much was reported since about why there is none.
+	noted reason
+}
+
+func newRunner(opts options, out display, now time.Time) *runner {
+	r := &runner{
+		opts: opts, out: out, due: now,
+		profiles: follow.File{Path: opts.file(profilesFile)}, metrics: follow.File{Path: opts.file(metricsFile)}, logs: follow.File{Path: opts.file(logsFile)},
+		top: newTop(time.Time{}), overview: overview.New(time.Time{}, 0),
+	}
+	if !opts.once {
+		// What an earlier Collector left in the files is not news.
+		r.top.since = now.Add(-2 * opts.interval)
+		r.overview = overview.New(now.Add(-window), window)
+	}
+	r.top.graph = r.newGraph()
+	return r
+}
+
+func (r *runner) close() {
+	r.profiles.Close()
+	r.metrics.Close()
+	r.logs.Close()
 }
 
 // reason is why there is no list.
@@ -66,39 +101,88 @@ const (
 	reasonBadData        // what was read has no samples of CPU time
 )
 
-// step reads what is new and prints what is due. It reports whether it has
-// printed all that was asked for.
+// step reads what is new and shows what is due. It reports whether it has
+// shown all that was asked for.
 func (r *runner) step(now time.Time) (bool, error) {
 	before := r.top.samples
-	news, err := r.follow.poll(r.top.add)
+	more, err := r.poll()
 	if err != nil {
 		return false, err
 	}
-	r.top.oversized += r.follow.takeOversized()
+	news, err := r.profiles.Poll(r.top.add)
+	if err != nil {
+		return false, err
+	}
+	r.top.oversized += r.profiles.TakeOversized()
 	if r.top.samples == 0 && r.opts.once {
 		return false, r.refuseNothing(now)
 	}
 	if r.top.samples == 0 {
-		return false, r.tellNothing(now)
+		return false, errors.Join(r.explainNothing(now), r.updateIf(more))
 	}
 	if before == 0 {
 		r.arrived = now
 	}
-	if now.Before(r.due) || (news || r.follow.pending()) && now.Before(later(r.due, r.arrived).Add(settle)) {
-		return false, nil
+	if now.Before(r.due) || (news || r.profiles.Pending()) && now.Before(later(r.due, r.arrived).Add(settle)) {
+		return false, r.updateIf(more)
 	}
-	footer, failed := r.draw()
-	if err := r.out.list(r.top, r.opts.rows, r.opts.byTotal, footer); err != nil {
+	return r.opts.once, r.show(now)
+}
+
+// poll reads metrics and logs. A message that cannot be read is counted with those of profiles.
+func (r *runner) poll() (news bool, err error) {
+	use := func(add func([]byte) error) func([]byte) {
+		return func(line []byte) {
+			if err := add(line); err != nil {
+				r.top.bad++
+				r.top.badWhy = err
+			}
+		}
+	}
+	metrics, err := r.metrics.Poll(use(r.overview.AddMetrics))
+	if err != nil {
 		return false, err
 	}
+	logs, err := r.logs.Poll(use(r.overview.AddLogs))
+	r.top.oversized += r.metrics.TakeOversized() + r.logs.TakeOversized()
+	return metrics || logs, err
+}
+
+// show shows the list that is due and begins the next one.
+func (r *runner) show(now time.Time) error {
+	footer, failed := r.draw()
+	r.shown, r.footer = r.top, footer
+	if err := r.out.list(r.data()); err != nil {
+		return err
+	}
 	if r.opts.once && failed != nil {
-		return false, failed
+		return failed
 	}
 	r.top = newTop(r.top.since)
 	r.top.graph = r.newGraph()
 	r.due = now.Add(r.opts.interval)
-	r.printed, r.told = true, reasonNone
-	return r.opts.once, nil
+	r.printed, r.noted = true, reasonNone
+	return nil
+}
+
+// data is what is to be shown now.
+func (r *runner) data() data {
+	footer := r.footer
+	if n := r.overview.Excess; n > 0 {
+		footer = strings.TrimSpace(fmt.Sprintf("left out: %s points of too many series  %s", grouped(int64(n)), footer))
+	}
+	return data{
+		top: r.shown, footer: footer,
+		requests: r.overview.Requests(), connections: r.overview.Connections(), triggers: r.overview.Triggers(), reduced: r.overview.Reduced(),
+	}
+}
+
+// updateIf shows news of metrics and logs.
+func (r *runner) updateIf(news bool) error {
+	if !news {
+		return nil
+	}
+	return r.out.update(r.data())
 }
 
 // newGraph returns an empty graph, or nil when none is asked for.
@@ -109,7 +193,7 @@ func (r *runner) newGraph() *flamegraph.Graph {
 	return &flamegraph.Graph{}
 }
 
-// draw writes the flame graph of the list and returns the line that tells. A
+// draw writes the flame graph of the list and returns the line that names it. A
 // graph that cannot be written is no reason to end the lists.
 func (r *runner) draw() (footer string, err error) {
 	if r.top.graph == nil {
@@ -121,34 +205,34 @@ func (r *runner) draw() (footer string, err error) {
 	return "flame graph: " + r.opts.graphs.Latest(), nil
 }
 
-// tellNothing says once why there is no list, and once more when what comes is
-// of no use.
-func (r *runner) tellNothing(now time.Time) error {
+// explainNothing reports once why there is no list, and once more when what
+// comes is of no use.
+func (r *runner) explainNothing(now time.Time) error {
 	why, text := reasonNoData, "no new profiles since then"
 	if !r.printed {
-		text = fmt.Sprintf("waiting for the first profile in %s …", r.opts.path)
+		text = fmt.Sprintf("waiting for the first profile in %s …", r.profiles.Path)
 	}
 	if w := warnings(r.top); w != "" {
 		why, text = reasonBadData, text+" ("+w+")"
 	}
-	if r.told >= why || r.printed && now.Before(r.due.Add(r.opts.interval)) {
+	if r.noted >= why || r.printed && now.Before(r.due.Add(r.opts.interval)) {
 		return nil
 	}
-	r.told = why
+	r.noted = why
 	return r.out.note(text)
 }
 
 // refuseNothing is the error of a list that is asked for once, when the file has
 // nothing for it. A line that is being written is waited for.
 func (r *runner) refuseNothing(now time.Time) error {
-	if r.follow.pending() && now.Before(r.due.Add(settle)) {
+	if r.profiles.Pending() && now.Before(r.due.Add(settle)) {
 		return nil
 	}
 	why := warnings(r.top)
 	if why == "" {
 		why = "the Collector has written no profile there; name the folder of its file exporter with -dir"
 	}
-	return fmt.Errorf("nothing to list in %s: %s", r.opts.path, why)
+	return fmt.Errorf("nothing to list in %s: %s", r.profiles.Path, why)
 }
 
 func later(a, b time.Time) time.Time {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxSpans bounds the gaps that are told apart.
+// maxSpans bounds the gaps that are distinguished.
 const maxSpans = 1024
 
 // span is an interval of time.

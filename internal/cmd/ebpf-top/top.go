@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxRows bounds the functions of one list, maxProcesses the processes that
-	// are told apart; what comes after goes to one row, and is not counted as a
+	// maxRows bounds the functions of one list, maxProcesses the processes
+	// that are distinguished; what comes after goes to one row, and is not counted as a
 	// further process.
 	maxRows      = 50_000
 	maxProcesses = 100_000

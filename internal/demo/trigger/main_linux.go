@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command trigger shows that profiles start by themselves: it starts small services, each of which has a trouble of its
-// own on command, and the Collector with a policy for each, and tells when a policy fires, why, and which function the
-// profile shows.
+// Command trigger demonstrates profiles that start automatically: it starts small services, each with a fault of its own on command, and
+// the Collector with a policy for each, and prints when a policy fires, why, and which function the profile shows.
 //
 // It ends by itself, and all that it starts ends with it.
 package main

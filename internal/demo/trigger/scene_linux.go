@@ -37,7 +37,7 @@ type scene struct {
 	stopAsks  context.CancelFunc
 }
 
-// played is a service with its trouble.
+// played is a service with its fault.
 type played struct {
 	trouble
 	cmd   *exec.Cmd
@@ -45,7 +45,7 @@ type played struct {
 	url   string
 }
 
-// say tells what happens and when.
+// say prints what happens and when.
 func (s *scene) say(format string, args ...any) {
 	fmt.Printf("%5.1f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
 }
@@ -87,7 +87,7 @@ func (s *scene) begin(ctx context.Context) error {
 	s.say("the Collector watches them: %s", policyNames(s.services))
 	return s.await(ctx, "the Collector's start", func() (bool, error) {
 		text, err := os.ReadFile(filepath.Join(s.dir, "collector.log"))
-		return bytes.Contains(text, []byte("Everything is ready")), err
+		return bytes.Contains(text, []byte("The receiver has started")), err
 	})
 }
 
@@ -139,12 +139,12 @@ func ask(ctx context.Context, url string) {
 	}
 }
 
-// play lets a service have its trouble, and waits for the policy and for the profile.
+// play lets a service have its fault, and waits for the policy and for the profile.
 func (s *scene) play(ctx context.Context, p *played) error {
 	fmt.Println()
 	s.say("the service %s (process %d) %s", p.name, p.cmd.Process.Pid, p.story)
 	if _, err := fmt.Fprintln(p.stdin, "now"); err != nil {
-		return fmt.Errorf("telling the service %s: %w", p.name, err)
+		return fmt.Errorf("signalling the service %s: %w", p.name, err)
 	}
 	var fired []event
 	if err := s.await(ctx, "the policy "+p.name+" to fire", func() (ok bool, err error) {
@@ -165,7 +165,7 @@ func (s *scene) play(ctx context.Context, p *played) error {
 	return p.stop()
 }
 
-// close waits for the Collector to end, and holds that each policy has fired once.
+// close waits for the Collector to end, and checks that each policy has fired once.
 func (s *scene) close(ctx context.Context) error {
 	fmt.Println()
 	if err := s.end(); err != nil {
@@ -187,7 +187,7 @@ func (s *scene) close(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// await looks again and again until something is there.
+// await polls until the result is there.
 func (s *scene) await(ctx context.Context, what string, there func() (bool, error)) error {
 	for deadline := time.Now().Add(patience); ; {
 		ok, err := there()

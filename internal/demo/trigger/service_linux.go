@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// serviceCommand has this program be a service in place of the demonstration.
+// serviceCommand runs this program as a service instead of the demonstration.
 const serviceCommand = "service"
 
-// trouble is what a service has on command.
+// trouble is the fault that a service has on command.
 type trouble struct {
 	// name is also that of its policy.
 	name, story string
 	// rule is the policy's, guilty the function that its profile must show.
 	rule, guilty string
-	// asks says that somebody asks for /pay all the time.
+	// asks is set where a client requests /pay all the time.
 	asks bool
 	// start begins it, in the service.
 	start func(*service)
@@ -72,11 +72,10 @@ const (
 	crowd = 60
 )
 
-// service is an HTTP server that does as it is told on its standard input.
+// service is an HTTP server that is controlled by its standard input.
 type service struct{ slow, failing atomic.Bool }
 
-// serve is the service with a trouble. It says on its standard output where it listens, and lives until its standard
-// input ends.
+// serve is the service with a fault. It writes its address to its standard output, and lives until its standard input ends.
 func serve(name string) error {
 	s := &service{}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

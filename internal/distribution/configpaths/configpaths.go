@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package configpaths has what is wrong with the configuration of a receiver told with full paths, in the distribution
+// Package configpaths reports what is wrong with the configuration of a receiver with full paths, in the distribution
 // otelcol-ebpf only.
 //
 // A receiver's configuration does not know the receiver's name, of which there may be several (ebpf, ebpf/web), and the

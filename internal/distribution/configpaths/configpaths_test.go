@@ -22,7 +22,7 @@ func convert(t *testing.T, text string) error {
 	return err
 }
 
-// TestPaths holds that each line begins with the whole path, the name of the receiver included.
+// TestPaths checks that each line begins with the whole path, the name of the receiver included.
 func TestPaths(t *testing.T) {
 	const text = `
 receivers:
@@ -45,7 +45,7 @@ receivers:
 	}, "\n"))
 }
 
-// TestOthersErrors holds that what the Collector itself refuses is left to it.
+// TestOthersErrors checks that what the Collector itself refuses is left to it.
 func TestOthersErrors(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":     "{}",

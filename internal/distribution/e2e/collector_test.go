@@ -22,8 +22,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 )
 
-// ready is the Collector's own line when all pipelines have started.
-const ready = "Everything is ready"
+// ready is the Collector's own line when all pipelines have started, and ours one that each line of a receiver of ours has.
+const ready, ours = "Everything is ready", `"otelcol.component.id": "ebpf`
 
 // binary returns the path of a program that make has built, from the module's root.
 func binary(t *testing.T, name string) string {
@@ -62,14 +62,17 @@ type collector struct {
 func start(t *testing.T, config string, args ...string) *collector {
 	t.Helper()
 	c := launch(t, config, args...)
-	require.Eventually(t, func() bool { return strings.Contains(c.log.String(), ready) }, 20*time.Second, 50*time.Millisecond,
-		"the Collector's log: %s", &c.log)
+	require.Eventually(t, func() bool {
+		log := c.log.String()
+		observes := strings.Contains(log, "The receiver has started") || strings.Contains(log, "The receiver observes nothing")
+		return strings.Contains(log, ready) && (observes || !strings.Contains(log, ours))
+	}, 40*time.Second, 50*time.Millisecond, "the Collector's log: %s", &c.log)
 	// The Collector says so before it begins to listen for signals (otelcol's Run), and nothing shows when it does.
 	time.Sleep(signalDelay())
 	return c
 }
 
-// inGuest tells whether this is a virtual machine of the kernel matrix, which is emulated and slow.
+// inGuest reports whether this is a virtual machine of the kernel matrix, which is emulated and slow.
 func inGuest() bool { return guest.Running() }
 
 // signalDelay is how long a Collector that is ready may take until it handles SIGTERM.

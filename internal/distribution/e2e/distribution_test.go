@@ -12,12 +12,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// TestProfilesNeedNoFlag holds that the distribution takes pipelines of profiles by itself.
+// TestProfilesNeedNoFlag checks that the distribution takes pipelines of profiles by itself.
 func TestProfilesNeedNoFlag(t *testing.T) {
 	start(t, profilesPipeline(t)).stop(t)
 }
 
-// TestUserTurnsProfilesOff holds that what the user says about the gate wins: the Collector refuses in its own words.
+// TestUserTurnsProfilesOff checks that what the user says about the gate wins: the Collector refuses in its own words.
 func TestUserTurnsProfilesOff(t *testing.T) {
 	c := launch(t, profilesPipeline(t), "--feature-gates=-service.profilesSupport")
 	require.Equal(t, 1, c.wait(t))
@@ -40,7 +40,7 @@ func TestComponents(t *testing.T) {
 	require.ElementsMatch(t, []string{"ebpf", "otlp", "host_metrics"}, names(got.Receivers))
 	require.ElementsMatch(t, []string{"batch", "filter", "k8s_attributes", "memory_limiter", "resource", "resource_detection",
 		"transform"}, names(got.Processors))
-	require.ElementsMatch(t, []string{"debug", "file", "kafka", "nop", "otlp_grpc", "otlp_http", "prometheus"}, names(got.Exporters))
+	require.ElementsMatch(t, []string{"debug", "file", "kafka", "nop", "otlp_grpc", "otlp_http", "prometheus", "prometheus_remote_write"}, names(got.Exporters))
 	require.ElementsMatch(t, []string{"bearertokenauth", "file_storage", "health_check", "pprof", "zpages"}, names(got.Extensions))
 	var schemes []string
 	for _, p := range got.Providers {
@@ -49,7 +49,7 @@ func TestComponents(t *testing.T) {
 	require.ElementsMatch(t, []string{"env", "file", "http", "yaml"}, schemes)
 }
 
-// TestRunConfigurationIsValid holds that what `make run` starts with is valid.
+// TestRunConfigurationIsValid checks that what `make run` starts with is valid.
 func TestRunConfigurationIsValid(t *testing.T) {
 	out, err := exec.Command(binary(t, "otelcol-ebpf"), "validate", "--config", "../../../testdata/run.yaml").CombinedOutput()
 	require.NoError(t, err, "%s", out)

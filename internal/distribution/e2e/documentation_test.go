@@ -5,6 +5,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,35 +15,140 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 )
 
-// blocks are those of Markdown that hold YAML.
-var blocks = regexp.MustCompile("(?ms)^```yaml\\n(.*?)^```$")
+var (
+	// yamlBlocks are the blocks of Markdown that hold YAML.
+	yamlBlocks = regexp.MustCompile("(?ms)^```yaml\\n(.*?)^```$")
+	// partOf is the comment with which a block begins that is no whole configuration; below is the key that it is the value of, if any.
+	partOf = regexp.MustCompile(`^# Part of (a configuration|builder-config\.yaml|(?P<below>[a-z_]+(?:::[a-z_]+)+))[:,.;]?`)
+)
 
-// TestDocumentedConfigurations holds that what the documentation shows as a whole configuration is valid.
+// documented is a configuration in the documentation.
+type documented struct {
+	name string
+	text string // YAML
+	// file says that an exporter writes files, whose folder only their user may read.
+	file bool
+}
+
+// TestDocumentedConfigurations starts every configuration of the documentation: those that are whole as they are, but for the folder of files, and those
+// that are marked as a part completed by what is missing.
 func TestDocumentedConfigurations(t *testing.T) {
 	if guest.Running() {
 		t.Skip("the documentation is not in the guest, and the same on every kernel")
 	}
+	var parts, whole int
+	for _, c := range documentedConfigurations(t) {
+		config := c.text
+		switch mark := partOf.FindStringSubmatch(c.text); {
+		case mark == nil:
+			whole++
+		case mark[1] == "builder-config.yaml":
+			requireManifest(t, c)
+			continue
+		default:
+			parts++
+			config = complete(t, c, mark[partOf.SubexpIndex("below")])
+		}
+		if c.file {
+			require.Contains(t, c.text, `directory_permissions: "0700"`, "%s: every user could read what the exporter writes", c.name)
+		}
+		dir := t.TempDir()
+		config = strings.NewReplacer("/var/log/", dir+"/", "/var/lib/", dir+"/", "out/", dir+"/").Replace(config)
+		t.Run(c.name, func(t *testing.T) {
+			out, err := exec.Command(binary(t, "otelcol-ebpf"), "validate", "--config", "yaml:"+config).CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			if os.Geteuid() != 0 {
+				t.Skip("loading BPF programs needs root")
+			}
+			collector := start(t, config)
+			collector.stop(t)
+			for line := range strings.Lines(collector.log.String()) { // exporters find no backend here
+				require.False(t, strings.Contains(line, "\terror\t") && !strings.Contains(line, `"otelcol.component.kind": "exporter"`), line)
+			}
+		})
+	}
+	require.GreaterOrEqual(t, whole, 5, "whole configurations")
+	require.GreaterOrEqual(t, parts, 6, "parts of configurations")
+}
+
+// documentedConfigurations are all blocks of YAML in the documentation.
+func documentedConfigurations(t *testing.T) (list []documented) {
+	t.Helper()
 	const root = "../../.."
-	files, err := filepath.Glob(root + "/docs/*.md")
+	pages, err := filepath.Glob(root + "/docs/*.md")
 	require.NoError(t, err)
-	whole := 0
-	for _, file := range append(files, root+"/README.md") {
+	nested, err := filepath.Glob(root + "/docs/*/*.md")
+	require.NoError(t, err)
+	for _, file := range append(append(pages, nested...), root+"/README.md") {
 		text, err := os.ReadFile(filepath.Clean(file))
 		require.NoError(t, err)
-		for i, block := range blocks.FindAllStringSubmatch(string(text), -1) {
-			if !strings.Contains(block[1], "\nservice:\n") || !strings.Contains(block[1], "pipelines:") {
-				continue // a part of one
-			}
-			whole++
-			path := filepath.Join(t.TempDir(), fmt.Sprintf("%d.yaml", i))
-			require.NoError(t, os.WriteFile(path, []byte(block[1]), 0o600))
-			out, err := exec.Command(binary(t, "otelcol-ebpf"), "validate", "--config", path).CombinedOutput()
-			require.NoError(t, err, "%s, block %d: %s", file, i, out)
+		for i, block := range yamlBlocks.FindAllStringSubmatch(string(text), -1) {
+			list = append(list, documented{fmt.Sprintf("%s-%d", filepath.Base(file), i+1), block[1], strings.Contains(block[1], "\n  file:\n")})
 		}
 	}
-	require.GreaterOrEqual(t, whole, 2, "the blocks were not found")
+	return list
+}
+
+// complete adds to a part of a configuration what it needs to start: the receiver, an exporter, pipelines and the extension that it names.
+func complete(t *testing.T, c documented, below string) string {
+	t.Helper()
+	var given map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte(c.text), &given), c.name)
+	if below != "" {
+		keys := strings.Split(below, "::")
+		for i := len(keys) - 1; i >= 0; i-- {
+			given = map[string]any{keys[i]: given}
+		}
+	}
+	ebpf := section(section(given, "receivers"), "ebpf")
+	exporters, service := section(given, "exporters"), section(given, "service")
+	if ebpf["storage"] == "file_storage" {
+		section(given, "extensions")["file_storage"] = map[string]any{"directory": t.TempDir()}
+		service["extensions"] = []any{"file_storage"}
+	}
+	pipelines := section(service, "pipelines")
+	for exporter, signal := range map[string]string{"prometheus": "metrics", "file": "profiles"} {
+		if _, ok := exporters[exporter]; ok {
+			pipelines[signal] = map[string]any{"receivers": []any{"ebpf"}, "exporters": []any{exporter}}
+		}
+	}
+	if len(pipelines) == 0 {
+		exporters["nop"] = map[string]any{}
+		for _, signal := range []string{"profiles", "metrics", "logs", "traces"} {
+			pipelines[signal] = map[string]any{"receivers": []any{"ebpf"}, "exporters": []any{"nop"}}
+		}
+	}
+	completed, err := json.Marshal(given)
+	require.NoError(t, err, c.name)
+	return string(completed)
+}
+
+// section is the map below a key, which is made where there is none.
+func section(of map[string]any, key string) map[string]any {
+	below, ok := of[key].(map[string]any)
+	if !ok {
+		below = map[string]any{}
+		of[key] = below
+	}
+	return below
+}
+
+// requireManifest holds that a part of a manifest of the Collector's builder names the module and the package of this repository.
+func requireManifest(t *testing.T, c documented) {
+	t.Helper()
+	var manifest struct {
+		Receivers []struct{ GoMod, Import, Name, Path string }
+	}
+	require.NoError(t, yaml.Unmarshal([]byte(c.text), &manifest), c.name)
+	require.Len(t, manifest.Receivers, 1, c.name)
+	out, err := exec.Command("go", "list", "-m").Output()
+	require.NoError(t, err)
+	module := strings.TrimSpace(string(out))
+	require.True(t, strings.HasPrefix(manifest.Receivers[0].GoMod, module+" v"), c.name)
+	require.Equal(t, module+"/receiver", manifest.Receivers[0].Import, c.name)
 }

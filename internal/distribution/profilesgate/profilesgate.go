@@ -2,7 +2,7 @@
 
 // Package profilesgate turns the Collector's feature gate for profiles on, in the distribution otelcol-ebpf only.
 //
-// The Collector refuses pipelines of profiles unless the gate service.profilesSupport is enabled. Whoever types
+// The Collector refuses pipelines of profiles unless the gate service.profilesSupport is enabled. A user of
 // `otelcol-ebpf --config FILE` wants profiles, so this distribution enables the gate by itself. The receiver does not:
 // other people's Collectors keep their own choice.
 //

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// TestFactoryEnablesGate holds that making the factory is enough and that what the user says later wins.
+// TestFactoryEnablesGate checks that making the factory is enough and that what the user says later wins.
 func TestFactoryEnablesGate(t *testing.T) {
 	reg := featuregate.NewRegistry()
 	gate := reg.MustRegister(GateID, featuregate.StageAlpha)
@@ -26,7 +26,7 @@ func TestFactoryEnablesGate(t *testing.T) {
 	require.False(t, gate.IsEnabled())
 }
 
-// TestConverterLeavesConfiguration holds that the converter neither changes the configuration nor logs when all is well.
+// TestConverterLeavesConfiguration checks that the converter neither changes the configuration nor logs when all is well.
 func TestConverterLeavesConfiguration(t *testing.T) {
 	reg := featuregate.NewRegistry()
 	reg.MustRegister(GateID, featuregate.StageAlpha)
@@ -40,7 +40,7 @@ func TestConverterLeavesConfiguration(t *testing.T) {
 	require.Zero(t, logs.Len())
 }
 
-// TestMissingGateIsSaidOnce holds that a Collector without the gate still starts and says what to try.
+// TestMissingGateIsSaidOnce checks that a Collector without the gate still starts and says what to try.
 func TestMissingGateIsSaidOnce(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
 	conv := newFactory(featuregate.NewRegistry()).Create(confmap.ConverterSettings{Logger: zap.New(core)})
@@ -55,7 +55,7 @@ func TestMissingGateIsSaidOnce(t *testing.T) {
 	require.Contains(t, entry.ContextMap()["error"], "enabling the feature gate service.profilesSupport")
 }
 
-// TestEnableUsesGlobalRegistry holds that the exported factory talks to the registry that the Collector reads.
+// TestEnableUsesGlobalRegistry checks that the exported factory talks to the registry that the Collector reads.
 func TestEnableUsesGlobalRegistry(t *testing.T) {
 	gate := featuregate.GlobalRegistry().MustRegister(GateID, featuregate.StageAlpha)
 	NewFactory()

@@ -5,10 +5,10 @@ package imagetest // import "github.com/otelcol-ebpf/ebpfreceiver/internal/elfim
 
 import "io"
 
-// Replaced is a file that another one takes the place of after so many reads.
+// Replaced is a file that is replaced by another one after some reads.
 type Replaced struct {
 	Before, After []byte
-	// Left is how many reads are of Before still; below 0 once After was read.
+	// Left is how many reads still are of Before; below 0 once After was read.
 	Left int
 }
 

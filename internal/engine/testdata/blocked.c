@@ -5,7 +5,8 @@
 //   mixed MS      two threads compute, sleep briefly and long; prints id, wall clock and CPU time of each
 //   shares MS     long_wait and brief_wait in turns of 7 and 3 ms; prints what each took off the CPU
 //   crowd MS      two threads compute on one CPU; prints id and time in the run queue of each
-//   disk DIR      writes a file in DIR to its device and reads it back, past the page cache; prints what each took off the CPU
+//   disk DIR      writes a file in DIR to its device and reads it back, past the page cache; prints what each took off the CPU, and
+//                 how much of it was waiting for a CPU
 //   fault         touches two pages that come 60 ms later; prints what each took off the CPU, then the time before they came
 //   reasons       waits 60 ms for each thing; prints what main waited for, in the order of the calls
 #define _GNU_SOURCE
@@ -171,7 +172,7 @@ static void took(void) {
 	before = off_cpu();
 }
 
-/* Computes until the program has been met: what is told of its first milliseconds is another test's. */
+/* Computes until the program has been discovered: another test covers its first milliseconds. */
 static void settle(void) {
 	long end = clock_ns(CLOCK_MONOTONIC) + 100000000;
 	while (clock_ns(CLOCK_MONOTONIC) < end)
@@ -247,15 +248,20 @@ static void disk(const char *dir) {
 	must(!unlink(path), "unlink");
 	must(!posix_memalign(&block, 4096, BLOCK), "posix_memalign");
 	memset(block, 1, BLOCK);
+	long delayed[3] = {run_delay()};
 	before = off_cpu();
 	for (int i = 0; i < BLOCKS; i++)
 		must(pwrite(fd, block, BLOCK, (off_t)i * BLOCK) == BLOCK, "pwrite");
 	must(!fsync(fd), "fsync");
-	took();
+	long written = off_cpu() - before;
+	delayed[1] = run_delay();
+	before = off_cpu();
 	for (int i = 0; i < BLOCKS; i++)
 		must(pread(fd, block, BLOCK, (off_t)i * BLOCK) == BLOCK, "pread");
-	took();
-	nap(300000000); // disks are quick: whoever watches reads the names of functions while the program lives
+	long read = off_cpu() - before;
+	delayed[2] = run_delay();
+	printf("%ld %ld %ld %ld\n", written, delayed[1] - delayed[0], read, delayed[2] - delayed[1]);
+	nap(300000000); // disks are quick: the engine reads the names of functions while the program lives
 }
 
 #define PAGE 4096

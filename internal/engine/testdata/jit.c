@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // cflags: -O2 -fomit-frame-pointer -fno-reorder-functions
 //
-// jit MILLISECONDS FORMAT: makes code while it runs and tells of it in a perf map (map) or a jitdump (dump), as it
+// jit MILLISECONDS FORMAT: makes code while it runs and announces it in a perf map (map) or a jitdump (dump), as it
 // goes. The code is copies of three functions that keep a frame pointer, the only code here that does:
 //
 //	jit_outer calls jit_hot for 70 % of the CPU time and jit_cold for 30 %; after half of the time all three are put
-//	to a new place, and told of as jit_outer_again and so on.
+//	to a new place, and announced as jit_outer_again and so on.
 //
 // Prints the nanoseconds of hot and cold before and after the change.
 #include <elf.h>

@@ -86,7 +86,7 @@ func TestCandidates(t *testing.T) {
 	require.Empty(t, Kernels[0].Candidates(nil))
 }
 
-// TestFetchFromStore holds that a kernel that is there is used without any download.
+// TestFetchFromStore checks that a kernel that is there is used without any download.
 func TestFetchFromStore(t *testing.T) {
 	s := &Store{Dir: t.TempDir(), Log: t.Logf}
 	k := Kernels[1]
@@ -109,7 +109,7 @@ func TestFetchFromStore(t *testing.T) {
 	require.ErrorContains(t, err, "looking for kernel 5.10")
 }
 
-// TestKeep holds that a kernel is found where old and new packages have it, and that others are refused.
+// TestKeep checks that a kernel is found where old and new packages have it, and that others are refused.
 func TestKeep(t *testing.T) {
 	s := &Store{Dir: t.TempDir(), Log: t.Logf}
 	for name, file := range map[string]string{

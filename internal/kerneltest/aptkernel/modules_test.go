@@ -61,7 +61,7 @@ func addModules(t testing.TB, root string) {
 	}
 }
 
-// TestKeepModules holds that modules are kept in the order in which they can be loaded, and that none may be absent.
+// TestKeepModules checks that modules are kept in the order in which they can be loaded, and that none may be absent.
 func TestKeepModules(t *testing.T) {
 	root, target := t.TempDir(), t.TempDir()
 	addModules(t, root)

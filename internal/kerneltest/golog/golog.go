@@ -29,7 +29,6 @@ const (
 type Test struct {
 	Name   string // as in the log, subtests with slashes
 	Status Status
-	Again  bool     // failed at first, and passed when it ran once more
 	Took   string   // as in the log, such as 1.23s; empty when it did not end
 	Output []string // its lines, without indentation; at most the last 200
 }
@@ -102,33 +101,6 @@ func (l *Log) test(name string) *Test {
 	return t
 }
 
-// Failures returns the names of the tests that failed, without subtests; whole says that all others came to their end.
-func (l *Log) Failures() (names []string, whole bool) {
-	for _, t := range l.Tests {
-		switch {
-		case t.Status == Unfinished:
-			return nil, false
-		case t.Status == Failed && !strings.Contains(t.Name, "/"):
-			names = append(names, t.Name)
-		}
-	}
-	return names, true
-}
-
-// Amend takes the results of tests that ran once more, after they had failed.
-func (l *Log) Amend(again *Log) {
-	for _, t := range again.Tests {
-		first := l.byName[t.Name]
-		switch {
-		case first == nil || first.Status != Failed:
-		case t.Status == Passed:
-			first.Status, first.Again = Passed, true
-		default:
-			first.Output = append(first.Output, append([]string{"and once more:"}, t.Output...)...)
-		}
-	}
-}
-
 // Count returns how many tests ended with a status.
 func (l *Log) Count(s Status) int {
 	n := 0
@@ -140,7 +112,7 @@ func (l *Log) Count(s Status) int {
 	return n
 }
 
-// Reason returns the last thing that a test said, without the place in the source; for a skipped test it is why.
+// Reason returns the last line that a test logged, without its position in the source; for a skipped test it is why.
 func (t *Test) Reason() string {
 	for i := len(t.Output) - 1; i >= 0; i-- {
 		if line := t.Output[i]; line != "" {

@@ -60,7 +60,7 @@ func TestReasonOfSilentTest(t *testing.T) {
 	require.Equal(t, "no reason given", l.Tests[0].Reason())
 }
 
-// TestBounds holds that neither a chatty test nor many tests grow the log without end.
+// TestBounds checks that neither a chatty test nor many tests grow the log without end.
 func TestBounds(t *testing.T) {
 	var l Log
 	l.Add("=== RUN   TestChatty")
@@ -91,35 +91,4 @@ func FuzzLog(f *testing.F) {
 			require.NotEmpty(t, test.Reason())
 		}
 	})
-}
-
-// TestAgain holds that a test which failed and passed when it ran once more is told so, and one that failed twice is a failure.
-func TestAgain(t *testing.T) {
-	var first, again Log
-	w := NewWriter(&first)
-	for _, part := range []string{"=== RUN   TestA\n    a.go:1: too", " late\n--- FAIL: TestA (1.00s)\n=== RUN   TestB\n=== RUN   TestB/x\n    --- FAIL: TestB/x (0.00s)\n--- FAIL: TestB (0.50s)\n",
-		"=== RUN   TestC\n--- PASS: TestC (0.25s)\nFAIL"} {
-		n, err := w.Write([]byte(part))
-		require.NoError(t, err)
-		require.Len(t, part, n)
-	}
-	w.Flush()
-	failed, whole := first.Failures()
-	require.True(t, whole)
-	require.Equal(t, []string{"TestA", "TestB"}, failed)
-
-	for _, line := range []string{"=== RUN   TestA", "--- PASS: TestA (0.50s)", "=== RUN   TestB", "=== RUN   TestB/x", "    b.go:2: still", "    --- FAIL: TestB/x (0.00s)", "--- FAIL: TestB (0.50s)"} {
-		again.Add(line)
-	}
-	first.Amend(&again)
-	require.Equal(t, []int{2, 2}, []int{first.Count(Passed), first.Count(Failed)})
-	require.True(t, first.Tests[0].Again)
-	require.Equal(t, []string{"a.go:1: too late"}, first.Tests[0].Output)
-	require.Equal(t, []string{"and once more:", "b.go:2: still"}, first.Tests[2].Output)
-	require.False(t, first.Tests[3].Again)
-	require.Equal(t, "0.25s", first.Tests[3].Took)
-
-	first.Add("=== RUN   TestD")
-	_, whole = first.Failures()
-	require.False(t, whole, "one that did not end may have failed by it")
 }

@@ -32,31 +32,17 @@ type PackageResult struct {
 	Name string
 	Exit int // of the binary; -1 when it did not end
 	Log  golog.Log
-	// again is what tests said that ran once more; nil when none did.
-	again *golog.Log
-}
-
-// add takes a line of the tests' output.
-func (p *PackageResult) add(line string) {
-	if p.again != nil {
-		p.again.Add(line)
-	} else {
-		p.Log.Add(line)
-	}
 }
 
 // Announce functions write init's lines.
 
-// AnnounceKernel tells which kernel runs.
+// AnnounceKernel writes which kernel runs.
 func AnnounceKernel(w io.Writer, release string) error { return announce(w, markKernel+release) }
 
-// AnnounceBegin tells that a package's tests start.
+// AnnounceBegin writes that a package's tests start.
 func AnnounceBegin(w io.Writer, name string) error { return announce(w, markBegin+name) }
 
-// AnnounceAgain tells that those of a package's tests that failed start once more.
-func AnnounceAgain(w io.Writer, name string) error { return announce(w, markAgain+name) }
-
-// AnnounceEnd tells how a package's test binary ended.
+// AnnounceEnd writes how a package's test binary ended.
 func AnnounceEnd(w io.Writer, name string, exit int) error {
 	return announce(w, fmt.Sprintf("%s%s exit=%d", markEnd, name, exit))
 }
@@ -117,12 +103,7 @@ func (r *Result) add(line string, current *PackageResult) *PackageResult {
 	case strings.HasPrefix(line, markBegin) && len(r.Packages) < maxPackages:
 		current = &PackageResult{Name: line[len(markBegin):], Exit: -1}
 		r.Packages = append(r.Packages, current)
-	case strings.HasPrefix(line, markAgain) && current != nil:
-		current.again = &golog.Log{}
 	case strings.HasPrefix(line, markEnd):
-		if current != nil && current.again != nil {
-			current.Log.Amend(current.again)
-		}
 		if _, code, ok := strings.Cut(line, " exit="); ok && current != nil {
 			if exit, err := strconv.Atoi(code); err == nil {
 				current.Exit = exit
@@ -132,7 +113,7 @@ func (r *Result) add(line string, current *PackageResult) *PackageResult {
 	case strings.HasPrefix(line, markResult):
 		r.Finished = true
 	case current != nil:
-		current.add(line)
+		current.Log.Add(line)
 	}
 	return current
 }
@@ -147,7 +128,7 @@ func (r *Result) Counts() (passed, failed, skipped int) {
 	return passed, failed, skipped
 }
 
-// OK tells whether the run came to its end, all packages were run and all binaries ended well, with at least one test.
+// OK reports whether the run came to its end, all packages were run and all binaries ended well, with at least one test.
 func (r *Result) OK(packages int) bool {
 	passed, failed, _ := r.Counts()
 	if !r.Finished || failed > 0 || passed == 0 || len(r.Packages) != packages {

@@ -5,7 +5,6 @@ package guest
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -64,24 +63,6 @@ func TestConsoleOfBadRuns(t *testing.T) {
 	}
 }
 
-// TestConsoleAgain holds that a package is as its second run says of the tests that failed in the first.
-func TestConsoleAgain(t *testing.T) {
-	for exit, ok := range map[int]bool{0: true, 1: false} {
-		var b bytes.Buffer
-		require.NoError(t, AnnounceKernel(&b, "6.1"))
-		require.NoError(t, AnnounceBegin(&b, "internal/kernel"))
-		b.WriteString("=== RUN   TestA\n    a.go:1: too late\n--- FAIL: TestA (0.00s)\n=== RUN   TestB\n--- PASS: TestB (0.00s)\nFAIL\n")
-		require.NoError(t, AnnounceAgain(&b, "internal/kernel"))
-		fmt.Fprintf(&b, "=== RUN   TestA\n--- %s: TestA (0.00s)\n", map[bool]string{true: "PASS", false: "FAIL"}[ok])
-		require.NoError(t, AnnounceEnd(&b, "internal/kernel", exit))
-		require.NoError(t, AnnounceResult(&b, 1, 0))
-		res, err := ReadConsole(&b, func() {})
-		require.NoError(t, err)
-		require.Equal(t, ok, res.OK(1))
-		require.Equal(t, ok, res.Packages[0].Log.Tests[0].Again)
-	}
-}
-
 func TestConsoleReadError(t *testing.T) {
 	broken := errors.New("pipe broke")
 	res, err := ReadConsole(io.MultiReader(strings.NewReader("KERNELTEST KERNEL 7.2\n"), iotest.ErrReader(broken)), func() {})
@@ -89,7 +70,7 @@ func TestConsoleReadError(t *testing.T) {
 	require.Equal(t, "7.2", res.Release)
 }
 
-// TestConsoleBounds holds that endless lines and endless output do not pile up.
+// TestConsoleBounds checks that endless lines and endless output do not pile up.
 func TestConsoleBounds(t *testing.T) {
 	text := strings.Repeat("x", 3*maxLine) + "\n" + strings.Repeat("y\n", 10*tailLines) + "KERNELTEST KERNEL 5.10\n"
 	res, err := ReadConsole(strings.NewReader(text), func() {})

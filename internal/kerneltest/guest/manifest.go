@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package guest is what the runner of the kernel matrix and the init in the virtual machine agree on: the manifest that
-// tells init what to run, and the lines on the console by which init tells what became of it.
+// Package guest is the interface between the runner of the kernel matrix and the init in the virtual machine: the manifest that configures
+// init, and the lines on the console by which init reports the results.
 package guest // import "github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 
 import "time"
@@ -22,12 +22,11 @@ const (
 	prefix     = "KERNELTEST "
 	markKernel = prefix + "KERNEL " // then the release, as of uname -r
 	markBegin  = prefix + "BEGIN "  // then the package
-	markAgain  = prefix + "AGAIN "  // then the package: its failed tests run once more
 	markEnd    = prefix + "END "    // then the package and exit=CODE
 	markResult = prefix + "RESULT " // then ok=N failed=N, packages
 )
 
-// Manifest tells init what to run.
+// Manifest configures init.
 type Manifest struct {
 	Packages []Package     `json:"packages"`
 	Args     []string      `json:"args"`    // of each test binary

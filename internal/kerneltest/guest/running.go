@@ -10,7 +10,7 @@ import (
 // Env names the environment variable that is set in the guest only.
 const Env = "EBPFRECEIVER_KERNELTEST"
 
-// Running says that this is the guest: its CPUs are emulated, which makes them slow, and there is little beside the tests.
+// Running reports whether this is the guest: its CPUs are emulated, which makes them slow, and little runs but the tests.
 func Running() bool { return os.Getenv(Env) != "" }
 
 // TakesLong skips a test in guests that run tests in short, as CI's do: this machine's kernel runs it in any case, and

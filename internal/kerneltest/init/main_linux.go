@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command init is the first and only process of the virtual machines in which the privileged tests run on other kernels.
-// It mounts what the tests need, runs every test binary of the manifest, tells on the console what became of them, and
-// powers the machine off. Called under other names it stands in for the few commands that tests start.
+// Command init is the first and only process of the virtual machines in which the privileged tests run on other kernels. It mounts what the
+// tests need, runs every test binary of the manifest, writes their results to the console, and powers the machine off. Called under other
+// names it stands in for the few commands that tests start.
 package main
 
 import (
@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +19,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/golog"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 )
 
@@ -89,49 +87,32 @@ func readManifest() (*guest.Manifest, error) {
 	return &m, nil
 }
 
-// testsFailed is the exit code of a test binary that ran all tests; one that panicked or took too long ends with another.
-const testsFailed = 1
-
-// runPackage runs one test binary and returns its exit code; the error is why there is none. Tests that fail while all others
-// come to their end run once more: emulated CPUs stand still for as long as the machine below has something else to do.
+// runPackage runs one test binary and returns its exit code; the error is why there is none.
 func runPackage(m *guest.Manifest, p guest.Package) (exit int, err error) {
 	if err := guest.AnnounceBegin(os.Stdout, p.Name); err != nil {
 		return -1, err
 	}
-	exit, log, err := runTests(m, p, p.Run)
-	if failed, whole := log.Failures(); err == nil && exit == testsFailed && whole && len(failed) > 0 {
-		if err := guest.AnnounceAgain(os.Stdout, p.Name); err != nil {
-			return -1, err
-		}
-		exit, _, err = runTests(m, p, "^("+strings.Join(failed, "|")+")$")
-	}
+	exit, err = runTests(m, p)
 	return exit, errors.Join(err, guest.AnnounceEnd(os.Stdout, p.Name, exit))
 }
 
-// runTests runs a test binary's tests that fit a regular expression, and returns what it said, too.
-func runTests(m *guest.Manifest, p guest.Package, run string) (exit int, _ *golog.Log, err error) {
+// runTests runs the tests of one test binary, whose output goes to the console.
+func runTests(m *guest.Manifest, p guest.Package) (exit int, err error) {
 	// The binary's own -test.timeout comes first and prints its goroutines.
 	ctx, cancel := context.WithTimeout(context.Background(), m.Timeout+5*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, p.Binary, slices.Concat(m.Args, strings.Fields(os.Getenv(guest.ArgsEnv)), []string{"-test.run=" + run})...)
+	cmd := exec.CommandContext(ctx, p.Binary, slices.Concat(m.Args, strings.Fields(os.Getenv(guest.ArgsEnv)), []string{"-test.run=" + p.Run})...)
 	cmd.Dir = p.Dir
 	cmd.Env = append(os.Environ(), m.Env...)
-	log := &golog.Log{}
-	lines := golog.NewWriter(log)
-	output := io.MultiWriter(os.Stdout, lines)
-	cmd.Stdout, cmd.Stderr = output, output
-	cmd.WaitDelay = 2 * time.Second // helper programs left behind keep the console open
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stdout
 	err = cmd.Run()
-	lines.Flush()
-	exit = -1
 	var code *exec.ExitError
 	switch {
-	case err == nil, errors.Is(err, exec.ErrWaitDelay):
-		exit, err = cmd.ProcessState.ExitCode(), nil
+	case err == nil:
+		return 0, nil
 	case errors.As(err, &code):
-		exit, err = code.ExitCode(), nil
+		return code.ExitCode(), nil
 	default:
-		err = fmt.Errorf("running %s: %w", p.Binary, err)
+		return -1, fmt.Errorf("running %s: %w", p.Binary, err)
 	}
-	return exit, log, err
 }

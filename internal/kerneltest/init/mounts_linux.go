@@ -28,7 +28,7 @@ var mounts = []struct{ target, fstype string }{
 func mountAll() error {
 	var errs []error
 	for _, m := range mounts {
-		// Below /sys and /proc the kernel makes the mount points itself: mounting tells best what is missing.
+		// Below /sys and /proc the kernel makes the mount points itself: mounting shows best what is missing.
 		if err := os.MkdirAll(m.target, 0o755); err != nil {
 			errs = append(errs, fmt.Errorf("making the mount point %s: %w", m.target, err))
 			continue

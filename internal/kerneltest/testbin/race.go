@@ -4,6 +4,6 @@
 
 package testbin
 
-// UnderRace says that the race detector is on: making unwind tables takes ten times as long then, and stacks that are
-// taken meanwhile end early, as they say.
+// UnderRace: the race detector is on. Making unwind tables takes ten times as long then, and stacks that are taken meanwhile end early,
+// with their reason.
 const UnderRace = true

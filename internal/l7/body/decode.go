@@ -26,7 +26,7 @@ var ErrUnsupported = errors.New("it is not supported")
 const mostCodings = 2
 
 // Decode returns the text of a body, at most limit bytes of it, by its message's Content-Encoding and Content-Type, either of which may be
-// empty. Where the latter names no charset it is the given one; empty: UTF-8. cut says that there is more, or that the body ended early. Its error tells why nothing could be made of the body: ErrUnsupported, or
+// empty. Where the latter names no charset it is the given one; empty: UTF-8. cut says that there is more, or that the body ended early. Its error says why the body could not be decoded: ErrUnsupported, or
 // that it is none of that coding.
 func Decode(body []byte, contentEncoding, contentType, charset string, limit int) (text []byte, cut bool, err error) {
 	toUTF8, err := charsetReader(contentType, charset)
@@ -135,7 +135,7 @@ func charsetReader(contentType, charset string) (func(io.Reader) io.Reader, erro
 	return func(r io.Reader) io.Reader { return transform.NewReader(r, unicode.BOMOverride(from.NewDecoder())) }, nil
 }
 
-// KnowsCharset tells whether characters of a charset can be decoded.
+// KnowsCharset reports whether characters of a charset can be decoded.
 func KnowsCharset(name string) bool {
 	_, err := htmlindex.Get(name)
 	return err == nil

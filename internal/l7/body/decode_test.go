@@ -69,9 +69,9 @@ func TestDecode(t *testing.T) {
 
 func TestWhatCannotBeDecoded(t *testing.T) {
 	for name, c := range map[string]struct{ encoding, kind, want string }{
-		"brotli":              {"br", "", `decoding a body of Content-Encoding "br": it is not supported`},
-		"three codings":       {"gzip, gzip, gzip", "", "decoding a body: 3 codings, of which at most 2 are undone: it is not supported"},
-		"a charset of nobody": {"", "text/plain; charset=x-mine", `decoding a body of charset "x-mine": it is not supported`},
+		"brotli":             {"br", "", `decoding a body of Content-Encoding "br": it is not supported`},
+		"three codings":      {"gzip, gzip, gzip", "", "decoding a body: 3 codings, of which at most 2 are undone: it is not supported"},
+		"an unknown charset": {"", "text/plain; charset=x-mine", `decoding a body of charset "x-mine": it is not supported`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := body.Decode([]byte("text"), c.encoding, c.kind, "", 1000)
@@ -97,7 +97,7 @@ func TestOfACutBodyComesOutItsBeginning(t *testing.T) {
 	}
 }
 
-// TestABombIsBounded holds that what comes out is no more than the limit.
+// TestABombIsBounded checks that what comes out is no more than the limit.
 func TestABombIsBounded(t *testing.T) {
 	bomb := packed(t, string(packed(t, strings.Repeat("\x00", 32<<20), gzipped)), gzipped)
 	require.Less(t, len(bomb), 4096)
@@ -107,7 +107,7 @@ func TestABombIsBounded(t *testing.T) {
 	require.Len(t, got, 1000)
 }
 
-// TestWhatStandsForNothingIsBounded holds that little is read of what nothing comes out of.
+// TestWhatStandsForNothingIsBounded checks that little is read of what nothing comes out of.
 func TestWhatStandsForNothingIsBounded(t *testing.T) {
 	empty := strings.Repeat(string(packed(t, "", gzipped)), 1<<18)
 	got, cut, err := body.Decode(packed(t, empty, gzipped), "gzip, gzip", "", "", 1000)
@@ -122,7 +122,7 @@ func TestWhatStandsForNothingIsBounded(t *testing.T) {
 	require.Empty(t, got)
 }
 
-// FuzzDecode holds that nothing panics and what comes out is bounded.
+// FuzzDecode checks that nothing panics and what comes out is bounded.
 func FuzzDecode(f *testing.F) {
 	f.Add(packed(f, "text", gzipped), "gzip", "text/plain; charset=gbk")
 	f.Add(packed(f, "text", zlibbed), "deflate, gzip", "text/plain; charset=iso-2022-jp")

@@ -21,11 +21,11 @@ const (
 // deepest is how far messages within messages are looked into.
 const deepest = 16
 
-// AppendProtobuf appends the fields of a message of Protocol Buffers, by their numbers, as nobody here knows their names:
-// 1: 150 2: "text" 3 {1: 7} 4: 0x3ff0000000000000 5: <12 bytes>. Whether bytes are a text or a message cannot be told in every case; texts
+// AppendProtobuf appends the fields of a message of Protocol Buffers, by their numbers, since their names are unknown:
+// 1: 150 2: "text" 3 {1: 7} 4: 0x3ff0000000000000 5: <12 bytes>. Whether bytes are a text or a message is not certain in every case; texts
 // are taken for such first. It appends no more once to has the limit; cut says that the message may go on after the data. ok is false if
 // the data are no such message.
-func AppendProtobuf(to, data []byte, limit int, cut bool) (told []byte, ok bool) {
+func AppendProtobuf(to, data []byte, limit int, cut bool) (text []byte, ok bool) {
 	return appendMessage(to, data, limit, cut, deepest)
 }
 
@@ -58,7 +58,7 @@ func appendMessage(to, data []byte, limit int, cut bool, deep int) (_ []byte, ok
 }
 
 // appendValue appends the value of a field and returns what follows it; all is false where the data end within it and nothing of it
-// is told.
+// is written.
 func appendValue(to, data []byte, wire uint64, limit int, cut bool, deep int) (_, rest []byte, all, ok bool) {
 	switch wire {
 	case wireVarint:
@@ -113,7 +113,7 @@ func appendBytes(to, value []byte, length uint64, limit int, cut bool, deep int)
 	return fmt.Appendf(to, ": <%d bytes>", length)
 }
 
-// isText tells whether the bytes are a text that people read.
+// isText reports whether the bytes are a text that people read.
 func isText(value []byte) bool {
 	for len(value) > 0 {
 		r, n := utf8.DecodeRune(value)

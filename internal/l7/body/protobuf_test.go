@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/body"
 )
 
-// TestProtobuf holds how messages are told; the first ones are those of https://protobuf.dev/programming-guides/encoding.
+// TestProtobuf checks how messages are reported; the first ones are those of https://protobuf.dev/programming-guides/encoding.
 func TestProtobuf(t *testing.T) {
 	const much = 1 << 10
 	for name, c := range map[string]struct {
@@ -38,9 +38,9 @@ func TestProtobuf(t *testing.T) {
 		"more than is wanted":   {strings.Repeat("\x08\x01", 100), false, 10, "1: 1 1: 1 1: 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			told, ok := body.AppendProtobuf(nil, []byte(c.data), c.limit, c.cut)
+			reported, ok := body.AppendProtobuf(nil, []byte(c.data), c.limit, c.cut)
 			require.True(t, ok)
-			require.Equal(t, c.want, string(told))
+			require.Equal(t, c.want, string(reported))
 		})
 	}
 	for name, data := range map[string]string{
@@ -54,16 +54,16 @@ func TestProtobuf(t *testing.T) {
 	}
 }
 
-// FuzzProtobuf holds that any data are told within bounds, as a text.
+// FuzzProtobuf checks that any data are reported within bounds, as a text.
 func FuzzProtobuf(f *testing.F) {
 	f.Add([]byte("\x08\x96\x01\x12\x07testing\x1a\x03\x08\x96\x01\x09\x00\x00\x00\x00\x00\x00\xf0\x3f"), false)
 	f.Add([]byte(strings.Repeat("\x0a\x7f", 60)), true)
 	f.Fuzz(func(t *testing.T, data []byte, cut bool) {
 		const limit = 64
-		told, ok := body.AppendProtobuf(nil, data, limit, cut)
+		reported, ok := body.AppendProtobuf(nil, data, limit, cut)
 		if ok {
-			require.True(t, utf8.Valid(told))
-			require.LessOrEqual(t, len(told), limit+10*len(data)+64, "the last field goes beyond the limit, no more")
+			require.True(t, utf8.Valid(reported))
+			require.LessOrEqual(t, len(reported), limit+10*len(data)+64, "the last field goes beyond the limit, no more")
 		}
 	})
 }

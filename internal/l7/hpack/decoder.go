@@ -13,17 +13,17 @@ var ErrInvalid = errors.New("reading a header block: it breaks the rules of RFC 
 // Limits bound what one decoder holds.
 type Limits struct {
 	Table int // size of the table, by the measure of RFC 7541, section 4.1
-	Text  int // bytes of a name or value as it is sent; of longer values only that they are there is told
+	Text  int // bytes of a name or value as it is sent; longer values are not read
 }
 
 // Field is one field of a block.
 type Field struct {
 	Tag Tag
-	// Known says that Value is the field's value. It is not where the value was too long or where nobody saw it, nor of an Unwanted field,
-	// unless all are told.
+	// Known says that Value is the field's value. It is not where the value was too long or was not seen, nor of an Unwanted field,
+	// unless all are reported.
 	Known bool
 	Value []byte // valid until the function that was given the field returns
-	// Name is the field's name, where all are told and it is known; valid as long.
+	// Name is the field's name, where all are reported and it is known; valid as long.
 	Name []byte
 }
 
@@ -33,13 +33,13 @@ type Decoder struct {
 	limits Limits
 	field  func(*Field)
 	table  table
-	all    bool // names and values of all fields are told
+	all    bool // names and values of all fields are reported
 
-	carry   []byte // the beginning of a field that goes on later
-	skip    uint64 // bytes of a long value that are still to come
-	decoded []byte // the value that was decoded last
-	name    []byte // the name that was read last, where all are told
-	told    Field  // here it is not allocated each time
+	carry    []byte // the beginning of a field that goes on later
+	skip     uint64 // bytes of a long value that are still to come
+	decoded  []byte // the value that was decoded last
+	name     []byte // the name that was read last, where all are reported
+	reported Field  // here it is not allocated each time
 }
 
 // NewDecoder makes a decoder that gives each field to the function.
@@ -47,9 +47,9 @@ func NewDecoder(names *Names, limits Limits, field func(*Field)) *Decoder {
 	return &Decoder{names: names, limits: limits, field: field, table: table{max: limits.Table}}
 }
 
-// TellAll has the names and values of all fields told, wanted or not, which takes longer and more memory within the limits. It is called
+// ReportAll has the names and values of all fields reported, wanted or not, which takes longer and more memory within the limits. It is called
 // before anything is read.
-func (d *Decoder) TellAll() { d.all = true }
+func (d *Decoder) ReportAll() { d.all = true }
 
 // DefaultTableSize is the size of a table until its sender says another: RFC 9113, section 6.5.2.
 const DefaultTableSize = 4096
@@ -60,7 +60,7 @@ func (d *Decoder) Begin() {
 	d.table.max = min(DefaultTableSize, d.limits.Table)
 }
 
-// Forget says that fields may have been added that nobody saw: the places of those before are not known any more. It also ends a block.
+// Forget notes that fields may have been added unseen: the places of those before are not known any more. It also ends a block.
 func (d *Decoder) Forget() {
 	d.table.clear()
 	d.carry, d.skip = d.carry[:0], 0
@@ -129,7 +129,7 @@ func (d *Decoder) read(b []byte) (int, error) {
 	case b[0]&indexed != 0:
 		place, n, err := integer(b, 7)
 		if n > 0 {
-			err = d.tellPlace(place)
+			err = d.reportPlace(place)
 		}
 		return n, err
 	case b[0]&added != 0:
@@ -144,34 +144,34 @@ func (d *Decoder) read(b []byte) (int, error) {
 	return d.literal(b, 4, false)
 }
 
-// tellPlace tells the field at a place of the tables.
-func (d *Decoder) tellPlace(place uint64) error {
+// reportPlace reports the field at a place of the tables.
+func (d *Decoder) reportPlace(place uint64) error {
 	if place == 0 {
 		return ErrInvalid
 	}
 	if place <= uint64(staticLength) {
-		d.tell(d.names.static[place], true, staticNames[place], staticValues[place])
+		d.report(d.names.static[place], true, staticNames[place], staticValues[place])
 		return nil
 	}
 	e := d.table.at(place - uint64(staticLength))
 	if e == nil {
-		d.tell(UnknownName, false, nil, nil)
+		d.report(UnknownName, false, nil, nil)
 		return nil
 	}
-	d.tell(e.tag, e.known, d.table.name(e), d.table.value(e))
+	d.report(e.tag, e.known, d.table.name(e), d.table.value(e))
 	return nil
 }
 
-func (d *Decoder) tell(tag Tag, known bool, name, value []byte) {
-	d.told = Field{Tag: tag, Known: known && d.reads(tag), Value: value}
+func (d *Decoder) report(tag Tag, known bool, name, value []byte) {
+	d.reported = Field{Tag: tag, Known: known && d.reads(tag), Value: value}
 	if d.all {
-		d.told.Name = name
+		d.reported.Name = name
 	}
-	d.field(&d.told)
-	d.told.Value, d.told.Name = nil, nil
+	d.field(&d.reported)
+	d.reported.Value, d.reported.Name = nil, nil
 }
 
-// reads tells whether the values of fields of this name are read.
+// reads reports whether the values of fields of this name are read.
 func (d *Decoder) reads(tag Tag) bool { return tag != UnknownName && (d.all || tag != Unwanted) }
 
 // literal reads a field whose value, and perhaps name, is sent. bits is the size of the place of its name in the first byte.
@@ -187,7 +187,7 @@ func (d *Decoder) literal(b []byte, bits uint, added bool) (int, error) {
 			return 0, err
 		}
 		if name.missing > 0 {
-			return 0, ErrInvalid // a name of such a length is nobody's
+			return 0, ErrInvalid // no name has such a length
 		}
 		if e, err = d.newName(name); err != nil {
 			return 0, err
@@ -198,7 +198,7 @@ func (d *Decoder) literal(b []byte, bits uint, added bool) (int, error) {
 	if taken == 0 || err != nil {
 		return 0, err
 	}
-	return n + taken, d.tellLiteral(e, value, added)
+	return n + taken, d.reportLiteral(e, value, added)
 }
 
 // nameAt is the name at a place of the tables and its size, at least.
@@ -233,15 +233,15 @@ func (d *Decoder) newName(name text) (entry, error) {
 	return e, nil
 }
 
-// keepName keeps a name that is to be told: where it is in the table, it may be thrown out before.
+// keepName keeps a name that is to be reported: where it is in the table, it may be evicted before.
 func (d *Decoder) keepName(name []byte) {
 	if d.all {
 		d.name = append(d.name[:0], name...)
 	}
 }
 
-// tellLiteral tells a field and adds it to the table.
-func (d *Decoder) tellLiteral(e entry, value text, added bool) error {
+// reportLiteral reports a field and adds it to the table.
+func (d *Decoder) reportLiteral(e entry, value text, added bool) error {
 	d.skip = value.missing
 	var decoded []byte
 	e.size = entryOverhead + e.name + value.least()
@@ -252,7 +252,7 @@ func (d *Decoder) tellLiteral(e entry, value text, added bool) error {
 		}
 		e.known, e.size = true, entryOverhead+e.name+len(decoded)
 	}
-	d.tell(e.tag, e.known, d.name, decoded)
+	d.report(e.tag, e.known, d.name, decoded)
 	if added {
 		d.table.add(e, d.name, decoded)
 	}
@@ -305,7 +305,7 @@ func (d *Decoder) decode(t text) ([]byte, error) {
 }
 
 // integer reads a number whose first bits are in the first byte: RFC 7541, section 5.1. It returns how many bytes it took: 0 where they
-// do not hold all of it. Numbers of more than 35 bits are nobody's.
+// do not hold all of it. No number has more than 35 bits.
 func integer(b []byte, bits uint) (value uint64, taken int, err error) {
 	if len(b) == 0 {
 		return 0, 0, nil

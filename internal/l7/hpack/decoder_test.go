@@ -31,17 +31,17 @@ const (
 	unwanted = "-"
 )
 
-// reader is a decoder and what it told of the block at hand: "name: value", with * for what it did not know and - for what nobody wants.
+// reader is a decoder and what it reported of the block at hand: "name: value", with * for what it did not know and - for what is not wanted.
 type reader struct {
 	*hpack.Decoder
-	all    bool // names and values of all are told
+	all    bool // names and values of all are reported
 	fields []string
 }
 
 // both are readers of what is wanted, and of all.
 func both(limits hpack.Limits) []*reader { return []*reader{newReader(limits), newReaderOfAll(limits)} }
 
-// newReaderOfAll makes one that tells all fields, and holds that each is told by its own name.
+// newReaderOfAll makes one that reports all fields, and holds that each is reported by its own name.
 func newReaderOfAll(limits hpack.Limits) *reader {
 	r := &reader{all: true}
 	r.Decoder = hpack.NewDecoder(names, limits, func(f *hpack.Field) {
@@ -50,18 +50,18 @@ func newReaderOfAll(limits hpack.Limits) *reader {
 			r.fields = append(r.fields, unknown)
 			return
 		case f.Tag != hpack.Unwanted && string(f.Name) != wantedNames[f.Tag-1]:
-			panic(fmt.Sprintf("%q is told by the tag of %s", f.Name, wantedNames[f.Tag-1]))
+			panic(fmt.Sprintf("%q is reported by the tag of %s", f.Name, wantedNames[f.Tag-1]))
 		case f.Known:
 			r.fields = append(r.fields, string(f.Name)+": "+string(f.Value))
 		default:
 			r.fields = append(r.fields, string(f.Name)+": "+unknown)
 		}
 	})
-	r.TellAll()
+	r.ReportAll()
 	return r
 }
 
-// want is what is to be told of the fields.
+// want is what is to be reported of the fields.
 func (r *reader) want(fields []xhpack.HeaderField) (want []string) {
 	for _, f := range fields {
 		if r.all {
@@ -137,7 +137,7 @@ func wantOf(f xhpack.HeaderField) string {
 	return unwanted
 }
 
-// read gives a block in random parts and returns what was told.
+// read gives a block in random parts and returns what was reported.
 func (r *reader) read(t testing.TB, rnd *rand.Rand, block []byte) []string {
 	r.fields = nil
 	for len(block) > 0 {
@@ -168,7 +168,7 @@ func TestAllFieldsOfAConnectionAreTold(t *testing.T) {
 	}
 }
 
-// requireRight holds that what was told is what was sent, or unknown, and returns how many are unknown.
+// requireRight holds that what was reported is what was sent, or unknown, and returns how many are unknown.
 func requireRight(t *testing.T, want, got []string) (unknowns int) {
 	require.Len(t, got, len(want))
 	for i := range got {
@@ -181,7 +181,7 @@ func requireRight(t *testing.T, want, got []string) (unknowns int) {
 	return unknowns
 }
 
-// TestWhatWasMissedIsUnknown joins late and misses blocks: what is told is what was sent, or unknown. In the end all is known again.
+// TestWhatWasMissedIsUnknown joins late and misses blocks: what is reported is what was sent, or unknown. In the end all is known again.
 func TestWhatWasMissedIsUnknown(t *testing.T) {
 	knownAgain, unknowns := 0, 0
 	for seed := range uint64(200) {
@@ -204,7 +204,7 @@ func TestWhatWasMissedIsUnknown(t *testing.T) {
 	require.Greater(t, unknowns, 1000, "it was tested")
 }
 
-// TestASmallTableKnowsLess holds that what there is no room for is unknown, not wrong.
+// TestASmallTableKnowsLess checks that what there is no room for is unknown, not wrong.
 func TestASmallTableKnowsLess(t *testing.T) {
 	unknowns := 0
 	for seed := range uint64(100) {
@@ -262,7 +262,7 @@ func TestBlocksThatBreakTheRules(t *testing.T) {
 	}
 }
 
-// TestALongValueIsPassedOver holds that it takes no memory and that what follows is right.
+// TestALongValueIsPassedOver checks that it takes no memory and that what follows is right.
 func TestALongValueIsPassedOver(t *testing.T) {
 	for _, parts := range []int{1, 3, 1000} {
 		s, r := newSender(1), newReader(hpack.Limits{Table: 4 << 10, Text: 100})
@@ -279,18 +279,18 @@ func TestALongValueIsPassedOver(t *testing.T) {
 	}
 }
 
-// TestABombIsBounded holds that a block of places of a long field takes no memory.
+// TestABombIsBounded checks that a block of places of a long field takes no memory.
 func TestABombIsBounded(t *testing.T) {
 	s := newSender(1)
 	require.NoError(t, s.enc.WriteField(xhpack.HeaderField{Name: "x-wanted", Value: strings.Repeat("b", 4000)}))
 	bomb := append(s.out.Bytes(), bytes.Repeat([]byte{0x80 | 62}, 1<<20)...)
-	told := 0
+	reported := 0
 	d := hpack.NewDecoder(names, usual, func(f *hpack.Field) {
-		told++
+		reported++
 		require.Len(t, f.Value, 4000)
 	})
 	require.NoError(t, d.Write(bomb))
-	require.Equal(t, 1<<20+1, told)
+	require.Equal(t, 1<<20+1, reported)
 	require.Less(t, d.Held(), 16<<10)
 }
 
@@ -302,10 +302,10 @@ func TestReadingAllocatesNothing(t *testing.T) {
 		blocks = append(blocks, block)
 	}
 	for _, all := range []bool{false, true} {
-		told := 0
-		d := hpack.NewDecoder(names, usual, func(*hpack.Field) { told++ })
+		reported := 0
+		d := hpack.NewDecoder(names, usual, func(*hpack.Field) { reported++ })
 		if all {
-			d.TellAll()
+			d.ReportAll()
 		}
 		read := func() {
 			d.Begin()
@@ -315,11 +315,11 @@ func TestReadingAllocatesNothing(t *testing.T) {
 		}
 		read()
 		require.Less(t, testing.AllocsPerRun(20, read), 2.0, "of 400 blocks")
-		require.Positive(t, told)
+		require.Positive(t, reported)
 	}
 }
 
-// FuzzDecoder gives blocks as they come, with some missed, to this decoder and to that of golang.org/x/net: what is told is what the
+// FuzzDecoder gives blocks as they come, with some missed, to this decoder and to that of golang.org/x/net: what is reported is what the
 // other says, or unknown.
 func FuzzDecoder(f *testing.F) {
 	s := newSender(4)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// huffmanTables tell what eight bits of a code mean, in the first table, or the next eight of a longer one, in a table that the first
+// huffmanTables have what eight bits of a code mean, in the first table, or the next eight of a longer one, in a table that the first
 // names: the number of a table, or leaf with the length of the rest of the code and its symbol. 0 is no code.
 var huffmanTables = makeHuffmanTables()
 

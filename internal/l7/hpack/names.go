@@ -8,9 +8,9 @@ import "golang.org/x/net/http2/hpack"
 type Tag uint16
 
 const (
-	// Unwanted is the tag of all names that nobody asked for.
+	// Unwanted is the tag of all names that are not wanted.
 	Unwanted Tag = 0
-	// UnknownName is the tag of a field whose name is in a part of the table that nobody has seen.
+	// UnknownName is the tag of a field whose name is in a part of the table that was not seen.
 	UnknownName Tag = ^Tag(0)
 )
 

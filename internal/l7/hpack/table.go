@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// entryOverhead is what a field takes of the table's size beside its name and value: RFC 7541, section 4.1.
+// entryOverhead is what a field takes of the table's size in addition to its name and value: RFC 7541, section 4.1.
 const entryOverhead = 32
 
 // entry is a field of the dynamic table.
@@ -21,8 +21,8 @@ type entry struct {
 	known  bool   // its value is kept, where it is wanted
 }
 
-// table has the fields that were added last, as many as its size allows. Sizes of texts that nobody has decoded are counted as small as
-// they may be: what is thrown out too late harms nobody, see the package's description.
+// table has the fields that were added last, as many as its size allows. Sizes of texts that were not decoded are counted as small as
+// they may be: what is evicted too late does no harm, see the package's description.
 type table struct {
 	entries []entry // oldest first
 	gone    int     // entries at the beginning that were thrown out
@@ -32,7 +32,7 @@ type table struct {
 	max     int
 }
 
-// at returns the i-th field, the first being the newest, or nil where nobody knows it.
+// at returns the i-th field, the first being the newest, or nil where it is unknown.
 func (t *table) at(i uint64) *entry {
 	if i == 0 || i > uint64(len(t.entries)-t.gone) {
 		return nil
@@ -64,7 +64,7 @@ func (t *table) add(e entry, name, value []byte) {
 	}
 	t.tidy()
 	if len(name) > math.MaxUint16 {
-		name = nil // of which nobody makes use
+		name = nil // unused
 	}
 	e.start, e.length, e.named = t.dropped+len(t.values)+len(name), len(value), uint16(len(name))
 	t.entries = append(t.entries, e)

@@ -2,9 +2,10 @@
 
 package rfc9110
 
-import "github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+// OtherMethod is the method of requests whose own the semantic conventions do not know.
+const OtherMethod = "_OTHER"
 
-const other = l7.OtherMethod
+const other = OtherMethod
 
 // methods are those that are in use, with the names that the conventions have for them.
 var methods = map[string]string{
@@ -29,13 +30,13 @@ func Method(method []byte) string {
 	return other
 }
 
-// IsMethod tells whether the method is in use.
+// IsMethod reports whether the method is in use.
 func IsMethod(method []byte) bool {
 	_, known := methods[string(method)]
 	return known
 }
 
-// BeginsMethod tells whether a method that is in use begins so.
+// BeginsMethod reports whether a method that is in use begins so.
 func BeginsMethod(first []byte) bool {
 	for method := range methods {
 		if len(first) <= len(method) && method[:len(first)] == string(first) {
@@ -45,7 +46,7 @@ func BeginsMethod(first []byte) bool {
 	return false
 }
 
-// EndsMethod tells whether a method that is in use ends so, and is longer.
+// EndsMethod reports whether a method that is in use ends so, and is longer.
 func EndsMethod(last []byte) bool {
 	for method := range methods {
 		if len(last) < len(method) && method[len(method)-len(last):] == string(last) {

@@ -19,8 +19,9 @@ var statusTexts = func() (texts [statuses]string) {
 	return texts
 }()
 
-// ErrorType is the conventions' error.type: a server's own failures, and for clients all that is refused. A status of 0 is none.
-func ErrorType(role l7.Role, outcome l7.Outcome, status int) string {
+// ErrorType is the conventions' error.type: a server's own failures, and for clients all that is refused. A status of 0 is none. The
+// cause is that of what ended without a response.
+func ErrorType(role l7.Role, outcome l7.Outcome, cause l7.Cause, status int) string {
 	least := http.StatusBadRequest
 	if role == l7.RoleServer {
 		least = http.StatusInternalServerError
@@ -29,7 +30,7 @@ func ErrorType(role l7.Role, outcome l7.Outcome, status int) string {
 	case outcome == l7.Aborted:
 		return l7.ErrorAborted
 	case outcome == l7.Unanswered:
-		return l7.ErrorNoResponse
+		return l7.ErrorOfUnanswered(role, cause)
 	case status >= least:
 		return statusTexts[status]
 	}

@@ -52,6 +52,17 @@ func TestIdentifiersBecomePlaceholders(t *testing.T) {
 		"/eyJhbGciOiJub25lIn0.e30.": "/{id}",
 		"/eyJs/eyJavascript":        "/eyJs/eyJavascript",
 
+		"/proxy/http://:secret@host/x":                            "/proxy/http://{id}/x",
+		"//:hunter@redis/x":                                       "//{id}/x",
+		"/proxy/http://us@er:pw@host/x":                           "/proxy/http://{id}/x",
+		"/proxy/http://user@host/x":                               "/proxy/http://{id}/x",
+		"/proxy/http:/token@host/x":                               "/proxy/http:/{id}/x",
+		"/proxy/user:pw@host":                                     "/proxy/{id}",
+		"/to/http%3A%2F%2Fuser%3Apw%40host/x":                     "/to/{id}/x",
+		"//a;b:pw@host/x":                                         "//{id}/x",
+		"/proxy/http://host:8080/x":                               "/proxy/http://host:8080/x",
+		"/proxy/http://" + strings.Repeat("pw:", 100) + "@host/x": "/proxy/http://{id}",
+
 		"/report-2026":              "/report-2026",
 		"/windows-11":               "/windows-11",
 		"/error-404":                "/error-404",
@@ -83,7 +94,7 @@ func TestRoutesAreBounded(t *testing.T) {
 	require.Equal(t, 3, table.Len())
 }
 
-// TestWhatIsNotFoundLeavesRoom holds that paths at which nothing is found take half of the places at most, also those that come first,
+// TestWhatIsNotFoundLeavesRoom checks that paths at which nothing is found take half of the places at most, also those that come first,
 // and that a route takes none of these any more once something was found there.
 func TestWhatIsNotFoundLeavesRoom(t *testing.T) {
 	table := NewTable(4)
@@ -101,7 +112,7 @@ func TestWhatIsNotFoundLeavesRoom(t *testing.T) {
 	require.Equal(t, 4, table.Len())
 }
 
-// TestRoutesLeave holds that places of routes that are not wanted any more are free again, those at which nothing was found among them.
+// TestRoutesLeave checks that places of routes that are not wanted any more are free again, those at which nothing was found among them.
 func TestRoutesLeave(t *testing.T) {
 	table := NewTable(4)
 	table.Of([]byte("/a"), false)

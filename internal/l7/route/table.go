@@ -14,7 +14,7 @@ type Table struct {
 // place is what is kept of a route.
 type place struct {
 	route string // the key, which finding it does not copy
-	// doubtful says that nobody has found anything there yet.
+	// doubtful is set until something was found there.
 	doubtful bool
 }
 

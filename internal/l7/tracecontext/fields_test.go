@@ -24,7 +24,7 @@ func sw8(trace, segment string, span int) []byte {
 	return fmt.Appendf(nil, "1-%s-%s-%d-%s-%s-%s-%s", text(trace), text(segment), span, text("a"), text("b"), text("c"), text("d"))
 }
 
-// TestSkyWalkingAsContext holds that identifiers are those that the Collector's receiver for SkyWalking makes.
+// TestSkyWalkingAsContext checks that identifiers are those that the Collector's receiver for SkyWalking makes.
 func TestSkyWalkingAsContext(t *testing.T) {
 	for _, c := range []struct {
 		trace, segment string

@@ -14,7 +14,7 @@ const (
 )
 
 // Context is the caller's span with identifiers as OpenTelemetry has them, made of SkyWalking's in the way of the Collector's receiver for
-// SkyWalking, so that both tell the same trace; false for identifiers of other forms than its agents make.
+// SkyWalking, so that both name the same trace; false for identifiers of other forms than its agents make.
 func (c SkyWalking) Context() (Context, bool) {
 	trace, ok := skyWalkingUUID(c.TraceID, 0)
 	if len(c.TraceID) <= dashedUUID {

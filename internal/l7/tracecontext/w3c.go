@@ -33,7 +33,7 @@ func hexByte(to *[1]byte, digits []byte) bool {
 	return hexID(to[:], digits, false) || string(digits) == "00"
 }
 
-// sizeFits tells whether what follows the flags is allowed in the version.
+// sizeFits reports whether what follows the flags is allowed in the version.
 func sizeFits(version byte, rest []byte) bool {
 	const invalid = 0xff
 	switch version {

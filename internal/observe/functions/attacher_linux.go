@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	// lookPause is the least time between two looks at one process: a program that
+	// lookPause is the least time between two visits of one process: a program that
 	// starts maps several files, one after the other.
 	lookPause = 5 * time.Millisecond
 	// detachers is how many probes are detached at once.
 	detachers = 8
 )
 
-// Config says whose functions are attached to, and which. F is what is found of a binary.
+// Config selects the processes and functions that are attached to. F is what is found of a binary.
 type Config[F any] struct {
 	// What is the name of the functions in messages, such as "the allocator"; Unseen
 	// what is missing where they are not attached to, as a sentence.
@@ -38,21 +38,21 @@ type Config[F any] struct {
 	// Targets is the configuration's key that narrows the processes.
 	Targets string
 	// Find looks for the functions of a binary. What it finds is remembered, also with an
-	// error, which is told once.
+	// error, which is logged once.
 	Find func(elfimage.Image) (F, error)
-	// Wants tells whether Attach would attach to anything of what was found.
+	// Wants reports whether Attach would attach to anything of what was found.
 	Wants func(found F) bool
-	// Found, unless it is nil, is told what was found of the files that a process has mapped, by address, each time that it is looked into.
-	// It keeps nothing of the list.
+	// Found, unless it is nil, is called with what was found of the files that a process has mapped, by address, each time that it is visited.
+	// It must not keep the list.
 	Found func(pid uint32, found []F)
 	// Attach attaches to what was found of a file in a process. Path leads to the file
 	// until it returns.
 	Attach func(to *Attachment, found F, path string, pid uint32) error
-	// Decide says who has a pid now, and whether it is in scope.
+	// Decide returns the process that has a pid now, and whether it is in scope.
 	Decide func(pid uint32) (id model.ProcessID, inScope bool)
-	// Met, unless it is nil, is told of a process before it is looked into.
+	// Met, unless it is nil, is called with a process before it is visited first.
 	Met func(id model.ProcessID) error
-	// Left, unless it is nil, is told of one that is not looked into any more.
+	// Left, unless it is nil, is called with a process that is no longer visited.
 	Left func(id model.ProcessID)
 	// Open reads the mappings of a process.
 	Open func(id model.ProcessID) (*symbol.AddressSpace, error)
@@ -61,8 +61,7 @@ type Config[F any] struct {
 	Logger *zap.Logger
 }
 
-// Attacher attaches to the functions of processes in scope, beside who tells it of
-// them. Its methods may be called from any goroutine.
+// Attacher attaches to the functions of processes in scope, in a goroutine of its own. Its methods may be called from any goroutine.
 type Attacher[F any] struct {
 	config   Config[F]
 	binaries binaries[F]
@@ -72,24 +71,26 @@ type Attacher[F any] struct {
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 
-	// leaving are probes that are detached beside: the kernel waits for each until nobody
+	// leaving are probes that are detached in the background: the kernel waits for each until no CPU
 	// runs it.
 	leaving   chan attached
 	detachers sync.WaitGroup
 
 	limits limits
 	// known are the processes that are looked into, held how many of them are attached to. They
-	// belong to the goroutine, as do the processes that are looked at again when there is room:
+	// belong to the goroutine, as do the processes that are visited again when there is capacity:
 	// refused to be attached to, crowded to be looked into.
 	known            map[uint32]*target[F]
 	held             int
 	refused, crowded map[uint32]struct{}
 	found            []F // of the process that is looked into: here it is not allocated each time
 
-	mu     sync.Mutex // all below
-	due    map[uint32]struct{}
-	all    bool // of those that are looked into, each is due
-	paused bool
+	mu  sync.Mutex // all below
+	due map[uint32]struct{}
+	// executed are the due processes that do not wait for their user's part of the CPU time, since they run another program.
+	executed map[uint32]struct{}
+	all      bool // of those that are looked into, each is due
+	paused   bool
 
 	// functions counts what is attached, failed the processes and functions that
 	// could not be attached to.
@@ -126,7 +127,7 @@ func (a *Attachment) Add(probe *kernel.Uprobe, functions int) {
 	a.probes = append(a.probes, attached{probe, functions})
 }
 
-// Start attaches to processes as [Attacher.Look] tells of them, until Close.
+// Start attaches to processes as [Attacher.Look] makes them due, until Close.
 func Start[F any](config Config[F]) *Attacher[F] { return start(config, most) }
 
 func start[F any](config Config[F], limits limits) *Attacher[F] {
@@ -135,7 +136,7 @@ func start[F any](config Config[F], limits limits) *Attacher[F] {
 		config: config, warnings: warn.NewRarely(config.Logger, config.Unseen, nil),
 		wake: make(chan struct{}, 1), cancel: cancel,
 		limits: limits, known: map[uint32]*target[F]{}, refused: map[uint32]struct{}{}, crowded: map[uint32]struct{}{},
-		due: map[uint32]struct{}{}, leaving: make(chan attached, limits.attached),
+		due: map[uint32]struct{}{}, executed: map[uint32]struct{}{}, leaving: make(chan attached, limits.attached),
 	}
 	for range detachers {
 		a.detachers.Go(a.detachLeaving)
@@ -156,6 +157,13 @@ func (a *Attacher[F]) Look(pid uint32) {
 	a.due[pid] = struct{}{}
 	a.mu.Unlock()
 	a.rouse()
+}
+
+// Executed makes a process due that has executed another program, or has exited. Its mappings are read, like those of a new process, even if
+// its user's part of the CPU time for reading them is used up.
+func (a *Attacher[F]) Executed(pid uint32) {
+	a.setExecuted(pid, true)
+	a.Look(pid)
 }
 
 // LookAll makes all processes due that are looked into.
@@ -202,8 +210,8 @@ func (a *Attacher[F]) run(ctx context.Context) {
 	}
 }
 
-// visitDue looks at what is due and says when to do so again, 0 for when it is told to: of a process whose mappings change all the time
-// they are read less often.
+// visitDue visits what is due and returns after what time to do so again, 0 for never: the mappings of a process that
+// change all the time are read less often.
 func (a *Attacher[F]) visitDue(ctx context.Context) (soonest time.Duration) {
 	named, others, paused := a.take()
 	for i, pid := range slices.Concat(named, others) {
@@ -211,7 +219,7 @@ func (a *Attacher[F]) visitDue(ctx context.Context) (soonest time.Duration) {
 			break
 		}
 		if i >= len(named) && a.known[pid] == nil {
-			continue // it gave way to one that is named
+			continue // it was evicted by one that is named
 		}
 		var wait time.Duration
 		a.config.Charge(func() { wait = a.visit(pid, paused) })
@@ -240,7 +248,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// take returns who is due: named, and those that are looked into because all are.
+// take returns the processes that are due: named, and those that are visited because all are.
 func (a *Attacher[F]) take() (named, others []uint32, paused bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -260,8 +268,27 @@ func (a *Attacher[F]) take() (named, others []uint32, paused bool) {
 	return named, others, a.paused
 }
 
-// visit makes true what should be of a process; wait is how long that has to be put off, or 0.
+func (a *Attacher[F]) setExecuted(pid uint32, executed bool) {
+	if !executed {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.executed[pid] = struct{}{}
+}
+
+// takeExecuted reports whether a process has executed another program since it was asked last.
+func (a *Attacher[F]) takeExecuted(pid uint32) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, executed := a.executed[pid]
+	delete(a.executed, pid)
+	return executed
+}
+
+// visit attaches to a process or detaches from it, as it should be; wait is how long that has to be put off, or 0.
 func (a *Attacher[F]) visit(pid uint32, paused bool) (wait time.Duration) {
+	executed := a.takeExecuted(pid)
 	id, inScope := a.config.Decide(pid)
 	t := a.known[pid]
 	if t != nil && (!inScope || t.id != id) {
@@ -277,7 +304,13 @@ func (a *Attacher[F]) visit(pid uint32, paused bool) (wait time.Duration) {
 		t = a.meet(id)
 	}
 	if t.space != nil && !paused {
-		if wait := t.space.RefreshIn(); wait > 0 {
+		if executed {
+			wait = t.space.ExecIn()
+		} else {
+			wait = t.space.RefreshIn()
+		}
+		if wait > 0 {
+			a.setExecuted(pid, executed)
 			return wait
 		}
 	}
@@ -286,6 +319,10 @@ func (a *Attacher[F]) visit(pid uint32, paused bool) (wait time.Duration) {
 		if !errors.Is(err, symbol.ErrProcessExited) {
 			a.lose(fmt.Errorf("reading what process %d has mapped: %w", pid, err))
 		}
+		return 0
+	}
+	if t.space.Incomplete() {
+		return max(t.space.RefreshIn(), lookPause)
 	}
 	return 0
 }

@@ -21,7 +21,7 @@ const maxBinaries = 4096
 type binaries[F any] map[string]F
 
 // of returns what is found of a region's binary. One that cannot be read for what it
-// is has nothing; the error is then told once.
+// is has nothing; the error is then logged once.
 func (b *binaries[F]) of(r symbol.Region, file *symbol.RegionFile, find func(elfimage.Image) (F, error)) (found F, err error) {
 	if known, ok := (*b)[r.Content]; ok {
 		return known, nil
@@ -70,8 +70,8 @@ func (a *Attacher[F]) attach(t *target[F], r symbol.Region) file[F] {
 	return made
 }
 
-// fail counts what could not be attached to, and tells of it now and then. A
-// process that has ended meanwhile is no failure.
+// fail counts what could not be attached to, and logs it now and then. A
+// process that has exited since is no failure.
 func (a *Attacher[F]) fail(t *target[F], r symbol.Region, err error) {
 	if errors.Is(err, unix.ESRCH) {
 		return

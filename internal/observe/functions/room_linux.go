@@ -11,7 +11,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
 )
 
-// maxPutOff bounds the processes that are remembered to be looked at again when there is room.
+// maxPutOff bounds the processes that are remembered to be looked at again when there is capacity.
 const maxPutOff = 65536
 
 // limits bound the processes that are attached to at once, and those that are looked into: most
@@ -20,7 +20,7 @@ type limits struct{ attached, known int }
 
 var most = limits{attached: 1024, known: 4096}
 
-// offer makes as many due as there is room for of those that were put off, and tells whether there are any.
+// offer makes as many of the postponed processes due as there is capacity for, and reports whether there are any.
 func (a *Attacher[F]) offer() (offered bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -47,7 +47,7 @@ func putOff(list map[uint32]struct{}, pid uint32) {
 	}
 }
 
-// meet begins to look into a process. Where as many are as may be, one gives way that is not attached to.
+// meet begins to look into a process. If the capacity is exhausted, one is evicted that is not attached to.
 func (a *Attacher[F]) meet(id model.ProcessID) *target[F] {
 	delete(a.crowded, id.PID)
 	if len(a.known) >= a.limits.known {
@@ -70,7 +70,7 @@ func (a *Attacher[F]) meet(id model.ProcessID) *target[F] {
 	return t
 }
 
-// mayHold tells whether a process may be attached to, and remembers it if there is no room.
+// mayHold reports whether a process may be attached to, and remembers it if the capacity is exhausted.
 func (a *Attacher[F]) mayHold(t *target[F]) bool {
 	if t.holds || a.held < a.limits.attached {
 		t.refused = false

@@ -7,7 +7,9 @@ package functions
 import (
 	"os"
 	"os/exec"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,12 +29,16 @@ type crowd struct {
 
 	*Attacher[bool]
 	once     sync.Once
+	opened   atomic.Int64 // processes
 	mu       sync.Mutex
 	inScope  map[uint32]bool
 	attached map[uint32]bool
 }
 
-func newCrowd(t *testing.T, limits limits) *crowd {
+func newCrowd(t *testing.T, limits limits) *crowd { return newCrowdWithin(t, limits, 0) }
+
+// newCrowdWithin bounds what reading memory maps may take of a CPU.
+func newCrowdWithin(t *testing.T, limits limits, share float64) *crowd {
 	t.Helper()
 	sizes := map[string]uint64{}
 	for _, name := range []string{"sleep", "sh"} {
@@ -43,9 +49,9 @@ func newCrowd(t *testing.T, limits limits) *crowd {
 		sizes[name] = uint64(file.Size())
 	}
 	if sizes["sleep"] == sizes["sh"] {
-		t.Skip("sleep and sh are one program here: nothing tells them apart")
+		t.Skip("sleep and sh are one program here: they cannot be distinguished")
 	}
-	symbols, err := symbol.New(symbol.Config{RootPath: "/", MemoryBytes: 32 << 20, Logger: zap.NewNop()})
+	symbols, err := symbol.New(symbol.Config{RootPath: "/", MemoryBytes: 32 << 20, MapsShare: share, Logger: zap.NewNop()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, symbols.Close()) })
 	c := &crowd{t: t, sleep: sizes["sleep"], inScope: map[uint32]bool{}, attached: map[uint32]bool{}}
@@ -63,8 +69,11 @@ func newCrowd(t *testing.T, limits limits) *crowd {
 			defer c.mu.Unlock()
 			return model.ProcessID{PID: pid}, c.inScope[pid]
 		},
-		Left:   func(id model.ProcessID) { c.note(c.attached, id.PID, false) },
-		Open:   symbols.Open,
+		Left: func(id model.ProcessID) { c.note(c.attached, id.PID, false) },
+		Open: func(id model.ProcessID) (*symbol.AddressSpace, error) {
+			defer c.opened.Add(1)
+			return symbols.Open(id)
+		},
 		Charge: func(work func()) { work() },
 		Logger: zap.NewNop(),
 	}, limits)
@@ -124,6 +133,48 @@ func (c *crowd) eventually(what func() bool) {
 		c.LookAll() // as with each scan
 		return what()
 	}, 30*time.Second, 10*time.Millisecond)
+}
+
+// TestExecOfUserOverItsPart has a process of a user that is over its part of the CPU time execute a program that is known: it is attached to
+// all the same, though reading what it maps without an exec waits.
+func TestExecOfUserOverItsPart(t *testing.T) {
+	c := newCrowdWithin(t, limits{attached: 10, known: 10}, 1e-9)
+	first := c.sleeps() // its program is the first new file of the user, which is over its part from then on
+	c.eventually(func() bool { return c.isAttached(first) })
+
+	for _, notified := range []bool{false, true} {
+		cmd := exec.Command("sh", "-c", "echo; read line; exec sleep 1000")
+		in, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_, _ = in.Close(), out.Close()
+			_ = cmd.Wait()
+		})
+		_, err = out.Read(make([]byte, 1))
+		require.NoError(t, err)
+		pid := uint32(cmd.Process.Pid)
+		opened := c.opened.Load()
+		c.note(c.inScope, pid, true)
+		c.Look(pid)
+		require.Eventually(t, func() bool { return c.opened.Load() > opened }, 10*time.Second, time.Millisecond)
+		_, err = in.Write([]byte("\n"))
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			name, err := os.ReadFile("/proc/" + strconv.Itoa(int(pid)) + "/comm")
+			return err == nil && string(name) == "sleep\n"
+		}, 10*time.Second, time.Millisecond)
+		if notified {
+			c.Executed(pid)
+			require.Eventually(t, func() bool { return c.isAttached(pid) }, 5*time.Second, time.Millisecond)
+			continue
+		}
+		c.Look(pid)
+		require.Never(t, func() bool { return c.isAttached(pid) }, 500*time.Millisecond, 10*time.Millisecond)
+	}
 }
 
 // TestOthersTakeNoPlace holds that processes without the functions take no place of those that have them.

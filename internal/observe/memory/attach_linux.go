@@ -23,7 +23,7 @@ func startAttacher(config MallocConfig, probes *kernel.Uprobes, coll *ebpf.Colle
 	return functions.Start(functions.Config[[]allocator.Function]{
 		What: "the allocator", Unseen: "Some allocations are not seen", Targets: "observe::memory::targets",
 		Find: allocator.Find, Wants: func(found []allocator.Function) bool { return len(found) > 0 }, Attach: p.attach,
-		Decide: config.Decide, Met: live.met, Left: live.left, Open: config.Open, Charge: config.Charge, Logger: config.Logger,
+		Decide: config.Decide, Met: live.discovered, Left: live.left, Open: config.Open, Charge: config.Charge, Logger: config.Logger,
 	})
 }
 

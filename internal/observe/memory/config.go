@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
 )
 
-// Config is what both observations of memory can be told.
+// Config configures both observations of memory.
 type Config struct {
 	// MapBytes bounds the memory of the kernel's tables, over all CPUs.
 	MapBytes uint64
@@ -22,13 +22,13 @@ type Config struct {
 	Plain bool
 }
 
-// MallocConfig is what the observation of allocators can be told.
+// MallocConfig configures the observation of allocators.
 type MallocConfig struct {
 	Config
 	// Distance is the mean number of allocated bytes between two samples, at most
 	// [MaxDistance].
 	Distance uint64
-	// Live matches frees, so that what is in use is told, too.
+	// Live matches frees, so that memory in use is reported, too.
 	Live bool
 	// Decide says who has a pid now, and whether it is in scope.
 	Decide func(pid uint32) (id model.ProcessID, inScope bool)

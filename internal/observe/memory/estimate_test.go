@@ -66,7 +66,7 @@ func near(t *testing.T, what string, want, sum, squares, n float64) {
 	require.InDelta(t, want, mean, 3*deviation+2e-6*want)
 }
 
-// TestWeightIsInverse holds that a weight is the inverse of the probability, exactly but for its last binary place.
+// TestWeightIsInverse checks that a weight is the inverse of the probability, exactly but for its last binary place.
 func TestWeightIsInverse(t *testing.T) {
 	for _, distance := range []uint64{1, 4096, 512 << 10, MaxDistance, MaxDistance << 5} {
 		for _, size := range []uint64{0, 1, 2, 1000, distance / 3, distance - 1, distance, distance + 1, 1<<43 - 1} {

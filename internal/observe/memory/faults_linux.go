@@ -31,10 +31,15 @@ type Faults struct {
 	// CPU instead.
 	links  []link.Link
 	events kernel.PerfEvents
+	level  int
 }
 
 var (
 	_ observe.Observation = (*Faults)(nil)
+	_ observe.Reducer     = (*Faults)(nil)
+	_ observe.CPUFollower = (*Faults)(nil)
+	_ observe.Merger      = (*Faults)(nil)
+	_ observe.Timed       = (*Faults)(nil)
 	_ observe.Partial     = (*Faults)(nil)
 )
 
@@ -90,7 +95,7 @@ func StartFaults(config Config, loader *kernel.Loader, shared map[string]*ebpf.M
 }
 
 var faultShape = stacks.Shape{
-	Kind: observe.Memory,
+	Kind: Name,
 	Sums: []stacks.Sum{{ValueType: model.ValueType{Type: "page_faults", Unit: "count"}, Of: stacks.Count}},
 }
 
@@ -105,10 +110,22 @@ func object(config Config, what string, spec *ebpf.CollectionSpec, shape stacks.
 // DrainInterval is how often the tables are emptied.
 func (f *Faults) DrainInterval() time.Duration { return drainInterval }
 
-// SetLevel looks at one fault in 2^level, which stands for all of them.
+// Levels is the number of steps by which fewer faults can be sampled.
+func (f *Faults) Levels() int { return observe.SamplingLevels }
+
+// Effect is what the observation does at its level.
+func (f *Faults) Effect() string {
+	if f.level == 0 {
+		return "takes the stack of each page fault"
+	}
+	return fmt.Sprintf("takes the stack of one page fault in %d", 1<<f.level)
+}
+
+// SetLevel samples one fault in 2^level, which stands for all of them.
 func (f *Faults) SetLevel(level int) error {
+	f.level = level
 	if err := f.coll.Variables[bindings.MemoryFaultsVarFaultMask].Set(uint32(1)<<level - 1); err != nil {
-		return fmt.Errorf("setting how many page faults are looked at: %w", err)
+		return fmt.Errorf("setting how many page faults are sampled: %w", err)
 	}
 	return nil
 }

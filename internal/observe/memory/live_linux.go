@@ -30,11 +30,11 @@ const (
 	minLive, maxLive = 4096, 262144
 	// liveBatch is how many entries are read by one system call.
 	liveBatch = 1024
-	// placeBytes is the memory of a place without its frames.
-	placeBytes = 250
-	// placeReports is how many reports a place is kept of which nothing is in use: a
-	// call may be told before the address that it returns.
-	placeReports = 2
+	// callSiteBytes is the memory of a call site without its frames.
+	callSiteBytes = 250
+	// callSiteReports is for how many reports a call site is kept without memory in use: a call may be
+	// reported before the address that it returns.
+	callSiteReports = 2
 )
 
 // liveEntries is how many allocations are tracked in so much memory.
@@ -45,9 +45,9 @@ func liveEntries(bytes uint64) uint32 { return uint32(min(max(bytes/liveBytes, m
 type liveSet struct {
 	host   observe.Host
 	kernel *ebpf.Map
-	// places is used by the goroutine that drains and reports alone.
-	places   map[placeKey]*place
-	maxBytes uint64
+	// callSites is used only by the goroutine that drains and reports.
+	callSites map[callSiteKey]*callSite
+	maxBytes  uint64
 
 	held, unknown atomic.Uint64
 
@@ -57,30 +57,30 @@ type liveSet struct {
 	ended   map[model.ProcessID]uint32 // programs that are over: the exec id that is not
 }
 
-// placeKey names a place in a program.
-type placeKey struct {
+// callSiteKey identifies a call site in a program.
+type callSiteKey struct {
 	program observe.SubjectKey
 	hash    uint64
 }
 
-// place is where memory was allocated: a stack, and whose.
-type place struct {
+// callSite is where memory was allocated: a stack of a process.
+type callSite struct {
 	subject observe.Subject
 	sample  model.Sample // without values
 	unused  int          // reports in a row without anything in use
 }
 
 func newLiveSet(host observe.Host, maxBytes uint64) *liveSet {
-	return &liveSet{host: host, maxBytes: maxBytes, places: map[placeKey]*place{}, ended: map[model.ProcessID]uint32{}}
+	return &liveSet{host: host, maxBytes: maxBytes, callSites: map[callSiteKey]*callSite{}, ended: map[model.ProcessID]uint32{}}
 }
 
 func (l *liveSet) open(kernel *ebpf.Map) { l.kernel = kernel }
 
-// remember keeps the place of a sample that was drained.
+// remember keeps the call site of a sample that was drained.
 func (l *liveSet) remember(e *stacks.Entry, sample *model.Sample) {
-	key := placeKey{observe.SubjectKey{PID: e.Pid, StartBoottime: e.StartBoottime, ExecID: e.ExecId}, e.Hash}
-	size := placeBytes + 8*uint64(len(sample.Frames))
-	if _, ok := l.places[key]; ok || l.held.Load()+size > l.maxBytes {
+	key := callSiteKey{observe.SubjectKey{PID: e.Pid, StartBoottime: e.StartBoottime, ExecID: e.ExecId}, e.Hash}
+	size := callSiteBytes + 8*uint64(len(sample.Frames))
+	if _, ok := l.callSites[key]; ok || l.held.Load()+size > l.maxBytes {
 		return
 	}
 	subject, _ := l.host.Subject(key.program, sample.ThreadName)
@@ -90,24 +90,24 @@ func (l *liveSet) remember(e *stacks.Entry, sample *model.Sample) {
 	kept := *sample
 	kept.Frames = slices.Clone(sample.Frames) // the interval's own memory goes with it
 	kept.Values = nil
-	l.places[key] = &place{subject: subject, sample: kept}
+	l.callSites[key] = &callSite{subject: subject, sample: kept}
 	l.held.Add(size)
 }
 
-// over is told that what a process ran before the exec id now is over.
+// over notes that the programs that a process ran before the exec id now have ended.
 func (l *liveSet) over(id model.ProcessID, now uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended[id] = max(l.ended[id], now)
 }
 
-// left is told that a process is not looked at any more: what it frees from now on is
-// not seen, so that nothing is known of what it has in use.
+// left notes that a process is not observed any more: what it frees from now on is not seen, so
+// that what it has in use is not known.
 func (l *liveSet) left(id model.ProcessID) { l.over(id, math.MaxUint32) }
 
-// met is told that a process is looked at from now on. What it had in use when it was
-// left goes, if that has not gone with a report.
-func (l *liveSet) met(id model.ProcessID) error {
+// discovered notes that a process is observed from now on. What it had in use when it was left is
+// dropped, if that has not gone with a report.
+func (l *liveSet) discovered(id model.ProcessID) error {
 	l.reading.Lock()
 	defer l.reading.Unlock()
 	l.mu.Lock()
@@ -126,7 +126,7 @@ func (l *liveSet) met(id model.ProcessID) error {
 	return errors.Join(err, l.remove(all))
 }
 
-// sum is what is in use of one place, with the estimator's binary places.
+// sum is the memory in use of one call site, with the estimator's binary places.
 type sum struct{ bytes, objects uint64 }
 
 // report returns what is in use now, one profile for each program.
@@ -134,7 +134,7 @@ func (l *liveSet) report(since, until time.Time, distance int64) ([]*model.Profi
 	sums, err := l.read()
 	profiles := map[observe.SubjectKey]*model.Profile{}
 	for key, inUse := range sums {
-		at := l.places[key]
+		at := l.callSites[key]
 		if at == nil {
 			l.unknown.Add(1)
 			continue
@@ -143,7 +143,7 @@ func (l *liveSet) report(since, until time.Time, distance int64) ([]*model.Profi
 		p := profiles[key.program]
 		if p == nil {
 			p = &model.Profile{
-				Process: at.subject.Process(), Runtime: at.subject.Runtime(), Kind: string(observe.Memory),
+				Process: at.subject.Process(), Runtime: at.subject.Runtime(), Kind: string(Name),
 				SampleTypes: []model.ValueType{{Type: "inuse_space", Unit: "bytes"}, {Type: "inuse_objects", Unit: "count"}},
 				PeriodType:  periodType, Period: distance,
 				Start: since, Duration: max(until.Sub(since), 0),
@@ -166,29 +166,28 @@ func (l *liveSet) report(since, until time.Time, distance int64) ([]*model.Profi
 	return all, err
 }
 
-// forget drops the places of which nothing has been in use for some time.
-func (l *liveSet) forget(sums map[placeKey]sum) {
-	for key, at := range l.places {
+// forget drops the call sites without memory in use for some time.
+func (l *liveSet) forget(sums map[callSiteKey]sum) {
+	for key, at := range l.callSites {
 		if _, used := sums[key]; used {
 			continue
 		}
-		if at.unused++; at.unused >= placeReports {
-			l.held.Add(-(placeBytes + 8*uint64(len(at.sample.Frames))))
-			delete(l.places, key)
+		if at.unused++; at.unused >= callSiteReports {
+			l.held.Add(-(callSiteBytes + 8*uint64(len(at.sample.Frames))))
+			delete(l.callSites, key)
 		}
 	}
 }
 
-// read sums the kernel's map by place, and removes what programs left behind that
-// are over.
-func (l *liveSet) read() (map[placeKey]sum, error) {
+// read sums the kernel's map by call site, and removes what ended programs left behind.
+func (l *liveSet) read() (map[callSiteKey]sum, error) {
 	l.reading.Lock()
 	defer l.reading.Unlock()
 	l.mu.Lock()
 	ended := l.ended
 	l.ended = map[model.ProcessID]uint32{}
 	l.mu.Unlock()
-	sums := map[placeKey]sum{}
+	sums := map[callSiteKey]sum{}
 	var left []bindings.MemoryMallocLiveKey
 	err := l.each(func(key bindings.MemoryMallocLiveKey, made bindings.MemoryMallocLiveAllocation) {
 		program := observe.SubjectKey{PID: key.Pid, StartBoottime: made.StartBoottime, ExecID: made.ExecId}
@@ -196,7 +195,7 @@ func (l *liveSet) read() (map[placeKey]sum, error) {
 			left = append(left, key)
 			return
 		}
-		at := placeKey{program, made.Hash}
+		at := callSiteKey{program, made.Hash}
 		total := sums[at]
 		total.bytes += weighted(made.Size, made.Weight)
 		total.objects += made.Weight
@@ -236,14 +235,14 @@ func (l *liveSet) remove(keys []bindings.MemoryMallocLiveKey) error {
 
 // clear forgets everything.
 func (l *liveSet) clear() error {
-	clear(l.places)
+	clear(l.callSites)
 	l.held.Store(0)
 	var all []bindings.MemoryMallocLiveKey
 	err := l.each(func(key bindings.MemoryMallocLiveKey, _ bindings.MemoryMallocLiveAllocation) { all = append(all, key) })
 	return errors.Join(err, l.remove(all))
 }
 
-// idle forgets which programs are over, when nothing is told.
+// idle forgets which programs have ended, when there is no report.
 func (l *liveSet) idle() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,6 +5,7 @@
 package memory
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -38,6 +39,10 @@ type Malloc struct {
 
 var (
 	_ observe.Observation = (*Malloc)(nil)
+	_ observe.Reducer     = (*Malloc)(nil)
+	_ observe.CPUFollower = (*Malloc)(nil)
+	_ observe.Merger      = (*Malloc)(nil)
+	_ observe.Timed       = (*Malloc)(nil)
 	_ observe.Follower    = (*Malloc)(nil)
 )
 
@@ -55,8 +60,8 @@ var entryPrograms = [allocator.Calls]string{
 	allocator.Go:                bindings.MemoryMallocProgAllocateGo,
 }
 
-// StartMalloc loads the programs. Processes are attached to as [Malloc.Look] tells
-// of them. shared are the maps of process.bpf.c and of unwind tables.
+// StartMalloc loads the programs. They are attached to the processes for which
+// [Malloc.Look] is called. shared are the maps of process.bpf.c and of unwind tables.
 func StartMalloc(config MallocConfig, loader *kernel.Loader, shared map[string]*ebpf.Map, host observe.Host) (_ *Malloc, err error) {
 	probes, err := kernel.NewUprobes(config.SysRoot)
 	if err != nil {
@@ -106,12 +111,12 @@ func set(spec *ebpf.CollectionSpec, values map[string]any) error {
 	return nil
 }
 
-// periodType is what the distance between samples is told as.
+// periodType is the type of the period: the distance between samples.
 var periodType = model.ValueType{Type: "space", Unit: "bytes"}
 
 func (m *Malloc) shape() stacks.Shape {
 	shape := stacks.Shape{
-		Kind: observe.Memory,
+		Kind: Name,
 		Sums: []stacks.Sum{
 			{ValueType: model.ValueType{Type: "alloc_space", Unit: "bytes"}, Of: func(e *stacks.Entry) uint64 {
 				return whole(stacks.First(e), bytesBits, rand.Uint32())
@@ -149,9 +154,20 @@ func (m *Malloc) Report(until time.Time) model.Findings {
 	return found
 }
 
+// Levels is the number of steps by which fewer allocations can be sampled.
+func (m *Malloc) Levels() int { return pausedLevel }
+
+// Effect is what the observation does at its level.
+func (m *Malloc) Effect() string {
+	if m.paused {
+		return "samples no allocations"
+	}
+	return fmt.Sprintf("samples one allocation per %d bytes", m.distance)
+}
+
 // SetLevel doubles the distance between samples with each level. At the last one
-// nothing is attached: allocations are neither seen nor told, and what is in use
-// begins from nothing when they are seen again.
+// nothing is attached: allocations are neither seen nor reported, and the memory in use
+// starts from zero when they are seen again.
 func (m *Malloc) SetLevel(level int) error {
 	if paused := level >= pausedLevel; paused != m.paused {
 		m.paused = paused
@@ -165,15 +181,16 @@ func (m *Malloc) SetLevel(level int) error {
 		return nil
 	}
 	m.distance = distance
-	// Each sample carries its own weight: those taken before count as they should.
+	// Each sample carries its own weight: those taken from now until the distance is set count as they should, too.
+	err := m.Drain()
 	m.SetPeriod(time.Duration(distance))
-	if err := m.coll.Variables[bindings.MemoryMallocVarSampleBytes].Set(distance); err != nil {
-		return fmt.Errorf("setting the distance between sampled allocations: %w", err)
+	if errSet := m.coll.Variables[bindings.MemoryMallocVarSampleBytes].Set(distance); errSet != nil {
+		err = errors.Join(err, fmt.Errorf("setting the distance between sampled allocations: %w", errSet))
 	}
-	return nil
+	return err
 }
 
-// Attached is the number of functions that are looked at, over all processes.
+// Attached is the number of functions with probes, over all processes.
 func (m *Malloc) Attached() int { return m.attacher.Functions() }
 
 // Look implements observe.Follower.
@@ -185,21 +202,22 @@ func (m *Malloc) LookAll() { m.attacher.LookAll() }
 // Over implements observe.Follower.
 func (m *Malloc) Over(id model.ProcessID, now uint32) {
 	m.live.over(id, now)
-	m.attacher.Look(id.PID)
+	m.attacher.Executed(id.PID)
 }
 
 // Losses counts what could not be kept, or not whole.
 func (m *Malloc) Losses() []observe.Loss {
-	probe := string(observe.Memory)
+	probe := string(Name)
 	return append(m.Record.Losses(),
-		observe.Loss{Probe: probe, Reason: "live_full", Count: m.count(bindings.MemoryMallocAllocationCountALLOCATION_LIVE_FULL), Told: true},
-		observe.Loss{Probe: probe, Reason: "untracked", Count: m.count(bindings.MemoryMallocAllocationCountALLOCATION_UNTRACKED), Told: true},
-		observe.Loss{Probe: probe, Reason: "live_unknown", Count: m.live.unknown.Load(), Told: true},
+		observe.Loss{Probe: probe, Reason: "live_full", Count: m.count(bindings.MemoryMallocAllocationCountALLOCATION_LIVE_FULL), Incomplete: true},
+		observe.Loss{Probe: probe, Reason: "untracked", Count: m.count(bindings.MemoryMallocAllocationCountALLOCATION_UNTRACKED), Incomplete: true},
+		observe.Loss{Probe: probe, Reason: "live_unknown", Count: m.live.unknown.Load(), Incomplete: true},
 		observe.Loss{Probe: probe, Reason: "not_attached", Count: m.attacher.Failed()},
 	)
 }
 
-// Calls is how often functions that allocate, and functions that free, were met.
+// Calls returns how often functions that allocate, and functions that free, were
+// called.
 func (m *Malloc) Calls() (allocating, freeing uint64) {
 	return m.count(bindings.MemoryMallocAllocationCountALLOCATION_CALLS), m.count(bindings.MemoryMallocAllocationCountALLOCATION_RELEASES)
 }

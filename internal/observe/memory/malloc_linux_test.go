@@ -58,7 +58,7 @@ func observeSteady(t *testing.T, distance uint64) *steady {
 	t.Cleanup(func() { _ = in.Close(); require.NoError(t, cmd.Wait()) })
 
 	loader := kernel.NewLoader()
-	tracker, err := lifecycle.Start(loader, 4096)
+	tracker, err := lifecycle.Start(loader, 1<<17)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, tracker.Close()) })
 	symbols, err := symbol.New(symbol.Config{RootPath: "/", MemoryBytes: 32 << 20, Logger: zap.NewNop()})
@@ -132,7 +132,7 @@ func (s *steady) totals() (sums map[string]int64, period int64) {
 	return sums, period
 }
 
-// TestLevels holds that a level doubles the distance and changes no sum, that at the last nothing is attached, and that all
+// TestLevels checks that a level doubles the distance and changes no sum, that at the last nothing is attached, and that all
 // is seen again afterwards.
 func TestLevels(t *testing.T) {
 	s := observeSteady(t, 1000)
@@ -152,7 +152,7 @@ func TestLevels(t *testing.T) {
 	s.attached(false)
 	s.exchange()
 	sums, _ = s.totals()
-	require.Empty(t, sums, "nothing is seen, nothing is told")
+	require.Empty(t, sums, "nothing is seen, nothing is reported")
 
 	require.NoError(t, s.SetLevel(0))
 	s.attached(true)
@@ -160,7 +160,7 @@ func TestLevels(t *testing.T) {
 	sums, _ = s.totals()
 	require.Equal(t, map[string]int64{"alloc_space": 1000 * n, "alloc_objects": n, "inuse_space": 100_000, "inuse_objects": 100}, sums)
 	for _, l := range s.Losses() {
-		if !l.Told {
+		if !l.Incomplete {
 			require.Zero(t, l.Count, "%s %s", l.Probe, l.Reason)
 		}
 	}
@@ -177,7 +177,7 @@ func must(t *testing.T, costs func() ([]observe.ProgramCost, error)) []observe.P
 	return all
 }
 
-// TestManyLooks holds that a process whose mappings are said to change all the time is read less and less often, and that the last
+// TestManyLooks checks that a process whose mappings are said to change all the time is read less and less often, and that the last
 // change is seen.
 func TestManyLooks(t *testing.T) {
 	s := observeSteady(t, 1000)
@@ -190,12 +190,12 @@ func TestManyLooks(t *testing.T) {
 	}
 	require.LessOrEqual(t, readings, 26, "20 of 50 ms, and those before that are nearer")
 	require.Greater(t, readings, 3)
-	told := time.Now()
+	reported := time.Now()
 	s.Look(s.pid)
-	require.Eventually(t, func() bool { return s.space.Load().ReadSince().After(told) }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.space.Load().ReadSince().After(reported) }, 10*time.Second, time.Millisecond)
 }
 
-// TestGone holds that a process that goes out of scope is detached from and told of no more, and seen anew when it comes back.
+// TestGone checks that a process that goes out of scope is detached from and reported no more, and observed anew when it comes back.
 func TestGone(t *testing.T) {
 	s := observeSteady(t, 1000)
 	s.exchange()
@@ -207,7 +207,7 @@ func TestGone(t *testing.T) {
 	for range 2 {
 		s.exchange()
 		sums, _ := s.totals()
-		require.Empty(t, sums, "nothing is seen, and of what is in use nobody knows any more")
+		require.Empty(t, sums, "nothing is seen, and what is in use is not known any more")
 	}
 	s.left.Store(false)
 	s.Look(s.pid)
@@ -238,12 +238,12 @@ func TestCost(t *testing.T) {
 		require.NoError(t, s.SetLevel(pausedLevel))
 		s.attached(false)
 		alone := pair()
-		t.Logf("%s: %s for a pair of malloc and free, %s when nobody observes", c.name, observed, alone)
+		t.Logf("%s: %s for a pair of malloc and free, %s without observation", c.name, observed, alone)
 		require.Less(t, alone, observed)
 	}
 }
 
-// TestBusyUnwinder holds that a program which runs into another one in the midst of a walk on its CPU leaves the walk alone,
+// TestBusyUnwinder checks that a program which runs into another one in the midst of a walk on its CPU leaves the walk alone,
 // though user space has turned the tables meanwhile, and counts what it has lost.
 func TestBusyUnwinder(t *testing.T) {
 	s := observeSteady(t, 1000)

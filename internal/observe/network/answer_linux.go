@@ -13,35 +13,25 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 )
 
-// Answer is a request of HTTP that a process has answered.
-type Answer struct {
-	Subject observe.SubjectKey
-	// Path is without query, and valid until Config.Answered returns; [l7.UnknownText] where
-	// it is not known. Begins says that no more is known than how it begins, as of [Wanted].Begun.
-	Path   []byte
-	Begins bool
-	// Status is 0 where it is not known. Took is how long it took, where Timed says so.
-	Status int
-	Took   time.Duration
-	Timed  bool
-	// Ended is when its last byte was sent, of CLOCK_MONOTONIC, in ns.
-	Ended int64
-}
+// Answer is an HTTP request that a process has answered, or that has ended without a response.
+type Answer = observe.Answer
 
-// answer tells of an exchange whose server the process was. A request without a response
-// has not ended in any second.
+// answer passes an exchange whose server the process was to Config.Answered, unless it is unknown how the exchange ended.
 func (c *capture) answer(subject observe.SubjectKey, e *l7.Exchange) {
-	if e.HTTP == nil || e.Role != l7.RoleServer || !e.Response.Known {
+	unanswered := !e.Response.Known && e.Ended != 0
+	operation, ok := e.Operation.(l7.Monitored)
+	if !ok || e.Role != l7.RoleServer || !e.Response.Known && !unanswered {
 		return
 	}
-	path, begins := e.HTTP.Path, false
-	if c.paths != nil {
-		if known, beginning, ok := c.paths.standIn(subject.PID, path); ok {
-			path, begins = []byte(cmp.Or(known, l7.UnknownText)), beginning
-		}
+	path, status := operation.Endpoint()
+	begins := false
+	if c.paths != nil && e.Tag != 0 {
+		known, beginning := c.paths.skippedPath(subject.PID, skippedOf(e.Tag))
+		path, begins = []byte(cmp.Or(known, l7.UnknownText)), beginning
 	}
 	took, timed := requests.Duration(e)
 	c.answered(Answer{
-		Subject: subject, Path: path, Begins: begins, Status: e.HTTP.Status, Took: time.Duration(took), Timed: timed, Ended: e.Response.Last,
+		Subject: subject, Path: path, Begins: begins, Status: status, Unanswered: unanswered, Took: time.Duration(took), Timed: timed,
+		Ended: max(e.Response.Last, e.Ended, c.sweeping),
 	})
 }

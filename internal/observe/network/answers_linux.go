@@ -11,45 +11,50 @@ import (
 )
 
 const (
-	// samples is how many connections of a series are known.
-	samples = len(place{}.Samples)
-	// reviews bounds how many connections are asked about again for a report: those of
-	// which no table knows cost a question to connection tracking each, some 10 µs.
+	// samples is the number of connections that are kept per series.
+	samples = len(slot{}.Samples)
+	// reviews bounds how many connections are resolved again for a report: each one that is in no table costs a query to connection tracking,
+	// some 10 µs.
 	reviews = 256
-	// tries is for how many reports a peer that is not known is looked for without a new
-	// connection: it may be noted later than its client is told first.
+	// tries is the number of reports for which an unknown peer is resolved again without a new connection: it may be noted after the client
+	// is first reported.
 	tries = 3
 )
 
-// answer is where one connection of a series leads.
+// answer is the remote end of one connection of a series.
 type answer struct {
 	peer
-	process *observe.SubjectKey // at the other end, in scope or not; nil: not known
+	process *observe.SubjectKey // at the remote end, in scope or not; nil: unknown
 	listens bool                // the process listens there; another one may have accepted
 }
 
-// otherEnd is where the connections of a series lead, as far as they were asked about.
+// otherEnd is the remote end of the connections of a series, as far as they were resolved.
 type otherEnd struct {
-	own     peer // as the socket has it
+	own     peer // from the socket
 	said    answer
 	asked   [samples]tuple
 	tried   int
-	several bool // they lead to several that are there at the same time
-	changed bool // since the last report: it is not known what was with whom
-	gone    bool // the process has ended
-	ended   bool // that was so at the last report
+	several bool // the connections lead to several processes that exist at the same time
+	changed bool // since the last report: it is unknown which counts belong to which process
+	same    bool // the changed processes have the same service.name
+	gone    bool // the process has exited
+	ended   bool // it had exited at the last report
 }
 
-// begin is called before anything is asked.
+// begin resets e for the series with a key. It is called before anything is resolved.
 func (e *otherEnd) begin(k *key) {
 	own := peerOf(k)
 	*e = otherEnd{own: own, said: answer{peer: own}}
 }
 
-// told is the peer that attributes name.
-func (e *otherEnd) told() peer {
+// peerToReport returns the peer for the attributes.
+func (e *otherEnd) peerToReport() peer {
 	if e.changed {
-		return e.own
+		who := e.own
+		if e.same {
+			who.service, who.local = e.said.service, e.said.local
+		}
+		return who
 	}
 	who := e.said.peer
 	if e.several || e.ended {
@@ -61,9 +66,9 @@ func (e *otherEnd) told() peer {
 	return who
 }
 
-// hear takes what was found out of the next connection. Runs tells whether a process has
-// not ended: only then are two answers about different ones.
-func (e *otherEnd) hear(a *answer, runs func(observe.SubjectKey) bool) {
+// update takes the answer for the next connection. runs reports whether a process has not exited: only then are two answers about different
+// processes.
+func (e *otherEnd) update(a *answer, runs func(observe.SubjectKey) bool) {
 	same := a.address == e.said.address && a.port == e.said.port
 	switch {
 	case a.process == nil && a.peer == e.own:
@@ -75,18 +80,25 @@ func (e *otherEnd) hear(a *answer, runs func(observe.SubjectKey) bool) {
 	case same && e.said.process != nil && *a.process == *e.said.process:
 		e.said = *a // it may have come into scope
 	case e.said.process == nil && (same || e.said.peer == e.own), e.said.process != nil && !runs(*e.said.process):
-		e.said, e.changed, e.gone, e.ended = *a, true, false, false
+		e.change(a)
+		e.gone, e.ended = false, false
 	case same && a.listens:
 		return // it has accepted nothing yet
 	case same && e.said.listens:
-		e.said, e.changed = *a, true
+		e.change(a)
 	default:
 		e.several = true
 		e.mix(a)
 	}
 }
 
-// mix has the answers told as far as they agree.
+// change makes another process the peer from now on.
+func (e *otherEnd) change(a *answer) {
+	e.same = a.service != "" && a.service == e.said.service
+	e.said, e.changed = *a, true
+}
+
+// mix keeps what the answers have in common.
 func (e *otherEnd) mix(a *answer) {
 	if a.address != e.said.address || a.port != e.said.port {
 		e.said.address, e.said.port = e.own.address, e.own.port
@@ -94,10 +106,11 @@ func (e *otherEnd) mix(a *answer) {
 	if a.process == nil || a.service != e.said.service {
 		e.said.service = ""
 	}
+	e.said.local = e.said.local && a.process != nil
 }
 
-// questions are the connections of a series that were not asked about yet, oldest first.
-func (s *series) questions(at *place) []question {
+// questions returns the connections of a series that were not resolved yet, oldest first.
+func (s *series) questions(at *slot) []question {
 	var list []question
 	first := (int(at.Newest) + 1) % samples
 	for i := range samples {
@@ -111,19 +124,18 @@ func (s *series) questions(at *place) []question {
 	return list
 }
 
-// hear has the series of questions take their answers.
-func hear(questions []question, runs func(observe.SubjectKey) bool) {
+// updatePeers passes the answers to the series of the questions.
+func updatePeers(questions []question, runs func(observe.SubjectKey) bool) {
 	for i := range questions {
 		q := &questions[i]
-		q.series.other.hear(&q.answer, runs)
+		q.series.other.update(&q.answer, runs)
 	}
 }
 
-// movable tells whether it may be another peer's from now on: of a server the kernel
-// itself tells connections of different clients apart.
+// movable reports whether the peer of the series may change. Of a server it does not: the kernel has a series for each client.
 func (s *series) movable() bool { return s.flow != nil && Role(s.key.Role) == Client }
 
-// review looks whether clients' connections lead where they did at the last report.
+// review checks whether clients' connections lead to the same peers as at the last report.
 func (t *table) review() error {
 	var questions []question
 	runs := t.remembering()
@@ -131,10 +143,18 @@ func (t *table) review() error {
 		if !s.movable() {
 			continue
 		}
-		e, at := &s.other, &t.places.items[id]
+		e, at := &s.other, &t.slots.items[id]
 		e.changed = false
 		if process := e.said.process; process != nil && !e.several && !e.ended {
-			e.gone, e.ended = !runs(*process), e.gone
+			gone := !runs(*process)
+			if gone {
+				serves, err := t.serves(s, runs)
+				if err != nil {
+					return err
+				}
+				gone = !serves
+			}
+			e.gone, e.ended = gone, e.gone
 		}
 		if len(questions) < reviews {
 			questions = append(questions, s.again(at)...)
@@ -143,12 +163,29 @@ func (t *table) review() error {
 	if err := t.ask(questions); err != nil {
 		return err
 	}
-	hear(questions, runs)
+	updatePeers(questions, runs)
 	return nil
 }
 
-// again are the questions about a series that was told before.
-func (s *series) again(at *place) []question {
+// serves reports whether the service that accepted the newest connection of a client still listens there, though the process that accepted it
+// has exited: that of a server that forks for each connection, or one of several workers.
+// ended: that of a server which forks for each connection, or one of several workers.
+func (t *table) serves(s *series, runs func(observe.SubjectKey) bool) (bool, error) {
+	at := &t.slots.items[s.id]
+	process, err := t.ends.listener(&at.Samples[at.Newest%uint32(samples)])
+	if err != nil || process == nil || !runs(*process) {
+		return false, err
+	}
+	subject, _ := t.host.Subject(*process, "")
+	if subject == nil || s.other.said.service == "" || subject.Process().ServiceName != s.other.said.service {
+		return false, nil
+	}
+	s.other.said.pid = 0
+	return true, nil
+}
+
+// again returns the questions about a series that was reported before.
+func (s *series) again(at *slot) []question {
 	list := s.questions(at)
 	switch {
 	case len(list) > 0:
@@ -160,7 +197,7 @@ func (s *series) again(at *place) []question {
 	return list
 }
 
-// remembering tells of each process once whether it runs.
+// remembering returns t.runs with a cache of its results.
 func (t *table) remembering() func(observe.SubjectKey) bool {
 	known := map[observe.SubjectKey]bool{}
 	return func(who observe.SubjectKey) bool {

@@ -20,9 +20,12 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/dns"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/httpexchange"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/rfc9110"
 )
 
-// talk is a connection whose two ends this process has.
+// talk is a connection both ends of which are in this process.
 type talk struct {
 	t      *testing.T
 	client net.Conn
@@ -41,7 +44,7 @@ func newTalk(t *testing.T) *talk {
 	return &talk{t, client, server}
 }
 
-// asks has the client say something, answers the server; what is said is read by as many calls as it was written.
+// asks makes the client send a text, answers the server; it is read by as many calls as it was written.
 func (c *talk) asks(text string)    { c.carry(c.client, c.server, text) }
 func (c *talk) answers(text string) { c.carry(c.server, c.client, text) }
 
@@ -59,70 +62,90 @@ func (c *talk) end() {
 	require.NoError(c.t, c.server.Close())
 }
 
-// overheard is what was told of requests of a process, and what has left the kernel for it.
+// overheard is what was reported of the requests of a process, and what has left the kernel for it.
 type overheard struct {
 	mu       sync.Mutex
 	requests map[string]int   // by role, method, path and status
-	bodies   map[string]int64 // bytes of them, in the same way
+	bodies   map[string]int64 // bytes of them, by the same keys
 	carried  int              // bytes
-	pieces   int
+	segments int
 }
 
-// overhear has a configuration tell it.
+// overhear makes a configuration record the requests of this process.
 func overhear(c *Config) *overheard { return overhearOf(c, uint32(os.Getpid())) }
 
-// overhearOf does the same of another process.
+// overhearOf makes a configuration record the requests of a process.
 func overhearOf(c *Config, process uint32) *overheard {
-	o := &overheard{requests: map[string]int{}, bodies: map[string]int64{}}
+	o := newOverheard()
 	c.left = func(pid, _ uint32, carried int) {
 		if pid == process {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			o.carried += carried
-			o.pieces++
+			o.left(carried)
 		}
 	}
 	c.exchanged = func(pid uint32, e *l7.Exchange) {
-		if pid != process {
-			return
+		if pid == process {
+			o.exchanged(e)
 		}
-		if e.DNS != nil {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			o.requests[fmt.Sprintf("%s DNS %s %d of %d", e.Role, e.DNS.Questions[0].Name, len(e.DNS.Questions), e.DNS.QuestionCount)]++
-			return
-		}
-		method := e.HTTP.Method
-		if method == l7.OtherMethod {
-			method = string(e.HTTP.OriginalMethod)
-		}
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		key := fmt.Sprintf("%s %s %s %d", e.Role, method, e.HTTP.Path, e.HTTP.Status)
-		o.requests[key]++
-		o.bodies[key] += e.Request.Body + e.Response.Body
 	}
 	return o
 }
 
-// bytesOfBodies are those of all requests with this role, method, path and status until now, and of their responses.
+func newOverheard() *overheard {
+	return &overheard{requests: map[string]int{}, bodies: map[string]int64{}}
+}
+
+// left records a segment that has left the kernel with so many bytes.
+func (o *overheard) left(carried int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.carried += carried
+	o.segments++
+}
+
+// exchanged records a request that was reported.
+func (o *overheard) exchanged(e *l7.Exchange) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if d, ok := e.Operation.(*dns.Exchange); ok {
+		o.requests[fmt.Sprintf("%s DNS %s %d of %d", e.Role, d.Questions[0].Name, len(d.Questions), d.QuestionCount)]++
+		return
+	}
+	method := httpexchange.Of(e).Method
+	if method == rfc9110.OtherMethod {
+		method = string(httpexchange.Of(e).OriginalMethod)
+	}
+	key := fmt.Sprintf("%s %s %s %d", e.Role, method, httpexchange.Of(e).Path, httpexchange.Of(e).Status)
+	o.requests[key]++
+	o.bodies[key] += e.Request.Body + e.Response.Body
+}
+
+// bytesOfBodies returns the bytes of the bodies of all requests with this role, method, path and status until now, and of their responses.
 func (o *overheard) bytesOfBodies(key string) int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.bodies[key]
 }
 
-// take returns what was told since the last call.
-func (o *overheard) take() (requests map[string]int, carried, pieces int) {
+// take returns what was recorded since the last call.
+func (o *overheard) take() (requests map[string]int, carried, segments int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	requests, carried, pieces = o.requests, o.carried, o.pieces
-	o.requests, o.carried, o.pieces = map[string]int{}, 0, 0
-	return requests, carried, pieces
+	requests, carried, segments = o.requests, o.carried, o.segments
+	o.requests, o.carried, o.segments = map[string]int{}, 0, 0
+	return requests, carried, segments
 }
 
-// overhearEachWay runs a test with an observer whose exchanges it hears.
+// overhearEachWay runs a test with an observer whose exchanges are recorded. Tests that follow each other share it.
 func overhearEachWay(t *testing.T, test func(t *testing.T, w *watching, o *overheard)) {
+	t.Helper()
+	runEachWay(t, func(t *testing.T, by *way) {
+		w, o := by.overhear(t)
+		test(t, w, o)
+	})
+}
+
+// overhearAlone is overhearEachWay with an observer that the test may stop.
+func overhearAlone(t *testing.T, test func(t *testing.T, w *watching, o *overheard)) {
 	t.Helper()
 	runEachWay(t, func(t *testing.T, by *way) {
 		c := requestConfig()
@@ -131,7 +154,47 @@ func overhearEachWay(t *testing.T, test func(t *testing.T, w *watching, o *overh
 	})
 }
 
-// wait waits until what was wanted was told, and returns it.
+// overhearUntilSeen runs a test with an observer whose exchanges are recorded, until all of the test was captured.
+func overhearUntilSeen(t *testing.T, test func(t *testing.T, w *watching, o *overheard) (seen bool)) {
+	t.Helper()
+	runEachWayUntilSeen(t, func(t *testing.T, by *way) bool {
+		w, o := by.overhear(t)
+		return test(t, w, o)
+	})
+}
+
+// overhear returns the observer whose exchanges are recorded, and what is recorded until the end of the test.
+func (by *way) overhear(t *testing.T) (*watching, *overheard) {
+	t.Helper()
+	if by.recorded == nil {
+		process := uint32(os.Getpid())
+		c := requestConfig()
+		c.left = func(pid, _ uint32, carried int) {
+			if o := by.recording.Load(); o != nil && pid == process {
+				o.left(carried)
+			}
+		}
+		c.exchanged = func(pid uint32, e *l7.Exchange) {
+			if o := by.recording.Load(); o != nil && pid == process {
+				o.exchanged(e)
+			}
+		}
+		by.recorded = observing(t, c, by.change)
+	}
+	w := by.recorded
+	w.begin(t)
+	o := newOverheard()
+	by.recording.Store(o)
+	t.Cleanup(func() {
+		by.recording.Store(nil)
+		if t.Failed() { // later tests are not judged by what is left of this one
+			require.NoError(t, endRecorded())
+		}
+	})
+	return w, o
+}
+
+// wait waits until the wanted requests were reported, and returns all.
 func (o *overheard) wait(t *testing.T, w *watching, want map[string]int) {
 	t.Helper()
 	got := map[string]int{}
@@ -143,11 +206,11 @@ func (o *overheard) wait(t *testing.T, w *watching, want map[string]int) {
 		}
 		for key, n := range want {
 			if got[key] < n {
-				return w.missed() > 0 // a program that the kernel left out has told nothing
+				return w.missed() > 0 // a program that the kernel skipped has recorded nothing
 			}
 		}
 		return true
-	}, 20*time.Second, lookInterval, "want %v, got %v", want, got)
+	}, 20*time.Second, readInterval, "want %v, got %v", want, got)
 	if w.missed() == 0 {
 		require.Equal(t, want, got)
 	}
@@ -155,7 +218,7 @@ func (o *overheard) wait(t *testing.T, w *watching, want map[string]int) {
 
 const fine = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
-// TestMethodsThatFewUse holds that the first request of a connection is told with its method and its path, whatever method it has.
+// TestMethodsThatFewUse checks that the first request of a connection is reported with its method and its path, whatever the method.
 func TestMethodsThatFewUse(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
@@ -180,8 +243,8 @@ func TestMethodsThatFewUse(t *testing.T) {
 	})
 }
 
-// TestFirstBytesByThemselves holds that a connection's first request is told whole where its first bytes are read, or written, by themselves, and
-// so is its response; and that what goes on as no request is not told.
+// TestFirstBytesByThemselves checks that a connection's first request, whose first bytes are read or written separately, is reported
+// completely, and so is its response; and that what continues as no request is not reported.
 func TestFirstBytesByThemselves(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
@@ -221,7 +284,7 @@ func TestFirstBytesByThemselves(t *testing.T) {
 	})
 }
 
-// TestTextThatIsNotHTTP holds that other protocols whose lines look like requests are not taken for HTTP.
+// TestTextThatIsNotHTTP checks that other protocols whose lines resemble requests are not taken for HTTP.
 func TestTextThatIsNotHTTP(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
@@ -239,20 +302,20 @@ func TestTextThatIsNotHTTP(t *testing.T) {
 			c.end()
 		}
 		w.settle()
-		requests, carried, pieces := o.take()
+		requests, carried, segments := o.take()
 		require.Empty(t, requests)
-		require.Zero(t, pieces, "%d bytes have left the kernel", carried)
+		require.Zero(t, segments, "%d bytes have left the kernel", carried)
 	})
 }
 
-// proxyHeader2 is a header of version 2 of the PROXY protocol, with a list of so many bytes behind the addresses.
+// proxyHeader2 returns a header of version 2 of the PROXY protocol, with a list of so many bytes behind the addresses.
 func proxyHeader2(more int) string {
 	header := []byte("\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x00\x0a\x00\x00\x01\x0a\x00\x00\x02\x9c\x40\x00\x50")
 	binary.BigEndian.PutUint16(header[14:], uint16(12+more))
 	return string(header) + strings.Repeat("\x04", more)
 }
 
-// TestProxyProtocol holds that what is spoken behind a header of the PROXY protocol is known, in one piece with it or not.
+// TestProxyProtocol checks that the protocol behind a header of the PROXY protocol is recognized, in one segment with it or not.
 func TestProxyProtocol(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
@@ -288,11 +351,11 @@ func TestProxyProtocol(t *testing.T) {
 	})
 }
 
-// TestWhatIsNoHTTPAnyMoreStaysInTheKernel holds that the programs tell no more of a connection once it has left HTTP/1 for something that
-// nobody knows, that they look at what comes then, and that an upgrade to HTTP/2 is followed.
+// TestWhatIsNoHTTPAnyMoreStaysInTheKernel checks that the programs capture no more of a connection once it has left HTTP/1 for an unknown
+// protocol, that they inspect what comes afterwards, and that an upgrade to HTTP/2 is followed.
 func TestWhatIsNoHTTPAnyMoreStaysInTheKernel(t *testing.T) {
 	guest.SameOnEveryKernel(t)
-	const most = 40 // pieces until it is known, and those that were on their way
+	const most = 40 // segments until it is recognized, and those that were under way
 	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
 		frame := "\x82\x7e\x01\x00" + strings.Repeat("\x00", 256)
 		for name, c := range map[string]struct{ asks, answers, want string }{
@@ -303,7 +366,7 @@ func TestWhatIsNoHTTPAnyMoreStaysInTheKernel(t *testing.T) {
 			talk := newTalk(t)
 			talk.asks(c.asks)
 			talk.answers(c.answers)
-			for range 4 { // looks, in any of which it may become known
+			for range 4 { // rounds of the reader, in any of which it may be recognized
 				for range 64 {
 					talk.asks(frame)
 					talk.answers(frame)
@@ -323,10 +386,10 @@ func TestWhatIsNoHTTPAnyMoreStaysInTheKernel(t *testing.T) {
 				talk.answers(frame)
 			}
 			w.handed()
-			_, carried, pieces := o.take()
+			_, carried, segments := o.take()
 			require.Zero(t, carried, name)
-			require.LessOrEqual(t, pieces, most, name)
-			// What comes then is looked at again.
+			require.LessOrEqual(t, segments, most, name)
+			// What comes then is inspected again.
 			talk.asks("GET /within HTTP/1.1\r\n\r\n")
 			talk.answers(fine)
 			o.wait(t, w, map[string]int{"client GET /within 200": 1, "server GET /within 200": 1})
@@ -350,7 +413,7 @@ func TestWhatIsNoHTTPAnyMoreStaysInTheKernel(t *testing.T) {
 	})
 }
 
-// TestLookupsWithSeveralQuestions holds that a lookup is known by its header also where it asks several questions, over UDP and TCP.
+// TestLookupsWithSeveralQuestions checks that a lookup is recognized by its header even with several questions, over UDP and TCP.
 func TestLookupsWithSeveralQuestions(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {

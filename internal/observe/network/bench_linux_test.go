@@ -17,10 +17,10 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
-// BenchmarkTransfer tells what the programs take that run when something is sent or received, by the kernel's own
-// statistics, of which some 40 ns are the statistics themselves: of a byte, and of requests and responses whose beginnings
-// are read. One thread has both ends of a connection. Between its calls it writes to as much memory as keeps little else in
-// the CPU's first cache, as programs do that have something to send.
+// BenchmarkTransfer measures the programs that run when bytes are sent or received, by the kernel's own statistics, of which some 40 ns are
+// the statistics themselves: for one byte, and for requests and responses whose beginnings are captured. One thread has both ends of a
+// connection. Between its calls it writes to enough memory to evict most of the CPU's first cache, as programs do that have something to
+// send.
 func BenchmarkTransfer(b *testing.B) {
 	b.Run("bytes", func(b *testing.B) { transfers(b, config(), []byte("x"), []byte("y")) })
 	b.Run("requests", func(b *testing.B) {
@@ -29,7 +29,7 @@ func BenchmarkTransfer(b *testing.B) {
 	})
 }
 
-// transfers has one end ask and the other one answer.
+// transfers makes one end send a request and the other one a response.
 func transfers(b *testing.B, config Config, asked, answered []byte) {
 	w := observing(b, config, nil)
 	defer func() { require.NoError(b, w.end()) }()
@@ -64,13 +64,13 @@ func transfers(b *testing.B, config Config, asked, answered []byte) {
 	for name, program := range w.coll.Programs {
 		stats, err := program.Stats()
 		require.NoError(b, err)
-		if stats.RunCount >= uint64(b.N) { // others run beside it
+		if stats.RunCount >= uint64(b.N) { // other programs run as well
 			b.ReportMetric(float64(stats.Runtime.Nanoseconds())/float64(stats.RunCount), name+"-ns/run")
 		}
 	}
 }
 
-// connection returns both ends of one through the loopback device.
+// connection returns both ends of a connection through the loopback device.
 func connection(t testing.TB) (near, far int) {
 	t.Helper()
 	listener, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)

@@ -19,9 +19,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 )
 
-// bits32C connects to PORT of the loopback device, writes 1000 bytes in ten calls, reads 500, closes the socket, is refused by
-// port 1, and sends a datagram of 300 bytes to PORT. It says "done" then, and ends when its input does. All of it without any
-// library.
+// bits32C connects to PORT of the loopback device, writes 1000 bytes in ten calls, reads 500, closes the socket, is refused by port 1, and
+// sends a datagram of 300 bytes to PORT. It prints "done" then, and exits at the end of its input. It uses no library.
 const bits32C = `
 static int call(int number, int a, int b, int c)
 {
@@ -53,9 +52,9 @@ void _start(void)
 {
 	static char bytes[500];
 	struct address address = LOOPBACK(PORT);
-	struct { void *base; int size; } piece = { bytes, 300 };
-	struct { void *name; int size; void *pieces; int count; void *control; int controls, flags; } message = {
-		&address, sizeof(address), &piece, 1,
+	struct { void *base; int size; } segment = { bytes, 300 };
+	struct { void *name; int size; void *segments; int count; void *control; int controls, flags; } message = {
+		&address, sizeof(address), &segment, 1,
 	};
 	int i, fd;
 
@@ -74,15 +73,15 @@ void _start(void)
 }
 `
 
-// started is a process that is no program of nettest's.
+// started is a process that is not a program of nettest.
 type started struct{ *exec.Cmd }
 
 // PID is the process's id.
 func (s started) PID() int { return s.Process.Pid }
 
-// TestPrograms32Bits holds what is told of programs of 32 bits, for whose calls the kernel runs nothing at the tracepoints of
-// system calls: bytes, handshakes and what failed of them, and who the peer is; reads and writes are timed, and of datagrams
-// without a connection it is told where they go, where there are trampolines. Closes are not told.
+// TestPrograms32Bits checks what is reported of 32-bit programs, for whose calls the kernel runs nothing at the tracepoints of system calls:
+// bytes, handshakes, failed handshakes, and the peer. With trampolines, reads and writes are timed, and datagrams without a connection have a
+// peer. Closes are not reported.
 func TestPrograms32Bits(t *testing.T) {
 	if guest.Running() {
 		t.Skip("the guests have no compiler")
@@ -122,7 +121,7 @@ func TestPrograms32Bits(t *testing.T) {
 		require.EqualValues(t, 300, w.sum(program, "ebpf.network.io", "network.transport=udp", "network.io.direction=transmit"))
 		toPeer := w.sum(program, "ebpf.network.io", "network.transport=udp", "network.peer.address=127.0.0.1")
 		writes := w.points(program, "ebpf.network.operation.duration", "ebpf.operation=write", "network.transport=tcp")
-		if by.change != nil { // tracepoints alone
+		if by.change != nil { // only tracepoints
 			require.Empty(t, writes)
 			require.Zero(t, toPeer)
 			require.Positive(t, w.loss("peer_unknown"))

@@ -18,8 +18,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 )
 
-// TestOverflow holds that peers beyond the bound are told together, that nothing of
-// what they did is lost, and that their places are given to others when they leave.
+// TestOverflow checks that peers beyond the bound are reported together, that none of their counts is lost, and that their slots are reused
+// when they leave.
 func TestOverflow(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const peers = 300
@@ -38,10 +38,10 @@ func TestOverflow(t *testing.T) {
 	w.report()
 	all := w.sum(from.Program(), "ebpf.network.io", "network.io.direction=transmit")
 	rest := w.sum(from.Program(), "ebpf.network.io", "otel.metric.overflow=true")
-	told := len(w.points(from.Program(), "ebpf.network.io", "ebpf.role=client"))
+	own := len(w.points(from.Program(), "ebpf.network.io", "ebpf.role=client"))
 	require.EqualValues(t, peers*10, all)
-	require.EqualValues(t, (peers-told)*10, rest)
-	require.Greater(t, told, 8, "others on this host take places, too")
+	require.EqualValues(t, (peers-own)*10, rest)
+	require.Greater(t, own, 8, "other processes of this host have series, too")
 	require.Positive(t, w.loss("series_full"))
 	for range idleFlows + 3 {
 		w.report()
@@ -52,8 +52,7 @@ func TestOverflow(t *testing.T) {
 	require.EqualValues(t, 10, w.sum(from.Program(), "ebpf.network.io", "network.peer.address=127.0.9.9"))
 }
 
-// TestChurn holds that connections which are closed at once are all counted, on both
-// sides.
+// TestChurn checks that connections that are closed at once are all counted, on both sides.
 func TestChurn(t *testing.T) {
 	guest.TakesLong(t)
 	const times = 2000
@@ -71,14 +70,13 @@ func TestChurn(t *testing.T) {
 		<-done
 		w.report()
 		for of, operation := range map[*nettest.Program]string{client: "connect", server: "accept"} {
-			w.equal(times, w.operations(of, operation), 1, operation) // with the client, or without where its end was forgotten meanwhile
+			w.equal(times, w.operations(of, operation), 1, operation) // with the client, or without if its end was evicted meanwhile
 		}
 		w.equal(times, w.operations(client, "close"), 1, "close")
 	})
 }
 
-// TestKilledInACall holds that a process that is killed while it waits keeps what it
-// has done, and that its connection is told no more.
+// TestKilledInACall checks that a process that is killed while it waits keeps its counts, and that its connection is no longer reported.
 func TestKilledInACall(t *testing.T) {
 	guest.TakesLong(t)
 	eachWay(t, func(t *testing.T, start func() *watching) {
@@ -99,8 +97,7 @@ func TestKilledInACall(t *testing.T) {
 	})
 }
 
-// TestDuplicates holds that a connection with two descriptors is told once, until both
-// are closed.
+// TestDuplicates checks that a connection with two descriptors is reported once, until both are closed.
 func TestDuplicates(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
@@ -119,8 +116,7 @@ func TestDuplicates(t *testing.T) {
 	})
 }
 
-// TestPassedOn holds that what is done with a socket is told of the process that does
-// it, also when another one has opened it.
+// TestPassedOn checks that operations on a socket are reported for the process that does them, also if another one has opened it.
 func TestPassedOn(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
@@ -137,8 +133,7 @@ func TestPassedOn(t *testing.T) {
 	})
 }
 
-// TestMoreSocketsThanAreRemembered holds that what is done with sockets beyond the bound
-// is counted all the same, and that their number is.
+// TestMoreSocketsThanAreRemembered checks that operations on sockets beyond the bound are counted all the same, and that their number is.
 func TestMoreSocketsThanAreRemembered(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const connections, refused = 2 * minSockets, 50
@@ -162,13 +157,13 @@ func TestMoreSocketsThanAreRemembered(t *testing.T) {
 	connects := w.histogram(client, "ebpf.network.operation.duration", "ebpf.operation=connect")
 	require.EqualValues(t, connections, connects.Count)
 	require.EqualValues(t, refused, w.sum(client, "ebpf.tcp.connection.failures", "error.type=ECONNREFUSED"))
-	if w.features.socketStorage { // else the oldest is forgotten, and found out again
+	if w.features.socketStorage { // else the oldest is evicted, and found again
 		require.Positive(t, w.loss("sockets_full"))
 	}
 }
 
-// TestClosedSocketsLeaveRoom holds that few sockets at a time are all remembered, however many there were before since the
-// last report, and that those which are open then and connects that fail are told.
+// TestClosedSocketsLeaveRoom checks that a few sockets at a time are all remembered, however many there were before since the last report,
+// and that those open then and failed connects are reported.
 func TestClosedSocketsLeaveRoom(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const refused, few = 10, minSockets / 8
@@ -185,13 +180,13 @@ func TestClosedSocketsLeaveRoom(t *testing.T) {
 			to.Close()
 			from.Close()
 		}
-		for range 3 * minSockets / few { // nothing tells when these go: they are looked for each second
+		for range 3 * minSockets / few { // no record says when they are freed: they are counted each second
 			for range few {
 				from := client.Dial("udp4", l.Local)
 				from.TryWrite(nettest.Transfer{How: "write", Bytes: 1, Once: true})
 				from.Close()
 			}
-			require.Eventually(t, func() bool { // the kernel takes its time to free them
+			require.Eventually(t, func() bool { // the kernel frees them later
 				var known int32
 				require.NoError(t, errors.Join(w.Drain(), w.coll.Variables[bindings.NetworkVarSocketsKnown].Get(&known)))
 				return known <= minSockets/2
@@ -210,7 +205,7 @@ func TestClosedSocketsLeaveRoom(t *testing.T) {
 	})
 }
 
-// TestPortsOfDatagramsLeaveRoom holds that who listens is known however many ports datagrams were received on before.
+// TestPortsOfDatagramsLeaveRoom checks that a listener is known however many ports datagrams were received on before.
 func TestPortsOfDatagramsLeaveRoom(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const ports, room = 3 * minSeries, minSeries
@@ -221,7 +216,7 @@ func TestPortsOfDatagramsLeaveRoom(t *testing.T) {
 	p, server, client := nettest.Start(t, n), nettest.Start(t, n), nettest.Start(t, n)
 	for i := range ports {
 		to := p.Listen("udp4", loopback)
-		// A peer with a series of its own for each, or they are one.
+		// Each is a peer with a series of its own, or they are one.
 		peer := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)}), 0)
 		from := p.Listen("udp4", peer)
 		from.Write(nettest.Transfer{How: "sendto", Bytes: 1, To: to.Local, Once: true})

@@ -15,8 +15,8 @@ import (
 // amount is no multiple of a chunk.
 const amount = 1<<20 + 12345
 
-// TestBytesOfConnections holds that all bytes of a connection are told of both ends,
-// as they have counted them, whichever calls they were moved by.
+// TestBytesOfConnections checks that all bytes of a connection are reported for both ends, as these have counted them, whichever calls moved
+// them.
 func TestBytesOfConnections(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()

@@ -22,15 +22,15 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 )
 
-// TestCallsAmongShortConnections holds that of calls by grpc-go, one after the other on one connection, each is told with its status by both
-// sides, while other connections come and go, of which each is remembered for a while where it is followed.
+// TestCallsAmongShortConnections checks that sequential calls by grpc-go on one connection are each reported with their status by both sides,
+// while other connections come and go, each of which is remembered for a while when it is followed.
 func TestCallsAmongShortConnections(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const well, absent, others = 200, 100, 2
 	runEachWay(t, func(t *testing.T, by *way) {
 		client := healthOf(t)
 		config := requestConfig()
-		config.BufferBytes = manyPieces
+		config.BufferBytes = largeBuffer
 		w := watch(t, config, by.change)
 		stop := connectAgainAndAgain(t, others)
 		for range well {
@@ -54,7 +54,7 @@ func TestCallsAmongShortConnections(t *testing.T) {
 	})
 }
 
-// healthOf is a client of grpc-go's own service of that name, both in this process, which connects with its first call.
+// healthOf returns a client of grpc-go's health service, both in this process, which connects with its first call.
 func healthOf(t *testing.T) grpc_health_v1.HealthClient {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -73,7 +73,7 @@ func healthOf(t *testing.T) grpc_health_v1.HealthClient {
 	return grpc_health_v1.NewHealthClient(conn)
 }
 
-// connectAgainAndAgain has so many clients make a connection for each request, by HTTP/2, until the function is called that it returns.
+// connectAgainAndAgain makes so many clients connect for each request, by HTTP/2, until stop is called.
 func connectAgainAndAgain(t *testing.T, clients int) (stop func()) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

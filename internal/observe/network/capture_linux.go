@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -22,117 +21,115 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/dns"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/http1"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/http2"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/tls"
 )
 
 const (
-	// lookInterval is how often the ring buffer is read, unless it is full before. Each time that a thread leaves the kernel, Go's
-	// runtime looks fifty times, 20 µs apart, what all threads do: to read half as often is to be looked at half as often.
-	lookInterval = 100 * time.Millisecond
-	// answersInterval is the same where policies wait for answers.
+	// readInterval is how often the ring buffer is read, unless it is full before. Each time that a thread leaves the kernel, Go's runtime
+	// polls fifty times, 20 µs apart, for work of other threads: reading half as often halves that polling.
+	readInterval = 100 * time.Millisecond
+	// answersInterval is readInterval if policies wait for answers.
 	answersInterval = 50 * time.Millisecond
-	// quietFor is how long a connection may be quiet until it is forgotten, if nothing is lost with
-	// it.
+	// quietFor is how long a connection may be quiet until it is forgotten, if nothing is lost with it.
 	quietFor = 5 * time.Minute
-	// waitsFor is the same of one that waits for a response: whoever waits may do so for long, and
-	// the end of a connection is told but for a few.
+	// waitsFor is quietFor for a connection that waits for a response: a client may wait for long, and only few ends of connections are not
+	// recorded.
 	waitsFor = 12 * time.Hour
-	// datagramsQuietFor is the same of sockets for datagrams, whose end nobody tells; by
-	// then who asked has given up. As often connections are looked for that are quiet.
+	// datagramsQuietFor is quietFor for datagram sockets, whose end is not recorded; by then the client has given up. It is also the interval
+	// at which quiet connections are searched.
 	datagramsQuietFor = 10 * time.Second
-	// waitingBuffers is how often the ring buffer may be emptied into the memory of pieces that
-	// wait to be in order, which may be minWaiting bytes in any case.
+	// waitingBuffers bounds the memory of segments that wait to be in order, in sizes of the ring buffer; they may always take minWaiting
+	// bytes.
 	waitingBuffers = 2
 	minWaiting     = 4 << 20
-	// headBytes is how much is kept of a head that is told with a sample, callsOfMessage how
-	// many calls of each of its messages are.
+	// headBytes is how much is kept of a head that is exported with a sample, callsOfMessage how many calls of each of its messages are.
 	headBytes      = 8 << 10
 	callsOfMessage = 64
-	// endsUnseen is how long a message whose end may be among lost bytes may be quiet until
-	// it is told as far as it is known.
+	// endsUnseen is how long a message whose end may be among lost bytes may be quiet until it is reported as far as it is known.
 	endsUnseen = time.Minute
 )
 
-type piece = bindings.NetworkNetworkPiece
+type segment = bindings.NetworkNetworkSegment
 
-// pieceBytes is the head of a record, before the bytes that it carries.
-const pieceBytes = int(unsafe.Sizeof(piece{}))
+// segmentHeadBytes is the head of a record, before the bytes that it carries.
+const segmentHeadBytes = int(unsafe.Sizeof(segment{}))
 
-// capture follows what connections carry.
+// capture parses what connections carry.
 type capture struct {
-	ring   *ring
-	places *shared[place]
-	// refused has the programs tell no more of connections of which nothing is made.
+	ring  *ring
+	slots *shared[slot]
+	// refused makes the programs capture no more of connections that cannot be parsed.
 	refused shared[uint64]
-	// carried is told what connections carry.
+	// carried has the protocols of connections.
 	carried carried
 	totals  *requests.Totals
-	// journal is nil where no request is told by itself.
+	// journal is nil if no request is exported one by one.
 	journal *requests.Journal
-	// wall converts CLOCK_MONOTONIC, in ns, as of the last look.
+	// wall converts CLOCK_MONOTONIC, in ns, as of the last round of the reader.
 	wall func(ns int64) time.Time
 
-	// answered is told of requests that processes have answered; nil: nobody is.
+	// answered is called for requests that processes have answered; nil: for none.
 	answered     func(Answer)
 	onlyAnswered bool
 	paths        *Paths
 	// left and exchanged are those of [Config].
 	left      func(pid, length uint32, carried int)
 	exchanged func(pid uint32, e *l7.Exchange)
-	// charge runs what is done with what was read.
+	// charge runs the parsing of captured bytes and accounts for its cost.
 	charge func(work func())
 
 	protocols []l7.Protocol
 	sink      l7.Sink
 	stats     l7.Stats
 	streams   map[streamID]*stream
-	// unix are the streams of Unix sockets by the socket, by which alone their ends may be told.
+	// unix are the streams of Unix and datagram sockets, by the socket: their ends may have no other identification.
 	unix    map[uint64]uint32
 	waiting waiting
-	// mostWaiting bounds the bytes of pieces that wait to be in order.
+	// mostWaiting bounds the bytes of segments that wait to be in order.
 	mostWaiting int
-	// connected is the memory of connections as measured last, mostConnected its bound.
+	// connected is the memory of connections as last measured, mostConnected its bound.
 	connected, mostConnected uint64
-	current                  *stream // whose piece is being parsed
-	relieving                bool    // connections are given up for want of room
-	// clock is how far CLOCK_MONOTONIC, in ns, what was transferred has been recorded, swept what
-	// it was at the last sweep.
+	current                  *stream // whose segment is being parsed
+	relieving                bool    // connections are given up for lack of memory
+	unfinished               uint64  // requests of the connection that is given up for that
+	sweeping                 int64   // CLOCK_MONOTONIC, ns, while connections are given up that one end has ended; else 0
+	// clock is the time of CLOCK_MONOTONIC, in ns, until which all transfers have been recorded, swept its value at the last sweep.
 	clock, swept uint64
 	interval     time.Duration // how often the ring is read
-	quiet        time.Duration // datagramsQuietFor, but in tests
+	// quiet and endedFor are datagramsQuietFor and endedFor, except in tests.
+	quiet, endedFor time.Duration
 
-	crowded uint64 // connections that were given up for want of room
-	opaque  opaque
-	// libraryOf is the library of a process, as far as that is known; nil where none is looked into.
+	lost   *requests.Losses // of connections, by process
+	opaque opaque
+	// unseen are connections with transfers by io_uring that the programs did not capture completely.
+	unseen opaque
+	late   late
+	// libraryOf returns the library of a process, as far as it is known; nil if no library is attached to.
 	libraryOf func(pid uint32) tls.Library
-	// told is what was counted until the last look, held the memory of connections as of
-	// the last sweep.
-	told []atomic.Uint64
-	// looks is how often what was written was handed over.
-	looks   atomic.Uint64
-	held    atomic.Uint64
+	// attachedAt returns when a process's library was attached to, in ns of CLOCK_MONOTONIC; 0: it is not, as far as is known.
+	attachedAt func(pid uint32) uint64
+	// rounds is the number of rounds of the reader.
+	rounds  atomic.Uint64
+	held    atomic.Uint64 // the memory of connections as of the last sweep
 	closing chan struct{}
 	ended   sync.WaitGroup
 	stopped bool
 }
 
-// startCapture begins to read what programs tell of connections.
+// startCapture starts reading what the programs capture of connections.
 func startCapture(config Config, coll *ebpf.Collection, t *table, libraries *tlsAttacher) (*capture, error) {
 	ring, err := openRing(coll)
 	if err != nil {
 		return nil, err
 	}
 	c := newCapture(config, ring, t)
-	if c.refused, err = share[uint64](coll.Maps[bindings.NetworkMapNetworkRefused]); err != nil {
+	if c.refused, err = share[uint64](coll.Maps[bindings.NetworkCaptureMapNetworkRefused]); err != nil {
 		return nil, errors.Join(err, ring.Close())
 	}
 	if libraries != nil {
-		c.libraryOf = libraries.libraryOf
+		c.libraryOf, c.attachedAt = libraries.libraryOf, libraries.attachedAt
 	}
 	c.ended.Go(c.run)
 	return c, nil
@@ -140,14 +137,25 @@ func startCapture(config Config, coll *ebpf.Collection, t *table, libraries *tls
 
 func newCapture(config Config, ring *ring, t *table) *capture {
 	c := &capture{
-		ring: ring, places: &t.places, carried: t.carried, mostWaiting: max(waitingBuffers*int(config.BufferBytes), minWaiting),
+		ring: ring, slots: &t.slots, carried: t.carried, mostWaiting: max(waitingBuffers*int(config.BufferBytes), minWaiting),
 		mostConnected: max(config.ConnectionBytes, minConnected),
-		totals:        requests.NewTotals(config.Journal.Redact), streams: map[streamID]*stream{}, unix: map[uint64]uint32{}, opaque: newOpaque(),
-		interval: config.interval, quiet: cmp.Or(config.quiet, datagramsQuietFor), told: make([]atomic.Uint64, len(captureReasons)), closing: make(chan struct{}), charge: config.Charge,
+		totals:        requests.NewTotals(config.Journal.Redact), streams: map[streamID]*stream{}, unix: map[uint64]uint32{},
+		lost: requests.NewLosses(), opaque: newOpaque(), unseen: newOpaque(), late: newLate(),
+		interval: config.interval, quiet: cmp.Or(config.quiet, datagramsQuietFor), endedFor: cmp.Or(config.quiet, endedFor), closing: make(chan struct{}), charge: config.Charge,
 		answered: config.Answered, onlyAnswered: config.OnlyAnswered, paths: config.Paths, left: config.left, exchanged: config.exchanged,
 	}
+	c.totals.ByPeer(t.reported.of)
+	if config.ByInstance {
+		c.totals.ByInstance()
+	}
+	if config.ExponentialHistograms {
+		c.totals.Exponential()
+	}
+	if config.RequestBytes > 0 {
+		c.totals.Bound(config.RequestBytes)
+	}
 	if c.interval == 0 {
-		c.interval = lookInterval
+		c.interval = readInterval
 		if c.answered != nil {
 			c.interval = answersInterval
 		}
@@ -155,25 +163,20 @@ func newCapture(config Config, ring *ring, t *table) *capture {
 	if c.charge == nil {
 		c.charge = func(work func()) { work() }
 	}
-	var fields []string
-	if config.Journal.Tells() {
+	if config.Journal.Enabled() {
 		c.journal = requests.NewJournal(config.Journal)
-		fields = requests.Fields()
+		c.journal.CountIn(c.lost)
 	}
-	if config.looksFor(HTTP) {
-		c.protocols = append(c.protocols, http1.New(fields, nil))
-	}
-	if config.looksFor(HTTP2) {
-		c.protocols = append(c.protocols, http2.New(fields, nil))
-	}
-	if config.looksFor(DNS) {
-		c.protocols = append(c.protocols, dns.Protocol{})
+	for _, d := range protocols {
+		if config.looksFor(Protocol(d.Name)) {
+			c.protocols = append(c.protocols, d.New(l7.Options{Records: c.journal != nil}))
+		}
 	}
 	c.sink = l7.Sink{Limits: l7.DefaultLimits(), Stats: &c.stats, Exchange: c.exchange, Contents: c.contents(config.Journal.Samples)}
 	return c
 }
 
-// contents has the content of messages kept for samples, nil where there are no rules.
+// contents configures the content of messages that is kept for samples, nil if there are no rules.
 func (c *capture) contents(samples requests.SamplesConfig) *l7.Contents {
 	if len(samples.Rules) == 0 {
 		return nil
@@ -183,7 +186,7 @@ func (c *capture) contents(samples requests.SamplesConfig) *l7.Contents {
 	}
 }
 
-// stop has the reader take what is written by now, hand all of it over and end.
+// stop makes the reader read what is written by now, pass all of it on and end.
 func (c *capture) stop() error {
 	if c.stopped {
 		return nil
@@ -192,7 +195,7 @@ func (c *capture) stop() error {
 	close(c.closing)
 	err := c.ring.Flush()
 	if err != nil {
-		err = errors.Join(fmt.Errorf("taking a last look at what connections carry: %w", err), c.ring.Close())
+		err = errors.Join(fmt.Errorf("reading the last records of connections: %w", err), c.ring.Close())
 	}
 	c.ended.Wait()
 	return err
@@ -201,11 +204,10 @@ func (c *capture) stop() error {
 // close ends the reader and frees the ring.
 func (c *capture) close() error { return errors.Join(c.stop(), c.ring.Close(), c.refused.close()) }
 
-// run looks until it is stopped. What goes wrong is counted and told with the next
-// Drain; then it looks again.
+// run reads in rounds until it is stopped. Errors are counted and returned by the next Drain; then it continues.
 func (c *capture) run() {
 	for {
-		switch err := c.look(); {
+		switch err := c.read(); {
 		case errors.Is(err, ringbuf.ErrFlushed), errors.Is(err, os.ErrClosed):
 			c.finish()
 			return
@@ -218,41 +220,33 @@ func (c *capture) run() {
 			case <-time.After(c.interval):
 			}
 		}
-		c.tellLosses()
 		if c.clock-c.swept >= uint64(c.quiet) {
 			c.swept = c.clock
 			c.sweep(c.clock)
 		}
-		c.looks.Add(1)
+		c.rounds.Add(1)
 	}
 }
 
-// finish hands over what waits to be in order: nothing comes before it any more.
+// finish passes on what waits to be in order: nothing comes before it any more.
 func (c *capture) finish() {
-	if err := c.handOver(func(_ uint64, record func(*piece, []byte)) { c.waiting.takeUntil(math.MaxUint64, record) }); err != nil {
+	if err := c.handOver(func(_ uint64, record func(*segment, []byte)) { c.waiting.takeUntil(math.MaxUint64, record) }); err != nil {
 		c.ring.fail(err)
 	}
-	c.tellLosses()
+	c.giveUpAll()
 }
 
-// tellLosses lets others read what was counted.
-func (c *capture) tellLosses() {
-	for i, reason := range captureReasons {
-		c.told[i].Store(reason.of(c))
-	}
-}
-
-// look takes what is written within an interval and hands over what is in order.
-func (c *capture) look() error {
+// read reads what is written within an interval and passes on what is in order.
+func (c *capture) read() error {
 	began, _, err := kernel.Monotonic()
 	if err != nil {
 		return err
 	}
 	var failed error
-	err = c.ring.look(time.Now().Add(c.interval), func(raw []byte) {
+	err = c.ring.read(time.Now().Add(c.interval), func(raw []byte) {
 		c.waiting.add(raw)
 		if c.waiting.size() > c.mostWaiting {
-			// Better out of order than without a bound: what comes late is known as such by TCP.
+			// Out of order is better than without a bound: TCP's positions show what comes late.
 			failed = errors.Join(failed, c.handOver(c.waiting.takeUntil))
 		}
 	})
@@ -262,13 +256,13 @@ func (c *capture) look() error {
 	if err := c.handOver(c.waiting.take); err != nil {
 		return err
 	}
-	// However long this thread did not run meanwhile, what was written before is recorded.
+	// However long this thread was not scheduled meanwhile, what was written before is recorded.
 	c.clock = uint64(began - min(began, orderPatience.Nanoseconds()))
 	return nil
 }
 
-// handOver has the pieces recorded that take hands over, by the clock as it is now.
-func (c *capture) handOver(take func(now uint64, record func(*piece, []byte))) error {
+// handOver records the segments that take passes on, by the current time.
+func (c *capture) handOver(take func(now uint64, record func(*segment, []byte))) error {
 	now, wall, err := kernel.Monotonic()
 	if err != nil {
 		return err
@@ -278,46 +272,55 @@ func (c *capture) handOver(take func(now uint64, record func(*piece, []byte))) e
 	return nil
 }
 
-// roles are who connected and who accepted.
+// roles are those of the processes that connected and accepted.
 var roles = map[bindings.NetworkNetworkRole]l7.Role{
 	bindings.NetworkNetworkRoleNETWORK_CLIENT: l7.RoleClient, bindings.NetworkNetworkRoleNETWORK_SERVER: l7.RoleServer,
 }
 
-// record takes what one transfer left.
-func (c *capture) record(p *piece, data []byte) {
-	if c.left != nil {
-		c.left(c.whom(p).Subject.PID, p.Length, len(data))
+// record takes a record of the ring buffer.
+func (c *capture) record(p *segment, data []byte) {
+	switch bindings.NetworkNetworkSegmentKind(p.Kind) {
+	case bindings.NetworkNetworkSegmentKindNETWORK_SEGMENT_UNSEEN:
+		c.unseen.see(opaqueKey{subject: c.connectionOf(p).Subject})
+	case bindings.NetworkNetworkSegmentKindNETWORK_SEGMENT_TLS_BEGINS:
+		c.beginTLS(p)
+	case bindings.NetworkNetworkSegmentKindNETWORK_SEGMENT_UNPARSED:
+		c.leaveOut(p)
+	case bindings.NetworkNetworkSegmentKindNETWORK_SEGMENT_CLOSED, bindings.NetworkNetworkSegmentKindNETWORK_SEGMENT_ENDING:
+		c.noteLeft(p, data)
+		id := c.idOf(p)
+		c.end(id, c.streams[id], p)
+	case bindings.NetworkNetworkSegmentKindNETWORK_SEGMENT_READ, bindings.NetworkNetworkSegmentKindNETWORK_SEGMENT_WRITE,
+		bindings.NetworkNetworkSegmentKindNETWORK_SEGMENT_REQUEST:
+		c.noteLeft(p, data)
+		c.carry(p, data)
 	}
+}
+
+// noteLeft calls Config.left, if it is set.
+func (c *capture) noteLeft(p *segment, data []byte) {
+	if c.left != nil {
+		c.left(c.connectionOf(p).Subject.PID, p.Length, len(data))
+	}
+}
+
+// carry takes what a connection has carried: a transfer, or a skipped request.
+func (c *capture) carry(p *segment, data []byte) {
 	id := c.idOf(p)
 	s := c.streams[id]
-	if bindings.NetworkNetworkPieceKind(p.Kind) == bindings.NetworkNetworkPieceKindNETWORK_PIECE_CLOSED {
-		if s != nil {
-			c.forget(id, s)
-		} else if p.Protocol == uint8(bindings.NetworkNetworkProtocolNETWORK_TLS) {
-			c.noteOpaque(p)
-		}
-		return
-	}
 	if s == nil {
-		s = &stream{conn: l7.NewConn(c.protocols, c.transport(p), roles[bindings.NetworkNetworkRole(p.Role)], &c.sink)}
-		s.datagrams = c.transport(p) == l7.UDP
-		if c.isUnix(p) {
-			if before, known := c.unix[id.sock]; known { // whose end was not told
-				id := streamID{id.sock, before}
-				c.forget(id, c.streams[id])
-			}
-			c.unix[id.sock] = id.stream
-		}
-		c.streams[id] = s
-		c.measure(s)
+		s = c.open(id, p)
 	}
 	s.last = p.Ended
-	if s.whom == (requests.Whom{}) || s.series != p.Series || s.generation != p.Generation {
+	if s.connection == (requests.Connection{}) || s.series != p.Series || s.generation != p.Generation {
 		s.series, s.generation = p.Series, p.Generation
-		s.whom = c.whom(p)
+		s.connection = c.connectionOf(p)
 		c.carried.note(p.Series, p.Generation, p.Protocol&^uint8(bindings.NetworkNetworkProtocolNETWORK_TLS))
 	}
-	if p.Length > 0 && p.Kind <= uint8(l7.Write) {
+	switch {
+	case bindings.NetworkNetworkSegmentKind(p.Kind) == bindings.NetworkNetworkSegmentKindNETWORK_SEGMENT_REQUEST:
+		c.skip(id, s, p, data)
+	case p.Length > 0:
 		c.feed(id, s, p, data)
 	}
 	if c.connected > c.mostConnected {
@@ -325,8 +328,25 @@ func (c *capture) record(p *piece, data []byte) {
 	}
 }
 
-// idOf is the connection that a piece is of.
-func (c *capture) idOf(p *piece) streamID {
+// open begins to follow a connection.
+func (c *capture) open(id streamID, p *segment) *stream {
+	s := &stream{conn: l7.NewConn(c.protocols, c.transport(p), roles[bindings.NetworkNetworkRole(p.Role)], &c.sink)}
+	s.datagrams = c.transport(p) == l7.UDP
+	if s.datagrams || c.isUnix(p) {
+		if before, known := c.unix[id.sock]; known { // the record of its end was lost
+			id := streamID{id.sock, before}
+			c.forget(id, c.streams[id])
+		}
+		c.unix[id.sock] = id.stream
+	}
+	s.late = c.late.open[id]
+	c.streams[id] = s
+	c.measure(s)
+	return s
+}
+
+// idOf returns the connection of a segment.
+func (c *capture) idOf(p *segment) streamID {
 	stream := p.Stream
 	if stream == 0 {
 		stream = c.unix[p.Sock]
@@ -334,18 +354,24 @@ func (c *capture) idOf(p *piece) streamID {
 	return streamID{p.Sock, stream}
 }
 
-// feed has a connection parsed.
-func (c *capture) feed(id streamID, s *stream, p *piece, data []byte) {
+// feed passes a segment to the parser of its connection.
+func (c *capture) feed(id streamID, s *stream, p *segment, data []byte) {
 	c.current = s
 	lost, lostAt := s.lost(p)
 	s.conn.Feed(l7.Piece{
 		Direction: l7.Direction(p.Kind), Began: int64(p.Began), Ended: int64(p.Ended),
-		Length: int64(p.Length), Data: data, Lost: lost, LostAt: lostAt, Wire: wireOf(p),
+		Length: int64(p.Length), Data: data, Lost: lost, LostAt: lostAt, Position: positionOf(p), Wire: wireOf(p),
 	})
+	c.attribute(s)
 	if s.datagrams && s.settled(data) && s.conn.Idle() {
 		c.forget(id, s)
 		return
 	}
+	c.review(id, s)
+}
+
+// review refuses a connection that cannot be parsed, and measures it from time to time.
+func (c *capture) review(id streamID, s *stream) {
 	if s.conn.Astray() {
 		c.refuse(id)
 	}
@@ -355,91 +381,41 @@ func (c *capture) feed(id streamID, s *stream, p *piece, data []byte) {
 	s.fed++
 }
 
-// refuse has the programs look at a connection anew: nothing is made of what it carries, as after an upgrade to another protocol, or
-// where it only seemed to be one that is known. They tell of its end then. Until they do it is refused with each piece: another
-// connection may have taken its place.
+// refuse makes the programs inspect a connection anew: it cannot be parsed, as after an upgrade to another protocol, or if it only resembled
+// a known one. They record its end then. Until they do it is refused with each segment: another connection may have taken its slot.
 func (c *capture) refuse(id streamID) {
 	if n := uint32(len(c.refused.items)); n > 0 {
 		atomic.StoreUint64(&c.refused.items[id.stream%n], uint64(id.stream))
 	}
 }
 
-// wireOf is what TCP did for the call that a piece is of.
-func wireOf(p *piece) l7.Wire {
-	return l7.Wire{Counted: p.Packets > 0, Packets: int64(p.Packets) - 1, RTT: int64(p.Rtt) * time.Microsecond.Nanoseconds()}
-}
-
-// noteOpaque notes a connection of whose plaintext nothing was seen.
-func (c *capture) noteOpaque(p *piece) {
-	key := opaqueKey{subject: c.whom(p).Subject}
-	if c.libraryOf != nil && c.place(p) != nil {
-		key.library = c.libraryOf(key.subject.PID)
-	}
-	c.opaque.see(key)
-}
-
-// place is the kernel's series that a piece belongs to, nil where it is another's by now.
-func (c *capture) place(p *piece) *place {
-	if int(p.Series) >= len(c.places.items) {
-		return nil
-	}
-	at := &c.places.items[p.Series]
-	if at.Generation != p.Generation {
-		return nil
-	}
-	return at
-}
-
-// transport is what carries a piece: where that is not known any more a stream, as most
-// are.
-func (c *capture) transport(p *piece) l7.Transport {
-	at := c.place(p)
-	if at != nil && bindings.NetworkNetworkTransport(at.Key.Transport) == bindings.NetworkNetworkTransportNETWORK_UDP {
-		return l7.UDP
-	}
-	return l7.TCP
-}
-
-// isUnix tells whether a piece is of a Unix socket.
-func (c *capture) isUnix(p *piece) bool {
-	at := c.place(p)
-	return at != nil && bindings.NetworkNetworkTransport(at.Key.Transport) == bindings.NetworkNetworkTransportNETWORK_UNIX
-}
-
-// whom says who took part, as the kernel's series tells it.
-func (c *capture) whom(p *piece) requests.Whom {
-	at := c.place(p)
-	if at == nil {
-		return requests.Whom{}
-	}
-	return requests.Whom{
-		Subject: observe.SubjectKey{PID: at.Key.Pid, StartBoottime: at.Key.StartBoottime, ExecID: at.Key.ExecId},
-		Peer:    netip.AddrPortFrom(addressOf(at.Key.Family, at.Key.Address), at.Key.Port),
-		Series:  p.Series, Generation: p.Generation,
-		TLS: p.Protocol&uint8(bindings.NetworkNetworkProtocolNETWORK_TLS) != 0,
-	}
-}
-
-// exchange takes a request and its response.
+// exchange takes a request and its response from the parser.
 func (c *capture) exchange(e *l7.Exchange) {
-	if c.relieving && e.Outcome != l7.Complete {
-		return // nobody knows how it will end
+	if c.relieving && e.Outcome != l7.Complete { // how it will end is unknown
+		c.unfinished++
+		return
 	}
-	whom := c.current.whom
-	if whom.Subject == (observe.SubjectKey{}) {
+	if c.lateExchange(e) {
+		return
+	}
+	conn := c.current.connection
+	if conn.Subject == (observe.SubjectKey{}) {
+		if !c.onlyAnswered {
+			c.totals.AddUnattributed(e)
+		}
 		return
 	}
 	if c.exchanged != nil {
-		c.exchanged(whom.Subject.PID, e)
+		c.exchanged(conn.Subject.PID, e)
 	}
 	if c.answered != nil {
-		c.answer(whom.Subject, e)
+		c.answer(conn.Subject, e)
 	}
 	if c.onlyAnswered {
 		return
 	}
-	if route, counted := c.totals.Add(whom, e); counted && c.journal != nil {
-		c.journal.Add(whom, e, route, c.wall)
+	if route, counted := c.totals.Add(conn, e); counted && c.journal != nil {
+		c.journal.Add(conn, e, route, c.wall)
 	}
 }
 
@@ -451,7 +427,7 @@ func (c *capture) takeTop() map[requests.Reason][]*requests.Request {
 	return c.journal.TakeTop()
 }
 
-// waitingBytes is the memory of requests that wait to be told one by one.
+// waitingBytes returns the memory of requests that wait to be exported one by one.
 func (c *capture) waitingBytes() uint64 {
 	if c.journal == nil {
 		return 0
@@ -459,9 +435,17 @@ func (c *capture) waitingBytes() uint64 {
 	return c.journal.Bytes()
 }
 
+// forget passes on what is left of a connection whose end was not seen, and removes it.
 func (c *capture) forget(id streamID, s *stream) {
+	c.remove(id, s)
+	c.forgetLate(id, s.connection.Subject)
+}
+
+// remove passes on what is left of a connection, and removes it.
+func (c *capture) remove(id streamID, s *stream) {
 	c.current = s
 	s.conn.Close()
+	c.attribute(s)
 	delete(c.streams, id)
 	if c.unix[id.sock] == id.stream {
 		delete(c.unix, id.sock)
@@ -469,8 +453,8 @@ func (c *capture) forget(id streamID, s *stream) {
 	c.connected -= s.held
 }
 
-// sweep forgets connections that have been quiet for long, and tells messages whose end will not be seen. Now is the time, of
-// CLOCK_MONOTONIC in ns, until which is recorded what was transferred: it goes on where nothing is.
+// sweep forgets connections that have been quiet for long, and reports messages whose end will not be captured. now is the time, of
+// CLOCK_MONOTONIC in ns, until which all transfers are recorded: it advances without transfers, too.
 func (c *capture) sweep(now uint64) {
 	for id, s := range c.streams {
 		if now-min(now, s.last) > uint64(c.mayBeQuiet(s)) {
@@ -478,8 +462,11 @@ func (c *capture) sweep(now uint64) {
 			continue
 		}
 		c.current = s
+		c.giveUp(s, now)
 		s.conn.Expire(int64(now) - endsUnseen.Nanoseconds())
+		c.attribute(s)
 		c.measure(s)
 	}
+	c.sweepLate(now)
 	c.held.Store(c.connected + uint64(c.waiting.held()))
 }

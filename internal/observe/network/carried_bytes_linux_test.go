@@ -17,8 +17,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 )
 
-// TestBodiesStayInTheKernel holds that of a body of 2 MB little more than its beginning leaves the kernel, whichever way it goes and
-// however its head is sent, and that its request is told all the same.
+// TestBodiesStayInTheKernel checks that of a body of 2 MB little more than its beginning leaves the kernel, whichever way it goes and however
+// its head is sent, and that its request is reported all the same.
 func TestBodiesStayInTheKernel(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const body, block = 2 << 20, 32 << 10
@@ -72,8 +72,8 @@ func TestBodiesStayInTheKernel(t *testing.T) {
 			c.exchange(talk)
 			talk.end()
 			w.handed()
-			requests, carried, pieces := o.take()
-			t.Logf("%-22s %6d bytes in %3d pieces, at both ends together", c.name, carried, pieces)
+			requests, carried, segments := o.take()
+			t.Logf("%-22s %6d bytes in %3d segments, at both ends together", c.name, carried, segments)
 			if w.missed() > 0 {
 				continue
 			}
@@ -89,21 +89,21 @@ func TestBodiesStayInTheKernel(t *testing.T) {
 	})
 }
 
-// TestHeadsInManyPiecesOfMemory holds that a head is seen whole that one call has gathered from hundreds of pieces of memory, from its
-// first line to the last, which says how long the body is.
-func TestHeadsInManyPiecesOfMemory(t *testing.T) {
+// TestHeadsInManyBuffers checks that a head that one call has gathered from hundreds of buffers is captured completely, from its first
+// line to the last, which has the length of the body.
+func TestHeadsInManyBuffers(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
 		const body = 7
 		want := map[string]int{}
-		var told []string
-		for _, fields := range []int{5, 40, 250} { // of four pieces each
+		var reported []string
+		for _, fields := range []int{5, 40, 250} { // of four buffers each
 			path := fmt.Sprintf("/fields/%d", fields)
-			pieces := net.Buffers{[]byte("POST "), []byte(path), []byte(" HTTP/1.1\r\n")}
+			segments := net.Buffers{[]byte("POST "), []byte(path), []byte(" HTTP/1.1\r\n")}
 			size := len("POST " + path + " HTTP/1.1\r\n")
 			add := func(texts ...string) {
 				for _, text := range texts {
-					pieces = append(pieces, []byte(text))
+					segments = append(segments, []byte(text))
 					size += len(text)
 				}
 			}
@@ -112,7 +112,7 @@ func TestHeadsInManyPiecesOfMemory(t *testing.T) {
 			}
 			add("Content-Length", ": ", fmt.Sprint(body), "\r\n\r\n")
 			talk := newTalk(t)
-			_, err := pieces.WriteTo(talk.client)
+			_, err := segments.WriteTo(talk.client)
 			require.NoError(t, err)
 			_, err = io.ReadFull(talk.server, make([]byte, size))
 			require.NoError(t, err)
@@ -121,12 +121,12 @@ func TestHeadsInManyPiecesOfMemory(t *testing.T) {
 			talk.end()
 			for _, role := range []string{"client", "server"} {
 				key := role + " POST " + path + " 200"
-				want[key], told = 1, append(told, key)
+				want[key], reported = 1, append(reported, key)
 			}
 		}
 		o.wait(t, w, want)
 		if w.missed() == 0 {
-			for _, key := range told {
+			for _, key := range reported {
 				require.EqualValues(t, body, o.bytesOfBodies(key), key)
 			}
 		}

@@ -6,12 +6,11 @@ package network
 
 import "sync/atomic"
 
-// carried is what connections of series were found to carry, by the series' place: a bit
-// for each number of a protocol and, above these, the generation of the series. Who reads
-// pieces notes it, who reports reads it.
+// carried has the protocols that the connections of each series were found to carry, by the series' slot: a bit for each number of a protocol
+// and, above these, the generation of the series. The reader of segments writes it, reports read it.
 type carried []atomic.Uint64
 
-// generationShift leaves room for the bits of protocols.
+// generationShift leaves the lower half to the bits of protocols.
 const generationShift = 32
 
 // note adds a protocol.
@@ -26,8 +25,8 @@ func (c carried) note(id, generation uint32, protocol uint8) {
 	c[id].Store(known | 1<<(protocol&(generationShift-1)))
 }
 
-// name is the conventions' network.protocol.name of what the connections of a series were
-// found to carry; nothing where none is known, or several are.
+// name returns the network.protocol.name of what the connections of a series were found to carry; empty if it is unknown, or if there are
+// several.
 func (c carried) name(id, generation uint32) Protocol {
 	if int(id) >= len(c) {
 		return ""
@@ -37,11 +36,9 @@ func (c carried) name(id, generation uint32) Protocol {
 		return ""
 	}
 	var name Protocol
-	for of, number := range protocolNumbers {
-		if of == HTTP2 {
-			of = HTTP
-		}
-		if known>>number&1 == 0 || of == name {
+	for _, d := range protocols {
+		of := Protocol(d.Protocol())
+		if known>>d.Number&1 == 0 || of == name {
 			continue
 		}
 		if name != "" {

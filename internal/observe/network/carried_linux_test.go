@@ -20,7 +20,7 @@ func TestCarried(t *testing.T) {
 	c.note(1, 7, http)
 	require.Equal(t, HTTP, c.name(1, 7))
 	require.Empty(t, c.name(0, 7), "another series")
-	require.Empty(t, c.name(1, 8), "the next series at its place")
+	require.Empty(t, c.name(1, 8), "the next series at its slot")
 	c.note(1, 7, uint8(bindings.NetworkNetworkProtocolNETWORK_HTTP2))
 	require.Equal(t, HTTP, c.name(1, 7), "one protocol in two versions")
 	c.note(1, 7, dns)

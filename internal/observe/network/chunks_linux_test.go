@@ -22,9 +22,9 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 )
 
-// TestChunkedResponsesAreToldWhenTheyEnd holds that responses in chunks are told when they have ended, while their connections go on and
-// carry nothing else: those that a server writes as its buffers fill, and those that one call writes from several pieces of memory.
-func TestChunkedResponsesAreToldWhenTheyEnd(t *testing.T) {
+// TestChunkedResponsesAreReportedWhenTheyEnd checks that chunked responses are reported when they have ended, while their connections stay
+// open and carry nothing else: those that a server writes as its buffers fill, and those that one call writes from several buffers.
+func TestChunkedResponsesAreReportedWhenTheyEnd(t *testing.T) {
 	guest.TakesLong(t)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/plain/{size}", func(w http.ResponseWriter, r *http.Request) {
@@ -48,7 +48,7 @@ func TestChunkedResponsesAreToldWhenTheyEnd(t *testing.T) {
 		want := map[string]int{}
 		for _, path := range []string{"/plain/5000", "/plain/10000", "/plain/40000", "/gzip"} {
 			client := &http.Client{Transport: &http.Transport{}}
-			defer client.CloseIdleConnections() // nothing more is asked on it before
+			defer client.CloseIdleConnections() // no further request is sent on it before
 			response, err := client.Get(server.URL + path)
 			require.NoError(t, err)
 			require.Equal(t, []string{"chunked"}, response.TransferEncoding)
@@ -64,7 +64,7 @@ func TestChunkedResponsesAreToldWhenTheyEnd(t *testing.T) {
 		}
 		o.wait(t, w, want)
 		if w.missed() > 0 {
-			return // some of the pieces were not seen
+			return // some of the segments were not captured
 		}
 		for _, size := range []int{5000, 50_000, 500_000} {
 			require.EqualValues(t, size, o.bytesOfBodies(fmt.Sprintf("server GET /gathered/%d 200", size)), "of one chunk the size is known")
@@ -72,7 +72,8 @@ func TestChunkedResponsesAreToldWhenTheyEnd(t *testing.T) {
 	})
 }
 
-// TestChunksThatEndBehindAWindow holds the same of responses in one call of which a window leaves all but a few of the last bytes.
+// TestChunksThatEndBehindAWindow checks that chunked responses are reported when they have ended, if one call writes them and a capture
+// window leaves out all but a few of the last bytes.
 func TestChunksThatEndBehindAWindow(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
@@ -90,7 +91,7 @@ func TestChunksThatEndBehindAWindow(t *testing.T) {
 	})
 }
 
-// TestChunksOfWhichBodiesAreWanted holds the same where bodies leave the kernel up to a limit.
+// TestChunksOfWhichBodiesAreWanted checks that chunked responses are reported when they have ended, if bodies leave the kernel up to a limit.
 func TestChunksOfWhichBodiesAreWanted(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	runEachWay(t, func(t *testing.T, by *way) {
@@ -107,8 +108,8 @@ func TestChunksOfWhichBodiesAreWanted(t *testing.T) {
 	})
 }
 
-// gathers has the server answer a request by one call, which gathers the head, a chunk of this size in parts, and the last chunk. The
-// connection ends with the test.
+// gathers makes the server answer a request by one call, which gathers the head, a chunk of this size in parts, and the last chunk. The
+// connection is closed after the test.
 func (c *talk) gathers(path string, size int) {
 	c.t.Helper()
 	c.t.Cleanup(c.end)
@@ -125,7 +126,7 @@ func (c *talk) gathers(path string, size int) {
 	require.NoError(c.t, <-written)
 }
 
-// gather is a response with a chunk of this content, in parts, and the last chunk.
+// gather returns a response with a chunk of this content, in parts, and the last chunk.
 func gather(content []byte) net.Buffers {
 	third := len(content) / 3
 	return net.Buffers{
@@ -134,7 +135,7 @@ func gather(content []byte) net.Buffers {
 	}
 }
 
-// gathered is how long that is.
+// gathered returns the length of the response of gather.
 func gathered(size int) (whole int) {
 	for _, part := range gather(make([]byte, size)) {
 		whole += len(part)

@@ -12,8 +12,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 )
 
-// TestWaysToClose holds that a connection is told until its last descriptor is gone, whichever way that goes, and that
-// calls of close() are told as operations, those that leave another descriptor included, and nothing else is.
+// TestWaysToClose checks that a connection is reported until its last descriptor is closed, in any way, and that calls of close() are
+// reported as operations, including those that leave another descriptor, and nothing else is.
 func TestWaysToClose(t *testing.T) {
 	ways := map[string]struct {
 		close  func(*nettest.Socket)

@@ -25,13 +25,13 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 )
 
-// tally is what was heard of requests to one path.
+// tally is the count of requests to one path.
 type tally struct {
 	requests, errors uint64
 	took             time.Duration
 }
 
-// tallied is what was heard of a process, by path; of those that are not listed together.
+// tallied are the requests of a process, by path; those that are not listed are counted together.
 type tallied struct {
 	pid   uint32
 	paths []string
@@ -39,7 +39,7 @@ type tallied struct {
 	mu      sync.Mutex
 	of      map[string]tally
 	seconds map[int64]uint64
-	// close are requests that have ended so near the end of a second that another program may see it in the next one.
+	// close are requests that ended so near the end of a second that another program may see it in the next one.
 	close uint64
 }
 
@@ -58,12 +58,19 @@ func (l *tallied) add(path string, second int64, t tally) {
 	l.seconds[second] += t.requests
 }
 
+// ofPath returns the tally of a path.
+func (l *tallied) ofPath(path string) tally {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.of[path]
+}
+
 func (l *tallied) answered(a Answer) {
 	if a.Subject.PID != l.pid {
 		return
 	}
 	t := tally{requests: 1, took: a.Took}
-	if a.Status >= 500 && a.Status <= 599 {
+	if a.Status >= 500 && a.Status <= 599 || a.Unanswered {
 		t.errors = 1
 	}
 	l.add(string(a.Path), a.Ended/int64(time.Second), t)
@@ -75,24 +82,24 @@ func (l *tallied) answered(a Answer) {
 	}
 }
 
-// counter is an observer of which policies want nothing but how many requests there were.
+// counter is an observer for policies that need only the number of requests.
 type counter struct {
 	*narrowed
 	all     *tallied
 	counted uint64 // in the kernel
 }
 
-// count starts one, and lets l hear of the same.
-func count(t *testing.T, c Config, by *way, pid int, wanted Wanted) *counter {
+// count starts a counter, and counts the same requests in l.
+func count(t *testing.T, c Config, by *way, pid int, wanted Wanted, paths ...string) *counter {
 	t.Helper()
-	n := &counter{all: newTallied(pid, wanted.Counted)}
+	n := &counter{all: newTallied(pid, paths)}
 	c.Answered = n.all.answered
 	n.narrowed = narrowWanted(t, c, by, pid, wanted)
 	require.NoError(t, n.paths.SetClock(0))
 	return n
 }
 
-// take takes what the kernel has counted.
+// take reads what the kernel has counted.
 func (n *counter) take(t *testing.T) {
 	t.Helper()
 	now, _, err := kernel.Monotonic()
@@ -105,31 +112,31 @@ func (n *counter) take(t *testing.T) {
 	}))
 }
 
-// requireSame holds that both have heard of the same requests.
-func (n *counter) requireSame(t *testing.T, told *tallied) {
+// requireSame checks that both have counted the same requests.
+func (n *counter) requireSame(t *testing.T, heard *tallied) {
 	t.Helper()
 	n.all.mu.Lock()
 	defer n.all.mu.Unlock()
-	told.mu.Lock()
-	defer told.mu.Unlock()
-	for path, want := range told.of {
+	heard.mu.Lock()
+	defer heard.mu.Unlock()
+	for path, want := range heard.of {
 		got := n.all.of[path]
 		require.Equal(t, want.requests, got.requests, "requests to %q", path)
 		require.Equal(t, want.errors, got.errors, "errors of %q", path)
-		// One program runs before the other: the moments that they note differ by that.
+		// One program runs before the other: their times differ by that.
 		require.InDelta(t, want.took, got.took, float64(time.Duration(want.requests)*2*time.Millisecond)+float64(want.took)/10, "time of %q", path)
 	}
-	require.Len(t, n.all.of, len(told.of))
+	require.Len(t, n.all.of, len(heard.of))
 	var moved uint64
-	for second, want := range told.seconds {
+	for second, want := range heard.seconds {
 		if got := n.all.seconds[second]; got > want {
 			moved += got - want
 		}
 	}
-	require.LessOrEqual(t, moved, told.close, "requests in another second: %v, %v", told.seconds, n.all.seconds)
+	require.LessOrEqual(t, moved, heard.close, "requests in another second: %v, %v", heard.seconds, n.all.seconds)
 }
 
-// answerInAllWays answers with responses that say how long they are, and others.
+// answerInAllWays answers with responses that have their length in the head, and others.
 func answerInAllWays(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	if status, err := strconv.Atoi(r.URL.Query().Get("status")); err == nil {
@@ -139,6 +146,8 @@ func answerInAllWays(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/pay":
 		w.WriteHeader(http.StatusBadGateway)
+	case "/dropped":
+		panic(http.ErrAbortHandler)
 	case "/slow":
 		time.Sleep(20 * time.Millisecond)
 	case "/long", "/cut":
@@ -163,8 +172,8 @@ func answerInAllWays(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "done")
 }
 
-// TestRequestsAreCountedInTheKernel holds that what the kernel counts of requests, with what it cannot follow and tells instead, is
-// what user space makes of the same connections when it is told of all requests.
+// TestRequestsAreCountedInTheKernel checks that the kernel's counts of requests, together with the requests that it cannot follow and exports
+// instead, are what user space counts of the same connections if it gets all requests.
 func TestRequestsAreCountedInTheKernel(t *testing.T) {
 	guest.TakesLong(t)
 	runEachWay(t, func(t *testing.T, by *way) {
@@ -172,11 +181,11 @@ func TestRequestsAreCountedInTheKernel(t *testing.T) {
 		defer server.Close()
 		address := server.Listener.Addr().String()
 		paths := []string{"/pay", "/slow"}
-		told := newTallied(os.Getpid(), paths)
+		heard := newTallied(os.Getpid(), paths)
 		c := requestConfig()
-		c.Answered = told.answered
+		c.Answered = heard.answered
 		all := narrow(t, c, by, os.Getpid(), "/")
-		n := count(t, requestConfig(), by, os.Getpid(), Wanted{Counted: paths, Begun: []string{"/paym"}, Rest: true})
+		n := count(t, requestConfig(), by, os.Getpid(), Wanted{Counted: paths, Begun: []string{"/paym"}, Rest: true}, paths...)
 		n.left()
 		exact := func() bool {
 			all.settle()
@@ -200,9 +209,9 @@ func TestRequestsAreCountedInTheKernel(t *testing.T) {
 			askTogether(t, server.Client(), server.URL, requests, func(*http.Request) {})
 			askTogether(t, server.Client(), server.URL, requests, func(r *http.Request) { r.Close = true })
 			if exact() {
-				require.Zero(t, n.left(), "pieces that have left the kernel")
+				require.Zero(t, n.left(), "segments that have left the kernel")
 				require.EqualValues(t, want, n.counted)
-				n.requireSame(t, told)
+				n.requireSame(t, heard)
 			}
 		})
 		t.Run("others", func(t *testing.T) {
@@ -213,7 +222,7 @@ func TestRequestsAreCountedInTheKernel(t *testing.T) {
 			n.sayEach(address, getting("/pay"), chunked("/c", "GET /pay", "x"), getting("/pay?x"), getting("/"+strings.Repeat("p", 200)),
 				"PROPFIND /pay HTTP/1.1\r\nHost: test\r\n\r\n", "GET http://test/pay HTTP/1.1\r\nHost: test\r\n\r\n", getting("/slow"))
 			waits := fmt.Sprintf("POST /slow HTTP/1.1\r\nHost: test\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(body))
-			n.sayEach(address, waits, string(body), getting("/slow"), getting("/slow")) // the body begins like a request, and is read by itself
+			n.sayEach(address, waits, string(body), getting("/slow"), getting("/slow")) // the body begins like a request, and is read separately
 			n.sayEach(address, "GET /pay HTTP/1.0\r\nHost: test\r\n\r\n")
 			n.sayEach(address, "GET /chunks HTTP/1.0\r\nHost: test\r\n\r\n")
 			for _, pause := range []time.Duration{0, 5 * time.Millisecond} {
@@ -222,7 +231,21 @@ func TestRequestsAreCountedInTheKernel(t *testing.T) {
 				say(t, address, pause, 8, getting("/slow"), getting("/pay"), getting("/slow"), getting("/"), getting("/slow"), getting("/pay"), getting("/slow"), getting("/"))
 			}
 			if exact() {
-				n.requireSame(t, told)
+				n.requireSame(t, heard)
+			}
+		})
+		t.Run("not answered", func(t *testing.T) {
+			n.t, all.t = t, t
+			const times = 5
+			before := n.all.ofPath("")
+			for range times {
+				_, err := server.Client().Post(server.URL+"/dropped", "text/plain", strings.NewReader("may not be sent again"))
+				require.ErrorIs(t, err, io.EOF)
+			}
+			if exact() {
+				after := n.all.ofPath("")
+				require.EqualValues(t, []uint64{times, times}, []uint64{after.requests - before.requests, after.errors - before.errors})
+				n.requireSame(t, heard)
 			}
 		})
 		t.Run("cut off", func(t *testing.T) {
@@ -230,24 +253,24 @@ func TestRequestsAreCountedInTheKernel(t *testing.T) {
 			for range 3 {
 				cut(t, address, getting("/cut"))
 			}
-			require.Eventually(t, func() bool { // when its connections were closed, which nobody waits for
+			require.Eventually(t, func() bool { // when its connections were closed, which no one waits for
 				if !exact() {
-					return true // what was not seen never comes
+					return true // what was not captured never comes
 				}
 				n.all.mu.Lock()
 				defer n.all.mu.Unlock()
-				told.mu.Lock()
-				defer told.mu.Unlock()
-				return n.all.of[""].requests == told.of[""].requests
+				heard.mu.Lock()
+				defer heard.mu.Unlock()
+				return n.all.of[""].requests == heard.of[""].requests
 			}, time.Minute, 10*time.Millisecond)
 			if exact() {
-				n.requireSame(t, told)
+				n.requireSame(t, heard)
 			}
 		})
 	})
 }
 
-// cut makes a request whose response is cut off.
+// cut sends a request whose response is truncated.
 func cut(t *testing.T, address, request string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -262,7 +285,7 @@ func cut(t *testing.T, address, request string) {
 	require.Error(t, err)
 }
 
-// TestCounts holds that what was counted is told once, by the paths of its set, and forgotten when its second is over.
+// TestCounts checks that counts are taken once, by the paths of their set, and deleted when their second is over.
 func TestCounts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("making BPF maps needs root")
@@ -272,15 +295,15 @@ func TestCounts(t *testing.T) {
 	defer func() { require.NoError(t, p.Close()) }()
 	long := "/" + strings.Repeat("l", pathBytes)
 	require.NoError(t, p.Set(7, Wanted{Counted: []string{"/a", long, "/b"}}))
-	var told []string
+	var taken []string
 	take := func(now int64) []string {
-		told = nil
+		taken = nil
 		require.NoError(t, p.Take(now, func(c Count) {
-			require.NoError(t, p.Remove(9), "who is told may hold a lock under which others ask for paths")
-			told = append(told, fmt.Sprintf("%d %d %s %d %d %s", c.Subject.PID, c.Second, c.Path, c.Requests, c.Errors, c.Took))
+			require.NoError(t, p.Remove(9), "the callee may hold a lock under which others ask for paths")
+			taken = append(taken, fmt.Sprintf("%d %d %s %d %d %s", c.Subject.PID, c.Second, c.Path, c.Requests, c.Errors, c.Took))
 		}))
-		slices.Sort(told)
-		return told
+		slices.Sort(taken)
+		return taken
 	}
 	put := func(second, path uint32, v valueSums) {
 		require.NoError(t, p.values.Put(&valueKey{Pid: 7, StartBoottime: 70, ExecId: 1, Set: 1, Path: path, Second: second}, &v))
@@ -295,20 +318,17 @@ func TestCounts(t *testing.T) {
 	require.NoError(t, p.Remove(7))
 	require.Equal(t, []string{"7 100 /a 3 0 6µs", "7 101 /b 1 1 1µs"}, take(101))
 	require.Empty(t, take(200))
-	require.Empty(t, p.told)
+	require.Empty(t, p.taken)
 	require.Empty(t, p.numbers)
 	var key valueKey
 	require.Error(t, p.values.NextKey(nil, &key), "nothing is left")
 
 	require.NoError(t, p.Set(8, Wanted{Counted: []string{"/a"}, Begun: []string{"/b"}, Rest: true}))
-	for target, want := range map[string]string{"*00020002": "/b", "*0002ffff": "", "*00010001": "", "*00000000": "", "*00020003": ""} {
-		path, begins, ok := p.standIn(8, []byte(target))
-		require.True(t, ok)
-		require.Equal(t, want, path, target)
+	for request, want := range map[skippedRequest]string{
+		{Set: 2, Path: 2}: "/b", {Set: 2, Path: pathRest}: "", {Set: 1, Path: 1}: "", {}: "", {Set: 2, Path: 3}: "",
+	} {
+		path, begins := p.skippedPath(8, skippedOf(skippedTag(request)))
+		require.Equal(t, want, path, request)
 		require.Equal(t, want == "/b", begins)
-	}
-	for _, target := range []string{"*", "*0002000", "*0002000x", "/00020001"} {
-		_, _, ok := p.standIn(8, []byte(target))
-		require.False(t, ok, target)
 	}
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 )
 
-// TestDatagrams holds that one socket's datagrams are told by peer, sent and received,
-// whichever calls they were moved by.
+// TestDatagrams checks that one socket's datagrams are reported by peer, sent and received, whichever calls moved them.
 func TestDatagrams(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
@@ -35,7 +34,7 @@ func TestDatagrams(t *testing.T) {
 					to := server.Listen(c.kind, netip.AddrPortFrom(c.to, 0))
 					wrote := unconnected.Write(nettest.Transfer{How: how, Bytes: 800, Chunk: 100, To: to.Local})
 					require.EqualValues(t, 800, wrote.Bytes)
-					got := to.Read(nettest.Transfer{How: opposite, Bytes: 800, Chunk: 100, To: to.Local}) // recvmmsg has room for one then
+					got := to.Read(nettest.Transfer{How: opposite, Bytes: 800, Chunk: 100, To: to.Local}) // recvmmsg has buffers for one then
 					require.EqualValues(t, 800, got.Bytes)
 					total += 800
 					w.report()
@@ -56,8 +55,7 @@ func TestDatagrams(t *testing.T) {
 	})
 }
 
-// TestConnectedDatagrams holds that a connected socket's datagrams are a client's, with
-// the port of the server.
+// TestConnectedDatagrams checks that a connected socket's datagrams are a client's, with the port of the server.
 func TestConnectedDatagrams(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
@@ -81,8 +79,8 @@ func TestConnectedDatagrams(t *testing.T) {
 	})
 }
 
-// TestConnectedAnew holds that datagrams are told of the peer to which the socket was connected last, also where its
-// port is that of the one before.
+// TestConnectedAnew checks that datagrams are reported with the peer to which the socket was connected last, also if its port is that of the
+// one before.
 func TestConnectedAnew(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
@@ -115,19 +113,19 @@ func TestConnectedAnew(t *testing.T) {
 	})
 }
 
-// TestErrorsAreNotReceived holds that what a socket has sent and takes back from its queue of errors was not received.
+// TestErrorsAreNotReceived checks that what a socket has sent and reads from its error queue is not counted as received.
 func TestErrorsAreNotReceived(t *testing.T) {
 	const size = 500
-	nobody := netip.MustParseAddrPort("127.0.0.1:9")
+	absent := netip.MustParseAddrPort("127.0.0.1:9")
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
 		client := nettest.Start(t, nettest.New(t))
 		for _, connect := range []bool{true, false} {
 			s := client.Open("udp4")
 			s.SetOption(unix.SOL_IP, unix.IP_RECVERR, 1)
-			write := nettest.Transfer{How: "sendto", Bytes: size, To: nobody, Once: true}
+			write := nettest.Transfer{How: "sendto", Bytes: size, To: absent, Once: true}
 			if connect {
-				require.Empty(t, s.TryConnect(nobody).Errno)
+				require.Empty(t, s.TryConnect(absent).Errno)
 				write.To = netip.AddrPort{}
 			}
 			s.Write(write)
@@ -141,8 +139,7 @@ func TestErrorsAreNotReceived(t *testing.T) {
 	})
 }
 
-// TestPacketsAreNotCounted holds that nothing is told of sockets that take whole packets, whichever protocol these are
-// of.
+// TestPacketsAreNotCounted checks that nothing is reported of packet sockets, whatever the protocol of the packets.
 func TestPacketsAreNotCounted(t *testing.T) {
 	to := netip.MustParseAddrPort("127.0.0.1:7")
 	eachWay(t, func(t *testing.T, start func() *watching) {

@@ -15,8 +15,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 )
 
-// TestWithoutSystemCalls holds that bytes, handshakes and connections are told where the tracepoints of system calls cannot
-// be had, and that it is said what is not.
+// TestWithoutSystemCalls checks that bytes, handshakes and connections are reported without the tracepoints of system calls, and that
+// Degraded names what is missing.
 func TestWithoutSystemCalls(t *testing.T) {
 	guest.TakesLong(t)
 	runEachWay(t, func(t *testing.T, by *way) {
@@ -48,6 +48,26 @@ func TestWithoutSystemCalls(t *testing.T) {
 		}
 		require.Empty(t, reads)
 		require.ErrorContains(t, w.Degraded(), "reads and writes are not timed")
+		require.NoError(t, w.WithoutRequests(), "none are wanted")
 		require.Zero(t, w.loss("threads_full"), "it is no loss")
+	})
+}
+
+// TestWithoutRequests checks that requests are reported if no program runs at system calls, or that WithoutRequests returns why not.
+func TestWithoutRequests(t *testing.T) {
+	guest.TakesLong(t)
+	runEachWay(t, func(t *testing.T, by *way) {
+		c := requestConfig()
+		c.SysRoot = t.TempDir()
+		tracing := filepath.Join(c.SysRoot, "kernel", "tracing")
+		require.NoError(t, os.MkdirAll(tracing, 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(tracing, "events"), nil, 0o644), "no folder: it cannot be opened")
+		w := watch(t, c, by.change)
+		if w.features.trampolines {
+			require.NoError(t, w.WithoutRequests())
+			return
+		}
+		require.ErrorContains(t, w.WithoutRequests(), "requests are unavailable")
+		require.ErrorContains(t, w.WithoutRequests(), "opening tracefs: ")
 	})
 }

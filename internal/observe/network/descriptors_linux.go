@@ -5,13 +5,13 @@
 package network
 
 import (
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 )
 
-// Descriptors are the metrics that this kind has. metadata.yaml declares them, with their attributes.
+// Descriptors returns the descriptors of the metrics of this kind. metadata.yaml declares them, with their attributes.
 func Descriptors() []*model.Descriptor {
 	return append([]*model.Descriptor{
 		ioMetric, operationMetric, waitMetric, connectionMetric, dropMetric, rttMetric, retransmitMetric, resetMetric, failureMetric,
-	}, requests.Descriptors()...)
+	}, protocol.Descriptors()...)
 }

@@ -20,16 +20,15 @@ import (
 
 type tuple = bindings.NetworkNetworkTuple
 
-// ends finds out who is at the other end of connections: a process on this host, or
-// somebody behind an address that was translated.
+// ends resolves the remote ends of connections: a process on this host, or the owner of a translated address.
 type ends struct {
 	known, listeners, receivers *ebpf.Map
 
-	nat *conntrack.Resolver // nil where addresses are taken as they are
+	nat *conntrack.Resolver // nil if addresses are not translated
 }
 
-// ask finds out to whom connections lead. Clients come first: what is found out of their
-// translated connections tells their servers, too.
+// ask resolves the remote ends of connections. Clients come first: what is found of their translated connections also resolves their servers'
+// peers.
 func (t *table) ask(questions []question) error {
 	for _, clients := range []bool{true, false} {
 		var open []*question
@@ -56,17 +55,18 @@ func (t *table) ask(questions []question) error {
 	return nil
 }
 
-// name says which process is at the other end, if it is in scope.
+// name sets the service of the process at the remote end, if it is in scope.
 func (t *table) name(a *answer) {
 	if a.process == nil {
 		return
 	}
+	a.local = true
 	if subject, _ := t.host.Subject(*a.process, ""); subject != nil {
 		a.pid, a.service = a.process.PID, subject.Process().ServiceName
 	}
 }
 
-// close frees what asking connection tracking takes.
+// close frees the resources of connection tracking.
 func (e *ends) close() error {
 	if e.nat == nil {
 		return nil
@@ -74,15 +74,14 @@ func (e *ends) close() error {
 	return e.nat.Close()
 }
 
-// question is one of the connections of a series, with what was found out of its other end.
+// question is one of the connections of a series, with the answer of its remote end.
 type question struct {
 	series *series
 	sample tuple
 	answer answer
 }
 
-// flow is the connection as connection tracking is asked about it; false where it
-// knows nothing of such.
+// flow returns the connection for a query to connection tracking; false if that does not track such connections.
 func (q *question) flow() (conntrack.Flow, bool) {
 	protocols := map[uint8]uint8{
 		uint8(bindings.NetworkNetworkTransportNETWORK_TCP): conntrack.TCP,
@@ -99,8 +98,7 @@ func (q *question) flow() (conntrack.Flow, bool) {
 	}, true
 }
 
-// translate asks connection tracking who is behind addresses, once for each network
-// namespace, and finds the processes there.
+// translate queries connection tracking for translated addresses, once for each network namespace, and finds the processes there.
 func (t *table) translate(open []*question) error {
 	if t.ends.nat == nil {
 		return nil
@@ -114,10 +112,10 @@ func (t *table) translate(open []*question) error {
 	for namespace, questions := range asked {
 		flows := make([]conntrack.Flow, len(questions))
 		for i := range questions {
-			flows[i], _ = questions[i].flow() // it was one above
+			flows[i], _ = questions[i].flow() // true above
 		}
-		place := conntrack.Place{Namespace: uint64(namespace), PIDs: t.processesIn(namespace)}
-		for i, theirs := range t.ends.nat.OtherSides(place, flows) {
+		slot := conntrack.Place{Namespace: uint64(namespace), PIDs: t.processesIn(namespace)}
+		for i, theirs := range t.ends.nat.OtherSides(slot, flows) {
 			if theirs == flows[i].Reversed() {
 				continue
 			}
@@ -141,8 +139,7 @@ func (t *table) processesIn(namespace uint32) []uint32 {
 	return slices.Compact(pids)
 }
 
-// find finds the process at the other end where no address is translated: none where it is
-// not on this host, as far as is known.
+// find finds the process at the remote end if no address is translated: none if it is not on this host, as far as is known.
 func (e *ends) find(a *answer, k *key, sample *tuple) (err error) {
 	if k.PeerPid != 0 {
 		a.process = &observe.SubjectKey{PID: k.PeerPid, StartBoottime: k.PeerStart, ExecID: k.PeerExecId}
@@ -155,16 +152,20 @@ func (e *ends) find(a *answer, k *key, sample *tuple) (err error) {
 	if a.process, err = processAt(e.known, &name); a.process != nil || err != nil || Role(k.Role) != Client {
 		return err
 	}
-	listener := tuple{
-		Local: sample.Remote, Netns: sample.Netns, LocalPort: sample.RemotePort, Transport: sample.Transport,
-	}
-	a.process, err = e.listening(&listener)
-	if a.process == nil && err == nil && addressOf(sample.Family, sample.Remote).IsLoopback() {
-		listener.Local = [4]uint32{} // else one that listens on all addresses need not have this one
-		a.process, err = e.listening(&listener)
-	}
+	a.process, err = e.listener(sample)
 	a.listens = a.process != nil
 	return err
+}
+
+// listener returns the process that listens where a connection of a client leads to, or nil.
+func (e *ends) listener(sample *tuple) (*observe.SubjectKey, error) {
+	at := tuple{Local: sample.Remote, Netns: sample.Netns, LocalPort: sample.RemotePort, Transport: sample.Transport}
+	process, err := e.listening(&at)
+	if process == nil && err == nil && addressOf(sample.Family, sample.Remote).IsLoopback() {
+		at.Local = [4]uint32{} // else one that listens on all addresses need not have this one
+		process, err = e.listening(&at)
+	}
+	return process, err
 }
 
 // listening returns the process that listens on an end, or receives datagrams there, or nil.
@@ -190,26 +191,25 @@ func processAt(m *ebpf.Map, name *tuple) (*observe.SubjectKey, error) {
 	return subjectOf(&who), nil
 }
 
-// translated takes what connection tracking says of a connection, which is as the other
-// end has it, and finds the process there.
+// translated takes the connection as connection tracking has it, which is that of the remote end, and finds the process there.
 func (e *ends) translated(q *question, theirs conntrack.Flow) error {
 	q.answer.address = theirs.Local.Addr()
 	if q.answer.port > 0 {
 		q.answer.port = theirs.Local.Port()
 	}
-	// The other end, which does not know of us, finds us by what it calls the connection.
+	// The remote end does not know of the translation, and finds this series by its own name of the connection.
 	k := &q.series.key
 	we := bindings.NetworkNetworkProcess{StartBoottime: k.StartBoottime, Pid: k.Pid, ExecId: k.ExecId}
 	name := named(tupleOf(theirs, &q.sample))
 	if err := e.known.Put(&name, &we); err != nil {
-		return fmt.Errorf("noting who is behind an address: %w", err)
+		return fmt.Errorf("noting the translation of an address: %w", err)
 	}
 	seen := tupleOf(theirs.Reversed(), &q.sample)
 	return e.find(&q.answer, &key{Role: k.Role}, &seen)
 }
 
-// named is the name by which the one end of a connection, given as it has it, finds
-// the other: of one namespace only on its loopback device.
+// named returns the key by which one end of a connection, given as that end has it, finds the other: within one namespace only on its
+// loopback device.
 func named(t tuple) tuple {
 	if !addressOf(t.Family, t.Remote).IsLoopback() {
 		t.Netns = 0
@@ -217,7 +217,7 @@ func named(t tuple) tuple {
 	return t
 }
 
-// tupleOf writes a flow as the kernel's programs have it, in the namespace of another.
+// tupleOf converts a flow to the format of the BPF programs, in the namespace of another tuple.
 func tupleOf(f conntrack.Flow, like *tuple) tuple {
 	return tuple{
 		Netns: like.Netns,
@@ -226,7 +226,7 @@ func tupleOf(f conntrack.Flow, like *tuple) tuple {
 	}
 }
 
-// words writes an address as the kernel has it.
+// words converts an address to the kernel's format.
 func words(a netip.Addr) (to [4]uint32) {
 	bytes := a.AsSlice()
 	for i := 0; i+4 <= len(bytes); i += 4 {
@@ -235,14 +235,14 @@ func words(a netip.Addr) (to [4]uint32) {
 	return to
 }
 
-// lookUp reads what a map has for a tuple; false where it has nothing.
+// lookUp reads the entry of a map for a tuple; false if there is none.
 func lookUp(m *ebpf.Map, name *tuple, value any) (bool, error) {
 	err := m.Lookup(name, value)
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("looking for the other end of a connection: %w", err)
+		return false, fmt.Errorf("looking up the remote end of a connection: %w", err)
 	}
 	return true, nil
 }

@@ -12,46 +12,50 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 )
 
-// peer is the other end as the attributes say it. Comparable: it names a flow.
+// peer is the remote end for the attributes. It is comparable: it identifies a flow.
 type peer struct {
 	role      Role
 	transport bindings.NetworkNetworkTransport
-	address   netip.Addr // zero where there is none
+	address   netip.Addr // zero: none
 	port      uint16     // of a server
-	pid       uint32     // of a process on this host, 0: not known
+	pid       uint32     // of a process on this host, 0: unknown
 	service   string     // of that process
-	protocol  Protocol   // "" where it is not known, or connections carry several
-	tls       bool       // of the connections one at least carried TLS
+	local     bool       // the remote end is a process on this host
+	kind      family     // of the address, if that is left out
+	protocol  Protocol   // "" if it is unknown, or connections carry several
+	tls       bool       // at least one of the connections carried TLS
 	overflow  bool
 }
 
-// flow is what one process does with one peer, as it is told: one series of the kernel
-// or several whose attributes are the same.
+// flow is what one process does with one peer, as it is exported: one of the kernel's series, or several with the same attributes.
 type flow struct {
 	peer
 	attributes []model.Attribute
 	start      time.Time
 	members    []*series
-	left       *totals // what members had counted that have left; nil while none has
+	left       *totals // what members had counted that have left; nil if none has
 	open       [states]int
-	told       uint32 // states of connections that were told, as bits
-	rests      int    // for so many reports it is told without members
+	exported   uint32 // bits of the connection states that were exported
+	rests      int    // for how many reports it has been exported without members
 }
 
-// states is the number of states of a socket, as the kernel counts them; 0 is for
-// sockets that have none.
+// states is the number of states of a socket, as the kernel counts them; 0 is for sockets without a state.
 const states = 16
 
 func newFlow(p peer, start time.Time) *flow {
 	return &flow{peer: p, attributes: p.attributes(), start: start}
 }
 
-// total is what was counted of the flow.
+// total returns the counts of the flow.
 func (f *flow) total() *totals {
-	if f.left == nil && len(f.members) == 1 {
+	switch {
+	case f.left == nil && len(f.members) == 1:
 		return f.members[0].since()
+	case f.left != nil && len(f.members) == 0:
+		return f.left
 	}
 	sum := &totals{}
 	if f.left != nil {
@@ -63,7 +67,7 @@ func (f *flow) total() *totals {
 	return sum
 }
 
-// leave takes a member out, and keeps what it has counted.
+// leave removes a member, and keeps its counts.
 func (f *flow) leave(s *series) {
 	f.members = slices.DeleteFunc(f.members, func(m *series) bool { return m == s })
 	if f.left == nil {
@@ -72,7 +76,7 @@ func (f *flow) leave(s *series) {
 	f.left.add(s.since())
 }
 
-// since is what the series has counted since it became a member of its flow.
+// since returns what the series has counted since it became a member of its flow.
 func (s *series) since() *totals {
 	if s.before == nil {
 		return &s.counted
@@ -107,7 +111,7 @@ func (p *peer) attributes() []model.Attribute {
 	}
 	var list []model.Attribute
 	if name, ok := roleNames[p.role]; ok {
-		list = append(list, model.Text("ebpf.role", name))
+		list = append(list, requests.PeerRole(name))
 	}
 	list = p.appendOther(list)
 	if p.protocol != "" {
@@ -119,32 +123,24 @@ func (p *peer) attributes() []model.Attribute {
 	return list
 }
 
-// appendOther appends who is at the other end, and how it is reached. What is carried is of all its connections together, and not
-// of each request.
+// appendOther appends the attributes of the peer and of the transport. The protocol is that of all connections of the flow together, not of
+// each request.
 func (p *peer) appendOther(list []model.Attribute) []model.Attribute {
-	if name, ok := transportNames[p.transport]; ok {
-		list = append(list, model.Text("network.transport", name))
-	}
-	if p.address.IsValid() {
-		kind := "ipv6"
-		if p.address.Is4() {
-			kind = "ipv4"
-		}
-		list = append(list, model.Text("network.type", kind), model.Text("network.peer.address", p.address.String()))
-	}
-	if p.port > 0 {
-		list = append(list, model.Int("network.peer.port", int64(p.port)))
-	}
-	if p.pid > 0 {
-		list = append(list, model.Int("ebpf.peer.pid", int64(p.pid)))
-	}
-	if p.service != "" {
-		list = append(list, model.Text("service.peer.name", p.service))
-	}
-	return list
+	other := p.other()
+	return other.Append(list)
 }
 
-// peerOf is what a key says of the peer by itself.
+// other converts the peer for requests.
+func (p *peer) other() requests.Peer {
+	if p.overflow {
+		return requests.Peer{}
+	}
+	return requests.Peer{
+		Transport: transportNames[p.transport], Type: string(p.family()), Address: p.address, Port: p.port, PID: p.pid, Service: p.service, Local: p.local,
+	}
+}
+
+// peerOf returns the peer that a key itself has.
 func peerOf(k *key) peer {
 	return peer{
 		role: Role(k.Role), transport: bindings.NetworkNetworkTransport(k.Transport),
@@ -152,7 +148,7 @@ func peerOf(k *key) peer {
 	}
 }
 
-// addressOf reads an address that is in network order.
+// addressOf reads an address in network byte order.
 func addressOf(family uint8, words [4]uint32) netip.Addr {
 	bytes := *(*[16]byte)(unsafe.Pointer(&words))
 	switch family {

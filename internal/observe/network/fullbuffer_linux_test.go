@@ -21,10 +21,11 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 )
 
-// bufferBytes is the buffer with which Go's net/http reads and writes, as many programs do.
+// bufferBytes is the size of the buffers of Go's net/http for reads and writes, as of many programs.
 const bufferBytes = 4096
 
-// headOf is the head of a request that is so long, of fields that fill a part of a buffer each. Last comes what tells how long the body is.
+// headOf returns the head of a request of this length, of fields that each fill a part of a buffer. The field with the length of the body is
+// last.
 func headOf(method, path string, size, body int) string {
 	const name, most = "X: ", 480
 	head, last := method+" "+path+" HTTP/1.1\r\nHost: a\r\n", "\r\n"
@@ -40,7 +41,7 @@ func headOf(method, path string, size, body int) string {
 	return head + last
 }
 
-// talkInBuffers says each batch of requests on one connection by buffers, the next one when all of it was answered.
+// talkInBuffers sends each batch of requests on one connection by buffers, the next one after all responses.
 func talkInBuffers(t *testing.T, conn net.Conn, batches [][]string) {
 	t.Helper()
 	out, in := bufio.NewWriterSize(conn, bufferBytes), bufio.NewReaderSize(conn, bufferBytes)
@@ -61,14 +62,15 @@ func talkInBuffers(t *testing.T, conn net.Conn, batches [][]string) {
 	require.NoError(t, conn.Close())
 }
 
-// inBuffers are requests that are said so, and what is to be told of each by method, path and status: how often, and how many bytes of bodies.
+// inBuffers are requests that are sent so, and what must be reported of each by method, path and status: how often, and how many bytes of
+// bodies.
 type inBuffers struct {
 	batches [][]string
 	times   map[string]int
 	bodies  map[string]int
 }
 
-// request adds one whose head is so long.
+// request adds a request whose head has this length.
 func (b *inBuffers) request(method, path string, head, body int) string {
 	key := method + " " + path + " 200"
 	b.times[key]++
@@ -76,7 +78,7 @@ func (b *inBuffers) request(method, path string, head, body int) string {
 	return headOf(method, path, head, body) + strings.Repeat("b", body)
 }
 
-// longHeads are requests one after the other whose heads fill buffers, or nearly so.
+// longHeads returns sequential requests whose heads fill buffers, or nearly so.
 func longHeads() *inBuffers {
 	const times, body = 3, 7
 	b := &inBuffers{nil, map[string]int{}, map[string]int{}}
@@ -88,7 +90,7 @@ func longHeads() *inBuffers {
 	return b
 }
 
-// pipelined are requests with heads and bodies of these sizes, so many of them sent without waiting for responses.
+// pipelined returns requests with heads and bodies of these sizes, so many of them sent without waiting for responses.
 func pipelined(head, body, requests int) *inBuffers {
 	const times = 3
 	b := &inBuffers{nil, map[string]int{}, map[string]int{}}
@@ -102,7 +104,7 @@ func pipelined(head, body, requests int) *inBuffers {
 	return b
 }
 
-// fillsBuffers is all that is said.
+// fillsBuffers returns all sequences of requests.
 func fillsBuffers() []*inBuffers {
 	all := []*inBuffers{longHeads()}
 	for _, p := range []struct{ size, requests int }{{100, 60}, {256, 16}, {256, 32}, {512, 24}, {1000, 60}, {3000, 30}, {4096, 6}} {
@@ -111,8 +113,8 @@ func fillsBuffers() []*inBuffers {
 	return all
 }
 
-// told holds that all of it was told by these roles, each time with so many bytes of a response's body.
-func (b *inBuffers) told(t *testing.T, w *watching, o *overheard, response int, roles ...string) {
+// requireReported checks that all requests were reported by these roles, each with so many bytes of a response's body.
+func (b *inBuffers) requireReported(t *testing.T, w *watching, o *overheard, response int, roles ...string) {
 	t.Helper()
 	want := map[string]int{}
 	for key, n := range b.times {
@@ -122,7 +124,7 @@ func (b *inBuffers) told(t *testing.T, w *watching, o *overheard, response int, 
 	}
 	o.wait(t, w, want)
 	if w.missed() > 0 {
-		return // some of the calls were not seen
+		return // some of the calls were not captured
 	}
 	for key, n := range b.times {
 		for _, role := range roles {
@@ -134,12 +136,12 @@ func (b *inBuffers) told(t *testing.T, w *watching, o *overheard, response int, 
 	}
 }
 
-// TestTransfersThatFillABuffer holds that requests are told, each with its response and the sizes of both, where programs read and write
-// them by buffers of 4,096 bytes. What the server has counted itself is the truth.
+// TestTransfersThatFillABuffer checks that requests are reported, each with its response and the sizes of both, if programs read and write
+// them by buffers of 4,096 bytes. The server's own count is the reference.
 func TestTransfersThatFillABuffer(t *testing.T) {
 	guest.TakesLong(t)
 	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
-		counted := map[string]int{} // by one connection after the other
+		counted := map[string]int{} // on sequential connections
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			counted[r.Method+" "+r.URL.Path+" 200"]++
 			_, _ = io.WriteString(w, "fine")
@@ -151,12 +153,13 @@ func TestTransfersThatFillABuffer(t *testing.T) {
 			talkInBuffers(t, conn, said.batches)
 			require.Equal(t, said.times, counted)
 			clear(counted)
-			said.told(t, w, o, len("fine"), "client", "server")
+			said.requireReported(t, w, o, len("fine"), "client", "server")
 		}
 	})
 }
 
-// TestPipelinedBodiesThatFillABuffer holds the same of pipelined requests with bodies, that end anywhere in transfers.
+// TestPipelinedBodiesThatFillABuffer checks that pipelined requests with bodies that end anywhere in transfers are reported with the sizes of
+// both messages.
 func TestPipelinedBodiesThatFillABuffer(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
@@ -173,12 +176,13 @@ func TestPipelinedBodiesThatFillABuffer(t *testing.T) {
 				c.answers(strings.Repeat(fine, len(requests)))
 			}
 			c.end()
-			said.told(t, w, o, 0, "client", "server")
+			said.requireReported(t, w, o, 0, "client", "server")
 		}
 	})
 }
 
-// TestTransfersThroughTLSThatFillABuffer holds the same of a server to which they come through TLS.
+// TestTransfersThroughTLSThatFillABuffer checks that requests through TLS that fill buffers are reported by the server with the sizes of both
+// messages.
 func TestTransfersThroughTLSThatFillABuffer(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	runEachWay(t, func(t *testing.T, way *way) {
@@ -193,7 +197,7 @@ func TestTransfersThroughTLSThatFillABuffer(t *testing.T) {
 			conn, err := tls.Dial("tcp", "127.0.0.1:"+port, &tls.Config{InsecureSkipVerify: true})
 			require.NoError(t, err)
 			talkInBuffers(t, conn, said.batches)
-			said.told(t, w, o, bodyBytes, "server")
+			said.requireReported(t, w, o, bodyBytes, "server")
 		}
 	})
 }

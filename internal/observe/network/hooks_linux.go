@@ -23,44 +23,42 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 )
 
-// features are what the running kernel has, as its type information says.
+// features are what the running kernel has, by its type information.
 type features struct {
-	// trampolines says that programs can run where functions begin and end: then
-	// functions are those behind the calls that transfer, by program.
+	// trampolines: programs can run where functions begin and end. Then functions are those behind the calls that transfer, by program.
 	trampolines bool
 	functions   []function
-	// unixEnds says that a program can run where Unix sockets end, too.
+	// unixEnds: a program can run where Unix sockets end, too.
 	unixEnds bool
 	// lengths are the tracepoints sock_send_length and sock_recv_length (6.3).
 	lengths bool
-	// socketStorage is storage for each socket that tracing programs may use (5.11),
-	// taskStorage that for each task.
+	// socketStorage is storage for each socket that tracing programs may use (5.11), taskStorage that for each task.
 	socketStorage, taskStorage bool
-	// drops and retransmits are the programs for the arguments that kfree_skb and
-	// tcp_retransmit_skb have.
+	// uring are the tracepoints and types by which requests of io_uring are followed where programs cannot run at functions (6.4; with all
+	// memory since 6.10).
+	uring bool
+	// drops and retransmits are the programs for the arguments that kfree_skb and tcp_retransmit_skb have.
 	drops, retransmits string
-	// requests says that what connections carry is looked at: then it is seen where it ends, too.
+	// requests: what connections carry is captured, which also needs the programs at their ends.
 	requests bool
-	// answers says that nothing is wanted but requests that processes answer: then no other
-	// programs run than those that see what connections carry.
+	// answers: only requests that processes answer are needed, so that no programs run except those that capture what connections carry.
 	answers bool
 }
 
 // dropPrograms are the programs for kfree_skb by the number of its arguments: 2
 // before 5.17, 4 since 6.11.
 var dropPrograms = map[int]string{
-	2: bindings.NetworkProgDroppedSomehow, 3: bindings.NetworkProgDropped, 4: bindings.NetworkProgDroppedOfSocket,
+	2: bindings.NetworkProgDroppedWithoutReason, 3: bindings.NetworkProgDropped, 4: bindings.NetworkProgDroppedOfSocket,
 }
 
-// retransmitPrograms are those for tcp_retransmit_skb, in the same way: 3 arguments
-// since 6.16.
+// retransmitPrograms are the programs for tcp_retransmit_skb by the number of its arguments: 3 since 6.16.
 var retransmitPrograms = map[int]string{2: bindings.NetworkProgRetransmitted, 3: bindings.NetworkProgRetransmitTried}
 
 func featuresOf(loader *kernel.Loader) (features, error) {
 	var f features
-	for _, ask := range []struct {
-		has  *bool
-		look func(string) (bool, error)
+	for _, of := range []struct {
+		is   *bool
+		has  func(string) (bool, error)
 		name string
 	}{
 		{&f.lengths, loader.HasTracepoint, "sock_send_length"},
@@ -68,14 +66,14 @@ func featuresOf(loader *kernel.Loader) (features, error) {
 		{&f.unixEnds, loader.HasFunction, "unix_release"},
 	} {
 		var err error
-		if *ask.has, err = ask.look(ask.name); err != nil {
+		if *of.is, err = of.has(of.name); err != nil {
 			return f, err
 		}
 	}
 	// Programs at tracepoints may use it since 5.12.
 	missing := ebpffeatures.HaveProgramHelper(ebpf.TracePoint, asm.FnTaskStorageGet)
 	if missing != nil && !errors.Is(missing, ebpf.ErrNotSupported) {
-		return f, fmt.Errorf("asking the kernel for storage of tasks: %w", missing)
+		return f, fmt.Errorf("checking whether the kernel has storage for tasks: %w", missing)
 	}
 	f.taskStorage = missing == nil
 	for _, of := range []struct {
@@ -101,30 +99,33 @@ func featuresOf(loader *kernel.Loader) (features, error) {
 			f.functions = append(f.functions, of)
 		}
 	}
-	f.trampolines = kernel.HasTrampolines()
+	var err error
+	if f.uring, err = hasUring(loader); err != nil {
+		return f, err
+	}
+	f.trampolines = loader.HasTrampolines()
 	if !f.trampolines && !f.lengths {
 		return f, errNothing
 	}
 	return f, nil
 }
 
-// errNothing says why the network cannot be observed.
+// errNothing: the network cannot be observed on this kernel.
 var errNothing = errors.New("the kernel has neither the tracepoints sock_send_length and sock_recv_length (Linux 6.3) " +
 	"nor lets programs run where functions begin and end (CONFIG_FUNCTION_TRACER; on arm64 Linux 6.4)")
 
-// calls are the system calls that begin a transfer, as their tracepoints name them.
+// calls are the system calls that begin a transfer, by the names of their tracepoints.
 var calls = []string{
 	"read", "readv", "write", "writev", "sendto", "recvfrom", "sendmsg", "recvmsg", "sendmmsg", "recvmmsg", "sendfile64", "splice",
 }
 
-// receives are those that tell at their end where datagrams came from.
+// receives are those whose end shows where datagrams came from.
 var receives = []string{"recvfrom", "recvmsg", "recvmmsg"}
 
-// Tracepoint is a place in the kernel where a program of this kind runs.
+// Tracepoint is a tracepoint at which a program of this kind runs.
 type Tracepoint struct{ Group, Name string }
 
-// Tracepoints are the places of system calls at which programs run on kernels without
-// trampolines: what a benchmark compares with.
+// Tracepoints are those of system calls at which programs run on kernels without trampolines, for comparison in a benchmark.
 func Tracepoints() []Tracepoint {
 	var list []Tracepoint
 	for _, h := range (features{}).callHooks() {
@@ -133,9 +134,8 @@ func Tracepoints() []Tracepoint {
 	return list
 }
 
-// function is a function of the kernel behind calls that transfer, and the programs
-// that run when it begins and ends. Both families of addresses have one, and each kind of Unix
-// socket.
+// function is a kernel function behind calls that transfer, and the programs that run when it begins and ends. Each address family has one,
+// and each type of Unix socket.
 type function struct{ name, first, last string }
 
 var socketFunctions = []function{
@@ -154,14 +154,14 @@ var socketFunctions = []function{
 	{"unix_stream_splice_read", bindings.NetworkProgFunctionBegins, bindings.NetworkProgFunctionSpliced},
 }
 
-// answerPrograms are the programs that run where functions end, where nothing is wanted but requests that processes answer: of
-// functions that move no streams' bytes none.
+// answerPrograms are the programs that run where functions end, if only requests that processes answer are needed: none for functions that
+// transfer no bytes of streams.
 var answerPrograms = map[string]string{
-	bindings.NetworkProgFunctionSent: bindings.NetworkProgAnswersFunctionSent, bindings.NetworkProgFunctionReceived: bindings.NetworkProgAnswersFunctionReceived,
-	bindings.NetworkProgFunctionSentPage: bindings.NetworkProgAnswersFunctionSentPage, bindings.NetworkProgFunctionSpliced: bindings.NetworkProgAnswersFunctionSpliced,
+	bindings.NetworkProgFunctionSent: bindings.NetworkCaptureProgAnswersFunctionSent, bindings.NetworkProgFunctionReceived: bindings.NetworkCaptureProgAnswersFunctionReceived,
+	bindings.NetworkProgFunctionSentPage: bindings.NetworkCaptureProgAnswersFunctionSentPage, bindings.NetworkProgFunctionSpliced: bindings.NetworkCaptureProgAnswersFunctionSpliced,
 }
 
-// onlyAnswers leaves out what tells nothing of requests that processes answer.
+// onlyAnswers removes what is not needed for requests that processes answer.
 func (f features) onlyAnswers() features {
 	f.answers = true
 	var functions []function
@@ -174,12 +174,11 @@ func (f features) onlyAnswers() features {
 	return f
 }
 
-// begins is the name of the program for the beginning of a function, at names that of
-// its end.
+// begins returns the name of the program for the beginning of a function, at names of the program for its end.
 func (f function) begins() string { return f.first + "_" + f.name }
 func (f function) ends() string   { return f.last + "_" + f.name }
 
-// multiply makes of the programs for functions one for each.
+// multiply copies the programs for functions, one for each function.
 func (f features) multiply(spec *ebpf.CollectionSpec) {
 	for _, of := range f.functions {
 		for name, template := range map[string]string{of.begins(): of.first, of.ends(): of.last} {
@@ -219,39 +218,39 @@ func (f features) callHooks() []callHook {
 	return hooks
 }
 
-// enter and exit begin the names of the tracepoints of system calls.
+// enter and exit are the prefixes of the names of the tracepoints of system calls.
 const enter, exit = "sys_enter_", "sys_exit_"
 
-// tracing are the programs at tracepoints with types and at functions.
+// tracing returns the programs at tracepoints with types and at functions.
 func (f features) tracing() []string {
 	list := []string{bindings.NetworkProgStateChanges}
 	if f.requests {
-		list = append(list, bindings.NetworkProgSocketGoes)
+		list = append(list, bindings.NetworkCaptureProgSocketDestroyed)
 	}
 	if !f.answers {
 		list = append(list, f.retransmits, bindings.NetworkProgRetransmittedSynack, bindings.NetworkProgResetSent, bindings.NetworkProgResetReceived, f.drops)
 	}
 	switch {
 	case !f.trampolines && f.answers:
-		return append(list, bindings.NetworkProgAnswersSent, bindings.NetworkProgAnswersReceived)
+		return append(append(list, bindings.NetworkCaptureProgAnswersSent, bindings.NetworkCaptureProgAnswersReceived), f.uringPrograms()...)
 	case !f.trampolines:
-		return append(list, bindings.NetworkProgSent, bindings.NetworkProgReceived)
+		return append(append(list, bindings.NetworkProgSent, bindings.NetworkProgReceived), f.uringPrograms()...)
 	}
 	for _, of := range f.functions {
 		list = append(list, of.begins(), of.ends())
 	}
-	if f.unixEnds {
-		list = append(list, bindings.NetworkProgUnixEnds)
+	if f.unixEnds && f.requests {
+		list = append(list, bindings.NetworkCaptureProgUnixReleased)
 	}
 	return list
 }
 
-// iterating are the programs that are run from here.
+// iterating returns the iterator programs that are run from here.
 func (f features) iterating() []string {
 	return []string{f.counts(), bindings.NetworkProgAdoptSocket}
 }
 
-// counts is the program that counts what is open.
+// counts returns the program that counts open sockets.
 func (f features) counts() string {
 	if f.socketStorage {
 		return bindings.NetworkProgCountSocket
@@ -259,7 +258,7 @@ func (f features) counts() string {
 	return bindings.NetworkProgCountFile
 }
 
-// trim takes out of an object what the kernel has not; others are programs that are wanted whatever it has.
+// trim removes from an object what the kernel does not have; others are programs that are kept in any case.
 func (f features) trim(spec *ebpf.CollectionSpec, others []string) {
 	f.multiply(spec)
 	wanted := append(append(f.tracing(), f.iterating()...), others...)
@@ -269,8 +268,7 @@ func (f features) trim(spec *ebpf.CollectionSpec, others []string) {
 	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return !slices.Contains(wanted, name) })
 }
 
-// attach attaches what was loaded. less says what the observation does without, or is
-// nil.
+// attach attaches the loaded programs. less is why no program runs at system calls, or nil.
 func (f features) attach(coll *ebpf.Collection, sysRoot string) (attached []io.Closer, less, err error) {
 	if attached, err = attachTracing(coll, f.tracing()); err != nil {
 		return nil, nil, errors.Join(err, closeAll(attached))
@@ -279,20 +277,29 @@ func (f features) attach(coll *ebpf.Collection, sysRoot string) (attached []io.C
 		return attached, nil, nil
 	}
 	calls, err := f.attachCalls(coll, sysRoot)
-	if err != nil {
-		return attached, fmt.Errorf("%s: %w", f.withoutCalls(), err), nil
-	}
-	return append(attached, calls...), nil, nil
+	return append(attached, calls...), err, nil
 }
 
-// withoutCalls says what is not told where no program runs at system calls.
+// withoutCalls describes what is not reported if no program runs at system calls.
 func (f features) withoutCalls() string {
 	const always = "accept, connect and close are not timed, and connects that fail at once are not counted"
 	if f.trampolines {
 		return always
 	}
-	return always + "; reads and writes are not timed, datagrams of sockets that are not connected are told without a peer, " +
-		"and what splice takes from a socket is not told"
+	return always + "; reads and writes are not timed, datagrams of sockets that are not connected are reported without a peer, " +
+		"and what splice takes from a socket is not reported"
+}
+
+// withoutRequests is why no request is reported if no program runs at system calls: if programs cannot run at functions, what a call
+// transfers is known from its beginning. It is nil if requests are reported, or none are configured. less is why no program runs there.
+func (f features) withoutRequests(less error) error {
+	if less == nil || !f.requests || f.trampolines || f.answers {
+		return nil
+	}
+	if f.followsUring() {
+		return fmt.Errorf("requests are unavailable except those by io_uring, plaintext and TLS: %w", less)
+	}
+	return fmt.Errorf("requests are unavailable, plaintext and TLS: %w", less)
 }
 
 // attachCalls attaches to the tracepoints of system calls, which are in tracefs.
@@ -320,8 +327,7 @@ func (f features) attachCalls(coll *ebpf.Collection, sysRoot string) (_ []io.Clo
 	return attached, nil
 }
 
-// attachTracing attaches all at once: the kernel waits for each until its code may be
-// changed.
+// attachTracing attaches all programs concurrently: for each the kernel waits until its code may be changed.
 func attachTracing(coll *ebpf.Collection, names []string) ([]io.Closer, error) {
 	links, errs := make([]io.Closer, len(names)), make([]error, len(names))
 	var all sync.WaitGroup
@@ -339,7 +345,7 @@ func attachTracing(coll *ebpf.Collection, names []string) ([]io.Closer, error) {
 	return slices.DeleteFunc(links, func(c io.Closer) bool { return c == nil }), errors.Join(errs...)
 }
 
-// closeAll detaches all at once: the kernel waits for each until nobody runs it.
+// closeAll detaches all programs concurrently: for each the kernel waits until it no longer runs.
 func closeAll(closers []io.Closer) error {
 	errs := make([]error, len(closers))
 	var all sync.WaitGroup

@@ -29,8 +29,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 )
 
-// manyPieces is a buffer that holds what such tests transfer, also where its reader has to wait for a CPU.
-const manyPieces = 8 << 20
+// largeBuffer is the size of a buffer that holds what such tests transfer, also while its reader waits for a CPU.
+const largeBuffer = 8 << 20
 
 // cleartext are the protocols of HTTP/2 without TLS and without an upgrade.
 func cleartext() *http.Protocols {
@@ -39,7 +39,7 @@ func cleartext() *http.Protocols {
 	return protocols
 }
 
-// http2Requests is how many requests of HTTP/2 a process is told of, by status.
+// http2Requests returns how many HTTP/2 requests of a process were reported, by status.
 func (w *watching) http2Requests(of process, side string, wanted ...string) map[string]uint64 {
 	counts := map[string]uint64{}
 	for _, p := range w.points(of, "http."+side+".request.duration", append(wanted, "network.protocol.version=2")...) {
@@ -59,9 +59,8 @@ type self struct{}
 
 func (self) PID() int { return os.Getpid() }
 
-// TestHTTP2 holds that both sides tell each request of HTTP/2 once, with its status, sizes and duration, where many are on
-// their way at the same time on a connection; also on one that was open before the start, of which fields are told as
-// unknown that were sent before.
+// TestHTTP2 checks that both sides report each HTTP/2 request once, with its status, sizes and duration, with many under way at the same time
+// on a connection; also on one that was open before the start, whose fields that were sent before are reported as unknown.
 func TestHTTP2(t *testing.T) {
 	guest.TakesLong(t)
 	const pause = 30 * time.Millisecond
@@ -76,7 +75,7 @@ func TestHTTP2(t *testing.T) {
 		before := &http.Client{Transport: &http.Transport{Protocols: cleartext()}}
 		options(t, before, server.URL)
 		config := requestConfig()
-		config.BufferBytes = manyPieces
+		config.BufferBytes = largeBuffer
 		w := watch(t, config, by.change)
 		for range 3 {
 			options(t, before, server.URL) // on the connection from before the start
@@ -104,7 +103,7 @@ func TestHTTP2(t *testing.T) {
 					late += h.Count
 				}
 			}
-			if missed := w.missed(); missed > 0 { // pieces were not seen, and with each of them the names that later ones refer to
+			if missed := w.missed(); missed > 0 { // segments were not captured, and with each of them the names that later ones refer to
 				t.Logf("%s: programs did not run %d times: %v", side.name, missed, counts(durations))
 				continue
 			}
@@ -127,7 +126,7 @@ func TestHTTP2(t *testing.T) {
 	})
 }
 
-// startNginx2 starts one that speaks HTTP/2, through TLS if it is given a certificate.
+// startNginx2 starts an nginx that speaks HTTP/2, through TLS if it is given a certificate.
 func startNginx2(t *testing.T, cert, key string) *speaker {
 	t.Helper()
 	port := freePort(t)
@@ -138,8 +137,8 @@ func startNginx2(t *testing.T, cert, key string) *speaker {
 	return runNginx(t, port, listen)
 }
 
-// TestHTTP2OfPrograms holds that both sides tell each request of HTTP/2 once, with the client's own count as the truth, in the
-// clear and through TLS.
+// TestHTTP2OfPrograms checks that both sides report each HTTP/2 request once, with the client's own count as the reference, plaintext and
+// through TLS.
 func TestHTTP2OfPrograms(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const times = 40
@@ -149,32 +148,31 @@ func TestHTTP2OfPrograms(t *testing.T) {
 	program := testbin.Go(t, "testdata/gotls")
 	golang := func(what string) party { return obliging(goFunctions, program, what) }
 	plainNode := party{start: func(t *testing.T, _, _ string) *speaker { return speak(t, "node", "testdata/http2.js", "server") }}
-	for _, by := range []struct {
-		name           string
-		tls            bool
-		server, client party
-	}{
-		{"nginx-curl-tls", true, nginx, curl},
-		{"node", false, plainNode, node("client")},
-		{"node-tls", true, node("server"), node("client-tls")},
-		{"nginx-node", false, nginx, node("client")},
-		{"go-tls", true, golang("server2"), golang("client2")},
-	} {
-		t.Run(by.name, func(t *testing.T) {
-			runEachWay(t, func(t *testing.T, way *way) {
+	runEachWay(t, func(t *testing.T, way *way) {
+		config, scope := tlsConfig(t)
+		config.BufferBytes = largeBuffer
+		w := watch(t, config, way.change)
+		for _, by := range []struct {
+			name           string
+			tls            bool
+			server, client party
+		}{
+			{"nginx-curl-tls", true, nginx, curl},
+			{"node", false, plainNode, node("client")},
+			{"node-tls", true, node("server"), node("client-tls")},
+			{"nginx-node", false, nginx, node("client")},
+			{"go-tls", true, golang("server2"), golang("client2")},
+		} {
+			t.Run(by.name, func(t *testing.T) {
+				w.begin(t)
 				var cert, key string
-				config, scope := tlsConfig(t)
-				config.BufferBytes = manyPieces
 				if by.tls {
 					cert, key = certificate(t)
-				} else {
-					config.TLS = TLSConfig{}
 				}
 				server := by.server.start(t, cert, key)
 				port := server.line()
 				client := by.client.start(t, port, strconv.Itoa(times))
 				require.Equal(t, "ready", client.line())
-				w := watch(t, config, way.change)
 				if by.tls {
 					w.attachedTo(scope, by.server.functions+by.client.functions, server, client)
 				}
@@ -186,14 +184,15 @@ func TestHTTP2OfPrograms(t *testing.T) {
 				scheme := map[bool]string{false: "url.scheme=http", true: "url.scheme=https"}[by.tls]
 				w.alike(want, w.http2Requests(client, "client", scheme), "client")
 				w.alike(want, w.http2Requests(server, "server", scheme), "server")
+				w.detached(scope, server, client)
 			})
-		})
-	}
+		}
+	})
 }
 
-// TestHTTP2InTheClear holds what is told of a client that knows that a server speaks HTTP/2, and of one that asks for it: that
-// request has its response on a stream of its own.
-func TestHTTP2InTheClear(t *testing.T) {
+// TestCleartextHTTP2 checks what is reported of a client with prior knowledge that a server speaks HTTP/2, and of one that asks for an
+// upgrade: that request has its response on a stream of its own.
+func TestCleartextHTTP2(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	curl, err := exec.LookPath("curl")
 	if err != nil {
@@ -221,14 +220,14 @@ func TestHTTP2InTheClear(t *testing.T) {
 		w.alike(map[string]uint64{"200": times}, w.http2Requests(nginx, "server", "http.request.method=GET"), "nginx")
 		w.alike(map[string]uint64{"GET 101": times}, counts(w.requestPoints("http.server.request.duration")), "upgraded")
 		answers := counts(w.requestPoints("http.server.response.body.size"))
-		w.alike(map[string]uint64{"GET 101": times, "* 200": times}, answers, "upgraded: what it asked for is told as HTTP/1.1")
+		w.alike(map[string]uint64{"GET 101": times, "* 200": times}, answers, "upgraded: its request is reported as HTTP/1.1")
 	})
 }
 
-// succeeded is what h2load says of itself.
+// succeeded matches h2load's own report.
 var succeeded = regexp.MustCompile(`requests: (\d+) total, \d+ started, \d+ done, (\d+) succeeded`)
 
-// TestManyStreams holds that of many requests at the same time on few connections, as fast as they go, each is told once.
+// TestManyStreams checks that of many concurrent requests on few connections, as fast as possible, each is reported once.
 func TestManyStreams(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const requests = 20_000
@@ -239,7 +238,7 @@ func TestManyStreams(t *testing.T) {
 	runEachWay(t, func(t *testing.T, way *way) {
 		server := startNginx2(t, "", "")
 		config := requestConfig()
-		config.BufferBytes = manyPieces
+		config.BufferBytes = largeBuffer
 		w := watch(t, config, way.change)
 		load := exec.Command(h2load, "-n", strconv.Itoa(requests), "-c", "4", "-m", "32", "http://127.0.0.1:"+server.line()+"/here")
 		said, err := load.Output()
@@ -248,49 +247,49 @@ func TestManyStreams(t *testing.T) {
 		require.NotNil(t, found, "%s", said)
 		require.Equal(t, strconv.Itoa(requests), string(found[2]))
 		w.settle()
-		told := w.http2Requests(server, "server")
+		reported := w.http2Requests(server, "server")
 		if w.missed() == 0 && w.loss("buffer_full") == 0 {
-			require.Equal(t, map[string]uint64{"200": requests}, told, "%v", w.Losses())
+			require.Equal(t, map[string]uint64{"200": requests}, reported, "%v", w.Losses())
 		} else {
-			require.LessOrEqual(t, told["200"], uint64(requests))
+			require.LessOrEqual(t, reported["200"], uint64(requests))
 		}
-		t.Logf("%d of %d, %v", told["200"], requests, w.Losses())
+		t.Logf("%d of %d, %v", reported["200"], requests, w.Losses())
 	})
 }
 
-// TestFramesAcrossTransfers holds that frames are followed however they are cut into transfers: a head byte by byte, content
-// that goes on, and several in one.
+// TestFramesAcrossTransfers checks that frames are followed however they are split into transfers: a head byte by byte, content that
+// continues, and several in one.
 func TestFramesAcrossTransfers(t *testing.T) {
 	guest.TakesLong(t)
 	const requests = 40
-	for size, body := range map[int]int{3: 300, 5: 300, 9: 300, 14: 300, 700: 3000, 5000: 3000, 70_000: 3000} {
-		t.Run(strconv.Itoa(size), func(t *testing.T) {
-			runEachWay(t, func(t *testing.T, by *way) {
-				config := requestConfig()
-				config.BufferBytes = manyPieces
-				w := watch(t, config, by.change)
-				client, server := connected(t)
-				asks, answers := conversation(t, requests, body)
-				exchangeCut(t, client, server, bytes.Join(asks, nil), len(http2.ClientPreface), size)
-				exchangeCut(t, server, client, bytes.Join(answers, nil), emptyFrame, size)
-				require.NoError(t, client.Close())
-				require.NoError(t, server.Close())
-				w.settle()
-				if w.missed() > 0 {
-					return // some of the pieces were not seen
-				}
-				for _, side := range []string{"client", "server"} {
-					require.Equal(t, map[string]uint64{"GET 200": requests}, counts(w.requestPoints("http."+side+".request.duration")), "%s %v", side, w.Losses())
-					bodies := w.requestPoints("http." + side + ".response.body.size")
-					require.EqualValues(t, requests*body, bodies["GET 200"].Sum, side)
-				}
-			})
-		})
-	}
+	runEachWay(t, func(t *testing.T, by *way) {
+		config := requestConfig()
+		config.BufferBytes = largeBuffer
+		w := watch(t, config, by.change)
+		n, bytesOfBodies := uint64(0), 0
+		for _, c := range []struct{ size, body int }{{3, 300}, {5, 300}, {9, 300}, {14, 300}, {700, 3000}, {5000, 3000}, {70_000, 3000}} {
+			client, server := connected(t)
+			asks, answers := conversation(t, requests, c.body)
+			exchangeCut(t, client, server, bytes.Join(asks, nil), len(http2.ClientPreface), c.size)
+			exchangeCut(t, server, client, bytes.Join(answers, nil), emptyFrame, c.size)
+			require.NoError(t, client.Close())
+			require.NoError(t, server.Close())
+			w.settle()
+			if w.missed() > 0 {
+				return // some of the segments were not captured
+			}
+			n, bytesOfBodies = n+requests, bytesOfBodies+requests*c.body
+			for _, side := range []string{"client", "server"} {
+				require.Equal(t, map[string]uint64{"GET 200": n}, counts(w.requestPoints("http."+side+".request.duration")), "%s by %d bytes: %v", side, c.size, w.Losses())
+				bodies := w.requestPoints("http." + side + ".response.body.size")
+				require.EqualValues(t, bytesOfBodies, bodies["GET 200"].Sum, "%s by %d bytes", side, c.size)
+			}
+		}
+	})
 }
 
-// conversation is what both sides say when so many requests are answered with a body of such a size: first the beginning of
-// the connection, then each request and its answer.
+// conversation returns what both sides send when so many requests are answered with a body of such a size: first the beginning of the
+// connection, then each request and its response.
 func conversation(t *testing.T, requests, body int) (asks, answers [][]byte) {
 	t.Helper()
 	var said [2]bytes.Buffer
@@ -328,8 +327,8 @@ func conversation(t *testing.T, requests, body int) (asks, answers [][]byte) {
 	return asks, answers
 }
 
-// TestFramesAreFoundAgain holds that frames are followed again after bytes that no program could read: a client sends one of
-// its requests from a file. The server, which has read it, tells all of them, the client all but that one.
+// TestFramesAreFoundAgain checks that frames are followed again after bytes that no program could read: a client sends one of its requests
+// from a file. The server, which has read it, reports all of them, the client all but that one.
 func TestFramesAreFoundAgain(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const requests, hidden = 9, 4
@@ -355,7 +354,7 @@ func TestFramesAreFoundAgain(t *testing.T) {
 	})
 }
 
-// sendAsFile has the kernel send bytes from a file.
+// sendAsFile makes the kernel send bytes from a file.
 func sendAsFile(t *testing.T, to net.Conn, said []byte) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "said")
@@ -368,10 +367,10 @@ func sendAsFile(t *testing.T, to net.Conn, said []byte) {
 	require.EqualValues(t, len(said), n)
 }
 
-// emptyFrame is the size of one.
+// emptyFrame is the size of an empty frame.
 const emptyFrame = 9
 
-// exchangeCut has one end write so many bytes at a time, after the first ones, and the other one read them.
+// exchangeCut makes one end write so many bytes at a time, after the first ones, and the other one read them.
 func exchangeCut(t *testing.T, from, to net.Conn, said []byte, first, size int) {
 	t.Helper()
 	exchangeBytes(t, from, to, said[:first])
@@ -397,7 +396,7 @@ func exchangeCut(t *testing.T, from, to net.Conn, said []byte, first, size int) 
 	require.NoError(t, <-done)
 }
 
-// callCounts are how many calls a process is told of, by method and status.
+// callCounts returns how many calls of a process were reported, by method and status.
 func (w *watching) callCounts(of process, side string) map[string]uint64 {
 	all := map[string]uint64{}
 	for _, p := range w.points(of, "rpc."+side+".call.duration", "rpc.system.name=grpc") {
@@ -410,8 +409,8 @@ func (w *watching) callCounts(of process, side string) map[string]uint64 {
 	return all
 }
 
-// TestCalls holds that both sides tell each call by gRPC once, with its status, unary and streaming ones, with the client's own
-// count as the truth.
+// TestCalls checks that both sides report each gRPC call once, with its status, unary and streaming ones, with the client's own count as the
+// reference.
 func TestCalls(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const times, python = 30, "/usr/bin/python3" // that of the system, which its packages are for
@@ -432,6 +431,6 @@ func TestCalls(t *testing.T) {
 		w.alike(map[string]uint64{
 			"shop.Orders/Get OK ": times, "shop.Orders/Watch OK ": times, "shop.Orders/Fail NOT_FOUND NOT_FOUND": times, "shop.Orders/Break INTERNAL INTERNAL": times,
 		}, w.callCounts(client, "client"), "client")
-		require.Empty(t, w.points(server, "http.server.request.duration"), "a call is told once")
+		require.Empty(t, w.points(server, "http.server.request.duration"), "a call is reported once")
 	})
 }

@@ -20,13 +20,13 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
-// open is how many connections of a program are told in a state.
+// open returns how many connections of a program are reported in a state.
 func (w *watching) open(of *nettest.Program, state string, wanted ...string) int64 {
 	return w.sum(of, "ebpf.network.connections", append(wanted, "network.connection.state="+state)...)
 }
 
-// TestOpenConnections holds that connections are told while they are open, by state, and that a peer leaves two
-// reports after its last one was closed.
+// TestOpenConnections checks that connections are reported while they are open, by state, and that a peer is removed two reports after its
+// last one was closed.
 func TestOpenConnections(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
@@ -53,7 +53,7 @@ func TestOpenConnections(t *testing.T) {
 		require.EqualValues(t, 0, w.open(client, "established"))
 		require.EqualValues(t, 50, w.sum(client, "ebpf.network.io"))
 		w.report()
-		require.EqualValues(t, 50, w.sum(client, "ebpf.network.io"), "told once more")
+		require.EqualValues(t, 50, w.sum(client, "ebpf.network.io"), "reported once more")
 		w.report()
 		w.report()
 		require.Empty(t, w.points(client, "ebpf.network.io"), "two reports after")
@@ -67,8 +67,8 @@ func TestOpenConnections(t *testing.T) {
 	})
 }
 
-// TestWalksEnd holds that sockets from before the start are not looked for again once all who have one were decided
-// upon, and are while somebody was not.
+// TestWalksEnd checks that sockets from before the start are not searched again once all their processes are decided, and are while one is
+// not.
 func TestWalksEnd(t *testing.T) {
 	guest.TakesLong(t)
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
@@ -92,8 +92,8 @@ func TestWalksEnd(t *testing.T) {
 	require.Equal(t, 2, w.adopted, "this process was not decided upon")
 }
 
-// TestUndecidedSocketsFromBefore holds that sockets which were open before the start are told after the last walk, though
-// nobody has decided upon their processes by then.
+// TestUndecidedSocketsFromBefore checks that sockets that were open before the start are reported after the last walk, though their processes
+// are not decided by then.
 func TestUndecidedSocketsFromBefore(t *testing.T) {
 	guest.TakesLong(t)
 	eachWayAnew(t, func(t *testing.T, start func() *watching) {
@@ -113,8 +113,7 @@ func TestUndecidedSocketsFromBefore(t *testing.T) {
 	})
 }
 
-// TestSocketsFromBefore holds that sockets which were open before the start are told, with their role, before they are
-// used.
+// TestSocketsFromBefore checks that sockets that were open before the start are reported, with their role, before they are used.
 func TestSocketsFromBefore(t *testing.T) {
 	guest.TakesLong(t)
 	eachWayAnew(t, func(t *testing.T, start func() *watching) {
@@ -137,7 +136,7 @@ func TestSocketsFromBefore(t *testing.T) {
 	})
 }
 
-// TestUnixSockets holds that Unix sockets are counted, without a peer, whichever calls move the bytes.
+// TestUnixSockets checks that Unix sockets are counted, without a peer, whichever calls move the bytes.
 func TestUnixSockets(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
@@ -169,7 +168,7 @@ func TestUnixSockets(t *testing.T) {
 	})
 }
 
-// TestOutOfScope holds that nothing is told of who is out of scope, and that it is told once it comes into scope.
+// TestOutOfScope checks that nothing is reported of a process that is out of scope, and that it is reported once it comes into scope.
 func TestOutOfScope(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
@@ -188,8 +187,8 @@ func TestOutOfScope(t *testing.T) {
 	})
 }
 
-// TestMPTCP holds that a connection of MPTCP is told once on each side, whether the other one speaks it or not, and its
-// round-trip time.
+// TestMPTCP checks that an MPTCP connection is reported once on each side, whether the other one supports it or not, with its round-trip
+// time.
 func TestMPTCP(t *testing.T) {
 	if _, err := os.Stat("/proc/sys/net/mptcp"); errors.Is(err, fs.ErrNotExist) {
 		t.Skip("the kernel has no MPTCP")
@@ -229,9 +228,9 @@ func TestMPTCP(t *testing.T) {
 	})
 }
 
-// TestClosesAreToldWithTheirTransfers holds that the end of a connection is told of the peer that its transfers are told of,
-// though another process uses the other end meanwhile.
-func TestClosesAreToldWithTheirTransfers(t *testing.T) {
+// TestClosesHaveThePeerOfTheirTransfers checks that the end of a connection is reported with the peer of its transfers, though another
+// process uses the other end meanwhile.
+func TestClosesHaveThePeerOfTheirTransfers(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
 		n, from, to := pair(t)
@@ -244,7 +243,7 @@ func TestClosesAreToldWithTheirTransfers(t *testing.T) {
 		peer := fmt.Sprintf("ebpf.peer.pid=%d", from.Program().PID())
 		require.EqualValues(t, 110, w.sum(to.Program(), "ebpf.network.io", "network.io.direction=receive", peer))
 		if !endsInClose(t) {
-			peer = fmt.Sprintf("ebpf.peer.pid=%d", worker.PID()) // who used it last
+			peer = fmt.Sprintf("ebpf.peer.pid=%d", worker.PID()) // the last one to use it
 		}
 		require.EqualValues(t, 1, w.histogram(to.Program(), "ebpf.network.operation.duration", "ebpf.operation=close", peer).Count)
 	})

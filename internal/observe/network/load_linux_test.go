@@ -19,8 +19,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
-// TestDescriptorsUsedAgain holds that all is counted where several threads open and close, so that a descriptor's number
-// is another's at once.
+// TestDescriptorsUsedAgain checks that all is counted if several threads open and close, so that a descriptor's number is reused at once.
 func TestDescriptorsUsedAgain(t *testing.T) {
 	const threads, times, bytes = 8, 1500, 321
 	eachWay(t, func(t *testing.T, start func() *watching) {
@@ -44,7 +43,7 @@ func TestDescriptorsUsedAgain(t *testing.T) {
 	})
 }
 
-// TestPartialWrites holds that of a write for which there is no room what was taken is counted.
+// TestPartialWrites checks that of a write that does not fit the part that was accepted is counted.
 func TestPartialWrites(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
@@ -64,8 +63,8 @@ func TestPartialWrites(t *testing.T) {
 	})
 }
 
-// TestPeekAndTruncateDatagrams holds that a datagram is counted once that is looked at before, and as the call tells its
-// length where there is no room for all of it.
+// TestPeekAndTruncateDatagrams checks that a datagram that is peeked at is counted once, and with the length that the call returns if the
+// buffer is too small for it.
 func TestPeekAndTruncateDatagrams(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
@@ -93,7 +92,7 @@ func TestPeekAndTruncateDatagrams(t *testing.T) {
 	})
 }
 
-// TestPeersOfOneCall holds that of one call which sends to several, or receives from several, each peer is told its own.
+// TestPeersOfOneCall checks that of one call that sends to several peers, or receives from several, each peer has its own bytes.
 func TestPeersOfOneCall(t *testing.T) {
 	const messages, bytes = 6, 100
 	eachWay(t, func(t *testing.T, start func() *watching) {
@@ -124,8 +123,8 @@ func TestPeersOfOneCall(t *testing.T) {
 	})
 }
 
-// TestConnectionsThatWait holds that a server learns whose connections are that have waited for it, all of them at once
-// and more than there are places for series.
+// TestConnectionsThatWait checks that a server finds the clients of the connections that have waited for it, all of them at once and more
+// than there are slots for series.
 func TestConnectionsThatWait(t *testing.T) {
 	guest.TakesLong(t)
 	const waiting = 1000
@@ -141,17 +140,17 @@ func TestConnectionsThatWait(t *testing.T) {
 	require.EqualValues(t, waiting*10, w.sum(server, "ebpf.network.io", "network.io.direction=receive", fmt.Sprintf("ebpf.peer.pid=%d", client.PID())))
 }
 
-// TestForgottenEnds holds that a client which is not found is counted where more ends were noted a moment ago than are kept,
-// and only there: it may have been forgotten.
+// TestForgottenEnds checks that a client that is not found is counted if more ends were noted a moment ago than are kept, and only then: it
+// may have been evicted.
 func TestForgottenEnds(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	w := watch(t, config(), nil)
 	n := nettest.New(t)
-	server, stranger := nettest.Start(t, n), nettest.Start(t, n)
-	require.NoError(t, w.tracker.Decide(uint32(stranger.PID()), lifecycle.ScopeNone)) // it is not noted, as though it were forgotten
+	server, unnoted := nettest.Start(t, n), nettest.Start(t, n)
+	require.NoError(t, w.tracker.Decide(uint32(unnoted.PID()), lifecycle.ScopeNone)) // it is not noted, as if it had been evicted
 	l := server.Listen("tcp4", loopback)
 	meet := func() uint64 {
-		exchange(stranger.Dial("tcp4", l.Local), l.Accept(), 10)
+		exchange(unnoted.Dial("tcp4", l.Local), l.Accept(), 10)
 		w.report()
 		return w.loss("ends_full")
 	}
@@ -165,8 +164,8 @@ func TestForgottenEnds(t *testing.T) {
 	require.EqualValues(t, 20, w.sum(server, "ebpf.network.io", "network.io.direction=receive", "network.peer.address=127.0.0.1"))
 }
 
-// TestNoRoomForListeners holds that sockets that listen and find no place are counted, and that what is done with their
-// connections is told.
+// TestNoRoomForListeners checks that listening sockets that do not fit in the table are counted, and that operations on their connections are
+// reported.
 func TestNoRoomForListeners(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	small := config()
@@ -185,7 +184,7 @@ func TestNoRoomForListeners(t *testing.T) {
 	require.EqualValues(t, 100, w.sum(server, "ebpf.network.io", "network.io.direction=receive"))
 }
 
-// TestNoRoomForCounts holds that failures that find no place are counted as lost, each.
+// TestNoRoomForCounts checks that each failure that does not fit in the table is counted as lost.
 func TestNoRoomForCounts(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const refused = 5
@@ -196,7 +195,7 @@ func TestNoRoomForCounts(t *testing.T) {
 	for code := range uint16(minSeries) {
 		key := bindings.NetworkNetworkCountKey{Series: minSeries - 1, Kind: uint16(bindings.NetworkNetworkCountKindNETWORK_DROPS), Code: 1000 + code}
 		if err := w.table.counts.Update(&key, &one, ebpf.UpdateNoExist); err != nil {
-			require.ErrorIs(t, err, unix.E2BIG) // drops on the host have taken the rest
+			require.ErrorIs(t, err, unix.E2BIG) // drops on the host have taken the other entries
 		}
 	}
 	before := w.loss("counts_full")
@@ -207,5 +206,5 @@ func TestNoRoomForCounts(t *testing.T) {
 	w.report()
 	require.GreaterOrEqual(t, w.loss("counts_full")-before, uint64(refused))
 	require.Zero(t, w.sum(client, "ebpf.tcp.connection.failures"))
-	require.EqualValues(t, refused, w.sum(client, "ebpf.tcp.resets", "network.io.direction=receive"), "what has its own place is told")
+	require.EqualValues(t, refused, w.sum(client, "ebpf.tcp.resets", "network.io.direction=receive"), "what has its own entry is reported")
 }

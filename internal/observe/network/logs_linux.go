@@ -12,62 +12,90 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 )
 
-// topEvent is the name of logs of top requests.
+// topEvent is the event name of logs of top requests.
 const topEvent = "ebpf.request.top"
 
-// Logs returns the requests that are told one by one and have ended since.
+// Logs returns the logs of the requests that are exported one by one and have ended since the last call.
 func (o *Observer) Logs() []*model.Logs {
-	tell := o.newTeller(time.Now())
-	tell.each(requests.AsLog, func(r *requests.Request) { tell.log(r, "") })
-	tell.each(requests.AsSample, tell.sample)
-	return tell.logs
+	exporter := o.newRequestExporter(time.Now())
+	exporter.each(requests.AsLog, func(r *requests.Request) { exporter.log(r, "") })
+	exporter.each(requests.AsSample, exporter.sample)
+	return exporter.logs
 }
 
-// Spans returns the requests that are told as spans and have ended since.
+// Spans returns the spans of the requests that have ended since the last call.
 func (o *Observer) Spans() []*model.Spans {
-	tell := o.newTeller(time.Now())
-	tell.each(requests.AsSpan, tell.span)
-	return tell.spans
+	exporter := o.newRequestExporter(time.Now())
+	taken, early := exporter.take(requests.AsSpan)
+	made, waiting := requests.Pair(taken, exporter.local, exporter.at, o.stopped)
+	for _, r := range made {
+		exporter.span(r)
+	}
+	exporter.giveBack(made, append(early, waiting...), requests.AsSpan)
+	return exporter.spans
 }
 
-// each has the requests told that wait to be in a form, unless it is not known yet who
-// the peer is: that is found out with the next report.
-func (t *teller) each(as requests.Form, tell func(*requests.Request)) {
+// local returns what is known of the remote end of a request's connection, if it is a process of this host.
+func (t *requestExporter) local(r *requests.Request) requests.Local {
+	s := t.connection(r).series
+	if s == nil || s.flow == nil || s.flow.overflow {
+		return requests.Local{}
+	}
+	other := s.other.peerToReport()
+	return requests.Local{PID: other.pid, Here: other.local || other.pid != 0}
+}
+
+// each exports the requests that wait in a form.
+func (t *requestExporter) each(as requests.Form, export func(*requests.Request)) {
+	taken, early := t.take(as)
+	for _, r := range taken {
+		export(r)
+	}
+	t.giveBack(taken, early, as)
+}
+
+// take returns the requests that wait in a form. Early are those whose peer is not known yet, which the next report finds, or whose process
+// is undecided.
+func (t *requestExporter) take(as requests.Form) (taken, early []*requests.Request) {
 	o := t.o
 	if o.capture == nil || o.capture.journal == nil {
-		return
+		return nil, nil
 	}
-	taken := o.capture.journal.Take(as)
+	all := o.capture.journal.Take(as)
 	o.nameRequests()
-	var early []*requests.Request
-	told := taken[:0]
-	for _, r := range taken {
-		if s := t.connection(r).series; s != nil && s.process != nil && s.flow == nil {
+	taken = all[:0]
+	for _, r := range all {
+		if s := t.connection(r).series; s != nil && s.process != nil && s.flow == nil || o.capture.totals.Waits(r.Subject) {
 			early = append(early, r)
 			continue
 		}
-		tell(r)
-		told = append(told, r)
+		taken = append(taken, r)
 	}
-	o.capture.journal.Told(told, as)
-	o.capture.journal.PutBack(early, as)
+	return taken, early
 }
 
-// tellTop returns logs of the requests that took longest in an interval.
-func (o *Observer) tellTop(top map[requests.Reason][]*requests.Request, at time.Time) []*model.Logs {
-	tell := o.newTeller(at)
+// giveBack returns exported requests to the journal, and those that must wait.
+func (t *requestExporter) giveBack(reported, waiting []*requests.Request, as requests.Form) {
+	if c := t.o.capture; c != nil && c.journal != nil {
+		c.journal.Release(reported, as)
+		c.journal.PutBack(waiting, as)
+	}
+}
+
+// exportTop returns logs of the requests that took longest in an interval.
+func (o *Observer) exportTop(top map[requests.Reason][]*requests.Request, at time.Time) []*model.Logs {
+	exporter := o.newRequestExporter(at)
 	for reason, list := range top {
 		attribute := model.Text("ebpf.reason", string(reason))
 		for _, r := range list {
-			tell.log(r, topEvent, attribute)
+			exporter.log(r, topEvent, attribute)
 		}
 	}
-	return tell.logs
+	return exporter.logs
 }
 
-// teller makes logs and spans of requests whose processes are known. Of the role that is
-// left out it tells nothing.
-type teller struct {
+// requestExporter makes logs and spans of requests whose processes are known. It leaves out the role that is not configured.
+type requestExporter struct {
 	o         *Observer
 	at        time.Time
 	logs      []*model.Logs
@@ -77,51 +105,51 @@ type teller struct {
 	spansOf   map[*model.Process]*model.Spans
 	peers     map[uint32][]model.Attribute // by series
 	few       requests.Room                // of processes with few logs
-	// Those of the request before, which most others have, too.
+	// Of the request before, which most others have, too.
 	subject   observe.SubjectKey
-	whose     *model.Process
-	connected far
+	owner     *model.Process
+	connected remoteEnd
 }
 
-// far is the other end of a request's connection.
-type far struct {
+// remoteEnd is the remote end of a request's connection.
+type remoteEnd struct {
 	id, generation uint32
-	series         *series // nil where it is another's by now
+	series         *series // nil if its slot belongs to another one now
 	peer           []model.Attribute
-	known          bool // what is said of it here
+	known          bool // whether the fields above are set
 }
 
-func (o *Observer) newTeller(at time.Time) *teller {
-	return &teller{
+func (o *Observer) newRequestExporter(at time.Time) *requestExporter {
+	return &requestExporter{
 		o: o, at: at,
 		logsOf: map[*model.Process]*requests.Together{}, samplesOf: map[*model.Process]*model.Logs{},
 		spansOf: map[*model.Process]*model.Spans{}, peers: map[uint32][]model.Attribute{},
 	}
 }
 
-// process is who a request is told of, nil where nobody is.
-func (t *teller) process(r *requests.Request) *model.Process {
+// process returns the process of a request, nil if it is not exported.
+func (t *requestExporter) process(r *requests.Request) *model.Process {
 	if only := requestRoles[t.o.config.Only]; !r.IsOf(only) {
 		return nil
 	}
 	if t.subject != r.Subject {
-		t.subject, t.whose = r.Subject, t.o.capture.totals.Process(r.Subject)
+		t.subject, t.owner = r.Subject, t.o.capture.totals.Process(r.Subject)
 	}
-	return t.whose
+	return t.owner
 }
 
-// log adds a log of a request, under another name than its own if one is given.
-func (t *teller) log(r *requests.Request, event string, more ...model.Attribute) {
+// log adds the log of a request; event replaces its event name unless it is empty.
+func (t *requestExporter) log(r *requests.Request, event string, more ...model.Attribute) {
 	process := t.process(r)
 	if process == nil {
 		return
 	}
-	t.logsFor(process).Tell(r, event, t.peer(r), t.at, more)
+	t.logsFor(process).Add(r, event, t.peer(r), t.at, more)
 }
 
-// logsFor is where the next log of a process goes. The first ones take as much memory as they need, those of a process with
-// many whole pages.
-func (t *teller) logsFor(process *model.Process) *requests.Together {
+// logsFor returns the list for the next log of a process. The first logs allocate what they need, those of a process with many logs whole
+// pages.
+func (t *requestExporter) logsFor(process *model.Process) *requests.Together {
 	of := t.logsOf[process]
 	switch {
 	case of == nil:
@@ -137,9 +165,9 @@ func (t *teller) logsFor(process *model.Process) *requests.Together {
 	return of
 }
 
-// sample adds the logs of a request that was taken as a sample, apart from others: those may lie on a page, whose memory is
-// known, and these have content.
-func (t *teller) sample(r *requests.Request) {
+// sample adds the logs of a request that was taken as a sample, separate from others: those may be on a page, whose memory is known, and
+// these have content.
+func (t *requestExporter) sample(r *requests.Request) {
 	process := t.process(r)
 	if process == nil {
 		return
@@ -154,7 +182,7 @@ func (t *teller) sample(r *requests.Request) {
 }
 
 // span adds a request's span.
-func (t *teller) span(r *requests.Request) {
+func (t *requestExporter) span(r *requests.Request) {
 	process := t.process(r)
 	if process == nil {
 		return
@@ -168,8 +196,8 @@ func (t *teller) span(r *requests.Request) {
 	of.Spans = append(of.Spans, r.Span(t.peer(r)))
 }
 
-// peer says who is at the other end of a request's connection.
-func (t *teller) peer(r *requests.Request) []model.Attribute {
+// peer returns the attributes of the peer of a request's connection.
+func (t *requestExporter) peer(r *requests.Request) []model.Attribute {
 	c := t.connection(r)
 	if s := c.series; s == nil || s.flow == nil || s.flow.overflow {
 		other := peer{address: r.Peer.Addr(), port: r.Peer.Port()}
@@ -179,23 +207,24 @@ func (t *teller) peer(r *requests.Request) []model.Attribute {
 		c.peer = t.peers[c.id]
 	}
 	if c.peer == nil {
-		c.peer = c.series.flow.appendOther(nil)
+		who := c.series.other.peerToReport()
+		c.peer = who.appendOther(nil)
 		t.peers[c.id] = c.peer
 	}
 	return c.peer
 }
 
-// connection is that of a request.
-func (t *teller) connection(r *requests.Request) *far {
+// connection returns the remote end of a request's connection.
+func (t *requestExporter) connection(r *requests.Request) *remoteEnd {
 	if c := &t.connected; !c.known || c.id != r.Series || c.generation != r.Generation {
-		*c = far{id: r.Series, generation: r.Generation, series: t.o.series(r), known: true}
+		*c = remoteEnd{id: r.Series, generation: r.Generation, series: t.o.series(r), known: true}
 	}
 	return &t.connected
 }
 
-// series is that of a request's connection, nil where it is another's by now.
+// series returns that of a request's connection, nil if its slot belongs to another one now.
 func (o *Observer) series(r *requests.Request) *series {
-	if int(r.Series) >= len(o.table.places.items) || o.table.places.items[r.Series].Generation != r.Generation {
+	if int(r.Series) >= len(o.table.slots.items) || o.table.slots.items[r.Series].Generation != r.Generation {
 		return nil
 	}
 	return o.table.live[r.Series]

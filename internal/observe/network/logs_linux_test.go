@@ -24,7 +24,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 )
 
-// logsOfSelf are the logs of this process with their attributes.
+// logsOfSelf returns the logs of this process with their attributes.
 func logsOfSelf(t testing.TB, all []*model.Logs) (logs []model.Log, attributes []map[string]any) {
 	t.Helper()
 	for _, of := range all {
@@ -56,12 +56,11 @@ func logsOfSelf(t testing.TB, all []*model.Logs) (logs []model.Log, attributes [
 	return logs, attributes
 }
 
-// traceOf is the trace that a test's n-th request carries.
+// traceOf returns the trace that a test's n-th request carries.
 func traceOf(n int) string { return fmt.Sprintf("4bf92f3577b34da6a3ce929d0e0e%04x", n+1) }
 
-// TestRequestsAreLogged holds that each request is told once by each side, with what the client knows of it: its trace, path,
-// status, duration and who was at the other end; that values of its query are not; and that those which took longest come
-// again with the report.
+// TestRequestsAreLogged checks that each request is exported once by each side, with what the client knows of it: its trace, path, status,
+// duration and peer; that values of its query are not; and that those that took longest come again with the report.
 func TestRequestsAreLogged(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const (
@@ -87,7 +86,7 @@ func TestRequestsAreLogged(t *testing.T) {
 		took, traces := map[string]time.Duration{}, []string{}
 		for n, path := range asked {
 			traces = append(traces, traceOf(n))
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path+"?card=4111", nil)
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path+"?card=c4111", nil)
 			require.NoError(t, err)
 			request.Header.Set("traceparent", "00-"+traceOf(n)+"-"+span+"-01")
 			request.Header.Set("authorization", "Bearer secret")
@@ -107,9 +106,9 @@ func TestRequestsAreLogged(t *testing.T) {
 		w.last = w.Report(time.Now())
 		_, top := logsOfSelf(t, w.last.Logs)
 		all := w.Logs()
-		require.Empty(t, w.Logs(), "they are told once")
+		require.Empty(t, w.Logs(), "they are exported once")
 		if w.missed() > 0 {
-			return // some of the pieces were not seen
+			return // some of the segments were not captured
 		}
 
 		logs, values := logsOfSelf(t, all)
@@ -142,12 +141,12 @@ func TestRequestsAreLogged(t *testing.T) {
 			} else {
 				require.Equal(t, asked[n][1:], fmt.Sprint(of["http.response.status_code"]))
 			}
-			port, told := of["network.peer.port"]
-			require.Equal(t, role == "client", told)
+			port, found := of["network.peer.port"]
+			require.Equal(t, role == "client", found)
 			require.True(t, role != "client" || port == int64(address.Port))
 			for key, value := range of {
 				require.NotContains(t, fmt.Sprint(value), "secret", key)
-				require.NotContains(t, fmt.Sprint(value), "4111", key)
+				require.NotContains(t, fmt.Sprint(value), "c4111", key)
 			}
 		}
 		require.Len(t, seen, 2*len(asked))
@@ -165,7 +164,7 @@ func TestRequestsAreLogged(t *testing.T) {
 	})
 }
 
-// logsOnly leaves out who the logs are of.
+// logsOnly returns the logs without their processes.
 func logsOnly(t *testing.T, all []*model.Logs) []model.Log {
 	t.Helper()
 	logs, _ := logsOfSelf(t, all)

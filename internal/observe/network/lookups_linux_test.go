@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +27,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 )
 
-// nameServer answers lookups by what is in the name, and counts those that came by name, over UDP and TCP together.
+// nameServer answers lookups by what is in the name, and counts them by name, over UDP and TCP together.
 type nameServer struct {
 	address string
 	delay   time.Duration
@@ -52,7 +53,7 @@ func listenBothWays(t *testing.T) (net.PacketConn, net.Listener) {
 	return nil, nil
 }
 
-// serveNames has a server listen on a port of no meaning.
+// serveNames starts a server on a port without a meaning.
 func serveNames(t *testing.T, delay time.Duration) *nameServer {
 	t.Helper()
 	datagrams, streams := listenBothWays(t)
@@ -88,7 +89,7 @@ func serveNames(t *testing.T, delay time.Duration) *nameServer {
 	return s
 }
 
-// answer answers a lookup: what is absent is not there, what is long comes over TCP alone.
+// answer answers a lookup: absent names do not exist, long answers come only over TCP.
 func (s *nameServer) answer(query []byte, datagram bool) []byte {
 	var m dnsmessage.Message
 	if err := m.Unpack(query); err != nil {
@@ -120,7 +121,7 @@ func (s *nameServer) answer(query []byte, datagram bool) []byte {
 	return packed
 }
 
-// readMessage reads one over TCP as resolvers do: the length first.
+// readMessage reads one message over TCP as resolvers do: the length first.
 func readMessage(conn net.Conn) ([]byte, error) {
 	var length [2]byte
 	if _, err := io.ReadFull(conn, length[:]); err != nil {
@@ -163,7 +164,7 @@ func (s *nameServer) ask(t *testing.T, network, name string) dnsmessage.RCode {
 	return m.RCode
 }
 
-// lookups are the points of this process, by name and error.
+// lookups returns the points of this process, by name and error.
 func (w *watching) lookups() map[string]*model.Histogram {
 	all := map[string]*model.Histogram{}
 	for _, m := range w.last.Metrics {
@@ -173,7 +174,11 @@ func (w *watching) lookups() map[string]*model.Histogram {
 		for _, metric := range m.Metrics {
 			for _, p := range metric.Points {
 				if metric.Name == "dns.lookup.duration" {
-					all[strings.Join(attributes(p), " ")] = p.Histogram
+					key := strings.Join(slices.DeleteFunc(attributes(p), isOfPeer), " ")
+					if known := all[key]; known != nil { // of another peer
+						p.Histogram.Count += known.Count
+					}
+					all[key] = p.Histogram
 				}
 			}
 		}
@@ -181,9 +186,14 @@ func (w *watching) lookups() map[string]*model.Histogram {
 	return all
 }
 
-// TestLookupsAreTold holds that lookups of Go's resolver and of a client like dig are told as often as the server was asked,
-// over UDP and TCP, on a port of no meaning, with the code of their answers and durations as the client has measured them.
-func TestLookupsAreTold(t *testing.T) {
+// isOfPeer reports whether an attribute is one of a peer.
+func isOfPeer(attribute string) bool {
+	return slices.ContainsFunc([]string{"ebpf.role=", "ebpf.peer.", "network."}, func(prefix string) bool { return strings.HasPrefix(attribute, prefix) })
+}
+
+// TestLookups checks that lookups of Go's resolver and of a client like dig are reported as often as the server was asked, over UDP and TCP,
+// on a port without a meaning, with the code of their answers and durations as the client has measured them.
+func TestLookups(t *testing.T) {
 	guest.TakesLong(t)
 	const delay = 150 * time.Millisecond
 	runEachWay(t, func(t *testing.T, by *way) {
@@ -210,7 +220,7 @@ func TestLookupsAreTold(t *testing.T) {
 		}
 		w.settle()
 		if w.missed() > 0 {
-			return // some of the pieces were not seen
+			return // some of the segments were not captured
 		}
 		want := map[string]uint64{}
 		for name, n := range server.asked {
@@ -230,7 +240,7 @@ func TestLookupsAreTold(t *testing.T) {
 	})
 }
 
-// unconnectedWays are the calls by which a query is sent and its answer received on a socket that is not connected.
+// unconnectedWays are the calls by which a query is sent and its answer received on an unconnected socket.
 var unconnectedWays = map[string]struct {
 	send    func(*net.UDPConn, []byte, *net.UDPAddr) error
 	receive func(*net.UDPConn, []byte) (int, error)
@@ -284,7 +294,7 @@ func query(t *testing.T, id uint16, name string) []byte {
 	return packed
 }
 
-// unconnected is a socket without a peer, and where a server is.
+// unconnected returns a socket without a peer, and the addresses of servers.
 func unconnected(t *testing.T, servers ...*nameServer) (*net.UDPConn, []*net.UDPAddr) {
 	t.Helper()
 	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -298,9 +308,8 @@ func unconnected(t *testing.T, servers ...*nameServer) (*net.UDPConn, []*net.UDP
 	return socket, list
 }
 
-// TestLookupsOnUnconnectedSockets holds that lookups on sockets that are not connected are told as those on others are, whatever
-// calls they are made by: each once, of whoever asks and not of who answers, matched by their ids where several are under way,
-// and by themselves with the server that was asked.
+// TestLookupsOnUnconnectedSockets checks that lookups on unconnected sockets are reported as those on others are, whichever calls make them:
+// each once, by the client and not by the server, matched by their ids if several are under way, and in logs with the server that was asked.
 func TestLookupsOnUnconnectedSockets(t *testing.T) {
 	guest.TakesLong(t)
 	const delay = 100 * time.Millisecond
@@ -337,7 +346,7 @@ func TestLookupsOnUnconnectedSockets(t *testing.T) {
 		want["dns.question.name=slow.example"], want["dns.question.name=absent.example error.type=NXDOMAIN"] = 1, 1
 		w.settle()
 		if w.missed() > 0 {
-			return // some of the pieces were not seen
+			return // some of the segments were not captured
 		}
 		got := w.lookups()
 		require.Equal(t, want, counts(got))
@@ -346,8 +355,8 @@ func TestLookupsOnUnconnectedSockets(t *testing.T) {
 		require.LessOrEqual(t, slow.Max, took.Seconds())
 
 		events := map[string]uint64{}
-		logs, told := logsOfSelf(t, w.Logs())
-		for i, of := range told {
+		logs, attributes := logsOfSelf(t, w.Logs())
+		for i, of := range attributes {
 			require.Equal(t, model.Info, logs[i].Severity)
 			require.Equal(t, "A", of["ebpf.dns.question.type"])
 			key := fmt.Sprint("dns.question.name=", of["dns.question.name"])
@@ -364,7 +373,7 @@ func TestLookupsOnUnconnectedSockets(t *testing.T) {
 	})
 }
 
-// TestOtherProtocolsAreLeftOut holds that only the protocols that are asked for are told.
+// TestOtherProtocolsAreLeftOut checks that only the configured protocols are reported.
 func TestOtherProtocolsAreLeftOut(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	runEachWay(t, func(t *testing.T, by *way) {
@@ -378,7 +387,7 @@ func TestOtherProtocolsAreLeftOut(t *testing.T) {
 	})
 }
 
-// silent is a server of names that answers nothing by itself.
+// silent is a name server that answers nothing by itself.
 func silent(t *testing.T) *net.UDPConn {
 	t.Helper()
 	server, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
@@ -388,9 +397,8 @@ func silent(t *testing.T) *net.UDPConn {
 	return server
 }
 
-// TestLookupsWithoutAProperAnswer holds, of sockets with and without a peer, that a lookup that nobody answers is told as one, that the
-// answer which is a header alone is the lookup's by its number, and that what is asked by multicast DNS is no lookup, whichever end
-// has its port.
+// TestLookupsWithoutAProperAnswer checks, on connected and unconnected sockets, that a lookup without an answer is reported as one, that an
+// answer that is only a header is matched by its id, and that a multicast DNS query is no lookup, whichever end has its port.
 func TestLookupsWithoutAProperAnswer(t *testing.T) {
 	guest.TakesLong(t)
 	const multicast = 5353
@@ -427,7 +435,7 @@ func TestLookupsWithoutAProperAnswer(t *testing.T) {
 		require.NoError(t, err)
 		group, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: to.IP, Port: multicast})
 		require.NoError(t, err)
-		_, _ = group.Write(query(t, 0, "connected.local")) // it may be told already that nobody is there
+		_, _ = group.Write(query(t, 0, "connected.local")) // it may have the error already that no process listens there
 		own, err := net.ListenUDP("udp4", &net.UDPAddr{IP: to.IP, Port: multicast})
 		require.NoError(t, err)
 		_, err = own.WriteToUDP(query(t, 0, "from.local"), to)
@@ -435,8 +443,8 @@ func TestLookupsWithoutAProperAnswer(t *testing.T) {
 
 		want, got := map[string]int{"silent.example no_response": 2, "alone.example FORMERR": 2}, map[string]int{}
 		require.Eventually(t, func() bool {
-			logs, told := logsOfSelf(t, w.Logs())
-			for i, of := range told {
+			logs, attributes := logsOfSelf(t, w.Logs())
+			for i, of := range attributes {
 				require.Equal(t, model.Error, logs[i].Severity)
 				got[fmt.Sprint(of["dns.question.name"], " ", of["error.type"])]++
 			}
@@ -446,7 +454,7 @@ func TestLookupsWithoutAProperAnswer(t *testing.T) {
 			require.NoError(t, s.Close())
 		}
 		if w.missed() > 0 {
-			return // some of the pieces were not seen
+			return // some of the segments were not captured
 		}
 		require.Equal(t, want, got)
 	})

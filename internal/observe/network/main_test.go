@@ -11,11 +11,13 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 )
 
 func TestMain(m *testing.M) {
 	nettest.Main()
+	kernel.ShareTypes()
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		if err := endAll(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

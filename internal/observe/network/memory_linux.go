@@ -16,12 +16,12 @@ import (
 )
 
 type (
-	place  = bindings.NetworkNetworkSeries
+	slot   = bindings.NetworkNetworkSeries
 	record = bindings.NetworkNetworkRecord
 	key    = bindings.NetworkNetworkKey
 )
 
-// shared is a kernel's array that both sides write.
+// shared is a kernel's array that is mapped and that both sides write.
 type shared[T any] struct {
 	raw   []byte
 	items []T

@@ -16,8 +16,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
-// TestSocketBytes holds that sockets take as much of the kernel's memory as is said of them: by the kernel's own account,
-// before and after they are remembered.
+// TestSocketBytes checks that sockets take as much of the kernel's memory as is accounted for them: by the kernel's own account, before and
+// after they are remembered.
 func TestSocketBytes(t *testing.T) {
 	const programs, each = 3, 17000
 	all := make([]*nettest.Program, programs)
@@ -35,7 +35,7 @@ func TestSocketBytes(t *testing.T) {
 		require.NoError(t, w.tracker.Decide(uint32(p.PID()), lifecycle.ScopeNetwork))
 	}
 	known, mapBytes, before := w.sockets.Load(), w.MapBytes(), slabBytes(t)
-	require.NoError(t, w.Drain(), "looks for sockets once more")
+	require.NoError(t, w.Drain(), "iterates over sockets once more")
 	took := slabBytes(t) - before
 	w.report()
 	t.Logf("%d bytes a socket", took/(programs*each))
@@ -45,7 +45,7 @@ func TestSocketBytes(t *testing.T) {
 	require.GreaterOrEqual(t, w.MapBytes(), mapBytes+said)
 }
 
-// TestThreadsAreInMapBytes holds that what is remembered of threads is in what the observation says that it takes.
+// TestThreadsAreInMapBytes checks that the state of threads is included in MapBytes.
 func TestThreadsAreInMapBytes(t *testing.T) {
 	tasks, err := os.ReadDir("/proc/self/task")
 	require.NoError(t, err)
@@ -61,13 +61,13 @@ func TestThreadsAreInMapBytes(t *testing.T) {
 	require.ErrorIs(t, o.countThreads(), os.ErrNotExist)
 }
 
-// slabBytes is what the kernel keeps in objects that have no cache of their own, as those of sockets' storage: of the whole
-// host, but not its files, directories and tasks.
+// slabBytes returns what the kernel keeps in objects that have no cache of their own, as those of sockets' storage: of the whole host,
+// without its files, directories and tasks.
 func slabBytes(t *testing.T) int64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/slabinfo")
 	if os.IsNotExist(err) {
-		t.Skip("the kernel does not tell what its caches hold (CONFIG_SLUB_DEBUG)")
+		t.Skip("the kernel does not report what its caches hold (CONFIG_SLUB_DEBUG)")
 	}
 	require.NoError(t, err)
 	var sum int64

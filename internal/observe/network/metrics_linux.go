@@ -7,14 +7,32 @@ package network
 import (
 	"slices"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// bounds are the upper bounds of the kernel's buckets in seconds: 1, 2, 5 × 10^n from
-// a microsecond to ten seconds (network_bounds of bpf/include/network_series.h).
+// bounds are the upper bounds of the kernel's buckets in seconds: 1, 2, 5 × 10^n from a microsecond to ten seconds (network_bounds of
+// bpf/include/network_series.h).
 var bounds = []float64{
 	1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3,
 	1e-2, 2e-2, 5e-2, 1e-1, 2e-1, 5e-1, 1, 2, 5, 10,
+}
+
+// reportedBounds are the bounds that are exported of handshakes and round-trip times: one per decade, since every bucket is a line of a
+// Prometheus page. All are in bounds.
+var reportedBounds = []float64{1e-4, 1e-3, 1e-2, 1e-1}
+
+// fold adds up the kernel's buckets between two reported bounds, which are some of bounds; none: count, sum, minimum and maximum are enough.
+func fold(h *model.Histogram, reported []float64) {
+	folded := make([]uint64, len(reported)+1)
+	to := 0
+	for i, n := range h.Buckets {
+		for to < len(reported) && (i == len(bounds) || bounds[i] > reported[to]) {
+			to++
+		}
+		folded[to] += n
+	}
+	h.Buckets, h.Bounds = folded, reported
 }
 
 // Metrics of the network.
@@ -24,15 +42,15 @@ var (
 		Description: "Bytes that the process has sent or received on sockets.",
 	}
 	operationMetric = &model.Descriptor{
-		Name: "ebpf.network.operation.duration", Unit: "s", Instrument: model.Distribution, Bounds: bounds,
+		Name: "ebpf.network.operation.duration", Unit: "s", Instrument: model.Distribution,
 		Description: "Time that calls on sockets took, without waiting for data or connections to arrive; of connects the handshake.",
 	}
 	waitMetric = &model.Descriptor{
-		Name: "ebpf.network.wait.duration", Unit: "s", Instrument: model.Distribution, Bounds: bounds,
+		Name: "ebpf.network.wait.duration", Unit: "s", Instrument: model.Distribution,
 		Description: "Time that calls waited for data or connections to arrive.",
 	}
 	rttMetric = &model.Descriptor{
-		Name: "ebpf.tcp.rtt", Unit: "s", Instrument: model.Distribution, Bounds: bounds,
+		Name: "ebpf.tcp.rtt", Unit: "s", Instrument: model.Distribution,
 		Description: "Smoothed round-trip time of TCP connections, looked at while they are used.",
 	}
 	retransmitMetric = &model.Descriptor{
@@ -57,6 +75,9 @@ var (
 	}
 )
 
+// connects is the operation whose times are handshakes; those of other operations are exported without buckets.
+const connects = int(bindings.NetworkNetworkOperationNETWORK_CONNECT)
+
 // Attributes of single points.
 var (
 	received   = model.Text("network.io.direction", "receive")
@@ -75,8 +96,9 @@ var (
 
 // builder makes the metrics of one process.
 type builder struct {
-	reasons dropReasons
-	points  map[*model.Descriptor][]model.Point
+	reasons     dropReasons
+	exponential bool
+	points      map[*model.Descriptor][]model.Point
 }
 
 func (b *builder) add(metric *model.Descriptor, f *flow, point model.Point, more ...model.Attribute) {
@@ -87,31 +109,43 @@ func (b *builder) add(metric *model.Descriptor, f *flow, point model.Point, more
 	b.points[metric] = append(b.points[metric], point)
 }
 
-// count adds a counter that has counted.
+// count adds a counter that is not 0.
 func (b *builder) count(metric *model.Descriptor, f *flow, n uint64, more ...model.Attribute) {
 	if n > 0 {
 		b.add(metric, f, model.Point{Int: int64(n)}, more...)
 	}
 }
 
-// distribution adds a histogram that has counted.
-func (b *builder) distribution(metric *model.Descriptor, f *flow, h *histogram, more ...model.Attribute) {
-	if counted := value(h); counted != nil {
+// distribution adds a histogram that is not empty.
+func (b *builder) distribution(metric *model.Descriptor, reported []float64, f *flow, h *histogram, more ...model.Attribute) {
+	if b.exponential {
+		if counted := value(h, powers); counted != nil {
+			toExponential(counted)
+			b.add(metric, f, model.Point{Histogram: counted}, more...)
+		}
+		return
+	}
+	if counted := value(h, bounds); counted != nil {
+		fold(counted, reported)
 		b.add(metric, f, model.Point{Histogram: counted}, more...)
 	}
 }
 
-// flow adds all that was counted of a flow.
+// flow adds all counts of a flow.
 func (b *builder) flow(f *flow, t *totals) {
 	b.count(ioMetric, f, t.received, received)
 	b.count(ioMetric, f, t.sent, sent)
 	for i, h := range t.times[operationTimes:waitTimes] {
-		b.distribution(operationMetric, f, h, operations[i])
+		var reported []float64
+		if i == connects {
+			reported = reportedBounds
+		}
+		b.distribution(operationMetric, reported, f, h, operations[i])
 	}
 	for i, h := range t.times[waitTimes:rttTimes] {
-		b.distribution(waitMetric, f, h, waits[i])
+		b.distribution(waitMetric, nil, f, h, waits[i])
 	}
-	b.distribution(rttMetric, f, t.times[rttTimes])
+	b.distribution(rttMetric, reportedBounds, f, t.times[rttTimes])
 	b.count(retransmitMetric, f, t.retransmits)
 	b.count(resetMetric, f, t.resetsReceived, received)
 	b.count(resetMetric, f, t.resetsSent, sent)
@@ -124,14 +158,13 @@ func (b *builder) flow(f *flow, t *totals) {
 	b.connections(f)
 }
 
-// connections adds how many sockets are open. A state that was told once is told on,
-// for as long as the flow is.
+// connections adds the number of open sockets. A state that was exported once is exported for as long as the flow exists.
 func (b *builder) connections(f *flow) {
 	for state, name := range stateNames {
 		if f.open[state] > 0 {
-			f.told |= 1 << state
+			f.exported |= 1 << state
 		}
-		if f.told&(1<<state) == 0 {
+		if f.exported&(1<<state) == 0 {
 			continue
 		}
 		var more []model.Attribute
@@ -142,7 +175,7 @@ func (b *builder) connections(f *flow) {
 	}
 }
 
-// metrics returns what was added, in the order of names.
+// metrics returns the metrics sorted by name.
 func (b *builder) metrics() []model.Metric {
 	list := make([]model.Metric, 0, len(b.points))
 	for descriptor, points := range b.points {

@@ -7,6 +7,7 @@ package network
 import (
 	"math"
 	"net/netip"
+	"sort"
 	"testing"
 	"time"
 
@@ -23,10 +24,10 @@ func TestPlan(t *testing.T) {
 		want      plan
 	}{
 		{0, 2, plan{series: minSeries, shards: 1, sockets: minSockets}},
-		{16, 2, plan{series: 2166, shards: 1, sockets: minSockets}},
-		{32, 2, plan{series: 2833, shards: 2, sockets: minSockets}},
-		{32, 128, plan{series: 2833, shards: 2, sockets: minSockets}},
-		{512, 128, plan{series: 7760, shards: 16, sockets: minSockets}},
+		{8, 2, plan{series: 2139, shards: 1, sockets: minSockets}},
+		{16, 2, plan{series: 2811, shards: 2, sockets: minSockets}},
+		{16, 128, plan{series: 2811, shards: 2, sockets: minSockets}},
+		{256, 128, plan{series: 7749, shards: 16, sockets: minSockets}},
 		{4096, 1, plan{series: maxSeries, shards: 1, sockets: minSockets}},
 	} {
 		got := newPlan(Config{MapBytes: c.megabytes << 20}, c.cpus)
@@ -86,7 +87,7 @@ func TestTotals(t *testing.T) {
 	require.EqualValues(t, 3, sum.received)
 	require.Equal(t, map[uint16]uint64{3: 9, 6: 7}, sum.drops)
 	require.Equal(t, *before, one, "what was added is as it was")
-	got := value(sum.times[rttTimes])
+	got := value(sum.times[rttTimes], bounds)
 	require.EqualValues(t, 3, got.Count)
 	require.InDelta(t, 30.00000201, got.Sum, 1e-12)
 	require.InDelta(t, 1e-8, got.Min, 1e-15)
@@ -94,8 +95,8 @@ func TestTotals(t *testing.T) {
 	require.Len(t, got.Buckets, len(bounds)+1)
 	require.Equal(t, []uint64{1, 1}, got.Buckets[:2])
 	require.EqualValues(t, 1, got.Buckets[len(bounds)], "more than the last bound")
-	require.Nil(t, value(&histogram{}))
-	require.Nil(t, value(nil))
+	require.Nil(t, value(&histogram{}, bounds))
+	require.Nil(t, value(nil, bounds))
 
 	sum.subtract(&one)
 	require.EqualValues(t, 2, sum.received)
@@ -104,7 +105,7 @@ func TestTotals(t *testing.T) {
 	require.EqualValues(t, 1, one.times[rttTimes].count(), "what was taken away is as it was")
 }
 
-// TestTotalsTakeRecords holds that what the kernel has recorded is taken once, also where its buckets have gone round.
+// TestTotalsTakeRecords checks that what the kernel has recorded is taken once, also if its buckets have wrapped.
 func TestTotalsTakeRecords(t *testing.T) {
 	var counted totals
 	var both record
@@ -129,31 +130,31 @@ func TestTotalsTakeRecords(t *testing.T) {
 	counted.take(read())
 	require.EqualValues(t, math.MaxUint32-1, counted.calls())
 	require.NotZero(t, counted.bytes())
-	write.Buckets[3] += 5 // and so it has gone round
+	write.Buckets[3] += 5 // and so it has wrapped
 	shards[0].Operations[bindings.NetworkNetworkOperationNETWORK_WRITE].Buckets[3] = 2
 	require.False(t, counted.same(read()))
 	counted.take(read())
 	require.True(t, counted.same(read()))
 	require.EqualValues(t, math.MaxUint32-1+5+2, counted.calls())
-	told := counted.times[operationTimes+int(bindings.NetworkNetworkOperationNETWORK_WRITE)]
-	require.Equal(t, []uint64{7, 4, ^uint64(3)}, []uint64{told.sum, told.most, told.least})
+	times := counted.times[operationTimes+int(bindings.NetworkNetworkOperationNETWORK_WRITE)]
+	require.Equal(t, []uint64{7, 4, ^uint64(3)}, []uint64{times.sum, times.most, times.least})
 	require.Nil(t, counted.times[rttTimes])
 }
 
-// TestExtremesAreWithinBuckets holds that a least and a most that the kernel has not
-// written yet, or has written over, are told as what the buckets say.
+// TestExtremesAreWithinBuckets checks that a minimum and a maximum that the kernel has not written yet, or has overwritten, are exported
+// within the buckets.
 func TestExtremesAreWithinBuckets(t *testing.T) {
 	h := histogram{sum: 3000}
 	h.buckets[1] = 1
-	got := value(&h)
+	got := value(&h, bounds)
 	require.Equal(t, []float64{2e-6, 1e-6}, []float64{got.Min, got.Max}, "nothing is written yet")
 	h.buckets[3] = 1
-	h.most, h.least = 1500, ^uint64(1500) // another CPU's 7 µs were written over
-	got = value(&h)
+	h.most, h.least = 1500, ^uint64(1500) // another CPU's 7 µs were overwritten
+	got = value(&h, bounds)
 	require.Equal(t, []float64{1.5e-6, 5e-6}, []float64{got.Min, got.Max})
 	h.buckets[22] = 1
 	h.most = 40_000_000_000
-	require.InDelta(t, 40, value(&h).Max, 1e-12)
+	require.InDelta(t, 40, value(&h, bounds).Max, 1e-12)
 }
 
 func TestReasons(t *testing.T) {
@@ -167,12 +168,11 @@ func TestReasons(t *testing.T) {
 	require.Equal(t, "errno 9999", errorType(9999))
 }
 
-// TestStatesGoDown holds that a state which was told is told with 0 when nothing is in
-// it any more, and none before.
+// TestStatesGoDown checks that a state that was exported is exported with 0 when no connection is in it any more, and no state before.
 func TestStatesGoDown(t *testing.T) {
 	f := newFlow(peer{role: Server}, time.Now())
 	f.open[1] = 5
-	told := func() map[string]int64 {
+	exported := func() map[string]int64 {
 		b := builder{points: map[*model.Descriptor][]model.Point{}}
 		b.flow(f, &totals{})
 		counts := map[string]int64{}
@@ -181,9 +181,9 @@ func TestStatesGoDown(t *testing.T) {
 		}
 		return counts
 	}
-	require.Equal(t, map[string]int64{"established": 5}, told())
+	require.Equal(t, map[string]int64{"established": 5}, exported())
 	f.open[1], f.open[8] = 0, 2
-	require.Equal(t, map[string]int64{"established": 0, "close_wait": 2}, told())
+	require.Equal(t, map[string]int64{"established": 0, "close_wait": 2}, exported())
 }
 
 func TestSkew(t *testing.T) {
@@ -192,8 +192,7 @@ func TestSkew(t *testing.T) {
 	require.EqualValues(t, -(1 << 32 / 1000), skewOf(999_000_000, 1_000_000_000))
 }
 
-// TestOnlyOneRole holds that the other role is left out where one is wanted, and what
-// has none is not.
+// TestOnlyOneRole checks that the other role is left out if one is configured, and that points without a role are not.
 func TestOnlyOneRole(t *testing.T) {
 	o := &owner{flows: map[peer]*flow{}}
 	for _, role := range []Role{NoRole, Client, Server} {
@@ -202,14 +201,36 @@ func TestOnlyOneRole(t *testing.T) {
 		f.members[0].counted.sent = 1 + uint64(role)
 		o.flows[f.peer] = f
 	}
-	told := table{owners: map[model.Resource]*owner{{}: o}}
+	over := table{owners: map[model.Resource]*owner{{}: o}}
 	for only, want := range map[Role]int64{NoRole: 1 + 2 + 3, Client: 1 + 2, Server: 1 + 3} {
 		var sum int64
-		for _, m := range told.metrics(time.Now(), nil, only) {
+		for _, m := range over.metrics(time.Now(), nil, only) {
 			for _, p := range m.Metrics[0].Points {
 				sum += p.Int
 			}
 		}
 		require.Equal(t, want, sum, "%d", only)
+	}
+}
+
+// TestFold checks that each of the kernel's buckets counts below the reported bound that it lies below, so that each bound is exact.
+func TestFold(t *testing.T) {
+	for _, bound := range reportedBounds {
+		require.Contains(t, bounds, bound)
+	}
+	for _, reported := range [][]float64{reportedBounds, nil} {
+		for i := range len(bounds) + 1 {
+			h := &model.Histogram{Buckets: make([]uint64, len(bounds)+1)}
+			h.Buckets[i] = 5
+			fold(h, reported)
+			want := make([]uint64, len(reported)+1)
+			if i == len(bounds) {
+				want[len(reported)] = 5
+			} else {
+				want[sort.SearchFloat64s(reported, bounds[i])] = 5
+			}
+			require.Equal(t, want, h.Buckets, "bucket %d", i)
+			require.Equal(t, reported, h.Bounds)
+		}
 	}
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRequestsOverMPTCPEnd holds that what a connection of MPTCP carries ends with it: a response without a length, and a request that
-// nobody answers; and that what is read after both sides have ended is told with its request.
+// TestRequestsOverMPTCPEnd checks that what an MPTCP connection carries ends with it: a response without a length, and a request without a
+// response; and that what is read after both sides have ended is reported with its request.
 func TestRequestsOverMPTCPEnd(t *testing.T) {
 	if _, err := os.Stat("/proc/sys/net/mptcp"); errors.Is(err, fs.ErrNotExist) {
 		t.Skip("the kernel has no MPTCP")
 	}
-	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
+	overhearAlone(t, func(t *testing.T, w *watching, o *overheard) {
 		var listening net.ListenConfig
 		listening.SetMultipathTCP(true)
 		listener, err := listening.Listen(context.Background(), "tcp4", "127.0.0.1:0")

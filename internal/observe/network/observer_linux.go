@@ -17,6 +17,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/conntrack"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/garbage"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
@@ -27,14 +28,14 @@ import (
 )
 
 const (
-	// drainInterval is how soon a series is noticed, while its process is known.
+	// drainInterval is how soon a new series is noticed, while its process is known.
 	drainInterval = time.Second
-	// tellInterval is the same where each request is told by itself: what waits to be
-	// delivered is bounded, and what is handed over at once must be a small part of that.
-	tellInterval = 250 * time.Millisecond
+	// exportInterval is drainInterval if each request is exported by itself: what waits for export is bounded, and what is handed over at
+	// once must be a small part of that.
+	exportInterval = 250 * time.Millisecond
 )
 
-// Observer is the running observation of the network.
+// Observer is a running observation of the network.
 type Observer struct {
 	config   Config
 	features features
@@ -47,36 +48,39 @@ type Observer struct {
 	epoch    uint32
 	round    uint32
 	adopted  int
+	level    int // by which less is captured
 	skew     skew
-	failed   error // what went wrong in the last report: the next Drain tells it
+	failed   error // the error of the last report, which the next Drain returns
 	stopped  bool
-	// warnings tell why peers are not resolved, unresolved is how many they have told of.
+	// warnings logs why peers are not resolved, unresolved is the number that was logged.
 	warnings   *warn.Rarely
 	unresolved uint64
 
-	capture *capture     // nil where requests are not looked at
-	tls     *tlsAttacher // nil where nothing is attached to
+	capture *capture     // nil if requests are not captured
+	tls     *tlsAttacher // nil if no library is attached to
 	pages   requests.Pages
 	losses  [bindings.NetworkNetworkLossNETWORK_LOSS_REASONS]atomic.Uint64
 	hooks   atomic.Int64
 	sockets atomic.Uint64
-	// counted is when sockets were counted last, counting how long that took.
+	// counted is when sockets were last counted, counting how long that took.
 	counted  time.Time
 	counting time.Duration
-	threads  atomic.Uint64 // of the host: of so many something may be remembered
-	// noted is how many ends of connections were noted until marked, and how many of them clients'.
+	threads  atomic.Uint64 // of the host: they bound the per-thread state
+	// noted is how many ends of connections were noted until marked, and how many of them are clients'.
 	noted  struct{ ends, clients uint32 }
 	marked time.Time
 }
 
 var (
 	_ observe.Observation = (*Observer)(nil)
+	_ observe.Reducer     = (*Observer)(nil)
+	_ observe.Follower    = (*Observer)(nil)
 	_ observe.Narrator    = (*Observer)(nil)
 	_ observe.Stopper     = (*Observer)(nil)
+	_ observe.SeriesOwner = (*Observer)(nil)
 )
 
-// Start loads the programs and observes from then on. shared are the maps of
-// process.bpf.c.
+// Start loads the programs and starts observing. shared are the maps of process.bpf.c.
 func Start(config Config, loader *kernel.Loader, shared map[string]*ebpf.Map, host observe.Host) (*Observer, error) {
 	has, err := featuresOf(loader)
 	if err != nil {
@@ -86,9 +90,9 @@ func Start(config Config, loader *kernel.Loader, shared map[string]*ebpf.Map, ho
 }
 
 func start(config Config, has features, loader *kernel.Loader, shared map[string]*ebpf.Map, host observe.Host) (_ *Observer, err error) {
-	spec, err := bindings.LoadNetwork()
+	spec, err := readPrograms(config.Requests)
 	if err != nil {
-		return nil, fmt.Errorf("reading the network programs: %w", err)
+		return nil, err
 	}
 	has.requests = config.Requests
 	if config.OnlyAnswered {
@@ -96,8 +100,9 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 	}
 	o := &Observer{
 		config: config, features: has, epoch: 1,
-		plan:     newPlan(config, runtime.NumCPU()),
-		warnings: warn.NewRarely(config.Logger, "Some peers are told by the addresses that their sockets have", nil),
+		plan: newPlan(config, runtime.NumCPU()),
+		warnings: warn.NewRarely(config.Logger,
+			"Could not resolve the translated addresses of some peers; they are reported with the addresses of their sockets", nil),
 	}
 	values, err := loader.EnumValues("skb_drop_reason")
 	if err != nil {
@@ -115,6 +120,7 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 	if err := o.plan.size(spec, has); err != nil {
 		return nil, fmt.Errorf("preparing the network programs: %w", err)
 	}
+	garbage.Free() // of programs that are not loaded
 	if config.Paths != nil {
 		shared = maps.Clone(shared)
 		maps.Copy(shared, config.Paths.shared())
@@ -127,6 +133,7 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 			err = errors.Join(err, o.Close())
 		}
 	}()
+	o.table.byInstance, o.table.exponential, o.table.detail = config.ByInstance, config.ExponentialHistograms, config.Peers
 	if err := o.table.open(o.coll, o.plan, shared[bindings.ProcessMapScope], host); err != nil {
 		return nil, err
 	}
@@ -144,7 +151,7 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 			return nil, err
 		}
 	}
-	if config.Requests { // until now what programs tell waits in their buffer
+	if config.Requests { // until now the records of the programs wait in their buffer
 		if o.capture, err = startCapture(config, o.coll, &o.table, o.tls); err != nil {
 			return nil, err
 		}
@@ -153,15 +160,28 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 	return o, errors.Join(o.measureSkew(), o.adopt())
 }
 
-// DrainInterval is how often Drain looks for what has begun.
+// readPrograms reads the object with capture, or the smaller one without.
+func readPrograms(capture bool) (*ebpf.CollectionSpec, error) {
+	read := bindings.LoadNetwork
+	if capture {
+		read = bindings.LoadNetworkCapture
+	}
+	spec, err := read()
+	if err != nil {
+		return nil, fmt.Errorf("reading the network programs: %w", err)
+	}
+	return spec, nil
+}
+
+// DrainInterval returns how often Drain checks for new series.
 func (o *Observer) DrainInterval() time.Duration {
 	if o.capture != nil && o.config.Journal.Which == requests.AllRequests {
-		return tellInterval
+		return exportInterval
 	}
 	return drainInterval
 }
 
-// Drain finds out whose the series are that have begun.
+// Drain finds the processes of the series that have begun.
 func (o *Observer) Drain() error {
 	o.epoch++
 	failed := o.failed
@@ -170,10 +190,10 @@ func (o *Observer) Drain() error {
 		o.nameRequests()
 		failed = errors.Join(failed, o.capture.ring.failure())
 	}
-	return errors.Join(failed, o.measureSkew(), o.countAgain(), o.markEnds(), o.coll.Variables[bindings.NetworkVarEpoch].Set(o.epoch), o.adopt(), o.table.discover(), o.readLosses(), o.countThreads())
+	return errors.Join(failed, o.measureSkew(), o.countAgain(), o.markEnds(), o.coll.Variables[bindings.NetworkVarEpoch].Set(o.epoch), o.adopt(), o.table.discover(), o.table.share(), o.readLosses(), o.countThreads())
 }
 
-// measureSkew tells the programs how the clocks differ.
+// measureSkew passes the skew of the clocks to the programs.
 func (o *Observer) measureSkew() error {
 	value, ok, err := o.skew.measure()
 	if !ok || err != nil {
@@ -186,7 +206,7 @@ func (o *Observer) readLosses() error {
 	for reason := range o.losses {
 		var perCPU []uint64
 		if err := o.coll.Maps[bindings.NetworkMapNetworkLosses].Lookup(uint32(reason), &perCPU); err != nil {
-			return fmt.Errorf("reading what the network programs have lost: %w", err)
+			return fmt.Errorf("reading the losses of the network programs: %w", err)
 		}
 		var sum uint64
 		for _, n := range perCPU {
@@ -197,45 +217,53 @@ func (o *Observer) readLosses() error {
 	return nil
 }
 
-// Report returns what was counted of each process. Peers whose sockets are closed
-// leave two reports later.
+// Report returns what was counted of each process. Peers whose sockets are closed are removed two reports later.
 func (o *Observer) Report(until time.Time) model.Findings {
 	o.failed = errors.Join(o.table.discover(), o.countSockets(), o.table.review(), o.table.join(), o.table.read())
 	if o.failed == nil {
 		o.failed = o.table.leaveOut()
 	}
+	o.table.nameForRequests()
 	found := model.Findings{Metrics: o.table.metrics(until, o.reasons, o.config.Only)}
 	if o.failed == nil {
 		o.failed = o.table.takeBack()
 	}
-	o.tellUnresolved()
+	o.warnUnresolved()
 	if o.capture != nil {
 		top := o.capture.takeTop()
 		o.nameRequests()
-		found.Logs = o.tellTop(top, until)
+		found.Logs = o.exportTop(top, until)
+		o.capture.totals.NamePeers()
 		o.failed = errors.Join(o.failed, o.capture.totals.LeaveOut(o.table.staysQuiet))
 		found.Metrics = append(found.Metrics, o.capture.totals.Metrics(until, requestRoles[o.config.Only])...)
 	}
 	return found
 }
 
-// requestRoles are what exchanges call the sides of a connection.
+// requestRoles are the roles of exchanges.
 var requestRoles = map[Role]l7.Role{NoRole: l7.RoleUnknown, Client: l7.RoleClient, Server: l7.RoleServer}
 
-// nameRequests finds out whose the requests are that were seen since, and whose the connections of which none were.
+// nameRequests finds the processes of the requests that were captured since the last call, and of the connections without a captured request.
 func (o *Observer) nameRequests() {
-	process := func(subject observe.SubjectKey) *model.Process {
-		if known, _ := o.table.host.Subject(subject, ""); known != nil {
-			return known.Process()
+	process := func(subject observe.SubjectKey) (*model.Process, bool) {
+		known, why := o.table.host.Subject(subject, "")
+		if known != nil {
+			return known.Process(), true
 		}
-		return nil
+		return nil, why != observe.Undecided
 	}
 	o.capture.totals.Name(process)
-	o.capture.opaque.name(func(subject observe.SubjectKey) bool { return process(subject) != nil })
+	inScope := func(subject observe.SubjectKey) bool {
+		known, _ := process(subject)
+		return known != nil
+	}
+	o.capture.lost.Decide(inScope)
+	o.capture.opaque.name(inScope)
+	o.capture.unseen.name(inScope)
 }
 
-// tellUnresolved warns why connection tracking could not be asked about peers.
-func (o *Observer) tellUnresolved() {
+// warnUnresolved logs why connection tracking could not be queried for peers.
+func (o *Observer) warnUnresolved() {
 	nat := o.table.ends.nat
 	if nat == nil {
 		return
@@ -246,16 +274,21 @@ func (o *Observer) tellUnresolved() {
 	}
 }
 
-// SetLevel does nothing: what is counted cannot be counted by halves.
-func (o *Observer) SetLevel(int) error { return nil }
+// Degraded returns why the observation is less complete than it could be, or nil.
+func (o *Observer) Degraded() error {
+	if o.less == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", o.features.withoutCalls(), o.less)
+}
 
-// CPUsChanged does nothing: no table belongs to a CPU alone.
-func (o *Observer) CPUsChanged() error { return nil }
+// WithoutRequests returns why requests are configured and none are reported, or nil.
+func (o *Observer) WithoutRequests() error { return o.features.withoutRequests(o.less) }
 
-// Degraded says why the observation is less than it could be, or nil.
-func (o *Observer) Degraded() error { return o.less }
+// DegradedUring returns why requests by io_uring are not reported, or nil.
+func (o *Observer) DegradedUring() error { return o.features.withoutUring() }
 
-// Attached is the number of hooks.
+// Attached returns the number of hooks.
 func (o *Observer) Attached() int {
 	n := int(o.hooks.Load())
 	if o.tls != nil {
@@ -264,10 +297,10 @@ func (o *Observer) Attached() int {
 	return n
 }
 
-// lossReasons are the names of enum network_loss.
+// lossReasons are the reasons of enum network_loss.
 var lossReasons = [...]struct {
-	name string
-	told bool
+	name    string
+	partial bool
 }{
 	bindings.NetworkNetworkLossNETWORK_LOST_SERIES:    {"series_full", true},
 	bindings.NetworkNetworkLossNETWORK_LOST_SOCKETS:   {"sockets_full", true},
@@ -275,50 +308,57 @@ var lossReasons = [...]struct {
 	bindings.NetworkNetworkLossNETWORK_LOST_COUNTS:    {"counts_full", false},
 	bindings.NetworkNetworkLossNETWORK_LOST_PEERS:     {"peer_unknown", true},
 	bindings.NetworkNetworkLossNETWORK_LOST_LISTENERS: {"listeners_full", true},
-	bindings.NetworkNetworkLossNETWORK_LOST_PIECES:    {"buffer_full", false},
+	bindings.NetworkNetworkLossNETWORK_LOST_SEGMENTS:  {"buffer_full", false},
 	bindings.NetworkNetworkLossNETWORK_LOST_TLS:       {"tls_unknown", false},
 	bindings.NetworkNetworkLossNETWORK_LOST_ENDS:      {"ends_full", true},
 	bindings.NetworkNetworkLossNETWORK_LOST_VALUES:    {"values_full", false},
 	bindings.NetworkNetworkLossNETWORK_LOST_FRAMES:    {"frames_full", true},
 }
 
-// Losses counts what could not be counted, or not as what it was, since the start.
+// Losses returns what could not be counted, or is incomplete, since the start.
 func (o *Observer) Losses() []observe.Loss {
 	list := make([]observe.Loss, 0, len(lossReasons))
 	for i, reason := range lossReasons {
 		list = append(list, observe.Loss{
-			Probe: string(observe.Network), Reason: reason.name, Count: o.losses[i].Load(), Told: reason.told,
+			Probe: string(Name), Reason: reason.name, Count: o.losses[i].Load(), Incomplete: reason.partial,
 		})
 	}
+	list = append(list, observe.Loss{Probe: string(Name), Reason: "peers_full", Count: o.table.kept.excess.Load(), Incomplete: true})
 	if o.capture != nil {
 		list = append(list, o.capture.losses()...)
 	}
 	if o.tls != nil {
-		list = append(list, observe.Loss{Probe: string(observe.Network), Reason: "tls_not_attached", Count: o.tls.Failed()})
+		list = append(list, observe.Loss{Probe: string(Name), Reason: "tls_not_attached", Count: o.tls.Failed()})
 	}
 	if nat := o.table.ends.nat; nat != nil {
 		stats := nat.Stats()
 		list = append(list, observe.Loss{
-			Probe: string(observe.Network), Reason: "nat_unresolved", Count: stats.Skipped + stats.Gone + stats.Failed, Told: true,
+			Probe: string(Name), Reason: "nat_unresolved", Count: stats.Skipped + stats.Gone + stats.Failed, Incomplete: true,
 		})
 	}
 	return list
 }
 
-// Samples is the number of operations that were counted, as of the last report.
+// Samples returns the number of operations that were counted, as of the last report.
 func (o *Observer) Samples() uint64 { return o.table.operations.Load() }
 
 // Costs reads the kernel's run-time statistics of the programs.
 func (o *Observer) Costs() ([]observe.ProgramCost, error) { return observe.Costs(o.coll) }
 
-// Unmerged is 0: nothing is told twice.
-func (o *Observer) Unmerged() uint64 { return 0 }
+// RetiredSeries returns how many series ended after being idle for long.
+func (o *Observer) RetiredSeries() uint64 {
+	n := o.table.kept.retired.Load()
+	if o.capture != nil {
+		n += o.capture.totals.Retired()
+	}
+	return n
+}
 
-// Fill is how full the table of series is.
+// Fill returns how full the table of series is.
 func (o *Observer) Fill() float64 { return float64(len(o.table.live)) / float64(o.plan.series) }
 
-// MapBytes is the memory of the kernel's tables and of what it keeps of sockets and
-// threads; of these no more than said, for nobody tells how many are remembered.
+// MapBytes returns the memory of the kernel's tables and of what it keeps of sockets and threads. Of these it returns the bound, since the
+// number that is remembered is unknown.
 func (o *Observer) MapBytes() uint64 {
 	bytes := o.plan.bytes(o.features)
 	if o.features.socketStorage {
@@ -330,17 +370,16 @@ func (o *Observer) MapBytes() uint64 {
 	return bytes
 }
 
-// HeldBytes is the memory of what is known of series; what they count stays in the
-// kernel.
+// HeldBytes returns the memory of series; their counts stay in the kernel.
 func (o *Observer) HeldBytes() uint64 {
 	held := o.table.held.Load()
 	if o.capture != nil {
-		held += o.capture.held.Load() + o.capture.waitingBytes()
+		held += o.capture.held.Load() + o.capture.waitingBytes() + o.capture.totals.Bytes()
 	}
 	return held
 }
 
-// Stop detaches all hooks and takes what they have told of requests.
+// Stop detaches all hooks and reads what they have recorded of requests.
 func (o *Observer) Stop() error {
 	if o.stopped {
 		return nil
@@ -356,7 +395,7 @@ func (o *Observer) Stop() error {
 	return err
 }
 
-// Close stops observing and frees everything.
+// Close stops observing and frees all resources.
 func (o *Observer) Close() error {
 	errs := []error{o.Stop()}
 	if o.capture != nil {

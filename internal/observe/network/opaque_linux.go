@@ -11,14 +11,14 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/tls"
 )
 
-// opaque are connections with TLS that have ended, and of which no plaintext was seen.
+// opaque are connections with TLS that have ended, and of which no plaintext was captured.
 type opaque struct {
 	mu      sync.Mutex
-	seen    map[opaqueKey]uint64 // of whom it is not known yet whether they are in scope
+	seen    map[opaqueKey]uint64 // connections of processes that are not decided yet
 	counted map[tls.Library]uint64
 }
 
-// opaqueKey is whose connection it was, nobody's where the kernel's series has gone, and the library of that process, "" where none is known.
+// opaqueKey is the process of the connection, zero if the kernel's series was freed, and the library of that process, "" if unknown.
 type opaqueKey struct {
 	subject observe.SubjectKey
 	library tls.Library
@@ -28,21 +28,22 @@ func newOpaque() opaque {
 	return opaque{seen: map[opaqueKey]uint64{}, counted: map[tls.Library]uint64{}}
 }
 
-// see notes a connection. Nobody may have decided about its process yet: programs that live for moments are met with what they do.
+// see notes a connection. Its process may not be decided yet: short-lived programs are discovered by what they do.
 func (o *opaque) see(key opaqueKey) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.seen[key]++
 }
 
-// name counts those that were seen, of the processes that are in scope, and those of nobody.
+// name counts the connections of processes that are in scope. One without a process belongs to a process that was found out of scope
+// meanwhile, and whose series was freed: a series stays for two reports after its connections.
 func (o *opaque) name(inScope func(observe.SubjectKey) bool) {
 	o.mu.Lock()
 	seen := o.seen
 	o.seen = map[opaqueKey]uint64{}
 	o.mu.Unlock()
 	for key := range seen {
-		if key.subject != (observe.SubjectKey{}) && !inScope(key.subject) {
+		if key.subject == (observe.SubjectKey{}) || !inScope(key.subject) {
 			delete(seen, key)
 		}
 	}
@@ -53,7 +54,7 @@ func (o *opaque) name(inScope func(observe.SubjectKey) bool) {
 	}
 }
 
-// of is how many there were of a library.
+// of returns the number of connections with a library.
 func (o *opaque) of(library tls.Library) uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -16,8 +16,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
-// TestExecutesTheSame holds that a server which replaces itself by the same program counts on in the same series, with
-// their start.
+// TestExecutesTheSame checks that a server that replaces itself by the same program keeps counting in the same series, with their start.
 func TestExecutesTheSame(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
@@ -31,7 +30,7 @@ func TestExecutesTheSame(t *testing.T) {
 		nettest.Carry(from, nettest.Transfer{How: "write", Bytes: 1000}, to, nettest.Transfer{How: "read", Bytes: 1000})
 		w.report()
 		after := w.points(to.Program(), "ebpf.network.io", received...)
-		require.Len(t, after, 1, "the same series cannot be told twice")
+		require.Len(t, after, 1, "the same series cannot be exported twice")
 		require.EqualValues(t, 1100, after[0].Int)
 		require.Equal(t, before[0].Start, after[0].Start)
 		for range idleReports + 3 {
@@ -41,8 +40,7 @@ func TestExecutesTheSame(t *testing.T) {
 	})
 }
 
-// TestForked holds that what a forked child does with its parent's connection is told of the child, with the same role
-// and peer.
+// TestForked checks that operations of a forked child on its parent's connection are reported for the child, with the same role and peer.
 func TestForked(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
@@ -58,8 +56,8 @@ func TestForked(t *testing.T) {
 	})
 }
 
-// TestLeavesTheScope holds that a process that leaves the scope is told no more, though its sockets are open: whether
-// the kernel has asked about it since or not. The other side is told on.
+// TestLeavesTheScope checks that a process that leaves the scope is no longer reported, though its sockets are open: whether the kernel has
+// asked about it since or not. The other side still is.
 func TestLeavesTheScope(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	eachWayAnew(t, func(t *testing.T, start func() *watching) {
@@ -97,8 +95,8 @@ func TestLeavesTheScope(t *testing.T) {
 	})
 }
 
-// TestLastCountsAreTold holds that what is counted while a series is taken back is told.
-func TestLastCountsAreTold(t *testing.T) {
+// TestLastCountsAreExported checks that what is counted while a series is taken back is exported.
+func TestLastCountsAreExported(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	w := watch(t, config(), nil)
 	_, from, to := pair(t)

@@ -23,38 +23,38 @@ import (
 const (
 	// pathOwners bounds the processes that have paths, pathEntries the paths of all of them.
 	pathOwners, pathEntries = 8192, 4096
-	// ownerBytes and entryBytes are what each takes in the kernel.
+	// ownerBytes and entryBytes are the memory of each in the kernel.
 	ownerBytes, entryBytes = 64, 128
-	// pathTold, pathsRest and pathsNone are PATH_TOLD, PATHS_REST and PATHS_NONE of
-	// bpf/include/network_paths.h, pathBytes PATH_BYTES of network_window.h.
-	pathTold, pathsRest, pathsNone = 0x10000, 1 << 31, 1 << 30
+	// pathReported, pathsRest and pathsNone are PATH_REPORTED, PATHS_REST and PATHS_NONE of bpf/include/network_paths.h, pathBytes is PATH_BYTES of
+	// network_window.h.
+	pathReported, pathsRest, pathsNone = 0x10000, 1 << 31, 1 << 30
 	// pathRest is NETWORK_PATH_REST.
 	pathRest  = 0xffff
-	pathBytes = len(bindings.NetworkNetworkPath{}.Text)
+	pathBytes = len(bindings.NetworkCaptureNetworkPath{}.Text)
 	// setBits is the part of a key that is the same for all paths of a set.
 	setBits = 32
 )
 
-// Wanted is which requests of HTTP/1 are wanted of those that a process answers. What is
-// told leaves the kernel; what is counted does so where the kernel cannot follow it.
+// Wanted selects HTTP/1 requests that a process answers. Those that are reported leave the kernel; those that are counted do so if the kernel
+// cannot follow them.
 type Wanted struct {
-	// Told are beginnings of targets, of long ones the beginning counts.
-	Told []string
-	// Counted are whole paths, without query. One that begins with one of Told is counted all the same.
+	// Beginnings of the targets of requests that are reported; of long ones the beginning counts.
+	Reported []string
+	// Counted are whole paths, without query. Requests to a path that also matches a beginning above are counted all the same.
 	Counted []string
-	// Begun are beginnings of paths, of which the longest counts; none has a blank or a question mark.
+	// Begun are beginnings of paths, of which the longest match counts; none has a blank or a question mark.
 	Begun []string
-	// Rest has those counted that are neither.
+	// Rest counts those that match none of the above.
 	Rest bool
 }
 
-// name is the same of sets that want the same.
+// name identifies a set: it is equal for equal sets.
 func (w *Wanted) name() string {
-	return strings.Join(w.Told, "\n") + "\n\n" + strings.Join(w.Counted, "\n") + "\n\n" + strings.Join(w.Begun, "\n") + "\n\n" + strconv.FormatBool(w.Rest)
+	return strings.Join(w.Reported, "\n") + "\n\n" + strings.Join(w.Counted, "\n") + "\n\n" + strings.Join(w.Begun, "\n") + "\n\n" + strconv.FormatBool(w.Rest)
 }
 
-// Paths are those by which requests are told and counted, of those that processes answer: of
-// a process that has none here all are told. Its methods may be called from any goroutine.
+// Paths are the paths by which requests that processes answer are reported and counted: of a process without an entry all are reported. Its
+// methods may be called from any goroutine.
 type Paths struct {
 	owners, paths *ebpf.Map
 	tallies
@@ -62,7 +62,7 @@ type Paths struct {
 	mu      sync.Mutex
 	sets    map[string]*pathSet
 	of      map[uint32]*pathSet // by process id
-	numbers map[uint32]*pathSet // those too that nobody has any more, while something may be counted of them
+	numbers map[uint32]*pathSet // includes sets that no process has any more, while something may still be counted of them
 	last    uint32              // number of a set
 	used    int                 // entries
 }
@@ -73,13 +73,13 @@ type pathSet struct {
 	number uint32
 	flags  uint32
 	owners int
-	keys   []bindings.NetworkNetworkPath
+	keys   []bindings.NetworkCaptureNetworkPath
 	paths  []string // those that are counted, by number less one
-	whole  int      // how many of them are no beginnings, which are behind them
-	gone   int64    // the second in which nobody had it any more
+	whole  int      // the number of whole paths, which are before the beginnings
+	gone   int64    // the second in which the last process dropped it
 }
 
-// path is that of a number; nothing where it counts without one.
+// path returns the path of a number; empty if it counts without one.
 func (s *pathSet) path(number uint32) (path string, begins bool) {
 	if s == nil || number == 0 || int(number) > len(s.paths) {
 		return "", false
@@ -87,37 +87,37 @@ func (s *pathSet) path(number uint32) (path string, begins bool) {
 	return s.paths[number-1], int(number) > s.whole
 }
 
-// errPaths says that a process's paths found no room.
-var errPaths = errors.New("there is no room for the paths of its policies: all of its requests are read")
+// errPaths: the paths of a process do not fit in the tables.
+var errPaths = errors.New("the table of paths is full: all of its requests are captured")
 
 // NewPaths makes the tables, which programs that start later share.
 func NewPaths() (*Paths, error) {
-	spec, err := bindings.LoadNetwork()
+	spec, err := bindings.LoadNetworkCapture()
 	if err != nil {
 		return nil, fmt.Errorf("reading the network programs: %w", err)
 	}
-	memlock := rlimit.RemoveMemlock() // to which kernels before 5.11 charge tables
+	_ = rlimit.RemoveMemlock() // before 5.11 tables are charged to it; if it may not be raised it may be high enough
 	p := &Paths{sets: map[string]*pathSet{}, of: map[uint32]*pathSet{}, numbers: map[uint32]*pathSet{}, tallies: newTallies()}
 	for _, one := range []struct {
 		to      **ebpf.Map
 		name    string
 		entries uint32
 	}{
-		{&p.owners, bindings.NetworkMapNetworkPathOwners, pathOwners},
-		{&p.paths, bindings.NetworkMapNetworkPaths, pathEntries},
-		{&p.values, bindings.NetworkMapNetworkValues, valueEntries},
-		{&p.base, bindings.NetworkMapNetworkSecondBase, 1},
+		{&p.owners, bindings.NetworkCaptureMapNetworkPathOwners, pathOwners},
+		{&p.paths, bindings.NetworkCaptureMapNetworkPaths, pathEntries},
+		{&p.values, bindings.NetworkCaptureMapNetworkValues, valueEntries},
+		{&p.base, bindings.NetworkCaptureMapNetworkSecondBase, 1},
 	} {
 		m := spec.Maps[one.name].Copy()
 		m.MaxEntries = one.entries
 		if *one.to, err = ebpf.NewMap(m); err != nil {
-			return nil, errors.Join(fmt.Errorf("making the table %s: %w", one.name, err), memlock, p.Close())
+			return nil, errors.Join(fmt.Errorf("making the table %s: %w", one.name, err), p.Close())
 		}
 	}
 	return p, nil
 }
 
-// Set has those requests alone be told, and counted, that are wanted of a process.
+// Set reports and counts only the wanted requests of a process.
 func (p *Paths) Set(pid uint32, wanted Wanted) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,7 +141,7 @@ func (p *Paths) Set(pid uint32, wanted Wanted) error {
 	return p.release(was)
 }
 
-// note tells the programs which set a process has.
+// note sets the set of a process in the kernel.
 func (p *Paths) note(pid uint32, set *pathSet) error {
 	if p.of[pid] == nil && len(p.of) >= pathOwners {
 		return fmt.Errorf("process %d: %w", pid, errPaths)
@@ -152,7 +152,7 @@ func (p *Paths) note(pid uint32, set *pathSet) error {
 	return nil
 }
 
-// Remove has all requests leave the kernel that a process answers.
+// Remove makes all requests that a process answers leave the kernel.
 func (p *Paths) Remove(pid uint32) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -167,18 +167,18 @@ func (p *Paths) remove(pid uint32) error {
 	delete(p.of, pid)
 	err := p.owners.Delete(pid)
 	if err != nil {
-		err = fmt.Errorf("forgetting the paths of process %d: %w", pid, err)
+		err = fmt.Errorf("deleting the paths of process %d: %w", pid, err)
 	}
 	return errors.Join(err, p.release(set))
 }
 
-// add writes a set that nobody has yet.
+// add writes a new set.
 func (p *Paths) add(name string, wanted *Wanted) (*pathSet, error) {
 	p.last++
 	set := &pathSet{name: name, number: p.last, paths: slices.Concat(wanted.Counted, wanted.Begun), whole: len(wanted.Counted)}
 	if wanted.Rest {
 		set.flags |= pathsRest
-		if len(wanted.Told)+len(set.paths) == 0 {
+		if len(wanted.Reported)+len(set.paths) == 0 {
 			set.flags |= pathsNone
 		}
 	}
@@ -198,22 +198,22 @@ func (p *Paths) add(name string, wanted *Wanted) (*pathSet, error) {
 	return set, nil
 }
 
-// list makes a set's keys, and returns what becomes of the requests to each.
+// list makes a set's keys, and returns the action for the requests of each.
 func (s *pathSet) list(wanted *Wanted) (values []uint32) {
 	put := func(target string, value uint32) {
-		key := bindings.NetworkNetworkPath{Set: s.number}
+		key := bindings.NetworkCaptureNetworkPath{Set: s.number}
 		key.Bits = setBits + 8*uint32(copy(key.Text[:], target))
 		if !slices.Contains(s.keys, key) {
 			s.keys, values = append(s.keys, key), append(values, value)
 		}
 	}
-	for _, target := range wanted.Told {
-		put(target, pathTold)
+	for _, target := range wanted.Reported {
+		put(target, pathReported)
 	}
 	for i, path := range s.paths {
 		value := uint32(i + 1)
 		if len(path) >= pathBytes || i >= pathRest-1 {
-			value = pathTold // it is not compared to its end
+			value = pathReported // it is not compared to its end
 		}
 		if i >= s.whole {
 			put(path, value)
@@ -226,7 +226,7 @@ func (s *pathSet) list(wanted *Wanted) (values []uint32) {
 	return values
 }
 
-// release is told that one process less has a set.
+// release drops one reference of a process to a set.
 func (p *Paths) release(set *pathSet) error {
 	if set == nil {
 		return nil
@@ -243,7 +243,7 @@ func (p *Paths) clear(set *pathSet) error {
 	var errs []error
 	for i := range set.keys {
 		if err := p.paths.Delete(keyBytes(&set.keys[i])); err != nil {
-			errs = append(errs, fmt.Errorf("forgetting paths: %w", err))
+			errs = append(errs, fmt.Errorf("deleting paths: %w", err))
 			continue
 		}
 		p.used--
@@ -251,23 +251,23 @@ func (p *Paths) clear(set *pathSet) error {
 	return errors.Join(errs...)
 }
 
-// keyBytes is a key as the kernel has it.
-func keyBytes(key *bindings.NetworkNetworkPath) []byte {
+// keyBytes returns a key in the kernel's format.
+func keyBytes(key *bindings.NetworkCaptureNetworkPath) []byte {
 	raw := make([]byte, 0, unsafe.Sizeof(*key))
 	raw = binary.NativeEndian.AppendUint32(raw, key.Bits)
 	raw = binary.NativeEndian.AppendUint32(raw, key.Set)
 	return append(raw, key.Text[:]...)
 }
 
-// shared are the tables under the names that the programs know them by.
+// shared returns the tables by the names that the programs have for them.
 func (p *Paths) shared() map[string]*ebpf.Map {
 	return map[string]*ebpf.Map{
-		bindings.NetworkMapNetworkPathOwners: p.owners, bindings.NetworkMapNetworkPaths: p.paths,
-		bindings.NetworkMapNetworkValues: p.values, bindings.NetworkMapNetworkSecondBase: p.base,
+		bindings.NetworkCaptureMapNetworkPathOwners: p.owners, bindings.NetworkCaptureMapNetworkPaths: p.paths,
+		bindings.NetworkCaptureMapNetworkValues: p.values, bindings.NetworkCaptureMapNetworkSecondBase: p.base,
 	}
 }
 
-// MapBytes is the memory of the kernel's tables.
+// MapBytes returns the memory of the kernel's tables.
 func (p *Paths) MapBytes() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -29,7 +29,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 )
 
-// heard are requests of a process of which policies were told, by path and status.
+// heard are requests of a process that were passed to policies, by path and status.
 type heard struct {
 	pid   uint32
 	mu    sync.Mutex
@@ -39,7 +39,7 @@ type heard struct {
 
 func (h *heard) answered(a Answer) {
 	if a.Subject.PID != h.pid {
-		return // others are at work on the host
+		return // other processes of the host
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -50,7 +50,7 @@ func (h *heard) answered(a Answer) {
 	}
 }
 
-// take returns what was heard, and forgets it.
+// take returns what was heard, and clears it.
 func (h *heard) take() (count map[string]int, took map[string][]time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -59,20 +59,20 @@ func (h *heard) take() (count map[string]int, took map[string][]time.Duration) {
 	return count, took
 }
 
-// narrowed is an observer of which policies want some paths alone.
+// narrowed is an observer for policies that need only some paths.
 type narrowed struct {
 	*watching
 	*heard
-	paths  *Paths
-	pieces atomic.Uint64
-	torn   atomic.Uint64
-	before uint64
+	paths    *Paths
+	segments atomic.Uint64
+	torn     atomic.Uint64
+	before   uint64
 }
 
 // narrow starts one for the requests that a process answers.
 func narrow(t *testing.T, c Config, by *way, pid int, targets ...string) *narrowed {
 	t.Helper()
-	return narrowWanted(t, c, by, pid, Wanted{Told: targets})
+	return narrowWanted(t, c, by, pid, Wanted{Reported: targets})
 }
 
 func narrowWanted(t *testing.T, c Config, by *way, pid int, wanted Wanted) *narrowed {
@@ -83,14 +83,14 @@ func narrowWanted(t *testing.T, c Config, by *way, pid int, wanted Wanted) *narr
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.paths.Close()) })
 	require.NoError(t, n.paths.Set(uint32(pid), wanted))
-	c.MapBytes, c.BufferBytes = 64<<20, 8<<20 // others on the host are seen, too
+	c.MapBytes, c.BufferBytes = 64<<20, 8<<20 // the host's other connections are captured, too
 	c.Only, c.Protocols, c.OnlyAnswered, c.Paths = Server, []Protocol{HTTP, HTTP2}, true, n.paths
 	if c.Answered == nil {
 		c.Answered = n.answered
 	}
 	c.left = func(of, length uint32, _ int) {
 		if of == uint32(pid) && length > 0 {
-			n.pieces.Add(1)
+			n.segments.Add(1)
 		}
 	}
 	c.exchanged = func(of uint32, e *l7.Exchange) {
@@ -104,17 +104,17 @@ func narrowWanted(t *testing.T, c Config, by *way, pid int, wanted Wanted) *narr
 	return n
 }
 
-// left is how many pieces have left the kernel since the last call.
+// left returns how many segments have left the kernel since the last call.
 func (n *narrowed) left() uint64 {
 	n.t.Helper()
 	n.settle()
-	now := n.pieces.Load()
+	now := n.segments.Load()
 	defer func() { n.before = now }()
 	return now - n.before
 }
 
-// exact tells whether all was seen of this process: the kernel has left out no program, and others on the host have not
-// filled the tables. Before 5.12 it does not count the programs that it leaves out, which it does often where it is emulated.
+// exact reports whether all of this process was captured: the kernel has skipped no program, and other processes of the host have not filled
+// the tables. Before 5.12 it does not count the programs that it skips, which it does often if it is emulated.
 func (n *narrowed) exact() bool {
 	n.t.Helper()
 	if guest.Running() && !n.features.socketStorage || n.missed() > 0 {
@@ -130,7 +130,7 @@ func (n *narrowed) exact() bool {
 	return true
 }
 
-// whole holds that each request was told with its response, and nothing beside.
+// whole checks that each request was reported with its response, and nothing else.
 func (n *narrowed) whole() {
 	n.t.Helper()
 	require.Zero(n.t, n.torn.Swap(0), "requests without a response, and responses without a request")
@@ -163,7 +163,7 @@ func say(t *testing.T, address string, pause time.Duration, responses int, parts
 	for _, part := range parts {
 		_, err := io.WriteString(conn, part)
 		require.NoError(t, err)
-		time.Sleep(pause) // so that it is read by itself; nothing is wrong if it is not
+		time.Sleep(pause) // so that it is read separately; nothing is wrong if it is not
 	}
 	from := bufio.NewReader(conn)
 	for range responses {
@@ -175,7 +175,7 @@ func say(t *testing.T, address string, pause time.Duration, responses int, parts
 	}
 }
 
-// sayEach writes requests on one connection, each when the one before was answered.
+// sayEach writes requests on one connection, each after the response to the one before.
 func (n *narrowed) sayEach(address string, requests ...string) {
 	n.t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -207,8 +207,8 @@ func chunked(path string, chunks ...string) string {
 	return b.String()
 }
 
-// TestOnlyWantedPathsLeaveTheKernel holds that nothing leaves the kernel of requests to other paths, and that those to the
-// wanted ones are told once each, however they are mixed, cut and pipelined; the client has counted them.
+// TestOnlyWantedPathsLeaveTheKernel checks that nothing leaves the kernel of requests to other paths, and that those to the wanted ones are
+// reported once each, however they are mixed, split and pipelined; the client has counted them.
 func TestOnlyWantedPathsLeaveTheKernel(t *testing.T) {
 	const pause = 30 * time.Millisecond
 	runEachWay(t, func(t *testing.T, by *way) {
@@ -226,11 +226,11 @@ func TestOnlyWantedPathsLeaveTheKernel(t *testing.T) {
 			}
 			askTogether(t, server.Client(), server.URL, all, func(*http.Request) {})
 			server.Client().CloseIdleConnections()
-			pieces := n.left()
+			segments := n.left()
 			count, _ := n.take()
 			if n.exact() {
 				require.Empty(t, count)
-				require.Zero(t, pieces, "pieces that have left the kernel")
+				require.Zero(t, segments, "segments that have left the kernel")
 				n.whole()
 			}
 		})
@@ -332,7 +332,8 @@ func TestOnlyWantedPathsLeaveTheKernel(t *testing.T) {
 	})
 }
 
-// TestOnlyWantedPathsThroughTLS holds the same of what TLS libraries decrypt and encrypt.
+// TestOnlyWantedPathsThroughTLS checks, of what TLS libraries decrypt and encrypt, that nothing leaves the kernel of requests to other paths,
+// and that those to the wanted ones are reported once each.
 func TestOnlyWantedPathsThroughTLS(t *testing.T) {
 	guest.TakesLong(t)
 	const times = 20
@@ -352,19 +353,19 @@ func TestOnlyWantedPathsThroughTLS(t *testing.T) {
 				n := narrow(t, config, way, server.PID(), "/there ", "/there?")
 				n.attachedTo(scope, by.server.functions, server)
 				require.NotZero(t, by.client.ask(client, port, times, []string{"/here", "/absent"}))
-				pieces := n.left()
+				segments := n.left()
 				require.NotZero(t, by.client.ask(client, port, times, []string{"/there", "/here", "/there"}))
 				n.settle()
 				count, _ := n.take()
-				if n.exact() && !n.leavesOut() { // else some of the calls were not seen
-					require.Zero(t, pieces, "pieces that have left the kernel")
+				if n.exact() && !n.leavesOut() { // else some of the calls were not captured
+					require.Zero(t, segments, "segments that have left the kernel")
 					require.Equal(t, map[string]int{"/there 200": 2 * times}, count)
 					n.whole()
 				}
 				require.NoError(t, n.paths.Set(uint32(server.PID()), Wanted{Counted: []string{"/there"}, Rest: true}))
 				n.left()
 				require.NotZero(t, by.client.ask(client, port, times, []string{"/there", "/here", "/there"}))
-				pieces = n.left()
+				segments = n.left()
 				counted := map[string]uint64{}
 				require.NoError(t, n.paths.Take(0, func(c Count) {
 					if c.Subject.PID == uint32(server.PID()) {
@@ -373,7 +374,7 @@ func TestOnlyWantedPathsThroughTLS(t *testing.T) {
 				}))
 				if n.exact() && !n.leavesOut() {
 					require.Equal(t, map[string]uint64{"/there": 2 * times, "": times}, counted)
-					require.Zero(t, pieces, "pieces that have left the kernel")
+					require.Zero(t, segments, "segments that have left the kernel")
 				}
 			})
 		})

@@ -20,8 +20,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
-// TestPeersOnThisHost holds that both ends of a connection name each other's process, in one network namespace and
-// across two.
+// TestPeersOnThisHost checks that both ends of a connection have each other's process as peer, in one network namespace and across two.
 func TestPeersOnThisHost(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
@@ -52,8 +51,8 @@ func TestPeersOnThisHost(t *testing.T) {
 	})
 }
 
-// TestTranslatedPeers holds that who is behind an address that the kernel translates is told by the real address and
-// port, and by its process, on both sides.
+// TestTranslatedPeers checks that a peer behind a translated address is reported with the real address and port, and with its process, on
+// both sides.
 func TestTranslatedPeers(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
@@ -76,8 +75,7 @@ func TestTranslatedPeers(t *testing.T) {
 	})
 }
 
-// TestTranslatedAfterAnother holds that addresses are resolved in a namespace where another process that asked for
-// the same one has ended.
+// TestTranslatedAfterAnother checks that addresses are resolved in a namespace where another process that queried the same one has exited.
 func TestTranslatedAfterAnother(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
@@ -88,7 +86,7 @@ func TestTranslatedAfterAnother(t *testing.T) {
 		virtual := netip.MustParseAddrPort("192.0.2.80:80")
 		here.RouteVia(t, far)
 		here.Translate(t, nettest.NAT{Protocol: unix.IPPROTO_TCP, To: virtual, Server: l.Local})
-		ended := make([]*nettest.Program, 5) // one of them is the first to ask, most likely
+		ended := make([]*nettest.Program, 5) // one of them is the first to query, most likely
 		for i := range ended {
 			ended[i] = nettest.Start(t, here)
 			ended[i].Dial("tcp4", virtual).Write(nettest.Transfer{How: "write", Bytes: 5})
@@ -106,8 +104,7 @@ func TestTranslatedAfterAnother(t *testing.T) {
 	})
 }
 
-// TestTranslatedOnLoopback holds that both processes are told of a connection that is redirected to another port of the
-// loopback device.
+// TestTranslatedOnLoopback checks that both processes of a connection that is redirected to another port of the loopback device are reported.
 func TestTranslatedOnLoopback(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
@@ -125,8 +122,7 @@ func TestTranslatedOnLoopback(t *testing.T) {
 	})
 }
 
-// TestTranslatedDatagramsAndIPv6 holds that who is behind a translated address is told of UDP and of IPv6, too, on both
-// sides.
+// TestTranslatedDatagramsAndIPv6 checks that peers behind translated addresses are reported for UDP and IPv6, too, on both sides.
 func TestTranslatedDatagramsAndIPv6(t *testing.T) {
 	protocols := map[string]uint8{"tcp6": unix.IPPROTO_TCP, "udp4": unix.IPPROTO_UDP, "udp6": unix.IPPROTO_UDP}
 	eachWay(t, func(t *testing.T, start func() *watching) {
@@ -161,8 +157,8 @@ func TestTranslatedDatagramsAndIPv6(t *testing.T) {
 	})
 }
 
-// TestServersFollowEachOther holds that a client that goes on is told with the server that it talks to, where that begins
-// after it and where another process takes its place, and never with one that it does not talk to.
+// TestServersFollowEachOther checks that a running client is reported with its current server, if that begins after it and if another process
+// replaces it, and never with another one.
 func TestServersFollowEachOther(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
@@ -191,7 +187,7 @@ func TestServersFollowEachOther(t *testing.T) {
 		connect(l, 10)
 		w.report()
 		require.EqualValues(t, 11, sent())
-		require.EqualValues(t, 10, sent(of(first)), "who it is is told from the report after it was found out")
+		require.EqualValues(t, 10, sent(of(first)), "the process is reported from the report after it was found")
 
 		first.End()
 		second := nettest.Start(t, there)
@@ -208,12 +204,12 @@ func TestServersFollowEachOther(t *testing.T) {
 			connect(l, 1)
 			w.report()
 		}
-		require.Zero(t, sent(of(first)), "it is told no more")
+		require.Zero(t, sent(of(first)), "it is no longer reported")
 	})
 }
 
-// TestTranslatedToSeveral holds that a client of several servers behind one address is told with that address and with
-// none of their processes, whether one of them was told before or not.
+// TestTranslatedToSeveral checks that a client of several servers behind one address is reported with that address and with none of their
+// processes, whether one of them was reported before or not.
 func TestTranslatedToSeveral(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		for _, reported := range []bool{false, true} {
@@ -249,14 +245,14 @@ func TestTranslatedToSeveral(t *testing.T) {
 	})
 }
 
-// TestClientsFromBefore holds that a server is told with each of several clients at one address whose connections were
-// open before the start, though it is met before them; and with none of them where they cannot be told apart.
+// TestClientsFromBefore checks that a server is reported with each of several clients at one address whose connections were open before the
+// start, though it is discovered before them; and with none of them if they cannot be distinguished.
 func TestClientsFromBefore(t *testing.T) {
 	guest.TakesLong(t)
 	eachWayAnew(t, func(t *testing.T, start func() *watching) {
 		for _, forgotten := range []bool{false, true} {
 			n := nettest.New(t)
-			server := nettest.Start(t, n) // the lowest number is met first
+			server := nettest.Start(t, n) // the lowest number is discovered first
 			l := server.Listen("tcp4", loopback)
 			var from, to [2]*nettest.Socket
 			for i := range from {
@@ -276,13 +272,13 @@ func TestClientsFromBefore(t *testing.T) {
 			}
 			w.report()
 			for i := range from {
-				peer, told := fmt.Sprintf("ebpf.peer.pid=%d", from[i].Program().PID()), 1
+				peer, known := fmt.Sprintf("ebpf.peer.pid=%d", from[i].Program().PID()), 1
 				if forgotten {
-					told = 0
+					known = 0
 				}
-				require.EqualValues(t, told*100, w.sum(server, "ebpf.network.io", "ebpf.role=server", peer), forgotten)
-				if told > 0 || endsInClose(t) {
-					require.Len(t, w.points(server, "ebpf.network.operation.duration", "ebpf.operation=close", peer), told, forgotten)
+				require.EqualValues(t, known*100, w.sum(server, "ebpf.network.io", "ebpf.role=server", peer), forgotten)
+				if known > 0 || endsInClose(t) {
+					require.Len(t, w.points(server, "ebpf.network.operation.duration", "ebpf.operation=close", peer), known, forgotten)
 				}
 			}
 			require.EqualValues(t, 200, w.sum(server, "ebpf.network.io", "ebpf.role=server"))
@@ -290,7 +286,7 @@ func TestClientsFromBefore(t *testing.T) {
 	})
 }
 
-// forgetEnds forgets who has the ends of connections.
+// forgetEnds deletes the entries of the ends of connections.
 func (w *watching) forgetEnds() {
 	w.t.Helper()
 	var name tuple
@@ -328,7 +324,7 @@ func couples(t *testing.T) []*couple {
 		c := &couple{client: nettest.Start(t, here), server: nettest.Start(t, there)}
 		list, listeners = append(list, c), append(listeners, c.server.Listen("tcp4", netip.AddrPortFrom(far.IPv4, 8080)))
 	}
-	for i, c := range list { // both clients are there before one server has accepted
+	for i, c := range list { // both clients exist before one server has accepted
 		c.from = c.client.DialFrom("tcp4", netip.AddrPortFrom(near.IPv4, 40000), listeners[i].Local)
 	}
 	for i, c := range list {
@@ -337,8 +333,8 @@ func couples(t *testing.T) []*couple {
 	return list
 }
 
-// toldApart has each client send, and holds that each process is told with its own peer.
-func toldApart(t *testing.T, w *watching, list []*couple) {
+// requireOwnPeers makes each client send, and checks that each process is reported with its own peer.
+func requireOwnPeers(t *testing.T, w *watching, list []*couple) {
 	t.Helper()
 	bytes := func(i int) int64 { return int64(1000 * (i + 1)) }
 	for i, c := range list {
@@ -351,22 +347,23 @@ func toldApart(t *testing.T, w *watching, list []*couple) {
 	}
 }
 
-// TestConnectionsCalledTheSame holds that processes are told with their own peers of two connections that have the same
-// addresses and ports on both ends at the same time, in two pairs of network namespaces.
+// TestConnectionsCalledTheSame checks that processes are reported with their own peers if two connections have the same addresses and ports
+// on both ends at the same time, in two pairs of network namespaces.
 func TestConnectionsCalledTheSame(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
-		toldApart(t, w, couples(t))
+		requireOwnPeers(t, w, couples(t))
 	})
 }
 
-// TestConnectionsCalledTheSameFromBefore holds the same of connections from before the start.
+// TestConnectionsCalledTheSameFromBefore checks that processes are reported with their own peers if such connections are from before the
+// start.
 func TestConnectionsCalledTheSameFromBefore(t *testing.T) {
 	guest.TakesLong(t)
 	runEachWay(t, func(t *testing.T, by *way) {
 		list := couples(t)
 		w := watch(t, config(), by.change, list[0].client, list[0].server, list[1].client, list[1].server)
 		w.report()
-		toldApart(t, w, list)
+		requireOwnPeers(t, w, list)
 	})
 }

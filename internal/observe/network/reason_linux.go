@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 )
 
-// errorType is the attribute error.type of an errno: its name.
+// errorType returns the error.type of an errno: its name.
 func errorType(code uint16) string {
 	if code == 0 {
 		return "aborted" // closed before it was answered
@@ -30,7 +30,7 @@ type dropReasons map[uint16]string
 // dropPrefix begins all of them (include/net/dropreason-core.h).
 const dropPrefix = "SKB_DROP_REASON_"
 
-// elsewhere is what those reasons are called that a part of the kernel has of its own.
+// elsewhere is the name of all reasons that a subsystem of the kernel defines itself.
 const elsewhere = "SUBSYSTEM"
 
 // newDropReasons takes the values of the kernel's enum skb_drop_reason.
@@ -47,7 +47,7 @@ func newDropReasons(values map[string]uint64) dropReasons {
 	return reasons
 }
 
-// name is what a reason is called. Kernels before 5.17 have none, and modules their own.
+// name returns the name of a reason. Kernels before 5.17 have none, and modules have their own.
 func (r dropReasons) name(code uint16) string {
 	if name, ok := r[code]; ok {
 		return name

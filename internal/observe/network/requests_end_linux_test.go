@@ -18,8 +18,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 )
 
-// TestResponsesThatTheConnectionEnds holds that a response without a length ends with its connection, at the time of its last
-// byte, and that one which is cut off is told as aborted, with the time until then.
+// TestResponsesThatTheConnectionEnds checks that a response without a length ends with its connection, at the time of its last byte, and that
+// a truncated one is reported as aborted, with the time until then.
 func TestResponsesThatTheConnectionEnds(t *testing.T) {
 	guest.TakesLong(t)
 	const (
@@ -40,7 +40,7 @@ func TestResponsesThatTheConnectionEnds(t *testing.T) {
 			durations := w.requestPoints("http." + side + ".request.duration")
 			w.alike(map[string]uint64{"GET 200": 1, cut: 1}, counts(durations), side)
 			if w.missed() > 0 {
-				continue // some of the pieces were not seen
+				continue // some of the segments were not captured
 			}
 			for key, h := range durations {
 				require.GreaterOrEqual(t, h.Min, pause.Seconds(), "%s %s: until the last byte", side, key)
@@ -53,8 +53,8 @@ func TestResponsesThatTheConnectionEnds(t *testing.T) {
 	})
 }
 
-// endWith has a server answer one request and end the connection, each part after a pause. It returns how long the client
-// waited for the last byte.
+// endWith makes a server answer one request and end the connection, each part after a pause. It returns how long the client waited for the
+// last byte.
 func endWith(t *testing.T, pause time.Duration, head, body string) (took time.Duration) {
 	t.Helper()
 	client, server := connected(t)
@@ -73,7 +73,7 @@ func endWith(t *testing.T, pause time.Duration, head, body string) (took time.Du
 	return took
 }
 
-// counts is how many each histogram has counted.
+// counts returns the count of each histogram.
 func counts(points map[string]*model.Histogram) map[string]uint64 {
 	all := map[string]uint64{}
 	for key, h := range points {
@@ -82,8 +82,8 @@ func counts(points map[string]*model.Histogram) map[string]uint64 {
 	return all
 }
 
-// TestResponsesReadWithTheEnd holds that a response whose last bytes are read together with the end of the connection, which
-// TCP counts as a byte, is told whole.
+// TestResponsesReadWithTheEnd checks that a response whose last bytes are read together with the end of the connection, which TCP counts as a
+// byte, is reported completely.
 func TestResponsesReadWithTheEnd(t *testing.T) {
 	guest.TakesLong(t)
 	runEachWay(t, func(t *testing.T, by *way) {
@@ -105,7 +105,7 @@ func TestResponsesReadWithTheEnd(t *testing.T) {
 		}
 		w.settle()
 		if w.missed() > 0 {
-			return // some of the pieces were not seen
+			return // some of the segments were not captured
 		}
 		for _, side := range []string{"server", "client"} {
 			require.Equal(t, map[string]uint64{"GET 200": 1, "GET 201": 1}, counts(w.requestPoints("http."+side+".request.duration")), side)
@@ -131,13 +131,13 @@ func connected(t *testing.T) (client, server net.Conn) {
 	return client, server
 }
 
-// TestStopTakesALastLook holds that requests which have ended when the observation is stopped are told, although nobody has
-// looked at them yet, and that stopping and closing go one after the other.
+// TestStopTakesALastLook checks that requests that have ended when the observation is stopped are reported, although their segments were not
+// read yet, and that stopping and closing are sequential.
 func TestStopTakesALastLook(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const rounds, times = 2, 25
 	runEachWay(t, func(t *testing.T, by *way) {
-		for range rounds { // the reader is at another place each time
+		for range rounds { // the reader is at another point each time
 			config := requestConfig()
 			config.Journal = requests.JournalConfig{Which: requests.AllRequests, Bytes: 1 << 20}
 			w := watch(t, config, by.change)
@@ -158,7 +158,7 @@ func TestStopTakesALastLook(t *testing.T) {
 			}
 			require.NoError(t, w.Stop(), "it is stopped")
 			if w.missed() > 0 {
-				continue // some of the pieces were not seen
+				continue // some of the segments were not captured
 			}
 			for _, side := range []string{"server", "client"} {
 				require.Equal(t, map[string]uint64{"GET 204": times}, counts(w.requestPoints("http."+side+".request.duration")), side)

@@ -25,14 +25,14 @@ import (
 func requestConfig() Config {
 	c := config()
 	c.Requests, c.BufferBytes = true, 1<<20
-	c.interval = orderPatience // each test waits for some looks, see handed
+	c.interval = orderPatience // each test waits for some rounds of the reader, see handed
 	return c
 }
 
-// requestPoints are the points of a metric of this process, by method, status and error.
+// requestPoints returns the points of a metric of this process, by method, status and error, of all peers.
 func (w *watching) requestPoints(name string) map[string]*model.Histogram {
 	w.t.Helper()
-	points := map[string]*model.Histogram{}
+	points, ofPeers := map[string]*model.Histogram{}, map[string]bool{}
 	for _, m := range w.last.Metrics {
 		if m.Process == nil || m.Process.ID.PID != uint32(os.Getpid()) {
 			continue
@@ -42,8 +42,11 @@ func (w *watching) requestPoints(name string) map[string]*model.Histogram {
 				continue
 			}
 			for _, p := range metric.Points {
-				var of []string
+				var of, peer []string
 				for _, a := range p.Attributes {
+					if strings.Contains(a.Key, "peer") {
+						peer = append(peer, a.Key, a.Value.Text, fmt.Sprint(a.Value.Int))
+					}
 					switch a.Key {
 					case "http.request.method", "error.type":
 						of = append(of, a.Value.Text)
@@ -52,10 +55,16 @@ func (w *watching) requestPoints(name string) map[string]*model.Histogram {
 					}
 				}
 				key := strings.Join(of, " ")
-				if known, twice := points[key]; twice {
-					require.NotZero(w.t, w.missed(), "%s is told twice, though every piece was seen", key) // or of some more is known than of others
+				one := key + strings.Join(peer, " ")
+				if ofPeers[one] {
+					require.NotZero(w.t, w.missed(), "%s is reported twice, though every segment was captured", key) // or more is known of some than of others
+				}
+				ofPeers[one] = true
+				if known, several := points[key]; several {
 					both := *known
 					both.Count += p.Histogram.Count
+					both.Sum += p.Histogram.Sum
+					both.Min, both.Max = min(both.Min, p.Histogram.Min), max(both.Max, p.Histogram.Max)
 					points[key] = &both
 					continue
 				}
@@ -66,30 +75,30 @@ func (w *watching) requestPoints(name string) map[string]*model.Histogram {
 	return points
 }
 
-// settle waits until what was written to the ring buffer was handed over, reads what was lost, and reports.
+// settle waits until what was written to the ring buffer was passed on, reads the losses, and reports.
 func (w *watching) settle() {
 	w.t.Helper()
 	w.handed()
 	w.report()
 }
 
-// handed waits until what was written to the ring buffer was handed over: a look may have begun before, what is read by the
-// next one may wait for another, and there it is in order.
+// handed waits until what was written to the ring buffer was passed on: a round of the reader may have begun before, what the next one reads
+// may wait for another, and after that one it is in order.
 func (w *watching) handed() {
 	w.t.Helper()
-	const looks = 4
-	enough := w.capture.looks.Load() + looks
-	require.Eventually(w.t, func() bool { return w.capture.looks.Load() >= enough }, time.Minute, w.capture.interval/4, "the ring is read")
+	const rounds = 4
+	enough := w.capture.rounds.Load() + rounds
+	require.Eventually(w.t, func() bool { return w.capture.rounds.Load() >= enough }, time.Minute, w.capture.interval/4, "the ring is read")
 }
 
-// asked is what a client asked for, and what it saw itself.
+// asked is what a client asked for, and what it measured itself.
 type asked struct {
 	method, path string
 	body         []byte
 	times        int
 }
 
-// answering answers with several statuses, for /slow after a pause, and takes what is sent.
+// answering answers with several statuses, for /slow after a pause, and reads request bodies.
 func answering(pause time.Duration) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ok", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
@@ -106,8 +115,8 @@ func answering(pause time.Duration) *http.ServeMux {
 	return mux
 }
 
-// askTogether asks for all at the same time, each thing as often as it says, and returns how long that took for each in all.
-// Change has the requests changed before they are sent.
+// askTogether sends all requests concurrently, each as often as it says, and returns the total duration of each. change modifies the requests
+// before they are sent.
 func askTogether(t *testing.T, client *http.Client, url string, all []asked, change func(*http.Request)) []time.Duration {
 	t.Helper()
 	took := make([]time.Duration, len(all))
@@ -137,9 +146,9 @@ func askTogether(t *testing.T, client *http.Client, url string, all []asked, cha
 	return took
 }
 
-// TestRequestsAreTold holds that both sides tell each request once, with its status, sizes and duration; the client has
-// counted and timed them. A connection may be from before the start; what is no request is not told.
-func TestRequestsAreTold(t *testing.T) {
+// TestRequests checks that both sides report each request once, with its status, sizes and duration; the client has counted and timed them. A
+// connection may be from before the start; what is no request is not reported.
+func TestRequests(t *testing.T) {
 	const pause = 30 * time.Millisecond
 	padding := strings.Repeat("p", 1500)
 	long := bytes.Repeat([]byte("0123456789abcdef"), 20_000)
@@ -166,7 +175,7 @@ func TestRequestsAreTold(t *testing.T) {
 			{"POST", "/take", long, 6}, {"PUT", "/take", []byte("xy"), 8}, {"DELETE", "/chunked", nil, 4},
 		}
 		took := askTogether(t, client, server.URL, all, func(r *http.Request) {
-			r.Header.Set("X-Padding", padding) // Go's server reads the first byte by itself
+			r.Header.Set("X-Padding", padding) // Go's server reads the first byte separately
 		})
 		client.CloseIdleConnections()
 		w.settle()
@@ -181,10 +190,10 @@ func TestRequestsAreTold(t *testing.T) {
 			w.alike(want, counts(durations), side.name)
 			slow := durations["GET 202"]
 			require.GreaterOrEqual(t, slow.Min, pause.Seconds(), side.name)
-			require.LessOrEqual(t, slow.Sum, took[2].Seconds(), side.name) // how much less is what else the machine does
+			require.LessOrEqual(t, slow.Sum, took[2].Seconds(), side.name) // the difference is due to other processes
 
 			if w.missed() > 0 {
-				continue // some of the pieces were not seen: the size of a message with such is not known
+				continue // some segments were not captured: the size of their message is unknown
 			}
 			bodies := w.requestPoints("http." + side.name + ".request.body.size")
 			require.EqualValues(t, 6*len(long), bodies["POST 201"].Sum, side.name)
@@ -198,9 +207,10 @@ func TestRequestsAreTold(t *testing.T) {
 			require.Less(t, whole["DELETE 200"].Max, 3.1*float64(len(long)), side.name)
 		}
 		if w.missed() > 0 {
-			return // some of the pieces were not seen
+			return // some of the segments were not captured
 		}
-		// What is invalid or without its request would be told of this process under another key; such of others on the host is counted, too.
+		// Invalid requests, or responses without one, would be reported of this process under another key; those of others on the host are
+		// counted, too.
 		for _, reason := range []string{"buffer_full", "connections_full"} {
 			require.Zero(t, w.loss(reason), reason)
 		}
@@ -208,8 +218,8 @@ func TestRequestsAreTold(t *testing.T) {
 	})
 }
 
-// alike holds that requests were counted as often as they were made. Where the kernel did not run programs, each time
-// a request and the next one of its connection may be missing.
+// alike checks that requests were counted as often as they were made. Each time that the kernel skipped a program, a request and the next one
+// of its connection may be missing.
 func (w *watching) alike(want, got map[string]uint64, side string) {
 	w.t.Helper()
 	missed := 2 * w.missed()
@@ -222,7 +232,7 @@ func (w *watching) alike(want, got map[string]uint64, side string) {
 	}
 }
 
-// speakOtherwise has a client and a server exchange bytes that are no requests.
+// speakOtherwise makes a client and a server exchange bytes that are no requests.
 func speakOtherwise(t *testing.T) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -249,7 +259,7 @@ func speakOtherwise(t *testing.T) {
 	require.NoError(t, listener.Close())
 }
 
-// options asks for what a server can, on the one connection of the client.
+// options sends an OPTIONS request on the one connection of the client.
 func options(t *testing.T, client *http.Client, url string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, url+"/ok", nil)

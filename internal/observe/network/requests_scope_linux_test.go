@@ -19,8 +19,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
-// TestRequestsLeaveTheScope holds that requests of a process are told no more once it has left the scope, that nobody asks
-// about it again and again meanwhile, and that they begin anew when it comes back.
+// TestRequestsLeaveTheScope checks that requests of a process are no longer reported once it has left the scope, that its scope is not asked
+// for again and again meanwhile, and that they start anew when it comes back.
 func TestRequestsLeaveTheScope(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const served = "http.server.request.duration"

@@ -18,7 +18,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 )
 
-// records is the ring buffer, as far as it is read.
+// records is the reader of the ring buffer.
 type records interface {
 	SetDeadline(time.Time)
 	ReadInto(*ringbuf.Record) error
@@ -26,52 +26,51 @@ type records interface {
 	Close() error
 }
 
-// ring reads what programs write to the ring buffer, in the goroutine that looks.
+// ring reads the records of the ring buffer, in the goroutine that calls read.
 type ring struct {
 	records
-	// arm has the programs wake the reader again when enough bytes wait.
+	// arm makes the programs wake the reader again when enough bytes wait.
 	arm  func() error
-	read ringbuf.Record
+	last ringbuf.Record
 
 	failures atomic.Uint64
 	mu       sync.Mutex
-	failed   error // the last failure that was not told yet
+	failed   error // the last failure that was not returned yet
 }
 
 func openRing(coll *ebpf.Collection) (*ring, error) {
-	reader, err := ringbuf.NewReader(coll.Maps[bindings.NetworkMapNetworkPieces])
+	reader, err := ringbuf.NewReader(coll.Maps[bindings.NetworkCaptureMapNetworkSegments])
 	if err != nil {
-		return nil, fmt.Errorf("opening the ring buffer of what connections carry: %w", err)
+		return nil, fmt.Errorf("opening the ring buffer of captured bytes: %w", err)
 	}
-	woken := coll.Variables[bindings.NetworkVarCaptureWoken]
+	woken := coll.Variables[bindings.NetworkCaptureVarCaptureWoken]
 	return &ring{records: reader, arm: func() error { return woken.Set(uint32(0)) }}, nil
 }
 
-// look takes records until the deadline, which then holds all that were written
-// before it. It returns [ringbuf.ErrFlushed] when it has taken all that were written
-// before a flush, and [os.ErrClosed] when the ring is closed.
-func (r *ring) look(until time.Time, take func([]byte)) error {
+// read reads records until the deadline, and then all that were written before it. It returns [ringbuf.ErrFlushed] after all records that
+// were written before a flush, and [os.ErrClosed] when the ring is closed.
+func (r *ring) read(until time.Time, take func([]byte)) error {
 	r.SetDeadline(until)
 	for {
-		switch err := r.ReadInto(&r.read); {
+		switch err := r.ReadInto(&r.last); {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return nil
 		case err != nil:
-			return fmt.Errorf("reading what connections carry: %w", err)
+			return fmt.Errorf("reading the captured bytes of connections: %w", err)
 		}
-		take(r.read.RawSample)
-		if r.read.Remaining > 0 {
+		take(r.last.RawSample)
+		if r.last.Remaining > 0 {
 			continue
 		}
-		// The reader sleeps if nothing comes now. Whoever wakes it has said so before it
-		// wrote the record that is read, and what is written later is found either way.
+		// The reader sleeps if nothing comes now. A program that wakes it has set the variable before it wrote the record that is read, and
+		// records that are written later are found in either case.
 		if err := r.arm(); err != nil {
-			return fmt.Errorf("asking to be woken when connections carry more: %w", err)
+			return fmt.Errorf("arming the wake-up for captured bytes: %w", err)
 		}
 	}
 }
 
-// fail notes what went wrong; it is told once.
+// fail notes an error, which failure returns once.
 func (r *ring) fail(err error) {
 	r.failures.Add(1)
 	r.mu.Lock()
@@ -79,7 +78,7 @@ func (r *ring) fail(err error) {
 	r.failed = err
 }
 
-// failure is what went wrong since it was asked for last, or nil.
+// failure returns the last error since the last call, or nil.
 func (r *ring) failure() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -43,8 +43,8 @@ func (s *scripted) Flush() error {
 
 func (s *scripted) Close() error { return nil }
 
-// TestUnreadRingIsTold holds that what keeps the ring from being read is told once and counted, and that it is read on.
-func TestUnreadRingIsTold(t *testing.T) {
+// TestUnreadRingIsReported checks that an error of reading the ring is returned once and counted, and that reading continues.
+func TestUnreadRingIsReported(t *testing.T) {
 	broken := errors.New("broken")
 	s := &scripted{ends: make(chan error), flushed: make(chan struct{})}
 	c := newCapture(Config{}, &ring{records: s}, &table{})
@@ -65,7 +65,7 @@ func TestUnreadRingIsTold(t *testing.T) {
 	require.NoError(t, c.close(), "while it waits to try again")
 }
 
-// ReadInto of flowing gives so many records as fast as it can, and then none.
+// flowing is a reader that returns so many records without a pause, and then none.
 type flowing struct {
 	left int
 	raw  []byte
@@ -83,30 +83,29 @@ func (f *flowing) ReadInto(r *ringbuf.Record) error {
 	return nil
 }
 
-// TestWaitingPiecesAreBounded holds that pieces which come faster than they may be handed over take bounded memory.
+// TestWaitingPiecesAreBounded checks that segments that arrive faster than they may be passed on take bounded memory.
 func TestWaitingPiecesAreBounded(t *testing.T) {
 	const size, records = 4 << 10, 10_000
-	c := newCapture(Config{BufferBytes: minBuffer}, &ring{records: &flowing{records, make([]byte, pieceBytes+size)}}, &table{})
-	require.NoError(t, c.look())
+	c := newCapture(Config{BufferBytes: minBuffer}, &ring{records: &flowing{records, make([]byte, segmentHeadBytes+size)}}, &table{})
+	require.NoError(t, c.read())
 	require.Less(t, c.waiting.held(), 3*minWaiting)
 	require.Less(t, c.waiting.size(), minWaiting+2*size)
 }
 
-// TestSmallBuffer holds that the reader is woken each time that a buffer fills, not once in each interval: of bursts of
-// most of a buffer, ten in an interval, most is told. That it is all of them a busy host keeps from being sure; woken once
-// in each interval the reader sees a quarter.
+// TestSmallBuffer checks that the reader is woken each time that a buffer fills, not once per interval: of bursts of most of a buffer, ten in
+// an interval, most is reported. A busy host may lose some; woken once per interval the reader sees a quarter.
 func TestSmallBuffer(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const (
 		buffer  = 64 << 10
 		bursts  = 100
 		each    = 5 // requests with a head of 4 KiB, which both sides have read
-		pause   = lookInterval / 10
+		pause   = readInterval / 10
 		request = "GET / HTTP/1.1\r\nX-Padding: "
 	)
 	runEachWay(t, func(t *testing.T, by *way) {
 		small := requestConfig()
-		small.BufferBytes, small.interval = buffer, lookInterval
+		small.BufferBytes, small.interval = buffer, readInterval
 		w := watch(t, small, by.change)
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
@@ -129,20 +128,20 @@ func TestSmallBuffer(t *testing.T) {
 		}
 		w.settle()
 		if w.missed() > 0 {
-			return // some of the pieces were not seen
+			return // some of the segments were not captured
 		}
 		for _, side := range []string{"client", "server"} {
-			var told uint64
+			var reported uint64
 			for _, n := range counts(w.requestPoints("http." + side + ".request.duration")) {
-				told += n
+				reported += n
 			}
-			require.GreaterOrEqual(t, told, uint64(bursts*each*2/3), "%s: %v", side, w.Losses())
-			require.LessOrEqual(t, told, uint64(bursts*each), side)
+			require.GreaterOrEqual(t, reported, uint64(bursts*each*2/3), "%s: %v", side, w.Losses())
+			require.LessOrEqual(t, reported, uint64(bursts*each), side)
 		}
 	})
 }
 
-// exchangeBytes has one end of a connection write and the other read that.
+// exchangeBytes makes one end of a connection write bytes and the other one read them.
 func exchangeBytes(t *testing.T, from, to net.Conn, bytes []byte) {
 	t.Helper()
 	_, err := from.Write(bytes)

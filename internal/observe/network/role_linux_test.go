@@ -16,7 +16,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
-// listener makes a socket that listens on a port that others may listen on, too.
+// listener returns a socket that listens on a port that others may listen on, too.
 func listener(p *nettest.Program, on *nettest.Socket, backlog int) *nettest.Socket {
 	local := loopback
 	if on != nil {
@@ -29,7 +29,7 @@ func listener(p *nettest.Program, on *nettest.Socket, backlog int) *nettest.Sock
 	return l
 }
 
-// exchange has both ends of a connection send so much, and closes it.
+// exchange makes both ends of a connection send so much, and closes it.
 func exchange(from, to *nettest.Socket, bytes int64) {
 	nettest.Carry(from, nettest.Transfer{How: "write", Bytes: bytes}, to, nettest.Transfer{How: "read", Bytes: bytes})
 	nettest.Carry(to, nettest.Transfer{How: "write", Bytes: bytes}, from, nettest.Transfer{How: "read", Bytes: bytes})
@@ -37,8 +37,8 @@ func exchange(from, to *nettest.Socket, bytes int64) {
 	to.Close()
 }
 
-// TestRoleWithoutAListener holds that a connection is a server's on the side that accepted it, when nobody listens any
-// more where it came in, and when one of several does not.
+// TestRoleWithoutAListener checks that a connection is a server's on the side that accepted it, when no process listens any more on its port,
+// and when one of several no longer does.
 func TestRoleWithoutAListener(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		for _, backlog := range []int{0, 16} {
@@ -59,15 +59,15 @@ func TestRoleWithoutAListener(t *testing.T) {
 				require.EqualValues(t, 200, w.sum(server, "ebpf.network.io", direction, "ebpf.role=server"), backlog)
 				require.EqualValues(t, 200, w.sum(client, "ebpf.network.io", direction, "ebpf.role=client"), backlog)
 			}
-			if backlog > 0 || endsInClose(t) { // else that they were accepted is known where they are used alone
+			if backlog > 0 || endsInClose(t) { // else that they were accepted is known only when they are used
 				require.Empty(t, w.points(server, "ebpf.network.operation.duration", "ebpf.role=client"))
 			}
 		}
 	})
 }
 
-// TestAcceptedIdle holds that connections are told which were accepted and then not used, of the process that did so,
-// and so is what becomes of them.
+// TestAcceptedIdle checks that connections that were accepted and then not used are reported, of the process that accepted them, and so is
+// what becomes of them.
 func TestAcceptedIdle(t *testing.T) {
 	const connections = 5
 	eachWay(t, func(t *testing.T, start func() *watching) {
@@ -97,8 +97,7 @@ func TestAcceptedIdle(t *testing.T) {
 	})
 }
 
-// TestRoleOfSocketsFromBefore holds that the role is right of a connection which is met before the socket that it was
-// accepted from.
+// TestRoleOfSocketsFromBefore checks the role of a connection that is discovered before the socket that it was accepted from.
 func TestRoleOfSocketsFromBefore(t *testing.T) {
 	runEachWay(t, func(t *testing.T, by *way) {
 		n := nettest.New(t)
@@ -118,8 +117,8 @@ func TestRoleOfSocketsFromBefore(t *testing.T) {
 	})
 }
 
-// TestListenersFromBefore holds that somebody is known to listen until the last of several sockets on one port is closed, those
-// from before the start included, of which processes may have several descriptors; in scope or not.
+// TestListenersFromBefore checks that a port has a listener until the last of several sockets on it is closed, those from before the start
+// included, of which processes may have several descriptors; in scope or not.
 func TestListenersFromBefore(t *testing.T) {
 	guest.TakesLong(t)
 	eachWayAnew(t, func(t *testing.T, start func() *watching) {
@@ -148,7 +147,7 @@ func TestListenersFromBefore(t *testing.T) {
 			}
 			who, err := w.table.ends.listening(&name)
 			require.NoError(t, err)
-			require.Nil(t, who, "nobody listens any more")
+			require.Nil(t, who, "no process listens any more")
 			server.End()
 			worker.End()
 		}

@@ -16,6 +16,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,7 +34,7 @@ const (
 	longBody   = 300_000
 )
 
-// sampledServer answers slowly, with a failure, with a packed body, and with a long one.
+// sampledServer answers slowly, with a failure, with a compressed body, and with a long one.
 func sampledServer(t *testing.T) *httptest.Server {
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
@@ -81,7 +82,7 @@ func eachVersion(t *testing.T, test func(t *testing.T, transport *http.Transport
 	}
 }
 
-// long is a text of which each part tells where it is.
+// long returns a text whose every part has its own offset.
 func long(n int) string {
 	var b strings.Builder
 	for b.Len() < n {
@@ -90,7 +91,7 @@ func long(n int) string {
 	return b.String()[:n]
 }
 
-// sampling is a configuration with these rules.
+// sampling returns a configuration with these rules.
 func sampling(limit int, rules ...requests.Rule) Config {
 	config := requestConfig()
 	config.BufferBytes = 8 << 20
@@ -101,7 +102,7 @@ func sampling(limit int, rules ...requests.Rule) Config {
 	return config
 }
 
-// wholeBody has the whole of bodies told that are no longer than what is captured.
+// wholeBody exports bodies completely that are no longer than what is captured.
 func wholeBody(limit int) requests.BodyRule { return requests.BodyRule{MaxBytes: limit} }
 
 // ask sends a request with a context and a secret, and reads the response to its end.
@@ -129,7 +130,7 @@ type sampleLog struct {
 	lists map[string][]string
 }
 
-// samples are the logs of samples of this process, by role, path and what they tell; calls are in the order of their times.
+// samples returns the logs of samples of this process, by role, path and the attribute ebpf.sample; calls are in the order of their times.
 func (w *watching) samples() map[string][]sampleLog {
 	w.t.Helper()
 	w.settle()
@@ -155,17 +156,28 @@ func (w *watching) samples() map[string][]sampleLog {
 	return all
 }
 
-// TestSamples holds that those requests are told with their content that match a rule, decoded and without what is to be left out, on both
-// sides, with the calls that transferred them.
+// TestSamples checks that the requests that match a rule are exported with their content, decoded and redacted, on both sides, with the calls
+// that transferred them.
 func TestSamples(t *testing.T) {
 	const limit = 16 << 10
 	server := sampledServer(t)
 	runEachWay(t, func(t *testing.T, by *way) {
-		w := watch(t, sampling(limit,
+		config := sampling(limit,
 			requests.Rule{URI: regexp.MustCompile(`^/(slow|fast)$`), MinDuration: slowSample, Response: wholeBody(limit)},
 			requests.Rule{On5xx: true, Request: wholeBody(limit), Response: wholeBody(limit)},
 			requests.Rule{URI: regexp.MustCompile(`[?&]what=`), Response: requests.BodyRule{MaxBytes: 9}},
-		), by.change)
+		)
+		// The reader owns what is kept of messages: it is read where the reader charges its work, in each round.
+		var watched atomic.Pointer[watching]
+		var left atomic.Int64
+		config.Charge = func(work func()) {
+			work()
+			if w := watched.Load(); w != nil {
+				left.Store(int64(w.capture.sink.Contents.Left))
+			}
+		}
+		w := watch(t, config, by.change)
+		watched.Store(w)
 		eachVersion(t, func(t *testing.T, transport *http.Transport) {
 			w.t = t
 			for n, path := range []string{"/fast", "/slow", "/absent", "/packed", "/packed?what=c4111"} {
@@ -175,7 +187,7 @@ func TestSamples(t *testing.T) {
 			transport.CloseIdleConnections()
 			got := w.samples()
 			if w.missed() > 0 {
-				return // some of the pieces were not seen
+				return // some of the segments were not captured
 			}
 			for _, role := range []string{"client", "server"} {
 				for _, path := range []string{"/fast", "/absent"} {
@@ -221,19 +233,19 @@ func TestSamples(t *testing.T) {
 			}
 		})
 		w.t = t
-		if w.missed() == 0 { // once all is told, for it is the reader's
-			// A connection that ends after the last look has ended with one of the next.
+		if w.missed() == 0 {
+			// A connection that ends after the last round has ended with one of the next.
 			for range 20 {
-				if w.handed(); w.capture.sink.Contents.Left == int(sampling(limit).Journal.Samples.Bytes) {
+				if w.handed(); left.Load() == int64(config.Journal.Samples.Bytes) {
 					break
 				}
 			}
-			require.Equal(t, int(sampling(limit).Journal.Samples.Bytes), w.capture.sink.Contents.Left, "nothing is kept of what has ended")
+			require.EqualValues(t, config.Journal.Samples.Bytes, left.Load(), "nothing is kept of what has ended")
 		}
 	})
 }
 
-// TestPacketsOfCalls holds that each call of a sample has the packets that TCP itself counts, and a round-trip time.
+// TestPacketsOfCalls checks that each call of a sample has the packets that TCP itself counts, and a round-trip time.
 func TestPacketsOfCalls(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -261,7 +273,7 @@ func TestPacketsOfCalls(t *testing.T) {
 		require.NoError(t, server.Close())
 		got := w.samples()
 		if w.missed() > 0 || info.Data_segs_out > 3 || info.Data_segs_in > 1 {
-			return // some of the pieces were not seen, or something was sent again
+			return // some of the segments were not captured, or something was retransmitted
 		}
 		for side, want := range map[string][]string{"client": {"write", "write", "write", "read"}, "server": {"read", "read", "read", "write"}} {
 			var operations []string
@@ -276,7 +288,7 @@ func TestPacketsOfCalls(t *testing.T) {
 	})
 }
 
-// infoOf is what TCP says of a connection.
+// infoOf returns TCP's information on a connection.
 func infoOf(t *testing.T, conn net.Conn) (info *unix.TCPInfo) {
 	raw, err := conn.(*net.TCPConn).SyscallConn()
 	require.NoError(t, err)
@@ -286,8 +298,8 @@ func infoOf(t *testing.T, conn net.Conn) (info *unix.TCPInfo) {
 	return info
 }
 
-// TestLongBodies holds that bodies are told up to the limit of what is captured, however they are transferred, that they are marked as cut
-// there, and that what is told is their beginning; bodies within the limit are whole.
+// TestLongBodies checks that bodies are exported up to the limit of what is captured, however they are transferred, that they are marked as
+// cut there, and that they are the beginning; bodies within the limit are whole.
 func TestLongBodies(t *testing.T) {
 	guest.TakesLong(t)
 	server := sampledServer(t)
@@ -304,7 +316,7 @@ func TestLongBodies(t *testing.T) {
 					transport.CloseIdleConnections()
 					got := w.samples()
 					if w.missed() > 0 || w.loss("buffer_full") > 0 {
-						t.Logf("some of the pieces were not seen: others on the host transfer, too, and are observed: %v", w.Losses())
+						t.Logf("some of the segments were not seen: others on the host transfer, too, and are observed: %v", w.Losses())
 						return
 					}
 					for _, role := range []string{"client", "server"} {
@@ -324,7 +336,7 @@ func TestLongBodies(t *testing.T) {
 	}
 }
 
-// requireBeginning holds that a body of n bytes was told as far as the limit allows, of which its head takes a part.
+// requireBeginning checks that of a body of n bytes the part within the limit was exported, of which its head takes a part.
 func requireBeginning(t *testing.T, of map[string]any, n, limit int, key string) {
 	t.Helper()
 	text, _ := of["ebpf.body.content"].(string)
@@ -339,7 +351,7 @@ func requireBeginning(t *testing.T, of map[string]any, n, limit int, key string)
 	require.EqualValues(t, 1, of["ebpf.body.cut"], key)
 }
 
-// transferred is how many bytes calls have transferred in a direction.
+// transferred returns how many bytes calls have transferred in a direction.
 func transferred(calls []sampleLog, operation string) (sum int64) {
 	for _, call := range calls {
 		if call.of["ebpf.operation"] == operation {
@@ -349,7 +361,8 @@ func transferred(calls []sampleLog, operation string) (sum int64) {
 	return sum
 }
 
-// TestSpans holds that each request is a span on both sides, of the trace that it carries, or of one of its own.
+// TestSpans checks that each request is a span on both sides, of the trace that it carries or of a new one, and that the server's is the child of the
+// client's.
 func TestSpans(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	server := sampledServer(t)
@@ -369,9 +382,9 @@ func TestSpans(t *testing.T) {
 		w.settle()
 		require.Empty(t, w.Logs())
 		all := w.Spans()
-		require.Empty(t, w.Spans(), "they are told once")
+		require.Empty(t, w.Spans(), "they are exported once")
 		if w.missed() > 0 {
-			return // some of the pieces were not seen
+			return // some of the segments were not captured
 		}
 		seen := map[string]model.Span{}
 		for _, of := range all {
@@ -403,16 +416,17 @@ func TestSpans(t *testing.T) {
 			require.NotEqual(t, client.SpanID, server.SpanID)
 			require.Equal(t, path != "/slow", client.Failed)
 			require.Equal(t, path == "/fail", server.Failed)
+			require.Equal(t, client.SpanID, server.ParentID, "the server's is the child of the client's")
+			require.Equal(t, client.TraceID, server.TraceID)
+			require.True(t, server.Remote)
 			if path == "/absent" {
 				require.Zero(t, client.ParentID)
-				require.NotEqual(t, client.TraceID, server.TraceID)
 				continue
 			}
-			for _, s := range []model.Span{client, server} {
-				require.Equal(t, traceOf(n), hex.EncodeToString(s.TraceID[:]))
-				require.Equal(t, spanOfTest, hex.EncodeToString(s.ParentID[:]))
-				require.True(t, s.Sampled)
-			}
+			require.Equal(t, traceOf(n), hex.EncodeToString(client.TraceID[:]))
+			require.Equal(t, spanOfTest, hex.EncodeToString(client.ParentID[:]))
+			require.True(t, client.Sampled)
+			require.True(t, server.Sampled)
 		}
 		slow := seen["false /slow"]
 		require.GreaterOrEqual(t, slow.End.Sub(slow.Start), slowSample)

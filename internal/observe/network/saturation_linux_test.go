@@ -17,14 +17,14 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 )
 
-// TestFullBuffer holds that where the ring buffer is full what is lost is counted, that no request is told with the time of another, and
-// that those that follow are told again: its reader is held up while some thousand requests go by, on four connections.
+// TestFullBuffer checks that with a full ring buffer the losses are counted, that no request is reported with the time of another, and that
+// those that follow are reported again: its reader is blocked during some thousand requests, on four connections.
 func TestFullBuffer(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const (
 		pause       = 5 * time.Millisecond
 		connections = 4
-		each        = 500 // while the reader is held up; one in ten is slow
+		each        = 500 // while the reader is blocked; one in ten is slow
 		after       = 50
 	)
 	mux := http.NewServeMux()
@@ -89,7 +89,7 @@ func TestFullBuffer(t *testing.T) {
 		w.settle()
 		require.Positive(t, w.loss("buffer_full"), "what is lost is counted")
 		if w.missed() > 0 {
-			return // some of the pieces were not seen
+			return // some of the segments were not captured
 		}
 		for _, side := range []string{"client", "server"} {
 			points := w.requestPoints("http." + side + ".request.duration")

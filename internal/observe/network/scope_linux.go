@@ -15,12 +15,10 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 )
 
-// held are the states of sockets that a process has open; those that it has closed
-// outlive it in others.
+// held are the states of sockets that a process has open; sockets that it has closed outlive it in other states.
 var held = []int{0, 1, 8, 10} // none, established, close_wait, listen
 
-// leaveOut takes out the series of processes that have left the scope. What they have
-// counted since the last report is not told.
+// leaveOut removes the series of processes that have left the scope. What they have counted since the last report is not exported.
 func (t *table) leaveOut() error {
 	stay, left := map[observe.SubjectKey]bool{}, map[*owner]bool{}
 	for id, s := range t.live {
@@ -31,7 +29,7 @@ func (t *table) leaveOut() error {
 		stays, known := stay[subject]
 		if !known {
 			var err error
-			if stays, known, err = t.stays(subject, holds(&t.places.items[id])); err != nil {
+			if stays, known, err = t.stays(subject, holds(&t.slots.items[id])); err != nil {
 				return err
 			}
 		}
@@ -54,17 +52,17 @@ func (t *table) leaveOut() error {
 	return nil
 }
 
-func holds(at *place) bool {
+func holds(at *slot) bool {
 	return slices.ContainsFunc(held, func(state int) bool { return at.Open[state] > 0 })
 }
 
-// stays tells whether a process is in scope still, and whether that is known: where the
-// kernel was not told of a process it may have ended, unless it runs for certain.
+// stays reports whether a process is still in scope, and whether that is known: a process without an entry in the kernel may have exited,
+// unless it is known to run.
 func (t *table) stays(subject observe.SubjectKey, runs bool) (stays, known bool, err error) {
 	const decided = uint32(bindings.ProcessScopeBitSCOPE_DECIDED)
 	var entry bindings.ProcessScopeEntry
 	if err := t.scopes.Lookup(&subject.PID, &entry); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return false, false, fmt.Errorf("reading who is in scope: %w", err)
+		return false, false, fmt.Errorf("reading the processes in scope: %w", err)
 	}
 	switch {
 	case entry.Bits&decided == 0 && !runs:
@@ -76,7 +74,7 @@ func (t *table) stays(subject observe.SubjectKey, runs bool) (stays, known bool,
 	return found != nil, true, nil
 }
 
-// staysQuiet is the same of a process of which nobody knows whether it runs.
+// staysQuiet reports whether a process of which it is not known that it runs is still in scope, and whether that is known.
 func (t *table) staysQuiet(subject observe.SubjectKey) (stays, known bool, err error) {
 	return t.stays(subject, false)
 }

@@ -18,97 +18,108 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 )
 
 const (
-	// idleReports is how many reports tell a peer after its last socket was closed,
-	// until nobody can find it any more; one more tells what came in meanwhile.
+	// idleReports is the number of reports that include a peer after its last socket was closed, until no program can find its series any
+	// more; one more report has what was counted meanwhile.
 	idleReports = 1
-	// idleFlows is the same of datagrams of sockets that are not connected: nobody
-	// knows that more will not come.
+	// idleFlows is idleReports for datagrams of sockets that are not connected: it is unknown whether more will come.
 	idleFlows = 29
 )
 
-// series is one of the kernel's.
+// series is one of the kernel's series.
 type series struct {
 	id      uint32
 	key     key
-	process *model.Process // nil: of nobody
+	process *model.Process // nil: no process
 	owner   *owner
-	flow    *flow // nil until it is told first
+	flow    *flow // nil until it is first reported
 	other   otherEnd
 	started time.Time
 	counted totals
-	// before is what other flows have of what it has counted; nil: nothing.
+	// before is the part of its counts that belongs to other flows; nil: none.
 	before  *totals
 	idle    int  // reports since its last socket was closed and it counted last
-	leaving bool // its place is free after the next report
+	leaving bool // its slot is free after the next report
 }
 
-// subject is whose it is.
+// subject returns the process that the series belongs to.
 func (s *series) subject() observe.SubjectKey {
 	return observe.SubjectKey{PID: s.key.Pid, StartBoottime: s.key.StartBoottime, ExecID: s.key.ExecId}
 }
 
-// nobodys tells whether it is of a process that is out of scope.
-func (s *series) nobodys() bool { return s.process == nil && s.id != hostSeries }
+// outOfScope reports whether the series belongs to a process that is out of scope.
+func (s *series) outOfScope() bool { return s.process == nil && s.id != hostSeries }
 
-// owner is a resource with its flows: a process, whichever of the programs that it has
-// run one after the other, unless they differ in what is told of them.
+// owner is a resource with its flows: a service instance, or a process. A process includes all programs that it executed one after the other,
+// unless they differ in what is reported of them.
 type owner struct {
 	resource model.Resource
-	process  *model.Process
+	process  *model.Process // or what all processes of the instance have in common
 	flows    map[peer]*flow
 }
 
-// table is the kernel's series and what became of them.
+// table is the kernel's series with their state here.
 type table struct {
 	host   observe.Host
-	scopes *ebpf.Map // of process.bpf.c: what was decided about processes
-	// scopeBit is that of this observation in what was decided.
+	scopes *ebpf.Map // of process.bpf.c: the decisions about processes
+	// scopeBit is the bit of this observation in the decisions.
 	scopeBit uint32
-	places   shared[place]
+	slots    shared[slot]
 	records  shared[record]
 	shards   uint32
 	ids      *ebpf.Map
-	free     *ebpf.Map // those of nobody are pushed here
+	free     *ebpf.Map // those of processes out of scope are pushed here
 	spare    *ebpf.Map
 	counts   *ebpf.Map
 
-	live    map[uint32]*series
-	owners  map[model.Resource]*owner
-	carried carried
-	// dropped is what was dropped of no socket.
+	// byInstance makes owners service instances.
+	byInstance bool
+	// exponential: the kernel's buckets are between powers of two.
+	exponential bool
+	kept        kept
+	// detail is the detail in which peers are reported.
+	detail requests.PeerDetail
+
+	shares   shares
+	live     map[uint32]*series
+	owners   map[model.Resource]*owner
+	carried  carried
+	reported reportedPeers
+	// dropped counts drops of packets without a socket.
 	dropped *series
-	// strangers have no flow yet.
-	strangers []*series
-	ends      ends
-	runs      func(observe.SubjectKey) bool // tells whether a process has not ended
-	lastRead  time.Time
-	// operations were counted since the start.
+	// unjoined have no flow yet.
+	unjoined []*series
+	ends     ends
+	runs     func(observe.SubjectKey) bool // reports whether a process has not exited
+	lastRead time.Time
+	// operations is the number of operations counted since the start.
 	operations atomic.Uint64
-	// held is the memory of what is known of series.
+	// held is the memory of series here.
 	held atomic.Uint64
 }
 
-// seriesBytes is what a series takes here, with its flow, beside its histograms.
+// seriesBytes is the memory of a series here, with its flow, without its histograms.
 const seriesBytes = 3 << 9
 
-// open maps the tables of a loaded object, all places of which are free.
+// open maps the tables of a loaded object, all slots of which are free.
 func (t *table) open(coll *ebpf.Collection, p plan, scopes *ebpf.Map, host observe.Host) (err error) {
 	t.host, t.scopes, t.shards = host, scopes, p.shards
 	t.ids, t.counts = coll.Maps[bindings.NetworkMapNetworkIds], coll.Maps[bindings.NetworkMapNetworkCounts]
-	t.free, t.spare = coll.Maps[bindings.NetworkMapNetworkFree], coll.Maps[bindings.NetworkMapNetworkSpare]
+	t.free, t.spare = coll.Maps[bindings.NetworkMapNetworkFreeSlots], coll.Maps[bindings.NetworkMapNetworkOverflowSlots]
+	t.shares = openShares(coll)
 	t.ends = ends{
 		known: coll.Maps[bindings.NetworkMapNetworkEnds], listeners: coll.Maps[bindings.NetworkMapNetworkListeners],
 		receivers: coll.Maps[bindings.NetworkMapNetworkReceivers],
 	}
 	if err := coll.Variables[bindings.NetworkVarScopeBit].Get(&t.scopeBit); err != nil {
-		return fmt.Errorf("reading which bit of scopes is observed: %w", err)
+		return fmt.Errorf("reading the scope bit of the network observation: %w", err)
 	}
 	t.live, t.owners = map[uint32]*series{}, map[model.Resource]*owner{}
-	t.carried = make(carried, p.series)
-	if t.places, err = share[place](coll.Maps[bindings.NetworkMapNetworkPlaces]); err != nil {
+	t.carried, t.reported, t.kept.most = make(carried, p.series), make(reportedPeers, p.series), int(p.series/keptShare)
+	if t.slots, err = share[slot](coll.Maps[bindings.NetworkMapNetworkSlots]); err != nil {
 		return err
 	}
 	if t.records, err = share[record](coll.Maps[bindings.NetworkMapNetworkRecords]); err != nil {
@@ -118,8 +129,8 @@ func (t *table) open(coll *ebpf.Collection, p plan, scopes *ebpf.Map, host obser
 	return t.fillQueues()
 }
 
-// addHost makes the series that is nobody's: what found no place in any other, and, as
-// a flow of its own, packets without a socket that were dropped.
+// addHost adds the series of the host, which belongs to no process: it counts what did not fit in any other series and, as a flow of its own,
+// dropped packets without a socket.
 func (t *table) addHost() {
 	o := &owner{flows: map[peer]*flow{}}
 	for _, who := range []peer{{}, {overflow: true}} {
@@ -131,19 +142,19 @@ func (t *table) addHost() {
 	t.dropped, t.live[hostSeries] = o.flows[peer{}].members[0], o.flows[peer{overflow: true}].members[0]
 }
 
-// hostSeries is the place of what is nobody's.
+// hostSeries is the slot of the series of no process.
 const hostSeries = 0
 
 func (t *table) close() error {
-	return errors.Join(t.places.close(), t.records.close(), t.ends.close())
+	return errors.Join(t.slots.close(), t.records.close(), t.ends.close())
 }
 
-// fillQueues says which places are free: all but that of nobody.
+// fillQueues makes all slots available except that of the host.
 func (t *table) fillQueues() error {
-	all := uint32(len(t.places.items))
+	all := uint32(len(t.slots.items))
 	for id := uint32(1); id < all; id++ {
 		if err := t.queueOf(id).Update(nil, id, ebpf.UpdateAny); err != nil {
-			return fmt.Errorf("offering a place for series: %w", err)
+			return fmt.Errorf("adding a slot for series: %w", err)
 		}
 	}
 	return nil
@@ -156,14 +167,14 @@ func (t *table) queueOf(id uint32) *ebpf.Map {
 	return t.free
 }
 
-// discover finds series that have begun since, while their processes are known.
+// discover finds series that have begun since the last call, while their processes are known.
 func (t *table) discover() error {
 	_, started, err := kernel.Monotonic()
 	if err != nil {
 		return err
 	}
-	for id := range t.places.items {
-		at := &t.places.items[id]
+	for id := range t.slots.items {
+		at := &t.slots.items[id]
 		if at.Created == 0 || t.live[uint32(id)] != nil {
 			continue
 		}
@@ -182,42 +193,50 @@ func (t *table) discover() error {
 		}
 		begun.process = subject.Process()
 		begun.started = started(int64(at.Created))
-		t.strangers = append(t.strangers, &begun)
+		t.unjoined = append(t.unjoined, &begun)
 	}
 	return nil
 }
 
-// join gives the series that have begun their flows. It is called when they are told
-// first: by then the other ends have been noted, too.
+// join adds the series that have begun to their flows. It is called when they are first reported: by then the remote ends have been noted,
+// too.
 func (t *table) join() error {
 	var questions []question
-	for _, s := range t.strangers {
+	for _, s := range t.unjoined {
 		s.other.begin(&s.key)
-		questions = append(questions, s.questions(&t.places.items[s.id])...)
+		questions = append(questions, s.questions(&t.slots.items[s.id])...)
 	}
 	if err := t.ask(questions); err != nil {
 		return err
 	}
-	hear(questions, t.runs)
-	for _, s := range t.strangers {
-		s.other.changed = false // nothing was told before
-		name := model.ResourceOf(s.process)
-		o, ok := t.owners[name]
-		if !ok {
-			o = &owner{resource: name, process: s.process, flows: map[peer]*flow{}}
-			t.owners[name] = o
-		}
-		s.owner = o
-		s.enter(t.told(s), s.started)
+	updatePeers(questions, t.runs)
+	for _, s := range t.unjoined {
+		s.other.changed = false // nothing was reported before
+		s.owner = t.ownerOf(s.process)
+		s.enter(t.admit(s, t.reportedPeer(s)), s.started)
 	}
-	t.strangers = nil
+	t.unjoined = nil
 	return nil
 }
 
-// told is the peer that the attributes of a series name, and what is spoken with it.
-func (t *table) told(s *series) peer {
-	at := &t.places.items[s.id]
-	who := s.other.told()
+// ownerOf returns the owner of the series of a process.
+func (t *table) ownerOf(p *model.Process) *owner {
+	if t.byInstance {
+		p = p.Instance()
+	}
+	name := model.ResourceOf(p)
+	o, ok := t.owners[name]
+	if !ok {
+		o = &owner{resource: name, process: p, flows: map[peer]*flow{}}
+		t.owners[name] = o
+	}
+	return o
+}
+
+// reportedPeer returns the peer and the protocol for the attributes of a series.
+func (t *table) reportedPeer(s *series) peer {
+	at := &t.slots.items[s.id]
+	who := reduce(s.other.peerToReport(), t.detail)
 	if !who.overflow {
 		who.protocol, who.tls = t.carried.name(s.id, at.Generation), at.Tls != 0
 	}
@@ -235,15 +254,14 @@ func (s *series) enter(who peer, start time.Time) {
 	s.flow = f
 }
 
-// move has what the series counts from now on told of another peer.
+// move makes the series count for another peer from now on.
 func (s *series) move(who peer, now time.Time) {
 	s.flow.leave(s)
-	s.flow.rests = idleReports
 	s.before = s.counted.copy()
 	s.enter(who, now)
 }
 
-// read takes what was counted until now.
+// read reads the counts of all series.
 func (t *table) read() error {
 	counts, err := t.readCounts()
 	if err != nil {
@@ -266,11 +284,11 @@ func (t *table) read() error {
 		}
 		unchanged := s.counted.same(&recorded) && maps.Equal(s.counted.drops, few.drops) && maps.Equal(s.counted.failures, few.failures)
 		open := 0
-		for _, n := range t.places.items[id].Open {
+		for _, n := range t.slots.items[id].Open {
 			open += int(n)
 		}
 		switch {
-		case s.nobodys():
+		case s.outOfScope():
 			s.idle = idleFlows
 		case open > 0 || !unchanged:
 			s.idle = 0
@@ -278,7 +296,8 @@ func (t *table) read() error {
 			s.idle++
 		}
 		if s.flow != nil && id != hostSeries && !unchanged {
-			if who := t.told(s); who != s.flow.peer {
+			if who := t.admit(s, t.reportedPeer(s)); who != s.flow.peer {
+				t.rest(s.flow)
 				s.move(who, t.lastRead)
 			}
 		}
@@ -287,7 +306,7 @@ func (t *table) read() error {
 		s.counted.drops, s.counted.failures = few.drops, few.failures
 		t.operations.Add(s.counted.calls() - before)
 		if s.flow != nil {
-			s.count(&t.places.items[id])
+			s.count(&t.slots.items[id])
 		}
 		held += seriesBytes + s.counted.bytes()
 		if s.before != nil {
@@ -295,18 +314,18 @@ func (t *table) read() error {
 		}
 	}
 	t.lastRead = time.Now()
-	t.held.Store(held)
+	t.held.Store(held + t.keptBytes())
 	return nil
 }
 
-// count adds the sockets that are open to those of the flow.
-func (s *series) count(at *place) {
+// count adds the number of open sockets of the series to that of the flow.
+func (s *series) count(at *slot) {
 	for state, n := range at.Open {
 		s.flow.open[state] += int(n)
 	}
 }
 
-// readCounts reads what is counted for few series.
+// readCounts reads the counts that few series have.
 func (t *table) readCounts() (map[uint32]totals, error) {
 	all := map[uint32]totals{}
 	var at bindings.NetworkNetworkCountKey
@@ -329,7 +348,7 @@ func (t *table) readCounts() (map[uint32]totals, error) {
 	return all, nil
 }
 
-// clearCounts makes room for what the next series in the place counts.
+// clearCounts deletes these counts, so that the slot can be reused.
 func (t *table) clearCounts(s *series) error {
 	for kind, counts := range map[bindings.NetworkNetworkCountKind]map[uint16]uint64{
 		bindings.NetworkNetworkCountKindNETWORK_DROPS:    s.counted.drops,
@@ -345,12 +364,11 @@ func (t *table) clearCounts(s *series) error {
 	return nil
 }
 
-// takeBack lets peers leave that were told often enough since they were closed. A
-// place is free one report after nobody can find it any more; what was counted until
-// then has been told.
+// takeBack removes peers that were reported often enough since they were closed. A slot is free one report after no program can find it any
+// more; what was counted until then has been exported.
 func (t *table) takeBack() error {
 	for id, s := range t.live {
-		at := &t.places.items[id]
+		at := &t.slots.items[id]
 		switch {
 		case id == hostSeries:
 		case s.leaving:
@@ -362,32 +380,19 @@ func (t *table) takeBack() error {
 			clear(t.records.items[id*t.shards : (id+1)*t.shards])
 			at.Created, at.Newest, at.Tls, at.Samples = 0, 0, 0, [samples]tuple{}
 			if err := t.queueOf(id).Update(nil, id, ebpf.UpdateAny); err != nil {
-				return fmt.Errorf("taking back a place for series: %w", err)
+				return fmt.Errorf("freeing a slot for series: %w", err)
 			}
 		case s.idle >= s.patience():
-			if err := t.ids.Delete(&s.key); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-				return fmt.Errorf("taking back a series: %w", err)
+			if err := t.release(s); err != nil {
+				return err
 			}
-			at.Generation++
-			s.leaving = true
 		}
 	}
 	t.endRests()
 	return nil
 }
 
-// endRests takes out the flows that their series have left for others, some reports later.
-func (t *table) endRests() {
-	for _, o := range t.owners {
-		for _, f := range o.flows {
-			if f.rests--; len(f.members) == 0 && f.rests < 0 {
-				t.end(o, f)
-			}
-		}
-	}
-}
-
-// end takes out a flow without members.
+// end removes a flow without members.
 func (t *table) end(o *owner, f *flow) {
 	delete(o.flows, f.peer)
 	if len(o.flows) == 0 {
@@ -395,7 +400,7 @@ func (t *table) end(o *owner, f *flow) {
 	}
 }
 
-// patience is how many reports a series stays without a socket.
+// patience returns the number of reports for which a series stays without a socket.
 func (s *series) patience() int {
 	if bindings.NetworkNetworkTransport(s.key.Transport) == bindings.NetworkNetworkTransportNETWORK_UDP {
 		return idleFlows
@@ -403,29 +408,33 @@ func (s *series) patience() int {
 	return idleReports
 }
 
-// leave takes a series out of its flow, which keeps what it has counted.
+// leave removes a series from its flow, which keeps its counts.
 func (t *table) leave(s *series) {
 	if s.flow == nil {
 		return
 	}
 	s.flow.leave(s)
-	if len(s.flow.members) == 0 {
+	switch {
+	case len(s.flow.members) > 0:
+	case t.byInstance:
+		t.rest(s.flow)
+	default:
 		t.end(s.owner, s.flow)
 	}
 }
 
-// metrics returns what is told of each process; only leaves out the other role.
+// metrics returns the metrics of each process; only leaves out the other role.
 func (t *table) metrics(at time.Time, reasons dropReasons, only Role) []*model.Metrics {
 	list := make([]*model.Metrics, 0, len(t.owners))
 	for _, o := range t.owners {
-		b := builder{reasons: reasons, points: map[*model.Descriptor][]model.Point{}}
+		b := builder{reasons: reasons, exponential: t.exponential, points: map[*model.Descriptor][]model.Point{}}
 		for _, f := range o.flows {
 			if only == NoRole || f.role == NoRole || f.role == only {
 				b.flow(f, f.total())
 			}
 		}
-		if told := b.metrics(); len(told) > 0 {
-			list = append(list, &model.Metrics{Process: o.process, Time: at, Metrics: told})
+		if metrics := b.metrics(); len(metrics) > 0 {
+			list = append(list, &model.Metrics{Process: o.process, Time: at, Metrics: metrics})
 		}
 	}
 	return list

@@ -11,19 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// skew measures by how much CLOCK_MONOTONIC, by which calls are timed, is slewed
-// against the clock of the hardware, by which the scheduler counts CPU time: of a call
-// that waited the difference of both is what it worked.
+// skew measures by how much CLOCK_MONOTONIC, which times calls, is slewed against the hardware clock, by which the scheduler counts CPU time.
+// The CPU time of a call that waited is the difference of both.
 type skew struct {
 	monotonic, raw int64
 }
 
-// skewPeriod is long enough for the clocks, which are read one after the other, to be
-// compared to less than a part in a million.
+// skewPeriod is long enough to compare the clocks, which are read one after the other, to less than a part in a million.
 const skewPeriod = time.Second
 
-// measure returns the skew since the last call, in parts of 2^32; false where that was
-// not long enough ago.
+// measure returns the skew since the last call, in parts of 2^32; false if the last call was less than skewPeriod ago.
 func (s *skew) measure() (int64, bool, error) {
 	var monotonic, raw unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &monotonic); err != nil {
@@ -43,7 +40,7 @@ func (s *skew) measure() (int64, bool, error) {
 	return skewOf(s.monotonic-before.monotonic, s.raw-before.raw), true, nil
 }
 
-// skewOf compares what two clocks have counted, in nanoseconds.
+// skewOf compares the time that two clocks have counted, in nanoseconds.
 func skewOf(monotonic, raw int64) int64 {
 	return int64(float64(monotonic-raw) / float64(raw) * (1 << 32))
 }

@@ -14,21 +14,21 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/proc"
 )
 
-// adoptions is how often sockets from before the start are looked for at most. The
-// first time their processes are asked about; after that it is over when all are
-// decided upon, and the last time those count that are not.
+// adoptions bounds how often sockets from before the start are searched. The first time their processes are asked about; the search is over
+// once all are decided, and the last time those that are not are counted.
 const adoptions = 3
 
-// walks are what the programs are told of how often it has been done.
+// walks are the modes of the programs for each search.
 var walks = [adoptions]bindings.NetworkNetworkWalk{
 	bindings.NetworkNetworkWalkNETWORK_WALK_NOTES,
 	bindings.NetworkNetworkWalkNETWORK_WALK_DECIDED,
 	bindings.NetworkNetworkWalkNETWORK_WALK_ALL,
 }
 
-// adopt looks for sockets from before the start.
+// adopt searches for sockets from before the start.
 func (o *Observer) adopt() error {
 	if o.adopted == adoptions {
 		return nil
@@ -52,8 +52,7 @@ func (o *Observer) adopt() error {
 	return nil
 }
 
-// markEnds tells the programs how many ends of connections were noted until it was called the last time but one, a second
-// or more before.
+// markEnds passes the number of ends of connections that were noted until the last call but one, a second or more before, to the programs.
 func (o *Observer) markEnds() error {
 	if time.Since(o.marked) < drainInterval {
 		return nil
@@ -70,9 +69,9 @@ func (o *Observer) markEnds() error {
 	return nil
 }
 
-// countThreads reads how many threads the host has.
+// countThreads reads the number of threads of the host.
 func (o *Observer) countThreads() error {
-	load, err := kernel.ReadLoadAverage(o.config.ProcRoot)
+	load, err := proc.ReadLoadAverage(o.config.ProcRoot)
 	if err != nil {
 		return fmt.Errorf("counting the host's threads: %w", err)
 	}
@@ -80,9 +79,8 @@ func (o *Observer) countThreads() error {
 	return nil
 }
 
-// countAgain counts sockets between two reports where the kernel is near to remember no
-// more of them: some may be gone, of which nobody has told. It takes a twentieth of the
-// time at most.
+// countAgain counts sockets between two reports when the kernel is close to its bound of remembered sockets: some may have been freed without
+// a record. It takes a twentieth of the time at most.
 func (o *Observer) countAgain() error {
 	var known int32
 	if err := o.coll.Variables[bindings.NetworkVarSocketsKnown].Get(&known); err != nil {
@@ -94,17 +92,17 @@ func (o *Observer) countAgain() error {
 	return o.countSockets()
 }
 
-// countSockets has the kernel count what is open.
+// countSockets makes the kernel count the open sockets.
 func (o *Observer) countSockets() error {
 	began := time.Now()
 	defer func() {
 		o.counted = time.Now()
 		o.counting = o.counted.Sub(began)
 	}()
-	for i := range o.table.places.items {
-		o.table.places.items[i].Open = [states]uint32{}
+	for i := range o.table.slots.items {
+		o.table.slots.items[i].Open = [states]uint32{}
 	}
-	o.round = o.round%math.MaxUint8 + 1 // as much as a socket remembers of it
+	o.round = o.round%math.MaxUint8 + 1 // a socket keeps 8 bits of it
 	seen := o.coll.Variables[bindings.NetworkVarSocketsSeen]
 	err := errors.Join(seen.Set(uint32(0)), o.coll.Variables[bindings.NetworkVarCountingRound].Set(o.round))
 	var over *ebpf.Map

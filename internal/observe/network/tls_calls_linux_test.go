@@ -26,7 +26,7 @@ import (
 // asking is how often each path is asked for.
 const asking = 20
 
-// TestTLSLibraryIsLoadedLater holds that a library is attached to which a process loads (dlopen) after it was looked into.
+// TestTLSLibraryIsLoadedLater checks that a library is attached to that a process loads (dlopen) after its mappings were read.
 func TestTLSLibraryIsLoadedLater(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	runEachWay(t, func(t *testing.T, by *way) {
@@ -50,7 +50,7 @@ func TestTLSLibraryIsLoadedLater(t *testing.T) {
 	})
 }
 
-// TestGnuTLSGoesOn holds that a request is told that GnuTLS was given in one call and sent in another, which is given nothing.
+// TestGnuTLSGoesOn checks that a request is reported that GnuTLS was given in one call and sent in another one, which has no data argument.
 func TestGnuTLSGoesOn(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	runEachWay(t, func(t *testing.T, by *way) {
@@ -72,7 +72,8 @@ func TestGnuTLSGoesOn(t *testing.T) {
 	})
 }
 
-// TestFunctionsThatCallEachOther holds that what passes through two functions of a library, of which one calls the other, is told once.
+// TestFunctionsThatCallEachOther checks that bytes that pass through two functions of a library, one of which calls the other, are reported
+// once.
 func TestFunctionsThatCallEachOther(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	library := compile(t, "testdata/nested/nested.c", "-fPIC", "-shared", "-ldl")
@@ -94,7 +95,7 @@ func TestFunctionsThatCallEachOther(t *testing.T) {
 	})
 }
 
-// compile makes a library or a program of C.
+// compile compiles a library or a program of C.
 func compile(t *testing.T, source string, flags ...string) (path string) {
 	t.Helper()
 	compiler, err := exec.LookPath("gcc")
@@ -107,8 +108,8 @@ func compile(t *testing.T, source string, flags ...string) (path string) {
 	return path
 }
 
-// TestHandshakesWithoutARequest holds that connections which end after their handshake are not taken for ones whose plaintext nobody can
-// see, where the library works on memory: no bytes are sent within its calls.
+// TestHandshakesWithoutARequest checks that connections that end after their handshake are not taken for opaque ones, if the library works on
+// memory: no bytes are sent within its calls.
 func TestHandshakesWithoutARequest(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const connections = 10
@@ -119,6 +120,8 @@ func TestHandshakesWithoutARequest(t *testing.T) {
 		config, scope := tlsConfig(t)
 		w := watch(t, config, by.change)
 		w.attachedTo(scope, openSSLFunctions, server)
+		require.Eventually(t, func() bool { return w.tls.attachedAt(uint32(server.PID())) != 0 }, 10*time.Second, time.Millisecond,
+			"connections that begin before it is noted count as begun before the library was attached to")
 		for range connections {
 			conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // on the loopback device
 			require.NoError(t, err)
@@ -132,7 +135,8 @@ func TestHandshakesWithoutARequest(t *testing.T) {
 	})
 }
 
-// TestFilesSentThroughTLS holds that responses are told whole whose bodies a library has the kernel encrypt, unseen by anybody.
+// TestFilesSentThroughTLS checks that responses are reported completely whose bodies a library makes the kernel encrypt, so that they are not
+// captured.
 func TestFilesSentThroughTLS(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const size, times, functions = 100_000, 5, 4
@@ -160,13 +164,13 @@ func TestFilesSentThroughTLS(t *testing.T) {
 	}
 }
 
-// askLikeTLS asks for a path on one connection, which begins as TLS does and goes on in the clear, and shows each body of a response.
+// askLikeTLS requests a path on one connection, which begins as TLS does and continues in plaintext, and shows each body of a response.
 func askLikeTLS(t *testing.T, port, path string, times int, show func(body []byte)) {
 	t.Helper()
 	client, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", port))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() })
-	hello := []byte{22, 3, 1, 0, 11, 1, 0, 0, 7, 3, 3, 0, 0, 0, 0, 0} // and what is no ClientHello within
+	hello := []byte{22, 3, 1, 0, 11, 1, 0, 0, 7, 3, 3, 0, 0, 0, 0, 0} // and no ClientHello within
 	_, err = client.Write(hello)
 	require.NoError(t, err)
 	_, err = io.ReadFull(client, hello)
@@ -183,8 +187,8 @@ func askLikeTLS(t *testing.T, port, path string, times int, show func(body []byt
 	}
 }
 
-// TestGoroutinesThatPause holds that nothing is taken for lost where goroutines pause as a method begins, which has it begin anew: of
-// HTTP/2 all that follows on the connection would be told without what refers to earlier fields.
+// TestGoroutinesThatPause checks that nothing counts as lost if goroutines are preempted at the beginning of a method, which then starts
+// again: with HTTP/2 all that follows on the connection would lack what refers to earlier fields.
 func TestGoroutinesThatPause(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const times = 300
@@ -193,7 +197,7 @@ func TestGoroutinesThatPause(t *testing.T) {
 		t.Setenv("COLLECTING", "1")
 		server, client := goPair(t, program, "server2", "client2", times)
 		config, scope := tlsConfig(t)
-		config.BufferBytes = manyPieces
+		config.BufferBytes = largeBuffer
 		w := watch(t, config, by.change)
 		w.attachedTo(scope, 2*goFunctions, server, client)
 		require.Equal(t, times, client.ask("/here"))
@@ -205,8 +209,8 @@ func TestGoroutinesThatPause(t *testing.T) {
 	})
 }
 
-// TestCallOfGoThatBeganBefore holds that what a goroutine was reading already when its program was attached to is counted as not seen, and
-// that what it reads then is told.
+// TestCallOfGoThatBeganBefore checks that what a goroutine was already reading when its program was attached to counts as not captured, and
+// that what it reads afterwards is reported.
 func TestCallOfGoThatBeganBefore(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	program := testbin.Go(t, "testdata/gotls")
@@ -235,7 +239,7 @@ func TestCallOfGoThatBeganBefore(t *testing.T) {
 		}
 		w.settle()
 		require.EqualValues(t, 1, w.loss("tls_unknown"))
-		told := w.tlsRequests(server, "server")["200"]
-		require.GreaterOrEqual(t, told, uint64(more), "%v", w.Losses())
+		reported := w.tlsRequests(server, "server")["200"]
+		require.GreaterOrEqual(t, reported, uint64(more), "%v", w.Losses())
 	})
 }

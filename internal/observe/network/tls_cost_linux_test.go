@@ -24,9 +24,9 @@ import (
 // costRounds is how often each way is timed; costRequests how many requests a round has.
 const costRounds, costRequests = 15, 800
 
-// TestCostOfOpenSSL tells what a request through OpenSSL costs both its ends where the programs run, against empty ones at the same
-// functions and against none, in turns, and how long a run of the program takes by the kernel's statistics, of which some 45 ns are
-// the statistics themselves. It holds nothing but that the programs ran: machines differ. Set EBPFRECEIVER_COST.
+// TestCostOfOpenSSL measures what a request through OpenSSL costs both its ends with the programs, against empty ones at the same functions
+// and against none, in turns, and how long a run of the program takes by the kernel's statistics, of which some 45 ns are the statistics
+// themselves. It checks only that the programs ran: machines differ. Set EBPFRECEIVER_COST.
 func TestCostOfOpenSSL(t *testing.T) {
 	if os.Getenv("EBPFRECEIVER_COST") == "" {
 		t.Skip("it measures for half a minute: set EBPFRECEIVER_COST=1")
@@ -46,7 +46,7 @@ func TestCostOfOpenSSL(t *testing.T) {
 		}
 		require.Eventually(t, func() bool { return (w.tls.Functions() == 2*openSSLFunctions) == in && (w.tls.Functions() == 0) == !in },
 			30*time.Second, time.Millisecond)
-		time.Sleep(300 * time.Millisecond) // what is detached is detached beside
+		time.Sleep(300 * time.Millisecond) // links are detached asynchronously
 	}
 	timed := func() time.Duration {
 		began := time.Now()
@@ -83,7 +83,7 @@ func TestCostOfOpenSSL(t *testing.T) {
 	t.Logf("ours / empty: median %.3f, least %.3f", float64(ours[costRounds/2])/float64(empty[costRounds/2]), float64(ours[0])/float64(empty[0]))
 }
 
-// costOfTLS is how long a run of the program at a library's functions takes while a round is run, and how often it runs for a request.
+// costOfTLS returns how long a run of the program at a library's functions takes during a round, and how often it runs for a request.
 func (w *watching) costOfTLS(round func()) (perRun time.Duration, perRequest float64) {
 	w.t.Helper()
 	statistics, err := kernel.EnableRunStats()
@@ -100,7 +100,7 @@ func (w *watching) costOfTLS(round func()) (perRun time.Duration, perRequest flo
 	return (after.Runtime - before.Runtime) / time.Duration(runs), float64(runs) / costRequests
 }
 
-// libssl is OpenSSL's library as it is installed.
+// libssl returns the path of the installed OpenSSL library.
 func libssl(t *testing.T) string {
 	t.Helper()
 	paths, err := filepath.Glob("/usr/lib/*/libssl.so.3")
@@ -111,7 +111,7 @@ func libssl(t *testing.T) string {
 	return paths[0]
 }
 
-// emptySession is a program that does nothing, where a function begins and where it ends.
+// emptySession returns a program that does nothing, where a function begins and where it ends.
 func emptySession(t *testing.T) *ebpf.Program {
 	t.Helper()
 	has, err := kernel.NewLoader().HasUprobeSession()

@@ -5,6 +5,7 @@
 package network
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,94 +23,94 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/tls"
 )
 
-// knownFor is how long a process's library is known after it has left: the ring buffer is read more often.
+// knownFor is how long a process's library is known after the process has exited: the ring buffer is read more often.
 const knownFor = 2 * time.Second
 
-// tlsPlan is what is attached to a function: the programs for where it begins and where
-// it ends, if that counts; and the cookies of both in a session.
+// tlsPlan is what is attached to a function: the programs for its beginning and its end, if that counts; and the cookies of both in a
+// session.
 type tlsPlan struct {
 	begins, ends       string
-	cookie, endsCookie bindings.NetworkNetworkTlsFunction
+	cookie, endsCookie bindings.NetworkCaptureNetworkTlsFunction
 }
 
 // tlsCalls has the plan for each way to call a TLS library.
 var tlsCalls = [tls.Calls]tlsPlan{
 	tls.Read: {
-		begins: bindings.NetworkProgTlsReadBegins, ends: bindings.NetworkProgTlsReadEnds,
-		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_READ,
+		begins: bindings.NetworkCaptureProgTlsReadBegins, ends: bindings.NetworkCaptureProgTlsReadEnds,
+		cookie: bindings.NetworkCaptureNetworkTlsFunctionNETWORK_TLS_READ,
 	},
 	tls.Write: {
-		begins: bindings.NetworkProgTlsWriteBegins, ends: bindings.NetworkProgTlsWriteEnds,
-		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_WRITE,
+		begins: bindings.NetworkCaptureProgTlsWriteBegins, ends: bindings.NetworkCaptureProgTlsWriteEnds,
+		cookie: bindings.NetworkCaptureNetworkTlsFunctionNETWORK_TLS_WRITE,
 	},
 	tls.ReadCounted: {
-		begins: bindings.NetworkProgTlsCountedReadBegins, ends: bindings.NetworkProgTlsReadEnds,
-		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_READ_COUNTED,
+		begins: bindings.NetworkCaptureProgTlsCountedReadBegins, ends: bindings.NetworkCaptureProgTlsReadEnds,
+		cookie: bindings.NetworkCaptureNetworkTlsFunctionNETWORK_TLS_READ_COUNTED,
 	},
 	tls.WriteCounted: {
-		begins: bindings.NetworkProgTlsCountedWriteBegins, ends: bindings.NetworkProgTlsWriteEnds,
-		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_WRITE_COUNTED,
+		begins: bindings.NetworkCaptureProgTlsCountedWriteBegins, ends: bindings.NetworkCaptureProgTlsWriteEnds,
+		cookie: bindings.NetworkCaptureNetworkTlsFunctionNETWORK_TLS_WRITE_COUNTED,
 	},
 	tls.WriteFlagged: {
-		begins: bindings.NetworkProgTlsFlaggedWriteBegins, ends: bindings.NetworkProgTlsWriteEnds,
-		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_WRITE_FLAGGED,
+		begins: bindings.NetworkCaptureProgTlsFlaggedWriteBegins, ends: bindings.NetworkCaptureProgTlsWriteEnds,
+		cookie: bindings.NetworkCaptureNetworkTlsFunctionNETWORK_TLS_WRITE_FLAGGED,
 	},
 	tls.SendFile: {
-		begins: bindings.NetworkProgTlsSendFileBegins, ends: bindings.NetworkProgTlsWriteEnds,
-		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_SEND_FILE,
+		begins: bindings.NetworkCaptureProgTlsSendFileBegins, ends: bindings.NetworkCaptureProgTlsWriteEnds,
+		cookie: bindings.NetworkCaptureNetworkTlsFunctionNETWORK_TLS_SEND_FILE,
 	},
 	tls.Handshake: {
-		begins: bindings.NetworkProgTlsHandshakeBegins, ends: bindings.NetworkProgTlsHandshakeEnds,
-		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_HANDSHAKE,
+		begins: bindings.NetworkCaptureProgTlsHandshakeBegins, ends: bindings.NetworkCaptureProgTlsHandshakeEnds,
+		cookie: bindings.NetworkCaptureNetworkTlsFunctionNETWORK_TLS_HANDSHAKE,
 	},
 	tls.FirstHandshake: {
-		begins: bindings.NetworkProgTlsFirstHandshakeBegins, ends: bindings.NetworkProgTlsHandshakeEnds,
-		cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_FIRST_HANDSHAKE,
+		begins: bindings.NetworkCaptureProgTlsFirstHandshakeBegins, ends: bindings.NetworkCaptureProgTlsHandshakeEnds,
+		cookie: bindings.NetworkCaptureNetworkTlsFunctionNETWORK_TLS_FIRST_HANDSHAKE,
 	},
-	tls.Free: {begins: bindings.NetworkProgTlsFreed, cookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_FREED},
+	tls.Free: {begins: bindings.NetworkCaptureProgTlsFreed, cookie: bindings.NetworkCaptureNetworkTlsFunctionNETWORK_TLS_FREED},
 	tls.GoRead: {
-		begins: bindings.NetworkProgTlsGoReadBegins, ends: bindings.NetworkProgTlsGoReadEnds,
-		cookie:     bindings.NetworkNetworkTlsFunctionNETWORK_TLS_GO_READ,
-		endsCookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_GO_READ_ENDS,
+		begins: bindings.NetworkCaptureProgTlsGoReadBegins, ends: bindings.NetworkCaptureProgTlsGoReadEnds,
+		cookie:     bindings.NetworkCaptureNetworkTlsFunctionNETWORK_TLS_GO_READ,
+		endsCookie: bindings.NetworkCaptureNetworkTlsFunctionNETWORK_TLS_GO_READ_ENDS,
 	},
 	tls.GoWrite: {
-		begins: bindings.NetworkProgTlsGoWriteBegins, ends: bindings.NetworkProgTlsGoWriteEnds,
-		cookie:     bindings.NetworkNetworkTlsFunctionNETWORK_TLS_GO_WRITE,
-		endsCookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_GO_WRITE_ENDS,
+		begins: bindings.NetworkCaptureProgTlsGoWriteBegins, ends: bindings.NetworkCaptureProgTlsGoWriteEnds,
+		cookie:     bindings.NetworkCaptureNetworkTlsFunctionNETWORK_TLS_GO_WRITE,
+		endsCookie: bindings.NetworkCaptureNetworkTlsFunctionNETWORK_TLS_GO_WRITE_ENDS,
 	},
 	tls.GoHandshake: {
-		begins: bindings.NetworkProgTlsGoHandshakeBegins, ends: bindings.NetworkProgTlsGoHandshakeEnds,
-		cookie:     bindings.NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE,
-		endsCookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE_ENDS,
+		begins: bindings.NetworkCaptureProgTlsGoHandshakeBegins, ends: bindings.NetworkCaptureProgTlsGoHandshakeEnds,
+		cookie:     bindings.NetworkCaptureNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE,
+		endsCookie: bindings.NetworkCaptureNetworkTlsFunctionNETWORK_TLS_GO_HANDSHAKE_ENDS,
 	},
 	tls.OldGoRead: {
-		begins: bindings.NetworkProgTlsOldGoReadBegins, ends: bindings.NetworkProgTlsOldGoReadEnds,
-		cookie:     bindings.NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_READ,
-		endsCookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_READ_ENDS,
+		begins: bindings.NetworkCaptureProgTlsOldGoReadBegins, ends: bindings.NetworkCaptureProgTlsOldGoReadEnds,
+		cookie:     bindings.NetworkCaptureNetworkTlsFunctionNETWORK_TLS_OLD_GO_READ,
+		endsCookie: bindings.NetworkCaptureNetworkTlsFunctionNETWORK_TLS_OLD_GO_READ_ENDS,
 	},
 	tls.OldGoWrite: {
-		begins: bindings.NetworkProgTlsOldGoWriteBegins, ends: bindings.NetworkProgTlsOldGoWriteEnds,
-		cookie:     bindings.NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_WRITE,
-		endsCookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_WRITE_ENDS,
+		begins: bindings.NetworkCaptureProgTlsOldGoWriteBegins, ends: bindings.NetworkCaptureProgTlsOldGoWriteEnds,
+		cookie:     bindings.NetworkCaptureNetworkTlsFunctionNETWORK_TLS_OLD_GO_WRITE,
+		endsCookie: bindings.NetworkCaptureNetworkTlsFunctionNETWORK_TLS_OLD_GO_WRITE_ENDS,
 	},
 	tls.OldGoHandshake: {
-		begins: bindings.NetworkProgTlsOldGoHandshakeBegins, ends: bindings.NetworkProgTlsOldGoHandshakeEnds,
-		cookie:     bindings.NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_HANDSHAKE,
-		endsCookie: bindings.NetworkNetworkTlsFunctionNETWORK_TLS_OLD_GO_HANDSHAKE_ENDS,
+		begins: bindings.NetworkCaptureProgTlsOldGoHandshakeBegins, ends: bindings.NetworkCaptureProgTlsOldGoHandshakeEnds,
+		cookie:     bindings.NetworkCaptureNetworkTlsFunctionNETWORK_TLS_OLD_GO_HANDSHAKE,
+		endsCookie: bindings.NetworkCaptureNetworkTlsFunctionNETWORK_TLS_OLD_GO_HANDSHAKE_ENDS,
 	},
 }
 
-// tlsTogether are the programs that do for all functions, and as what they are loaded, where
-// the kernel has sessions: one is for those of Go.
+// tlsTogether are the programs that serve all functions, and the names that they are loaded by, if the kernel has uprobe sessions: one is for
+// those of Go.
 var tlsTogether = map[bool]struct {
 	program string
 	as      ebpf.AttachType
 }{
-	false: {bindings.NetworkProgTlsSession, kernel.AttachUprobeSession},
-	true:  {bindings.NetworkProgTlsMethods, ebpf.AttachTraceUprobeMulti},
+	false: {bindings.NetworkCaptureProgTlsSession, kernel.AttachUprobeSession},
+	true:  {bindings.NetworkCaptureProgTlsMethods, ebpf.AttachTraceUprobeMulti},
 }
 
-// tlsPrograms are those that are needed.
+// tlsPrograms returns the names of the programs that are needed.
 func tlsPrograms(session bool) []string {
 	if session {
 		return []string{tlsTogether[false].program, tlsTogether[true].program}
@@ -136,15 +137,15 @@ type tlsAttacher struct {
 	unavailable func(library tls.Library, why error)
 
 	mu sync.Mutex
-	// known are the libraries of processes in scope, also of those that are not attached to.
+	// known are the libraries of processes in scope, including those that are not attached to.
 	known map[uint32]known
-	// told are those that unavailable was told of.
-	told map[tls.Library]bool
+	// reported are those that unavailable was called for.
+	reported map[tls.Library]bool
 }
 
 var _ observe.Follower = (*Observer)(nil)
 
-// tlsSession tells whether one program runs for all functions of a library, and has it loaded so.
+// tlsSession reports whether one program runs for all functions of a library, and changes spec accordingly.
 func tlsSession(config Config, loader *kernel.Loader, spec *ebpf.CollectionSpec) (bool, error) {
 	if config.TLS.Plain {
 		return false, nil
@@ -161,7 +162,7 @@ func tlsSession(config Config, loader *kernel.Loader, spec *ebpf.CollectionSpec)
 	return session, nil
 }
 
-// startTLS begins to attach.
+// startTLS starts attaching.
 func startTLS(config Config, session bool, coll *ebpf.Collection) (*tlsAttacher, error) {
 	probes, err := kernel.NewUprobes(config.SysRoot)
 	if err != nil {
@@ -169,7 +170,7 @@ func startTLS(config Config, session bool, coll *ebpf.Collection) (*tlsAttacher,
 	}
 	a := &tlsAttacher{
 		libraries: config.TLS.Libraries, session: session, probes: probes, coll: coll, unavailable: config.TLS.Unavailable,
-		known: map[uint32]known{}, told: map[tls.Library]bool{},
+		known: map[uint32]known{}, reported: map[tls.Library]bool{},
 	}
 	a.Attacher = functions.Start(functions.Config[tls.Found]{
 		What: "the TLS library", Unseen: "Some requests through TLS are not seen", Targets: "observe::network::targets",
@@ -180,7 +181,7 @@ func startTLS(config Config, session bool, coll *ebpf.Collection) (*tlsAttacher,
 	return a, nil
 }
 
-// find leaves out the functions of libraries that are not wanted.
+// find removes the functions of libraries that are not configured.
 func (a *tlsAttacher) find(image elfimage.Image) (tls.Found, error) {
 	found, err := tls.Find(image)
 	if !slices.Contains(a.libraries, found.Library) {
@@ -189,13 +190,15 @@ func (a *tlsAttacher) find(image elfimage.Image) (tls.Found, error) {
 	return found, err
 }
 
-// known is the library of a process, until the given time, which is not set while the process is looked into.
+// known is the library of a process, until the given time, which is not set while the process is followed.
 type known struct {
-	library tls.Library
+	library tls.Library // "" if it has several
 	until   time.Time
+	// attachedAt is when the first of its libraries was attached to, in ns of CLOCK_MONOTONIC; 0: none was.
+	attachedAt uint64
 }
 
-// left forgets a process soon: that its connections have ended is read later.
+// left forgets a process after knownFor: the end of its connections is read later.
 func (a *tlsAttacher) left(id model.ProcessID) {
 	now := time.Now()
 	a.mu.Lock()
@@ -206,48 +209,72 @@ func (a *tlsAttacher) left(id model.ProcessID) {
 		}
 	}
 	if k, ok := a.known[id.PID]; ok {
-		a.known[id.PID] = known{k.library, now.Add(knownFor)}
+		k.until = now.Add(knownFor)
+		a.known[id.PID] = k
 	}
 }
 
-// found is told which libraries a process has now; of several the one that is attached to counts.
+// found notes which libraries a process has now. With several it is unknown which one carries a connection whose plaintext is not captured.
 func (a *tlsAttacher) found(pid uint32, all []tls.Found) {
-	var library tls.Library
 	attached := false
 	for _, found := range all {
-		if found.Library == "" {
-			continue
+		if found.Library != "" {
+			a.reportUnavailable(found.Library)
 		}
-		a.tellUnavailable(found.Library)
-		if is := len(found.Functions) > 0; library == "" || is && !attached {
-			library, attached = found.Library, is
-		}
+		attached = attached || len(found.Functions) > 0
 	}
+	library := onlyLibrary(all)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if library == "" {
+	if library == "" && !attached {
 		delete(a.known, pid)
-	} else {
-		a.known[pid] = known{library: library}
+		return
 	}
+	k := known{library: library}
+	// Libraries that a process loads later do not make the connections of its first one late.
+	if before := a.known[pid]; attached && before.until.IsZero() && before.attachedAt != 0 {
+		k.attachedAt = before.attachedAt
+	} else if now, _, err := kernel.Monotonic(); attached && err == nil {
+		k.attachedAt = uint64(now)
+	}
+	a.known[pid] = k
 }
 
-// tellUnavailable says that a library which is wanted cannot be looked into, the first time that a process has it.
-func (a *tlsAttacher) tellUnavailable(library tls.Library) {
+// attachedAt returns when the first library of a process was attached to, in ns of CLOCK_MONOTONIC; 0: it is not, as far as is known.
+func (a *tlsAttacher) attachedAt(pid uint32) uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.known[pid].attachedAt
+}
+
+// onlyLibrary returns the library that a process has, "" if it has none or several.
+func onlyLibrary(all []tls.Found) tls.Library {
+	var library tls.Library
+	for _, found := range all {
+		if found.Rustls || library != "" && found.Library != "" && found.Library != library {
+			return ""
+		}
+		library = cmp.Or(library, found.Library)
+	}
+	return library
+}
+
+// reportUnavailable reports that a configured library cannot be attached to, the first time that a process has it.
+func (a *tlsAttacher) reportUnavailable(library tls.Library) {
 	why := library.Unavailable()
 	if why == nil || a.unavailable == nil || !slices.Contains(a.libraries, library) {
 		return
 	}
 	a.mu.Lock()
-	said := a.told[library]
-	a.told[library] = true
+	said := a.reported[library]
+	a.reported[library] = true
 	a.mu.Unlock()
 	if !said {
 		a.unavailable(library, why)
 	}
 }
 
-// libraryOf is the library of a process in scope, "" where none is known.
+// libraryOf returns the library of a process in scope, "" if unknown.
 func (a *tlsAttacher) libraryOf(pid uint32) tls.Library {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -256,8 +283,8 @@ func (a *tlsAttacher) libraryOf(pid uint32) tls.Library {
 
 func (a *tlsAttacher) attach(to *functions.Attachment, found tls.Found, path string, pid uint32) error {
 	if found.Library == tls.Go {
-		if err := a.tellGo(found, pid); err != nil {
-			return fmt.Errorf("telling the programs of Go: %w", err)
+		if err := a.noteGo(found, pid); err != nil {
+			return fmt.Errorf("passing the goroutines of a Go process to the programs: %w", err)
 		}
 	}
 	if a.session {
@@ -270,20 +297,20 @@ func (a *tlsAttacher) attach(to *functions.Attachment, found tls.Found, path str
 	return errors.Join(errs...)
 }
 
-// tellGo tells the programs that a process is one of Go, and where it has its goroutines.
-func (a *tlsAttacher) tellGo(found tls.Found, pid uint32) error {
+// noteGo passes the location of a Go process's goroutines to the programs.
+func (a *tlsAttacher) noteGo(found tls.Found, pid uint32) error {
 	a.forgetOldGo(pid) // of the program that it ran before
 	if found.OnStack {
-		if err := a.coll.Maps[bindings.NetworkMapNetworkTlsOldGo].Put(pid, found.GoroutineAt); err != nil {
+		if err := a.coll.Maps[bindings.NetworkCaptureMapNetworkTlsOldGo].Put(pid, found.GoroutineAt); err != nil {
 			return err
 		}
 	}
-	return a.coll.Variables[bindings.NetworkVarNetworkTlsGo].Set(uint32(1))
+	return a.coll.Variables[bindings.NetworkCaptureVarNetworkTlsGo].Set(uint32(1))
 }
 
-// forgetOldGo forgets where a process has its goroutines; most are not in the table.
+// forgetOldGo deletes the location of a process's goroutines; most processes have no entry.
 func (a *tlsAttacher) forgetOldGo(pid uint32) {
-	_ = a.coll.Maps[bindings.NetworkMapNetworkTlsOldGo].Delete(pid)
+	_ = a.coll.Maps[bindings.NetworkCaptureMapNetworkTlsOldGo].Delete(pid)
 }
 
 // attachTogether attaches to all functions at once.
@@ -305,7 +332,7 @@ func (a *tlsAttacher) attachTogether(to *functions.Attachment, found tls.Found, 
 	return nil
 }
 
-// tlsEnds says how to see a function end: by the kernel's means, or of Go by the instructions that return.
+// tlsEnds returns how to trace a function's end: by a uretprobe, or, of Go, by uprobes at the return instructions.
 func tlsEnds(f tls.Function) (kernel.UprobeKind, []uint64) {
 	if f.Call.OfGo() {
 		return kernel.UprobeEntry, f.Returns
@@ -313,7 +340,7 @@ func tlsEnds(f tls.Function) (kernel.UprobeKind, []uint64) {
 	return kernel.UprobeReturn, []uint64{f.Offset}
 }
 
-// attachFunction attaches to where a function ends first: what is seen to begin must be seen to end.
+// attachFunction attaches to where a function ends first: a call whose beginning is seen must be seen to end.
 func (a *tlsAttacher) attachFunction(to *functions.Attachment, f tls.Function, path string, pid uint32) error {
 	of := tlsCalls[f.Call]
 	kind, ends := tlsEnds(f)
@@ -347,4 +374,8 @@ func (o *Observer) LookAll() {
 }
 
 // Over implements observe.Follower.
-func (o *Observer) Over(id model.ProcessID, _ uint32) { o.Look(id.PID) }
+func (o *Observer) Over(id model.ProcessID, _ uint32) {
+	if o.tls != nil {
+		o.tls.Executed(id.PID)
+	}
+}

@@ -29,6 +29,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
@@ -38,7 +39,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/tls"
 )
 
-// tlsScope says which processes are attached to.
+// tlsScope decides which processes are attached to.
 type tlsScope struct {
 	mu      sync.Mutex
 	inScope map[uint32]bool
@@ -62,7 +63,7 @@ func (s *tlsScope) decide(pid uint32) (model.ProcessID, bool) {
 	return model.ProcessID{PID: pid, StartTicks: ticks}, err == nil
 }
 
-// tlsConfig is one with which the processes of the scope are attached to.
+// tlsConfig returns a configuration with which the processes of the scope are attached to.
 func tlsConfig(t *testing.T) (Config, *tlsScope) {
 	t.Helper()
 	scope := &tlsScope{inScope: map[uint32]bool{}}
@@ -77,7 +78,7 @@ func tlsConfig(t *testing.T) (Config, *tlsScope) {
 	return c, scope
 }
 
-// certificate writes one that a server on the loopback device has, and its key.
+// certificate writes the certificate of a server on the loopback device, and its key.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -127,7 +128,7 @@ func speak(t *testing.T, name string, args ...string) *speaker {
 	return s
 }
 
-// goPair starts testdata/gotls as a server, and as a client that waits to be asked and asks for each path so many times.
+// goPair starts testdata/gotls as a server, and as a client that waits for paths and requests each path so many times.
 func goPair(t *testing.T, program, serves, asks string, times int) (server, client *speaker) {
 	t.Helper()
 	cert, key := certificate(t)
@@ -143,7 +144,17 @@ func (s *speaker) end() {
 	_ = s.cmd.Wait()
 }
 
-// line reads a line of what the program says.
+// awaitsInput waits until the program reads its input, and so has loaded its libraries.
+func (s *speaker) awaitsInput() {
+	s.t.Helper()
+	reads := fmt.Sprintf("%d 0x0 ", unix.SYS_READ)
+	require.Eventually(s.t, func() bool {
+		call, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", s.PID()))
+		return err == nil && strings.HasPrefix(string(call), reads)
+	}, 30*time.Second, time.Millisecond, "it reads its input")
+}
+
+// line reads a line of the program's output.
 func (s *speaker) line() string {
 	s.t.Helper()
 	line, err := s.out.ReadString('\n')
@@ -151,7 +162,7 @@ func (s *speaker) line() string {
 	return strings.TrimSpace(line)
 }
 
-// ask has a client ask for paths; it tells how often it was answered.
+// ask makes a client request paths; it returns how many responses it had.
 func (s *speaker) ask(paths ...string) int {
 	s.t.Helper()
 	_, err := fmt.Fprintln(s.in, strings.Join(paths, " "))
@@ -171,12 +182,22 @@ func (w *watching) attachedTo(scope *tlsScope, functions int, programs ...proces
 	require.Eventually(w.t, func() bool { return w.tls.Functions() == functions }, 30*time.Second, time.Millisecond, "%d functions", functions)
 }
 
-// leavesOut tells whether the kernel has left programs out, or may have: of those at functions of user space kernels without
-// sessions do not count it, and emulated ones preempt them often.
+// detached ends programs and waits until no function is attached to any more.
+func (w *watching) detached(scope *tlsScope, programs ...*speaker) {
+	w.t.Helper()
+	for _, p := range programs {
+		p.end()
+		scope.set(p.PID(), false)
+		w.Look(uint32(p.PID()))
+	}
+	require.Eventually(w.t, func() bool { return w.tls.Functions() == 0 }, 30*time.Second, time.Millisecond)
+}
+
+// leavesOut reports whether the kernel has skipped programs, or may have: kernels without sessions do not count it for programs at functions
+// of user space, and emulated ones preempt them often.
 func (w *watching) leavesOut() bool { return w.missed() > 0 || guest.Running() && !w.tls.session }
 
-// nearly holds that requests were counted as often as they were made, or in emulated kernels that do not say what they leave out
-// a tenth less.
+// nearly checks that requests were counted as often as they were made, or in emulated kernels that do not count what they skip a tenth less.
 func (w *watching) nearly(want, got map[string]uint64, side string) {
 	w.t.Helper()
 	if !guest.Running() || w.tls.session {
@@ -189,7 +210,7 @@ func (w *watching) nearly(want, got map[string]uint64, side string) {
 	}
 }
 
-// tlsRequests is how many requests a process is told of through TLS, by status.
+// tlsRequests returns how many requests of a process through TLS were reported, by status.
 func (w *watching) tlsRequests(of process, side string) map[string]uint64 {
 	counts := map[string]uint64{}
 	for _, p := range w.points(of, "http."+side+".request.duration", "ebpf.tls=true", "url.scheme=https") {
@@ -209,15 +230,15 @@ const (
 	goFunctions      = 4 // of a program that is client and server
 )
 
-// party is a program of one side, and how many of its functions are attached to. It is started with a certificate and its
-// key, or with the server's port and how often to ask for each path.
+// party is a program of one side, and the number of its functions that are attached to. It is started with a certificate and its key, or with
+// the server's port and how often to request each path.
 type party struct {
 	functions int
 	start     func(t *testing.T, first, second string) *speaker
 	ask       func(s *speaker, port string, times int, paths []string) int
 }
 
-// obliging is a party that is told on its input what to ask for, and tells how often it was answered.
+// obliging returns a party that reads from its input what to request, and prints how many responses it had.
 func obliging(functions int, name string, args ...string) party {
 	return party{
 		functions: functions,
@@ -228,14 +249,14 @@ func obliging(functions int, name string, args ...string) party {
 	}
 }
 
-// startNginx starts one that answers as the others do.
+// startNginx starts an nginx that answers as the others do.
 func startNginx(t *testing.T, cert, key string) *speaker {
 	t.Helper()
 	port := freePort(t)
 	return runNginx(t, port, fmt.Sprintf("127.0.0.1:%d ssl; ssl_certificate %s; ssl_certificate_key %s;", port, cert, key))
 }
 
-// runNginx starts one that answers /here and /there on a port; listen is its directive, and what follows that.
+// runNginx starts an nginx that answers /here and /there on a port; listen is its directive, and what follows that.
 func runNginx(t *testing.T, port int, listen string) *speaker {
 	t.Helper()
 	dir := t.TempDir()
@@ -265,15 +286,16 @@ func freePort(t *testing.T) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// bodyBytes is what each answer has.
+// bodyBytes is the length of the body of each response.
 const bodyBytes = 20000
 
-// reading is a party that reads what to fetch until its input ends, and writes what it got.
+// reading returns a party that reads what to fetch until its input ends, and writes what it got.
 func reading(functions int, line string, name string, args ...string) party {
 	return party{
 		functions: functions,
 		start: func(t *testing.T, _, _ string) *speaker {
 			s := speak(t, name, args...)
+			s.awaitsInput()
 			s.out = bufio.NewReader(io.MultiReader(strings.NewReader("ready\n"), s.out))
 			return s
 		},
@@ -292,9 +314,9 @@ func reading(functions int, line string, name string, args ...string) party {
 	}
 }
 
-// TestRequestsThroughTLS holds that both sides tell each request once that goes through a TLS library, with the client's
-// own count as the truth, and that L4 counts what is on the wire: where the library uses the socket itself, where it works on
-// memory, where it is in the program, and where goroutines go on in other threads and their stacks move.
+// TestRequestsThroughTLS checks that both sides report each request once that goes through a TLS library, with the client's own count as the
+// reference, and that L4 counts what is on the wire: with a library that uses the socket itself, one that works on memory, one within the
+// program, and with goroutines that continue in other threads and whose stacks move.
 func TestRequestsThroughTLS(t *testing.T) {
 	guest.TakesLong(t)
 	const times = 40
@@ -305,61 +327,62 @@ func TestRequestsThroughTLS(t *testing.T) {
 	nginx := party{functions: openSSLFunctions, start: startNginx}
 	curl := reading(openSSLFunctions+gnuTLSFunctions, "url = %s\n", "curl", "-sk", "-K", "-") // of which it uses one
 	wget := reading(gnuTLSFunctions, "%s\n", "wget", "-q", "--no-check-certificate", "-i", "-", "-O", "-", "--content-on-error")
-	for _, by := range []struct {
-		name           string
-		server, client party
-	}{
-		{"socket", python("server"), python("client")},
-		{"memory", python("server-memory"), python("client-memory")},
-		{"node", node("server"), node("client")},
-		{"go", golang("server"), golang("client")},
-		{"stack", golang("server"), golang("bare")},
-		{"curl", nginx, curl},
-		{"wget", python("server"), wget},
-	} {
-		t.Run(by.name, func(t *testing.T) {
-			runEachWay(t, func(t *testing.T, way *way) {
+	runEachWay(t, func(t *testing.T, way *way) {
+		config, scope := tlsConfig(t)
+		config.BufferBytes = largeBuffer
+		w := watch(t, config, way.change)
+		for _, by := range []struct {
+			name           string
+			server, client party
+		}{
+			{"socket", python("server"), python("client")},
+			{"memory", python("server-memory"), python("client-memory")},
+			{"node", node("server"), node("client")},
+			{"go", golang("server"), golang("client")},
+			{"stack", golang("server"), golang("bare")},
+			{"curl", nginx, curl},
+			{"wget", python("server"), wget},
+		} {
+			t.Run(by.name, func(t *testing.T) {
+				w.begin(t)
 				cert, key := certificate(t)
 				server := by.server.start(t, cert, key)
 				port := server.line()
 				client := by.client.start(t, port, strconv.Itoa(times))
 				require.Equal(t, "ready", client.line())
-				config, scope := tlsConfig(t)
-				w := watch(t, config, way.change)
 				w.attachedTo(scope, by.server.functions+by.client.functions, server, client)
 				paths := []string{"/here", "/absent", "/there"}
 				asked := by.client.ask(client, port, times, paths)
 				w.settle()
+				defer w.detached(scope, server, client)
 				want := map[string]uint64{"200": 2 * times, "404": times}
 				w.nearly(want, w.tlsRequests(client, "client"), "client")
 				w.nearly(want, w.tlsRequests(server, "server"), "server")
-				if !w.leavesOut() { // else some of the calls were not seen
-					for _, reason := range []string{"tls_unknown", "buffer_full", "request_unpaired", "request_invalid", "request_cut"} {
-						require.Zero(t, w.loss(reason), reason)
-					}
-				}
 				if w.leavesOut() {
-					return
+					return // some of the calls were not captured
+				}
+				for _, reason := range []string{"tls_unknown", "buffer_full", "request_unpaired", "request_invalid", "request_cut"} {
+					require.Zero(t, w.loss(reason), reason)
 				}
 				received := w.sum(client, "ebpf.network.io", "network.io.direction=receive")
 				sent := w.sum(server, "ebpf.network.io", "network.io.direction=transmit")
 				require.InDelta(t, received, sent, 3*64, "how a connection ends need not be read")
 				require.Equal(t, sent, w.sum(server, "ebpf.network.io", "network.io.direction=transmit", "ebpf.tls=true", "network.protocol.name=http"))
 				require.Equal(t, received, w.sum(client, "ebpf.network.io", "network.io.direction=receive", "ebpf.tls=true", "network.protocol.name=http"))
-				if by.name != "curl" { // a file that is absent has another body there
+				if by.name != "curl" { // a file that does not exist has another body there
 					require.Equal(t, 3*times, asked)
 					require.InEpsilon(t, 3*times*bodyBytes, sent, 0.1, "nothing is counted twice")
 				} else {
 					require.Equal(t, 2*times, asked)
 				}
 			})
-		})
-	}
+		}
+	})
 }
 
-// TestConnectionsInMemoryOneByOne holds that the requests of connections which follow each other are told where the library works
-// on memory and the server ends each, and with it the body: what the client says at the end of one is received right before the next one's object is
-// asked to shake hands, and is no sign of whose that is.
+// TestConnectionsInMemoryOneByOne checks that the requests of connections that follow each other are reported if the library works on memory
+// and the server ends each, and with it the body: what the client sends at the end of one is received right before the next one's object is
+// asked to shake hands, and does not identify its connection.
 func TestConnectionsInMemoryOneByOne(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const connections = 20
@@ -380,7 +403,7 @@ func TestConnectionsInMemoryOneByOne(t *testing.T) {
 	})
 }
 
-// probes are how many descriptors of links and perf events this process has.
+// probes returns how many descriptors of links and perf events this process has.
 func probes(t *testing.T) (n int) {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
@@ -394,8 +417,8 @@ func probes(t *testing.T) (n int) {
 	return n
 }
 
-// TestTLSIsLeft holds that a process that leaves the scope or ends is detached from, with nothing left, and lives on as
-// before; with sessions and without.
+// TestTLSIsLeft checks that a process that leaves the scope or exits is detached from, with nothing left, and continues as before; with
+// sessions and without.
 func TestTLSIsLeft(t *testing.T) {
 	guest.TakesLong(t)
 	const times = 5
@@ -431,8 +454,8 @@ func TestTLSIsLeft(t *testing.T) {
 	}
 }
 
-// TestOpaqueTLS holds that connections with TLS of which no plaintext is seen are counted, both ends, and nothing is told of
-// their requests. Others on the host may have such connections, too.
+// TestOpaqueTLS checks that connections with TLS of which no plaintext is captured are counted, both ends, and none of their requests is
+// reported. Others on the host may have such connections, too.
 func TestOpaqueTLS(t *testing.T) {
 	const connections = 3
 	program := testbin.Go(t, "testdata/gotls")
@@ -451,7 +474,7 @@ func TestOpaqueTLS(t *testing.T) {
 		require.Equal(t, sent, w.sum(server, "ebpf.network.io", "network.io.direction=transmit", "ebpf.tls=true"))
 		require.Zero(t, w.sum(server, "ebpf.network.io", "network.io.direction=transmit", "network.protocol.name=http"))
 
-		scope.set(server.PID(), true) // its library is known now, and not one that is wanted
+		scope.set(server.PID(), true) // its library is known now, and not one that is configured
 		w.Look(uint32(server.PID()))
 		require.Eventually(t, func() bool { return w.tls.libraryOf(uint32(server.PID())) == tls.Go }, 30*time.Second, time.Millisecond)
 		require.Zero(t, w.tls.Functions())
@@ -461,8 +484,8 @@ func TestOpaqueTLS(t *testing.T) {
 	})
 }
 
-// TestReturnsOfGoAreNotChanged holds that the kernel's own means of seeing a function return are never used for Go, also
-// where no instruction that returns was found: a goroutine that returns in another thread would end its process.
+// TestReturnsOfGoAreNotChanged checks that uretprobes are never used for Go, also if no return instruction was found: a goroutine that
+// returns in another thread would end its process.
 func TestReturnsOfGoAreNotChanged(t *testing.T) {
 	for call := range tls.Call(tls.Calls) {
 		for _, returns := range [][]uint64{nil, {8, 24}} {
@@ -479,8 +502,8 @@ func TestReturnsOfGoAreNotChanged(t *testing.T) {
 	require.Equal(t, ebpf.AttachTraceUprobeMulti, tlsTogether[true].as, "no session at methods of Go")
 }
 
-// TestProgramsOfGoSurvive holds that a program of Go goes on as before while it is attached to and left again and again: goroutines
-// are within the functions meanwhile, go on in other threads, and their stacks move.
+// TestProgramsOfGoSurvive checks that a Go program continues as before while it is attached to and detached from again and again: goroutines
+// are within the functions meanwhile, continue in other threads, and their stacks move.
 func TestProgramsOfGoSurvive(t *testing.T) {
 	guest.TakesLong(t)
 	const (

@@ -17,8 +17,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 )
 
-// TestArgumentsOnTheStack holds that requests are told of a program with methods as Go 1.16 has them, with what the client has counted as
-// the truth. TestOldGoReleases holds the same of programs of Go 1.16 itself.
+// TestArgumentsOnTheStack checks that requests are reported of a program with methods as Go 1.16 has them, with the client's count as the
+// reference. TestOldGoReleases checks programs of Go 1.16 itself.
 func TestArgumentsOnTheStack(t *testing.T) {
 	guest.TakesLong(t)
 	const times, functions = 50, 3
@@ -42,10 +42,10 @@ func TestArgumentsOnTheStack(t *testing.T) {
 	})
 }
 
-// TestOldGoReleases holds that both sides tell each request of programs that Go 1.16 has built, with the client's own count as the truth: as
-// they come, anywhere in memory (PIE) and stripped, and linked with C, where goroutines are elsewhere; by HTTP/1.1 and HTTP/2, and by
-// goroutines that pause all the time and read into their stacks, which move; with a program for all functions, and for stripped ones as
-// older kernels have it.
+// TestOldGoReleases checks that both sides report each request of programs that Go 1.16 has built, with the client's own count as the
+// reference: as they come, position independent (PIE) and stripped, and linked with C, where goroutines are elsewhere; by HTTP/1.1 and
+// HTTP/2, and by goroutines that are preempted all the time and read into their stacks, which move; with a program for all functions, and for
+// stripped ones as older kernels have it.
 func TestOldGoReleases(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	release, err := filepath.Abs("../../../_build/servers/go1.16")
@@ -80,7 +80,7 @@ func TestOldGoReleases(t *testing.T) {
 					t.Setenv("COLLECTING", by.collecting)
 					server, client := goPair(t, program, by.serves, by.asks, times)
 					config, scope := tlsConfig(t)
-					config.BufferBytes, config.TLS.Plain = manyPieces, !built.session
+					config.BufferBytes, config.TLS.Plain = largeBuffer, !built.session
 					w := watch(t, config, nil)
 					w.attachedTo(scope, 2*goFunctions, server, client)
 					require.Equal(t, clients*times, client.ask(paths...))

@@ -22,7 +22,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/observetest"
 )
 
-// likeTLS are messages of other protocols that begin as records of TLS do, since their lengths come first.
+// likeTLS returns messages of other protocols that begin as TLS records do, since their lengths come first.
 func likeTLS() (messages [][]byte) {
 	for length := 0x0314; length <= 0x0317; length++ {
 		for _, command := range []byte{0x03, 0x16, 0x17} { // COM_QUERY, COM_STMT_PREPARE and COM_STMT_EXECUTE of MySQL
@@ -44,9 +44,9 @@ func likeTLS() (messages [][]byte) {
 	return messages
 }
 
-// TestOnlyTLSIsToldAsTLS holds that messages of other protocols which begin as a record does are not taken for TLS, however they are read
-// and written, and that what is TLS is.
-func TestOnlyTLSIsToldAsTLS(t *testing.T) {
+// TestOnlyTLSIsTLS checks that messages of other protocols that begin as a record does are not taken for TLS, however they are read and
+// written, and that TLS is.
+func TestOnlyTLSIsTLS(t *testing.T) {
 	const headBytes = 16 // as MongoDB reads
 	guest.SameOnEveryKernel(t)
 	runEachWay(t, func(t *testing.T, by *way) {
@@ -85,7 +85,7 @@ func TestOnlyTLSIsToldAsTLS(t *testing.T) {
 	})
 }
 
-// getThroughTLS asks a server of this process, over a connection of its own.
+// getThroughTLS sends a request to a server of this process, over a connection of its own.
 func getThroughTLS(t *testing.T) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -97,7 +97,7 @@ func getThroughTLS(t *testing.T) {
 	server.Close()
 }
 
-// TestOpaqueTLSOutOfScope holds that connections are not counted of a process that turns out to be out of scope after they have ended.
+// TestOpaqueTLSOutOfScope checks that connections are not counted of a process that turns out to be out of scope after they have ended.
 func TestOpaqueTLSOutOfScope(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	runEachWay(t, func(t *testing.T, by *way) {
@@ -115,13 +115,13 @@ func TestOpaqueTLSOutOfScope(t *testing.T) {
 	})
 }
 
-// opaque is how many connections with TLS of which nothing was seen are counted for a reason.
+// opaque returns how many connections with TLS of which nothing was captured are counted for a reason.
 func (w *watching) opaque(reason string) uint64 {
 	w.nameRequests()
 	return w.loss(reason)
 }
 
-// ownOpaque is how many this process has had of which it was not asked yet whether it is in scope.
+// ownOpaque returns how many of these this process has had that still wait for the decision whether it is in scope.
 func (w *watching) ownOpaque() (n uint64) {
 	w.capture.opaque.mu.Lock()
 	defer w.capture.opaque.mu.Unlock()
@@ -133,8 +133,8 @@ func (w *watching) ownOpaque() (n uint64) {
 	return n
 }
 
-// TestWhatIsPassedOnIsOpaque holds that connections with TLS are counted as opaque which a program only passes on, also where the thread
-// that does has called a library that is attached to.
+// TestWhatIsPassedOnIsOpaque checks that connections with TLS that a program only passes on are counted as opaque, also if the thread that
+// does so has called a library that is attached to.
 func TestWhatIsPassedOnIsOpaque(t *testing.T) {
 	const connections = 3
 	program := testbin.Go(t, "testdata/gotls")
@@ -149,7 +149,7 @@ func TestWhatIsPassedOnIsOpaque(t *testing.T) {
 		w.attachedTo(scope, 3*goFunctions, server, passing, client)
 		require.Equal(t, 2*connections, client.ask("/1", "/2", "/3"))
 		if w.handed(); w.leavesOut() {
-			return // it may be that of what ended nothing was seen
+			return // it may be that the end was not captured
 		}
 		require.Eventually(t, func() bool { return w.opaque("tls_opaque_go") == 2*connections }, 30*time.Second, 10*time.Millisecond, "%v", w.Losses())
 		w.settle()

@@ -14,13 +14,13 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/tls"
 )
 
-// TestJavaIsUnavailable holds that it is said once that nothing is seen of Java's own TLS, when the first process is found that has it, and
-// not where nobody has asked for it.
+// TestJavaIsUnavailable checks that Java's own TLS is reported as unavailable once, when the first process with it is found, and not if it is
+// not configured.
 func TestJavaIsUnavailable(t *testing.T) {
 	for _, wanted := range [][]tls.Library{tls.Libraries, {tls.OpenSSL}} {
 		var said []tls.Library
 		a := &tlsAttacher{
-			libraries: wanted, known: map[uint32]known{}, told: map[tls.Library]bool{},
+			libraries: wanted, known: map[uint32]known{}, reported: map[tls.Library]bool{},
 			unavailable: func(library tls.Library, why error) {
 				require.ErrorContains(t, why, "unavailable")
 				require.ErrorContains(t, why, "tls_opaque_java")
@@ -43,15 +43,21 @@ func TestJavaIsUnavailable(t *testing.T) {
 	}
 }
 
-// TestLibrariesAreKnownForLong holds which library the connections of a process are counted with: the one that is attached to, else the
-// first; after an exec the new program's; and for a while after it has left, since that its connections have ended is read later.
+// TestLibrariesAreKnownForLong checks the library that the connections of a process are counted with: its only one, none if it has several;
+// after an exec the new program's; and for a while after it has exited, since the end of its connections is read later.
 func TestLibrariesAreKnownForLong(t *testing.T) {
 	const pid, other = 7, 8
-	a := &tlsAttacher{libraries: tls.Libraries, known: map[uint32]known{}, told: map[tls.Library]bool{}}
+	a := &tlsAttacher{libraries: tls.Libraries, known: map[uint32]known{}, reported: map[tls.Library]bool{}}
 	functions := []tls.Function{{}}
 	a.found(pid, []tls.Found{{}, {Library: tls.Java}, {Library: tls.GnuTLS, Functions: functions}, {Library: tls.OpenSSL, Functions: functions}})
+	require.Empty(t, a.libraryOf(pid), "any of the three may carry a connection")
+	require.NotZero(t, a.attachedAt(pid))
+	a.found(pid, []tls.Found{{}, {Library: tls.GnuTLS, Functions: functions}})
 	require.Equal(t, tls.GnuTLS, a.libraryOf(pid))
-	a.found(pid, []tls.Found{{Library: tls.Java}, {Library: tls.OpenSSL}})
+	first := a.attachedAt(pid)
+	a.found(pid, []tls.Found{{Library: tls.GnuTLS, Functions: functions}, {Library: tls.OpenSSL, Functions: functions}})
+	require.Equal(t, first, a.attachedAt(pid), "connections of the first library did not begin late")
+	a.found(pid, []tls.Found{{Library: tls.Java}})
 	require.Equal(t, tls.Java, a.libraryOf(pid), "it has loaded another program")
 	a.left(model.ProcessID{PID: pid})
 	require.Equal(t, tls.Java, a.libraryOf(pid))

@@ -18,6 +18,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/httpexchange"
 )
 
 // goroutineKey is struct network_tls_key of bpf/include/network_tls.h.
@@ -25,12 +26,12 @@ type goroutineKey [24]byte
 
 func (k goroutineKey) pid() int { return int(binary.NativeEndian.Uint32(k[16:])) }
 
-// goroutines are those of a program that are known to be within a call of Go's TLS.
+// goroutines returns those of a program that are known to be within a call of Go's TLS.
 func (w *watching) goroutines(of process) (keys []goroutineKey) {
 	w.t.Helper()
 	var key goroutineKey
 	var value []byte
-	all := w.coll.Maps[bindings.NetworkMapNetworkTlsGoroutines].Iterate()
+	all := w.coll.Maps[bindings.NetworkCaptureMapNetworkTlsGoroutines].Iterate()
 	for all.Next(&key, &value) {
 		if key.pid() == of.PID() {
 			keys = append(keys, key)
@@ -40,8 +41,8 @@ func (w *watching) goroutines(of process) (keys []goroutineKey) {
 	return keys
 }
 
-// forgetGoroutines does what the kernel does with those that wait longest, once there are more than there is room for: it waits until
-// each of the programs has one.
+// forgetGoroutines deletes the entries of goroutines, as the kernel evicts those that wait longest from a full table: it waits until each of
+// the programs has one.
 func (w *watching) forgetGoroutines(programs ...process) {
 	w.t.Helper()
 	for _, p := range programs {
@@ -49,43 +50,46 @@ func (w *watching) forgetGoroutines(programs ...process) {
 	}
 	for _, p := range programs {
 		for _, key := range w.goroutines(p) {
-			if err := w.coll.Maps[bindings.NetworkMapNetworkTlsGoroutines].Delete(key[:]); err != nil {
+			if err := w.coll.Maps[bindings.NetworkCaptureMapNetworkTlsGoroutines].Delete(key[:]); err != nil {
 				require.ErrorIs(w.t, err, ebpf.ErrKeyNotExist) // it has left the call meanwhile
 			}
 		}
 	}
 }
 
-// responses are how often which status was told of each path, by process.
+// responses counts the reported statuses of each path, by process.
 type responses struct {
-	mu   sync.Mutex
-	told map[uint32]map[string]int
+	mu     sync.Mutex
+	counts map[uint32]map[string]int
 }
 
 func (r *responses) listen(c *Config) {
-	r.told = map[uint32]map[string]int{}
+	r.counts = map[uint32]map[string]int{}
 	c.exchanged = func(pid uint32, e *l7.Exchange) {
+		if httpexchange.Of(e) == nil {
+			return // a lookup of another process
+		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.told[pid] == nil {
-			r.told[pid] = map[string]int{}
+		if r.counts[pid] == nil {
+			r.counts[pid] = map[string]int{}
 		}
-		r.told[pid][fmt.Sprintf("%s %d", e.HTTP.Path, e.HTTP.Status)]++
+		r.counts[pid][fmt.Sprintf("%s %d", httpexchange.Of(e).Path, httpexchange.Of(e).Status)]++
 	}
 }
 
 func (r *responses) of(p process) map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	told := map[string]int{}
-	for what, n := range r.told[uint32(p.PID())] {
-		told[what] = n
+	counts := map[string]int{}
+	for what, n := range r.counts[uint32(p.PID())] {
+		counts[what] = n
 	}
-	return told
+	return counts
 }
 
-// TestGoroutinesThatAreForgotten holds that where goroutines are forgotten that wait for more on quiet connections, what they read is
-// counted, no response is told with another request, and what comes later is told.
+// TestGoroutinesThatAreForgotten checks that if goroutines are evicted that wait for more on quiet connections, what they read is counted as
+// lost, no response is reported with another request, and later ones are reported.
 func TestGoroutinesThatAreForgotten(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	program := testbin.Go(t, "testdata/gotls")
@@ -110,14 +114,14 @@ func TestGoroutinesThatAreForgotten(t *testing.T) {
 				w.settle()
 				require.Positive(t, w.loss("tls_unknown"))
 				for _, side := range []process{server, client} {
-					told := got.of(side)
+					counts := got.of(side)
 					for _, wrong := range []string{"/here 404", "/there 404", "/absent 200"} {
-						require.Zero(t, told[wrong], "%s: %v", wrong, told)
+						require.Zero(t, counts[wrong], "%s: %v", wrong, counts)
 					}
 					if version == "" && !w.leavesOut() { // else fields refer to lost ones
-						require.Equal(t, 1, told["/here 200"], "%v", told)
-						require.Positive(t, told["/absent 404"], "%v", told)
-						require.GreaterOrEqual(t, told["/there 200"], 2, "%v", told)
+						require.Equal(t, 1, counts["/here 200"], "%v", counts)
+						require.Positive(t, counts["/absent 404"], "%v", counts)
+						require.GreaterOrEqual(t, counts["/there 200"], 2, "%v", counts)
 					}
 				}
 			})
@@ -125,7 +129,7 @@ func TestGoroutinesThatAreForgotten(t *testing.T) {
 	}
 }
 
-// TestGoroutinesLeaveRoom holds that nothing is remembered of goroutines that have left the library, however many there were.
+// TestGoroutinesLeaveRoom checks that no entries stay of goroutines that have left the library, however many there were.
 func TestGoroutinesLeaveRoom(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	const connections = 20

@@ -13,7 +13,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// times are the places of histograms in totals: of operations and waits as the programs number them, and of round-trip times.
+// times are the indices of histograms in totals: of operations and waits as the BPF programs number them, and of round-trip times.
 const (
 	operationTimes = 0
 	waitTimes      = operationTimes + int(bindings.NetworkNetworkOperationNETWORK_OPERATIONS)
@@ -21,15 +21,15 @@ const (
 	allTimes       = rttTimes + 1
 )
 
-// totals are what was counted of a series, or of several.
+// totals are the counts of a series, or of several.
 type totals struct {
 	received, sent, retransmits, resetsReceived, resetsSent uint64
-	// times are nil where nothing was counted: of most series few are.
+	// times are nil if nothing was counted: few of them are used in most series.
 	times           [allTimes]*histogram
 	drops, failures map[uint16]uint64
 }
 
-// timesOf are a record's histograms in the order of totals.
+// timesOf returns a record's histograms in the order of totals.
 func timesOf(r *record) (times [allTimes]*recorded) {
 	for i := range r.Operations {
 		times[operationTimes+i] = &r.Operations[i]
@@ -41,7 +41,7 @@ func timesOf(r *record) (times [allTimes]*recorded) {
 	return times
 }
 
-// addRecord adds what another shard has recorded.
+// addRecord adds the counts of another shard.
 func addRecord(to, r *record) {
 	to.Received += r.Received
 	to.Sent += r.Sent
@@ -59,7 +59,7 @@ func addRecord(to, r *record) {
 	}
 }
 
-// take makes the totals those of what was recorded, all shards together, of which they were the totals at the last report.
+// take sets the totals to a record, which is the sum of all shards; they were its totals at the last report.
 func (t *totals) take(r *record) {
 	t.received, t.sent, t.retransmits = r.Received, r.Sent, r.Retransmits
 	t.resetsReceived, t.resetsSent = r.ResetsReceived, r.ResetsSent
@@ -70,12 +70,12 @@ func (t *totals) take(r *record) {
 		to := t.at(i)
 		to.sum, to.most, to.least = from.Sum, from.Most, from.Least
 		for bucket, n := range from.Buckets {
-			to.buckets[bucket] += uint64(n - uint32(to.buckets[bucket])) // it may have gone round
+			to.buckets[bucket] += uint64(n - uint32(to.buckets[bucket])) // it may have wrapped
 		}
 	}
 }
 
-// same tells whether what was recorded is in the totals already.
+// same reports whether the counts of a record are in the totals already.
 func (t *totals) same(r *record) bool {
 	if t.received != r.Received || t.sent != r.Sent || t.retransmits != r.Retransmits ||
 		t.resetsReceived != r.ResetsReceived || t.resetsSent != r.ResetsSent {
@@ -91,7 +91,7 @@ func (t *totals) same(r *record) bool {
 	return true
 }
 
-// at is the histogram in a place.
+// at returns the histogram with an index, and allocates it if necessary.
 func (t *totals) at(i int) *histogram {
 	if t.times[i] == nil {
 		t.times[i] = &histogram{}
@@ -99,7 +99,7 @@ func (t *totals) at(i int) *histogram {
 	return t.times[i]
 }
 
-// add adds what others have counted.
+// add adds the counts of o.
 func (t *totals) add(o *totals) {
 	t.received += o.received
 	t.sent += o.sent
@@ -115,15 +115,14 @@ func (t *totals) add(o *totals) {
 	t.failures = addCounts(t.failures, o.failures)
 }
 
-// copy returns totals that do not change with these.
+// copy returns an independent copy.
 func (t *totals) copy() *totals {
 	other := &totals{}
 	other.add(t)
 	return other
 }
 
-// subtract takes away what was counted earlier. The least and the most stay: they are
-// told within the buckets that have counted.
+// subtract subtracts earlier counts. Minimum and maximum stay: they are exported within the buckets that have counted.
 func (t *totals) subtract(o *totals) {
 	t.received -= o.received
 	t.sent -= o.sent
@@ -139,7 +138,7 @@ func (t *totals) subtract(o *totals) {
 	t.failures = subtractCounts(t.failures, o.failures)
 }
 
-// calls is the number of operations.
+// calls returns the number of operations.
 func (t *totals) calls() uint64 {
 	var n uint64
 	for _, h := range t.times[operationTimes:waitTimes] {
@@ -150,7 +149,7 @@ func (t *totals) calls() uint64 {
 	return n
 }
 
-// bytes is the memory that they hold beside themselves, but for drops and failures, which are few.
+// bytes returns the memory of the totals without the struct itself, and without drops and failures, which are few.
 func (t *totals) bytes() uint64 {
 	var n uint64
 	for _, h := range t.times {
@@ -174,7 +173,7 @@ func addCounts(to, from map[uint16]uint64) map[uint16]uint64 {
 	return to
 }
 
-// subtractCounts returns what is left of counts; neither is changed.
+// subtractCounts returns the difference of counts; neither is changed.
 func subtractCounts(from, what map[uint16]uint64) map[uint16]uint64 {
 	left := map[uint16]uint64{}
 	for code, n := range from {
@@ -185,10 +184,10 @@ func subtractCounts(from, what map[uint16]uint64) map[uint16]uint64 {
 	return left
 }
 
-// recorded is a histogram as the kernel has it: its buckets go round.
+// recorded is a histogram of the kernel, whose buckets wrap.
 type recorded = bindings.NetworkNetworkHistogram
 
-// histogram is one as it is told; times are in ns.
+// histogram is one as it is exported; times are in ns.
 type histogram struct {
 	sum, most uint64
 	least     uint64 // all bits inverted
@@ -219,11 +218,10 @@ func (h *histogram) count() uint64 {
 	return sum
 }
 
-// value makes seconds of nanoseconds; nil while nothing was counted. The buckets make
-// the count: they and the sum are read while the kernel adds. So are the least and the
-// most, which CPUs may write over each other besides: they are told within the buckets
-// that have counted.
-func value(h *histogram) *model.Histogram {
+// value returns a histogram in seconds; nil if it is empty. The count is the sum of the buckets: they and the sum are read while the kernel
+// adds. So are the minimum and the maximum, which CPUs may overwrite for each other in addition: they are exported within the buckets that
+// have counted. Bounds are the kernel's.
+func value(h *histogram, bounds []float64) *model.Histogram {
 	if h == nil {
 		return nil
 	}
@@ -240,12 +238,12 @@ func value(h *histogram) *model.Histogram {
 			last = i
 		}
 	}
-	v.Min, v.Max = within(first, float64(^h.least)/1e9), within(last, float64(h.most)/1e9)
+	v.Min, v.Max = within(bounds, first, float64(^h.least)/1e9), within(bounds, last, float64(h.most)/1e9)
 	return v
 }
 
-// within takes seconds into a bucket; the last one has no upper bound.
-func within(bucket int, seconds float64) float64 {
+// within limits seconds to a bucket; the last one has no upper bound.
+func within(bounds []float64, bucket int, seconds float64) float64 {
 	if bucket > 0 {
 		seconds = max(seconds, bounds[bucket-1])
 	}

@@ -20,9 +20,9 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 )
 
-// TestUnixSocketsEnd holds that the end of a connection through a Unix socket is told: a response without a length ends with it, a
-// request that is not answered is told then, and both for the one who ends it and for the other one. What ends one direction only ends
-// no request.
+// TestUnixSocketsEnd checks that the end of a connection through a Unix socket is reported: a response without a length ends with it, a
+// request without a response is reported then, and both for the side that ends it and for the other one. What ends only one direction ends no
+// request.
 func TestUnixSocketsEnd(t *testing.T) {
 	guest.TakesLong(t)
 	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
@@ -71,7 +71,7 @@ func TestUnixSocketsEnd(t *testing.T) {
 	})
 }
 
-// nothingFollows holds that nothing follows on a connection.
+// nothingFollows checks that nothing follows on a connection.
 func nothingFollows(t *testing.T, conn net.Conn) {
 	t.Helper()
 	rest, err := io.ReadAll(conn)
@@ -79,39 +79,40 @@ func nothingFollows(t *testing.T, conn net.Conn) {
 	require.Empty(t, rest)
 }
 
-// TestUnixSocketsAreForgotten holds that a connection is forgotten with its socket alone, and with the next one at its place where its
-// end was lost.
+// TestUnixSocketsAreForgotten checks that a connection is forgotten only with its socket, and with the next socket at its address if its end
+// was lost.
 func TestUnixSocketsAreForgotten(t *testing.T) {
-	var told []string
-	f := followUnix(Config{exchanged: exchangedInShort(&told)})
+	var reported []string
+	f := followUnix(Config{exchanged: exchangedInShort(&reported)})
 	const get = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
-	f.tellOf(&piece{Sock: 7, Stream: 1}, l7.Read, get)
-	f.tellOf(&piece{Sock: 8, Stream: 2}, l7.Read, get)
-	f.tellEnd(&piece{Sock: 7})
-	f.tellEnd(&piece{Sock: 9}) // another one's
+	f.recordTextOf(&segment{Sock: 7, Stream: 1}, l7.Read, get)
+	f.recordTextOf(&segment{Sock: 8, Stream: 2}, l7.Read, get)
+	f.recordClose(&segment{Sock: 7})
+	f.recordClose(&segment{Sock: 9}) // another socket's
 	require.Len(t, f.streams, 1)
-	f.tellOf(&piece{Sock: 8, Stream: 3}, l7.Read, get)
+	f.recordTextOf(&segment{Sock: 8, Stream: 3}, l7.Read, get)
 	require.Len(t, f.streams, 1)
-	f.tellEnd(&piece{Sock: 8, Stream: 3})
+	f.recordClose(&segment{Sock: 8, Stream: 3})
 	require.Empty(t, f.streams)
 	require.Empty(t, f.unix)
-	require.Equal(t, []string{"GET /a 0 no_response", "GET /a 0 no_response", "GET /a 0 no_response"}, told)
+	require.Equal(t, []string{"GET /a 0 no_response", "GET /a 0 no_response", "GET /a 0 no_response"}, reported)
 }
 
-// TestConnectionsOfProcessesThatEnded holds that a connection whose end was lost is forgotten soon once its series is another's.
+// TestConnectionsOfProcessesThatEnded checks that a connection whose end was lost is forgotten soon once its series belongs to another one.
 func TestConnectionsOfProcessesThatEnded(t *testing.T) {
 	f := followTCP(Config{})
-	f.tell(1, l7.Read, "GET /a HTTP/1.1\r\nHost: h\r\n\r\n")
+	f.recordText(1, l7.Read, "GET /a HTTP/1.1\r\nHost: h\r\n\r\n")
 	f.pass(quietFor * 2)
 	require.Contains(t, f.streams, streamID{sock: 1})
-	f.places.items[0].Generation++
+	f.slots.items[0].Generation++
 	f.sweep(uint64(f.at))
 	require.NotContains(t, f.streams, streamID{sock: 1})
 }
 
-// TestUnixSocketsLosePiecesOfADirection holds that of a Unix socket, which has no positions, a piece that found no room is missing in its
-// own direction and in no other: the response to a request whose content was lost is told with it, and so is what follows.
-func TestUnixSocketsLosePiecesOfADirection(t *testing.T) {
+// TestUnixSocketsLoseSegmentsOfADirection checks that of a Unix socket, which has no positions, a segment that did not fit in the buffer is
+// missing in its own direction and in no other: the response to a request whose content was lost is reported with it. What follows is counted
+// without its name: the loss shows with the next request only.
+func TestUnixSocketsLoseSegmentsOfADirection(t *testing.T) {
 	guest.TakesLong(t)
 	const body, most = 300, 10000
 	runEachWay(t, func(t *testing.T, by *way) {
@@ -154,7 +155,7 @@ func TestUnixSocketsLosePiecesOfADirection(t *testing.T) {
 		require.EqualValues(t, 2, after-before, "what was written and what was read")
 		want := map[string]int{}
 		for _, role := range []string{"client", "server"} {
-			want[role+" POST /1 201"], want[role+" GET /2 202"], want[role+" POST /filler 0"] = 1, 1, 1
+			want[role+" POST /1 201"], want[role+"   202"], want[role+" POST /filler 0"] = 1, 1, 1
 		}
 		o.wait(t, w, want)
 	})

@@ -22,10 +22,10 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 )
 
-// unreadFor is how long a client waits until it reads what has come with the end of its connection.
+// unreadFor is how long a client waits until it reads what arrived with the end of its connection.
 const unreadFor = 5 * time.Millisecond
 
-// ending is a connection that ends, for the kernel, before its client has read all.
+// ending is a connection that ends, for the kernel, before its client has read everything.
 type ending struct {
 	t              *testing.T
 	client, server *net.TCPConn
@@ -38,14 +38,14 @@ func newEnding(t *testing.T, request string) *ending {
 	return &ending{t, c.client.(*net.TCPConn), c.server.(*net.TCPConn)}
 }
 
-// half has the client say that nothing follows, which the server reads.
+// half makes the client shut down its sending direction, which the server reads.
 func (e *ending) half() {
 	e.t.Helper()
 	require.NoError(e.t, e.client.CloseWrite())
 	nothingFollows(e.t, e.server)
 }
 
-// answers has the server answer and close.
+// answers makes the server answer and close.
 func (e *ending) answers(text string) {
 	e.t.Helper()
 	_, err := io.WriteString(e.server, text)
@@ -53,7 +53,7 @@ func (e *ending) answers(text string) {
 	require.NoError(e.t, e.server.Close())
 }
 
-// reads has the client read all, and end with an error or not.
+// reads makes the client read everything, and end with an error or not.
 func (e *ending) reads(want string, reset bool) {
 	e.t.Helper()
 	got, err := io.ReadAll(e.client)
@@ -65,7 +65,7 @@ func (e *ending) reads(want string, reset bool) {
 	}
 }
 
-// endings are ways in which a connection ends; each tells the status that its client has read, and its server written.
+// endings are ways in which a connection ends; each returns the status that its client has read, and its server written.
 var endings = map[string]func(t *testing.T, request string) (client, server int){
 	// Both have ended when the response is read.
 	"half closed": func(t *testing.T, request string) (client, server int) {
@@ -77,8 +77,8 @@ var endings = map[string]func(t *testing.T, request string) (client, server int)
 		require.NoError(t, e.client.Close())
 		return 200, 200
 	},
-	// So have they when the response, which the end of the connection ends, is read in several pieces.
-	"half closed, in pieces": func(t *testing.T, request string) (client, server int) {
+	// Both have ended when the response, which the end of the connection ends, is read in several calls.
+	"half closed, in segments": func(t *testing.T, request string) (client, server int) {
 		e := newEnding(t, request)
 		e.half()
 		const response = "HTTP/1.0 203 Other\r\nServer: old\r\n\r\nuntil the end"
@@ -141,7 +141,7 @@ var endings = map[string]func(t *testing.T, request string) (client, server int)
 		require.NoError(t, e.client.Close())
 		return 200, 200
 	},
-	// The client goes without having read the response.
+	// The client closes without having read the response.
 	"not read": func(t *testing.T, request string) (client, server int) {
 		e := newEnding(t, request)
 		e.half()
@@ -150,7 +150,7 @@ var endings = map[string]func(t *testing.T, request string) (client, server int)
 		require.NoError(t, e.client.Close())
 		return 0, 200
 	},
-	// The client resets, and nobody answers.
+	// The client resets, and the server does not answer.
 	"given up": func(t *testing.T, request string) (client, server int) {
 		e := newEnding(t, request)
 		require.NoError(t, e.client.SetLinger(0))
@@ -160,7 +160,7 @@ var endings = map[string]func(t *testing.T, request string) (client, server int)
 		require.NoError(t, e.server.Close())
 		return 0, 0
 	},
-	// The server writes to a client that is gone, and closes.
+	// The server writes to a client that has closed, and closes.
 	"too late": func(t *testing.T, request string) (client, server int) {
 		e := newEnding(t, request)
 		require.NoError(t, e.client.SetLinger(0))
@@ -172,12 +172,12 @@ var endings = map[string]func(t *testing.T, request string) (client, server int)
 	},
 }
 
-// TestResponsesReadAfterTheEnd holds that a response is told with the request which it answers, where the kernel has ended the connection
-// before its client has read it; that a client which has not read it is told without one; and that nothing of these connections is left.
+// TestResponsesReadAfterTheEnd checks that a response is reported with its request if the kernel has ended the connection before its client
+// has read it; that a client that has not read it is reported without one; and that nothing of these connections is left.
 func TestResponsesReadAfterTheEnd(t *testing.T) {
 	guest.TakesLong(t)
 	const times = 8
-	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
+	overhearAlone(t, func(t *testing.T, w *watching, o *overheard) {
 		want := map[string]int{}
 		for name, end := range endings {
 			path := "/" + strings.NewReplacer(" ", "-", ",", "").Replace(name)
@@ -192,22 +192,22 @@ func TestResponsesReadAfterTheEnd(t *testing.T) {
 	})
 }
 
-// leavesNothing holds that no connection of this process is followed any more; it stops the observer.
+// leavesNothing checks that no connection of this process is tracked any more; it stops the observer.
 func (w *watching) leavesNothing() {
 	w.t.Helper()
 	require.NoError(w.t, w.Stop())
 	if w.missed() > 0 {
-		return // an end was not seen
+		return // an end was not captured
 	}
 	for id, s := range w.capture.streams {
-		require.NotEqual(w.t, uint32(os.Getpid()), s.whom.Subject.PID, "%+v", id)
+		require.NotEqual(w.t, uint32(os.Getpid()), s.connection.Subject.PID, "%+v", id)
 	}
 }
 
-// TestSocketsThatConnectAnew holds that what a socket carries ends when it connects to somebody else: its requests are told with
-// their own responses, also where nobody has read one.
+// TestSocketsThatConnectAnew checks that what a socket carries ends when it connects to another peer: its requests are reported with their
+// own responses, also if one was not read.
 func TestSocketsThatConnectAnew(t *testing.T) {
-	overhearEachWay(t, func(t *testing.T, w *watching, o *overheard) {
+	overhearAlone(t, func(t *testing.T, w *watching, o *overheard) {
 		listener, err := net.Listen("tcp4", "127.0.0.1:0")
 		require.NoError(t, err)
 		defer listener.Close()
@@ -248,7 +248,7 @@ func TestSocketsThatConnectAnew(t *testing.T) {
 	})
 }
 
-// disconnect has a socket of TCP give its connection up, after which it may connect anew.
+// disconnect makes a TCP socket drop its connection, after which it may connect again.
 func disconnect(t *testing.T, fd int) {
 	t.Helper()
 	to := syscall.RawSockaddr{Family: syscall.AF_UNSPEC}
@@ -256,7 +256,8 @@ func disconnect(t *testing.T, fd int) {
 	require.Zero(t, errno)
 }
 
-// TestResponsesReadAfterTheEndThroughTLS holds the same of what a TLS library decrypts.
+// TestResponsesReadAfterTheEndThroughTLS checks, of what a TLS library decrypts, that a response is reported with its request if the kernel
+// has ended the connection before its client has read it.
 func TestResponsesReadAfterTheEndThroughTLS(t *testing.T) {
 	guest.TakesLong(t)
 	const times = 5
@@ -276,6 +277,6 @@ func TestResponsesReadAfterTheEndThroughTLS(t *testing.T) {
 		if w.leavesOut() {
 			return
 		}
-		require.False(t, slices.ContainsFunc(slices.Collect(maps.Values(w.capture.streams)), func(s *stream) bool { return s.whom.Subject.PID == uint32(both.PID()) }))
+		require.False(t, slices.ContainsFunc(slices.Collect(maps.Values(w.capture.streams)), func(s *stream) bool { return s.connection.Subject.PID == uint32(both.PID()) }))
 	})
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/warn"
 )
 
-// TestUnresolvedIsTold holds that the log says why connection tracking could not be asked, once and not with each report.
-func TestUnresolvedIsTold(t *testing.T) {
+// TestUnresolvedIsLogged checks that the log says why connection tracking could not be queried, once and not with each report.
+func TestUnresolvedIsLogged(t *testing.T) {
 	proc, pid := t.TempDir(), os.Getpid()
 	for _, dir := range []string{strconv.Itoa(pid) + "/ns", "sys/net/netfilter"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(proc, dir), 0o755))
@@ -36,14 +36,14 @@ func TestUnresolvedIsTold(t *testing.T) {
 
 	core, logs := observer.New(zap.WarnLevel)
 	o := &Observer{table: table{ends: ends{nat: nat}}, warnings: warn.NewRarely(zap.New(core), "not resolved", nil)}
-	o.tellUnresolved()
+	o.warnUnresolved()
 	require.Zero(t, logs.Len(), "nothing was asked")
 	nat.OtherSides(conntrack.Place{Namespace: own.Ino, PIDs: []uint32{uint32(pid)}}, []conntrack.Flow{{
 		Protocol: conntrack.TCP, Local: netip.MustParseAddrPort("10.0.0.1:1"), Remote: netip.MustParseAddrPort("10.0.0.2:2"),
 	}})
 	require.EqualValues(t, 1, nat.Stats().Failed)
-	o.tellUnresolved()
-	o.tellUnresolved()
+	o.warnUnresolved()
+	o.warnUnresolved()
 	require.Equal(t, 1, logs.Len())
 	require.Contains(t, logs.All()[0].ContextMap()["error"], "reading how many connections are tracked")
 }

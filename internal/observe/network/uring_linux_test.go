@@ -14,8 +14,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 )
 
-// TestConnectionsByRing holds that connections are told of both ends, with their roles, handshakes and bytes, which are
-// opened, accepted, used and closed by io_uring alone, and that a connect which fails is.
+// TestConnectionsByRing checks that both ends of connections that are opened, accepted, used and closed only by io_uring are reported, with
+// their roles, handshakes and bytes, and that a failed connect is.
 func TestConnectionsByRing(t *testing.T) {
 	if err := nettest.RingRefused(); err != nil {
 		t.Skipf("io_uring is not to be had here: %v", err)
@@ -68,7 +68,7 @@ func TestConnectionsByRing(t *testing.T) {
 	})
 }
 
-// TestPlainAccept holds that accept() counts as accept4() does.
+// TestPlainAccept checks that accept() counts as accept4() does.
 func TestPlainAccept(t *testing.T) {
 	const connections = 5
 	eachWay(t, func(t *testing.T, start func() *watching) {

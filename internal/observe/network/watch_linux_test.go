@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,22 +29,38 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
-// watching is an observer that runs, and those who decide what it sees.
+// watching is an observer that runs, with what decides about its scope.
 type watching struct {
 	*Observer
 	t       testing.TB
 	tracker *lifecycle.Tracker
 	last    model.Findings
-	// missedBefore is how often programs did not run before the test.
+	// missedBefore is how often programs did not run before the test, lostBefore what was lost by then.
 	missedBefore uint64
+	lostBefore   map[string]uint64
 }
 
 func config() Config {
 	return Config{MapBytes: 16 << 20, SocketBytes: 16 << 20, ConnectionBytes: 64 << 20, ResolveNAT: true, SysRoot: "/sys", ProcRoot: "/proc", Logger: zap.NewNop()}
 }
 
-// watch starts an observer of everybody; change may change what the kernel is said to
-// have. Of known it was decided before that they are in scope.
+// foreign reports whether a process runs that this one has not started: what other processes on the host lose must not fail a test.
+func foreign(pid uint32) bool {
+	for self := uint32(os.Getpid()); pid != self; {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return false // it has exited
+		}
+		_, fields, _ := strings.Cut(string(text), ") ") // the state and the parent
+		var state string
+		if _, err := fmt.Sscan(fields, &state, &pid); err != nil || pid == 0 {
+			return err == nil
+		}
+	}
+	return false
+}
+
+// watch starts an observer of all processes of this test; change may remove features of the kernel. The known processes are decided to be in scope before.
 func watch(t *testing.T, config Config, change func(*features), known ...*nettest.Program) *watching {
 	t.Helper()
 	w := observing(t, config, change, known...)
@@ -50,21 +68,22 @@ func watch(t *testing.T, config Config, change func(*features), known ...*nettes
 	return w
 }
 
-// observing is an observer that does not end with the test.
+// observing returns an observer that does not end with the test.
 func observing(t testing.TB, config Config, change func(*features), known ...*nettest.Program) *watching {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("loading BPF programs needs root")
 	}
+	require.NoError(t, endRecorded(), "two that capture at a time would be slower than the one")
 	loader := kernel.NewLoader()
-	tracker, err := lifecycle.Start(loader, 4096)
+	tracker, err := lifecycle.Start(loader, 1<<17) // all processes of the host are in scope, and the exit of a process removes nothing here
 	require.NoError(t, err)
 	for _, p := range known {
 		require.NoError(t, tracker.Decide(uint32(p.PID()), lifecycle.ScopeNetwork))
 	}
 	host := observetest.NewHost()
-	host.Everybody = true
-	has := featuresFor(t, loader)
+	host.Everybody, host.Foreign = true, foreign
+	has := featuresFor(t)
 	if change != nil {
 		change(&has)
 	}
@@ -81,8 +100,8 @@ func observing(t testing.TB, config Config, change func(*features), known ...*ne
 
 func (w *watching) end() error { return errors.Join(w.Close(), w.tracker.Close()) }
 
-// ways are those by which a kernel can be observed. Attaching and detaching takes
-// seconds where the CPU is emulated, so that most tests share one observer for each.
+// ways are those by which a kernel can be observed. Attaching and detaching takes seconds on an emulated CPU, so that most tests share one
+// observer for each.
 var ways = []*way{
 	{name: "tracepoints", has: func(f features) bool { return f.lengths }, change: func(f *features) { f.trampolines = false }},
 	{name: "trampolines", has: func(f features) bool { return f.trampolines }},
@@ -92,27 +111,45 @@ type way struct {
 	name   string
 	has    func(features) bool
 	change func(*features)
-	shared *watching
+	// shared is the observer that tests share, recorded the one whose exchanges the test in recording records.
+	shared, recorded *watching
+	recording        atomic.Pointer[overheard]
 }
 
 // eachWay runs a test with every way by which the running kernel can be observed.
 func eachWay(t *testing.T, test func(t *testing.T, start func() *watching)) {
 	t.Helper()
 	runEachWay(t, func(t *testing.T, by *way) {
-		test(t, func() *watching {
-			if by.shared == nil {
-				by.shared = observing(t, config(), by.change)
-			}
-			by.shared.t = t
-			by.shared.forgetTranslations()
-			by.shared.missedBefore = by.shared.missed()
-			return by.shared
-		})
+		test(t, func() *watching { return by.share(t) })
 	})
 }
 
-// forgetTranslations has connection tracking be asked anew: a namespace may have the number of one that is gone, of which it is known
-// for a second that nothing is tracked there.
+// share returns the observer that tests share.
+func (by *way) share(t *testing.T) *watching {
+	t.Helper()
+	if by.shared == nil {
+		by.shared = observing(t, config(), by.change)
+	}
+	by.shared.begin(t)
+	by.shared.forgetTranslations()
+	return by.shared
+}
+
+// begin makes a shared observer that of a test: what was missed and lost before does not count.
+func (w *watching) begin(t *testing.T) {
+	t.Helper()
+	w.t = t
+	if w.capture != nil {
+		w.settle() // what belongs to an earlier test
+	}
+	w.missedBefore, w.lostBefore = w.missedBefore+w.missed(), map[string]uint64{}
+	for _, l := range w.Losses() {
+		w.lostBefore[l.Reason] = l.Count
+	}
+}
+
+// forgetTranslations makes connection tracking be queried anew: a namespace may have the number of a deleted one, of which it is known for a
+// second that nothing is tracked there.
 func (w *watching) forgetTranslations() {
 	w.t.Helper()
 	fresh, err := conntrack.New(conntrack.Config{ProcRoot: "/proc"})
@@ -121,10 +158,13 @@ func (w *watching) forgetTranslations() {
 	w.table.ends.nat = fresh
 }
 
-// featuresFor are the kernel's, for tests that need some.
-func featuresFor(t testing.TB, loader *kernel.Loader) features {
+// featuresFound are the kernel's features.
+var featuresFound = sync.OnceValues(func() (features, error) { return featuresOf(kernel.NewLoader()) })
+
+// featuresFor returns the kernel's features, for tests that need some.
+func featuresFor(t testing.TB) features {
 	t.Helper()
-	has, err := featuresOf(loader)
+	has, err := featuresFound()
 	if errors.Is(err, errNothing) && runtime.GOARCH == "arm64" {
 		t.Skipf("kernels for arm64 have nothing to observe the network by before 6.3: %v", err)
 	}
@@ -132,7 +172,7 @@ func featuresFor(t testing.TB, loader *kernel.Loader) features {
 	return has
 }
 
-// eachWayAnew is the same with an observer of its own for the test.
+// eachWayAnew runs a test with every way by which the running kernel can be observed, with an observer of its own.
 func eachWayAnew(t *testing.T, test func(t *testing.T, start func() *watching)) {
 	t.Helper()
 	runEachWay(t, func(t *testing.T, by *way) { test(t, func() *watching { return watch(t, config(), by.change) }) })
@@ -143,39 +183,72 @@ func runEachWay(t *testing.T, test func(*testing.T, *way)) {
 	if os.Geteuid() != 0 {
 		t.Skip("loading BPF programs needs root")
 	}
-	has := featuresFor(t, kernel.NewLoader())
+	has := featuresFor(t)
 	able := slices.DeleteFunc(slices.Clone(ways), func(by *way) bool { return !by.has(has) }) // the kernel is known not to have it
 	require.NotEmpty(t, able)
 	if guest.Running() && testing.Short() {
-		able = able[len(able)-1:] // the one that is taken by itself
+		able = able[len(able)-1:] // the one that is tested separately
 	}
 	for _, by := range able {
 		t.Run(by.name, func(t *testing.T) { test(t, by) })
 	}
 }
 
-// endAll ends what tests have shared.
+// untilSeen repeats a test that returns false because the kernel skipped programs, so that some of what the test did was not captured. It
+// fails if that happens each time: what is compared only if all was captured is compared at least once. Emulated kernels skip programs often.
+func untilSeen(t *testing.T, test func(t *testing.T) (seen bool)) {
+	t.Helper()
+	const attempts = 5
+	for n := range attempts {
+		seen := false
+		passed := t.Run(fmt.Sprintf("attempt %d", n+1), func(t *testing.T) { seen = test(t) })
+		if seen || !passed {
+			return
+		}
+	}
+	require.True(t, guest.Running(), "the kernel left out programs in each of %d attempts", attempts)
+}
+
+// runEachWayUntilSeen runs a test with each of ways, until all of it was captured.
+func runEachWayUntilSeen(t *testing.T, test func(t *testing.T, by *way) (seen bool)) {
+	t.Helper()
+	runEachWay(t, func(t *testing.T, by *way) {
+		untilSeen(t, func(t *testing.T) bool { return test(t, by) })
+	})
+}
+
+// endAll stops the observers that tests share.
 func endAll() (err error) {
 	for _, by := range ways {
 		if by.shared != nil {
 			err = errors.Join(err, by.shared.end())
 		}
 	}
+	return errors.Join(err, endRecorded())
+}
+
+// endRecorded stops the observers that tests share whose exchanges are recorded.
+func endRecorded() (err error) {
+	for _, by := range ways {
+		if by.recorded != nil {
+			err = errors.Join(err, by.recorded.end())
+			by.recorded = nil
+		}
+	}
 	return err
 }
 
-// report takes a report.
+// report makes a report.
 func (w *watching) report() {
 	w.t.Helper()
 	require.NoError(w.t, w.Drain())
 	w.last = w.Report(time.Now())
 }
 
-// process is whose points are wanted; nil: nobody's.
+// process is the one whose points are wanted; nil: no process.
 type process interface{ PID() int }
 
-// points are those of a metric of a process that have all these attributes, written
-// key=value.
+// points returns those of a metric of a process that have all these attributes, written key=value.
 func (w *watching) points(of process, metric string, wanted ...string) []model.Point {
 	var list []model.Point
 	for _, m := range w.last.Metrics {
@@ -198,7 +271,7 @@ func hasAll(p model.Point, wanted []string) bool {
 	return !slices.ContainsFunc(wanted, func(a string) bool { return !slices.Contains(has, a) })
 }
 
-// attributes writes the attributes of a point.
+// attributes returns the attributes of a point as texts.
 func attributes(p model.Point) []string {
 	var list []string
 	for _, a := range p.Attributes {
@@ -223,7 +296,7 @@ func (w *watching) sum(of process, metric string, wanted ...string) int64 {
 	return sum
 }
 
-// histogram is the only one that fits.
+// histogram returns the only one that matches.
 func (w *watching) histogram(of process, metric string, wanted ...string) *model.Histogram {
 	w.t.Helper()
 	points := w.points(of, metric, wanted...)
@@ -234,7 +307,7 @@ func (w *watching) histogram(of process, metric string, wanted ...string) *model
 	return points[0].Histogram
 }
 
-// operations is how many of a kind were told of a process, with whomever.
+// operations returns how many operations of a kind were reported of a process, with any peer.
 func (w *watching) operations(of process, operation string) (sum int64) {
 	for _, p := range w.points(of, "ebpf.network.operation.duration", "ebpf.operation="+operation) {
 		sum += int64(p.Histogram.Count)
@@ -242,7 +315,7 @@ func (w *watching) operations(of process, operation string) (sum int64) {
 	return sum
 }
 
-// show writes all that was told of a process.
+// show logs all that was reported of a process.
 func (w *watching) show(of process) {
 	for _, m := range w.last.Metrics {
 		if of != nil && (m.Process == nil || m.Process.ID.PID != uint32(of.PID())) {
@@ -261,18 +334,18 @@ func (w *watching) show(of process) {
 	w.t.Log(w.Losses())
 }
 
-// loss is how much was lost for a reason.
+// loss returns how much was lost for a reason since the test began.
 func (w *watching) loss(reason string) uint64 {
 	for _, l := range w.Losses() {
 		if l.Reason == reason {
-			return l.Count
+			return l.Count - w.lostBefore[reason]
 		}
 	}
-	require.Fail(w.t, "nobody counts that", reason)
+	require.Fail(w.t, "no counter has that reason", reason)
 	return 0
 }
 
-// endsInClose tells whether the kernel ends connections in close() (6.6), and not when that has returned.
+// endsInClose reports whether the kernel ends connections in close() (6.6), and not after that has returned.
 func endsInClose(t testing.TB) bool {
 	t.Helper()
 	has, err := kernel.NewLoader().HasFunction("filp_flush")
@@ -280,7 +353,7 @@ func endsInClose(t testing.TB) bool {
 	return has
 }
 
-// missed is how often the kernel did not run a program.
+// missed returns how often the kernel did not run a program since the test began.
 func (w *watching) missed() uint64 {
 	w.t.Helper()
 	costs, err := w.Costs()
@@ -289,13 +362,12 @@ func (w *watching) missed() uint64 {
 	for _, c := range costs {
 		sum += c.Missed
 	}
-	return sum
+	return sum - w.missedBefore
 }
 
-// equal holds that what was counted is what it should be, but for what the kernel says
-// that it did not show: each time as much as each.
+// equal checks that what was counted is what it should be, within what the kernel says that it skipped: each time as much as each.
 func (w *watching) equal(want, got, each int64, message ...any) {
 	w.t.Helper()
-	missed := int64(w.missed() - w.missedBefore)
+	missed := int64(w.missed())
 	require.InDelta(w.t, want, got, float64(each*missed), message...)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package observetest is a host for the tests of observations: it knows the
-// processes that a test tells it of, and names frames by address alone.
+// processes that a test adds, and names frames by address alone.
 package observetest
 
 import (
@@ -11,18 +11,20 @@ import (
 
 // Host implements [observe.Host].
 type Host struct {
-	// Everybody puts every process in scope that is asked about.
+	// Everybody puts every process in scope that is requested.
 	Everybody bool
+	// Foreign reports which processes Everybody leaves out; nil: none.
+	Foreign func(pid uint32) bool
 	// Subjects are those in scope, Asked all that were asked about, in order.
 	Subjects map[observe.SubjectKey]*Subject
 	Asked    []observe.SubjectKey
-	// Unknown says of whom nobody knows whether they are in scope.
+	// Unknown are the processes of which it is not known whether they are in scope.
 	Unknown map[observe.SubjectKey]observe.Unknown
 }
 
 var _ observe.Host = (*Host)(nil)
 
-// NewHost returns a host on which nobody is in scope.
+// NewHost returns a host on which no process is in scope.
 func NewHost() *Host { return &Host{Subjects: map[observe.SubjectKey]*Subject{}} }
 
 // Add puts a process in scope that the kernel calls (pid, 1, exec).
@@ -38,7 +40,7 @@ func (h *Host) Subject(key observe.SubjectKey, comm string) (observe.Subject, ob
 	if s, ok := h.Subjects[key]; ok {
 		return s, ""
 	}
-	if !h.Everybody {
+	if !h.Everybody || h.Foreign != nil && h.Foreign(key.PID) {
 		return nil, h.Unknown[key]
 	}
 	s := &Subject{Named: &model.Process{ID: key.ID(), Comm: comm}}

@@ -14,8 +14,8 @@ import (
 const (
 	// maxDepartures bounds the threads that have left of which a stack is kept.
 	maxDepartures = 8192
-	// departureHead is what is kept beside the entry (struct departure), hashBytes
-	// what the kernel needs for each.
+	// departureHead is the size of what is kept in addition to the entry (struct
+	// departure), hashBytes of what the kernel needs for each.
 	departureHead = 8
 	hashBytes     = 64
 )

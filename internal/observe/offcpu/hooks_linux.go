@@ -34,16 +34,16 @@ type features struct {
 	taskStorage bool
 }
 
-// errAlone says what is less where no hook sees a thread run again.
+// errAlone is the reason for less complete stacks where no hook sees a thread run again.
 var errAlone = fmt.Errorf("the kernel has neither the tracepoint sched_exit_tp nor kprobes (CONFIG_KPROBES): %w", errTaken)
 
 var errTaken = errors.New("each wait's stack is taken before it is known to be long, at most 2,560 times a second on each CPU; " +
-	"what is beyond is told without a stack")
+	"further waits are reported without a stack")
 
 // errAttach is the cause when the kernel has a hook and refuses it.
 var errAttach = errors.New("the kernel refuses the hook")
 
-// alone says that no hook sees a thread run again.
+// alone: no hook sees a thread run again.
 func (f features) alone() bool { return !f.exitTracepoint && f.finish == "" }
 
 func featuresOf(loader *kernel.Loader, sysRoot, procRoot string) (features, error) {
@@ -74,7 +74,7 @@ func (f features) trim(spec *ebpf.CollectionSpec, threads uint32) error {
 	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return !slices.Contains(wanted, name) })
 	if !f.taskStorage {
 		spec.Maps[bindings.OffCPUMapOffcpuThreadIds].MaxEntries = threads
-		// The verifier looks at no call that needs it; the map must exist all the same.
+		// The verifier does not check a call that needs it; the map must exist all the same.
 		unused := spec.Maps[bindings.OffCPUMapOffcpuThreads]
 		unused.Type, unused.Flags, unused.MaxEntries = ebpf.Array, 0, 1
 		unused.Key, unused.Value = nil, nil

@@ -31,7 +31,8 @@ type Observer struct {
 	features features
 	links    []link.Link
 	pace     stacks.Pace
-	epoch    uint32 // scopes are looked at again in each
+	level    int
+	epoch    uint32 // scopes are checked again in each
 
 	departures departures
 	refused    error // why no hook sees threads run again, though the kernel has one
@@ -40,7 +41,13 @@ type Observer struct {
 	attached                                               atomic.Int64
 }
 
-var _ observe.Observation = (*Observer)(nil)
+var (
+	_ observe.Observation = (*Observer)(nil)
+	_ observe.Reducer     = (*Observer)(nil)
+	_ observe.CPUFollower = (*Observer)(nil)
+	_ observe.Merger      = (*Observer)(nil)
+	_ observe.Timed       = (*Observer)(nil)
+)
 
 // Start loads the programs and observes from then on. shared are the maps of
 // process.bpf.c and those of unwind tables.
@@ -58,7 +65,7 @@ func startOrLess(config Config, has features, loader *kernel.Loader, shared map[
 	if has.finish == "" || !errors.Is(err, errAttach) {
 		return o, err
 	}
-	// The kernel has kprobes and lets nobody use them, such as in lockdown or where they are switched off.
+	// The kernel has kprobes but permits none, as in lockdown or where they are switched off.
 	has.finish = ""
 	refused := err
 	if o, err = start(config, has, loader, shared, host); err != nil {
@@ -142,8 +149,17 @@ func (o *Observer) count() error {
 	return nil
 }
 
+// Levels is the number of steps by which fewer stacks can be taken.
+func (o *Observer) Levels() int { return observe.SamplingLevels }
+
+// Effect is what the observation does at its level.
+func (o *Observer) Effect() string {
+	return fmt.Sprintf("takes stacks of waits of %s and longer", minBlock(o.config.MinBlock, o.level))
+}
+
 // SetLevel doubles the shortest wait whose stack is taken with each level.
 func (o *Observer) SetLevel(level int) error {
+	o.level = level
 	return errors.Join(
 		o.set(bindings.OffCPUVarMinBlock, minBlock(o.config.MinBlock, level)),
 		o.set(bindings.OffCPUVarMaxBlock, o.config.MaxBlock))
@@ -183,13 +199,13 @@ func (o *Observer) Attached() int { return int(o.attached.Load()) }
 
 // Losses counts what could not be kept, or not whole, since the start.
 func (o *Observer) Losses() []observe.Loss {
-	probe := string(observe.OffCPU)
+	probe := string(Name)
 	return append(o.Record.Losses(),
 		observe.Loss{Probe: probe, Reason: "over_max_block", Count: o.overMax.Load()},
 		observe.Loss{Probe: probe, Reason: "threads_full", Count: o.lostThread.Load()},
 		observe.Loss{Probe: probe, Reason: "untold", Count: o.lostUntold.Load()},
 		observe.Loss{Probe: probe, Reason: "ran_unseen", Count: o.lostUnseen.Load()},
-		observe.Loss{Probe: probe, Reason: "stack_untaken", Count: o.stackless.Load(), Told: true},
+		observe.Loss{Probe: probe, Reason: "stack_untaken", Count: o.stackless.Load(), Incomplete: true},
 	)
 }
 

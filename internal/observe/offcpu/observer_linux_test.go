@@ -5,7 +5,10 @@
 package offcpu
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
@@ -25,7 +28,7 @@ import (
 
 func config() Config {
 	return Config{
-		MinBlock: time.Millisecond, KernelStacks: true, UserStacks: true, MaxDepth: stacks.DefaultDepth,
+		Options:  Options{MinBlock: time.Millisecond, Options: stacks.DefaultOptions()},
 		MapBytes: 32 << 20, SampleBytes: 64 << 20, SysRoot: "/sys", ProcRoot: "/proc",
 	}
 }
@@ -45,7 +48,7 @@ func watch(t *testing.T, config Config, change func(*features)) *watching {
 		t.Skip("loading BPF programs needs root")
 	}
 	loader := kernel.NewLoader()
-	tracker, err := lifecycle.Start(loader, 4096)
+	tracker, err := lifecycle.Start(loader, 1<<17)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, tracker.Close()) })
 	host := observetest.NewHost()
@@ -78,8 +81,8 @@ func (w *watching) look() {
 	}
 }
 
-// told sums what a thread is said to have waited for one reason.
-func (w *watching) told(tid int, reason model.BlockReason) (sum time.Duration) {
+// reported sums a thread's reported waits of one reason.
+func (w *watching) reported(tid int, reason model.BlockReason) (sum time.Duration) {
 	for _, s := range w.seen[uint32(tid)] {
 		if s.BlockReason == reason {
 			sum += time.Duration(s.Values[0])
@@ -123,19 +126,19 @@ func sleep(d time.Duration) time.Duration {
 	}
 }
 
-// between holds that the time told of waits is at least what was asked for, less what a timer may run before its thread has
-// left the CPU, and at most what the clock says that they took.
-func between(t *testing.T, asked, took, told time.Duration) {
+// between checks that the reported time of waits is at least what was asked for, less what a timer may run before its thread has left the
+// CPU, and at most the time that the clock measured.
+func between(t *testing.T, asked, took, reported time.Duration) {
 	t.Helper()
 	if guest.Running() { // an emulated CPU stands still now and then, on either side of a look at the clock
-		require.GreaterOrEqual(t, told, asked/2)
+		require.GreaterOrEqual(t, reported, asked/2)
 		return
 	}
-	require.GreaterOrEqual(t, told, asked-asked/100)
-	require.LessOrEqual(t, told, took)
+	require.GreaterOrEqual(t, reported, asked-asked/100)
+	require.LessOrEqual(t, reported, took)
 }
 
-// variants are the ways in which a thread's departure is kept and its return met.
+// variants are the ways in which a thread's departure is kept and its return is found.
 func variants(t *testing.T, test func(*testing.T, func(*features))) {
 	t.Run("as the kernel has it", func(t *testing.T) { test(t, nil) })
 	t.Run("threads by id", func(t *testing.T) { test(t, func(f *features) { f.taskStorage = false }) })
@@ -150,7 +153,7 @@ func variants(t *testing.T, test func(*testing.T, func(*features))) {
 	t.Run("as they leave", func(t *testing.T) { test(t, func(f *features) { f.exitTracepoint, f.finish = false, "" }) })
 }
 
-// TestWaits holds that long waits are told with their stacks, short ones together, and none at all that is out of scope.
+// TestWaits checks that long waits are reported with their stacks, short ones together, and none that is out of scope.
 func TestWaits(t *testing.T) {
 	const long, short = 40 * time.Millisecond, time.Millisecond
 	variants(t, func(t *testing.T, change func(*features)) {
@@ -172,8 +175,8 @@ func TestWaits(t *testing.T) {
 		})
 		time.Sleep(10 * time.Millisecond) // until the thread is gone
 		w.look()
-		between(t, 5*long, longest+late, w.told(tid, model.BlockSleep))
-		between(t, time.Duration(shorts)*short, whole-5*long, w.told(tid, model.BlockShort))
+		between(t, 5*long, longest+late, w.reported(tid, model.BlockSleep))
+		between(t, time.Duration(shorts)*short, whole-5*long, w.reported(tid, model.BlockShort))
 		frames := 0
 		comm, err := os.ReadFile("/proc/self/comm")
 		require.NoError(t, err)
@@ -205,7 +208,7 @@ func TestWaits(t *testing.T) {
 	})
 }
 
-// TestFewStacks holds that only so many stacks are taken where each wait costs one, and that no time is lost by it.
+// TestFewStacks checks that only so many stacks are taken where each wait costs one, and that no time is lost by it.
 func TestFewStacks(t *testing.T) {
 	c := config()
 	c.MinBlock = 0
@@ -220,22 +223,22 @@ func TestFewStacks(t *testing.T) {
 	})
 	whole := time.Since(began)
 	w.look()
-	var told, without time.Duration
+	var reported, without time.Duration
 	for _, s := range w.seen[uint32(tid)] {
-		told += time.Duration(s.Values[0])
+		reported += time.Duration(s.Values[0])
 		if len(s.Frames) == 0 {
 			without += time.Duration(s.Values[0])
 		}
 	}
-	t.Logf("asleep for %s, told %s, of which %s without a stack; %d waits", longest, told, without, w.loss("stack_untaken"))
-	between(t, waits*asleep, whole, told)
+	t.Logf("asleep for %s, reported %s, of which %s without a stack; %d waits", longest, reported, without, w.loss("stack_untaken"))
+	between(t, waits*asleep, whole, reported)
 	if taken := uint64(1+whole/(100*time.Millisecond)) * 256 * uint64(runtime.NumCPU()); taken < waits {
 		require.GreaterOrEqual(t, w.loss("stack_untaken"), waits-taken)
 		require.NotZero(t, without)
 	} else {
 		require.True(t, guest.Running(), "%d waits took %s", waits, whole)
 	}
-	require.Less(t, without, told)
+	require.Less(t, without, reported)
 }
 
 // waitBelow sleeps so many calls further down.
@@ -248,7 +251,7 @@ func waitBelow(calls int, d time.Duration) time.Duration {
 	return waitBelow(calls-1, d) + 1
 }
 
-// TestDeepWaits has waits below more frames than are taken unless told otherwise.
+// TestDeepWaits has waits below more frames than are taken by default.
 func TestDeepWaits(t *testing.T) {
 	const calls, asleep = 400, 20 * time.Millisecond
 	variants(t, func(t *testing.T, change func(*features)) {
@@ -269,7 +272,7 @@ func TestDeepWaits(t *testing.T) {
 	})
 }
 
-// TestMaxBlock holds that what waits for too long is counted instead.
+// TestMaxBlock checks that what waits for too long is counted instead.
 func TestMaxBlock(t *testing.T) {
 	c := config()
 	c.MaxBlock = 400 * time.Millisecond
@@ -280,11 +283,11 @@ func TestMaxBlock(t *testing.T) {
 		sleep(2 * c.MaxBlock)
 	})
 	w.look()
-	between(t, 50*time.Millisecond, within, w.told(tid, model.BlockSleep))
+	between(t, 50*time.Millisecond, within, w.reported(tid, model.BlockSleep))
 	require.NotZero(t, w.loss("over_max_block"))
 }
 
-// TestLevels holds that a higher level takes fewer stacks and loses no time.
+// TestLevels checks that a higher level takes fewer stacks and loses no time.
 func TestLevels(t *testing.T) {
 	w := watch(t, config(), nil)
 	require.NoError(t, w.SetLevel(7)) // 128 ms
@@ -293,17 +296,17 @@ func TestLevels(t *testing.T) {
 	tid := thread(func() { sleep(asleep) })
 	time.Sleep(10 * time.Millisecond)
 	w.look()
-	between(t, asleep, time.Since(began), w.told(tid, model.BlockShort))
-	require.Zero(t, w.told(tid, model.BlockSleep))
+	between(t, asleep, time.Since(began), w.reported(tid, model.BlockShort))
+	require.Zero(t, w.reported(tid, model.BlockSleep))
 	require.NoError(t, w.SetLevel(0))
 	var took time.Duration
 	tid = thread(func() { took = sleep(asleep) })
 	w.look()
-	between(t, asleep, took, w.told(tid, model.BlockSleep))
+	between(t, asleep, took, w.reported(tid, model.BlockSleep))
 }
 
-// TestOutOfScopeMeanwhile holds that no wait is told of a thread that ran while its process was out of scope: how long it
-// waited is not known.
+// TestOutOfScopeMeanwhile checks that no wait is reported of a thread that ran while its process was out of scope: how long it waited is
+// not known.
 func TestOutOfScopeMeanwhile(t *testing.T) {
 	const asleep, computes = 100 * time.Millisecond, 200 * time.Millisecond
 	variants(t, func(t *testing.T, change func(*features)) {
@@ -328,19 +331,97 @@ func TestOutOfScopeMeanwhile(t *testing.T) {
 		w.look()
 		tid := <-ended
 		w.look()
-		require.Zero(t, w.told(tid, model.BlockSleep), "%v", w.seen[uint32(tid)])
+		require.Zero(t, w.reported(tid, model.BlockSleep), "%v", w.seen[uint32(tid)])
 		require.NotZero(t, w.loss("ran_unseen"))
 	})
 }
 
-// TestRefusedHook holds that where the kernel refuses the hook in which threads run again, waits are measured all the same, and
+// twoReaders is a program of Python two threads of which read a byte at a time from the descriptors 3 and 4 and answer it.
+const twoReaders = `import os, threading
+def read(fd):
+    while os.read(fd, 1):
+        os.write(1, b"x")
+for fd in 3, 4:
+    threading.Thread(target=read, args=(fd,)).start()`
+
+// TestUnseenRunsAreCounted checks that one wait is counted of a thread that ran unseen while its process was out of scope and came back,
+// and that nothing is counted where the process stays out of scope.
+func TestUnseenRunsAreCounted(t *testing.T) {
+	guest.SameOnEveryKernel(t) // they have no Python
+	for name, c := range map[string]struct {
+		then lifecycle.Scope
+		want uint64
+	}{"back in scope": {lifecycle.ScopeOffCPU, 1}, "out of scope": {lifecycle.ScopeNone, 0}} {
+		t.Run(name, func(t *testing.T) {
+			variants(t, func(t *testing.T, change func(*features)) {
+				w := watch(t, config(), change)
+				require.NoError(t, w.tracker.Decide(uint32(os.Getpid()), lifecycle.ScopeNone))
+				python := exec.Command("python3", "-c", twoReaders)
+				answers, err := python.StdoutPipe()
+				require.NoError(t, err)
+				var to [2]*os.File
+				for i := range to {
+					from, end, err := os.Pipe()
+					require.NoError(t, err)
+					python.ExtraFiles, to[i] = append(python.ExtraFiles, from), end
+					t.Cleanup(func() { _ = from.Close(); _ = end.Close() })
+				}
+				require.NoError(t, python.Start())
+				t.Cleanup(func() { _ = python.Process.Kill(); _ = python.Wait() })
+				pid := uint32(python.Process.Pid)
+				decide := func(scope lifecycle.Scope) {
+					require.NoError(t, w.tracker.Decide(pid, scope))
+					w.look() // scopes are looked up anew
+				}
+				// wake has a thread run, after a wait longer than min_block.
+				wake := func(thread int) {
+					waits(t, pid)
+					_, err := to[thread].Write([]byte("x"))
+					require.NoError(t, err)
+					_, err = answers.Read(make([]byte, 1))
+					require.NoError(t, err)
+					waits(t, pid)
+				}
+				decide(lifecycle.ScopeOffCPU)
+				wake(0)
+				wake(1)
+				before := w.loss("ran_unseen")
+				decide(lifecycle.ScopeNone)
+				wake(1) // it is known from then on that the process is out of scope
+				wake(0) // unseen
+				decide(c.then)
+				wake(0)
+				w.look()
+				require.Equal(t, c.want, w.loss("ran_unseen")-before)
+			})
+		})
+	}
+}
+
+// waits returns when all threads of a process sleep, and have for some ms.
+func waits(t *testing.T, pid uint32) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		require.NoError(t, err)
+		for _, thread := range threads {
+			if stat, err := os.ReadFile(thread); err != nil || !strings.Contains(string(stat), ") S ") {
+				return false
+			}
+		}
+		return true
+	}, 10*time.Second, 3*time.Millisecond)
+	sleep(3 * time.Millisecond)
+}
+
+// TestRefusedHook checks that where the kernel refuses the hook in which threads run again, waits are measured all the same, and
 // the observation says why it is less.
 func TestRefusedHook(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("loading BPF programs needs root")
 	}
 	loader := kernel.NewLoader()
-	tracker, err := lifecycle.Start(loader, 4096)
+	tracker, err := lifecycle.Start(loader, 1<<17)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, tracker.Close()) })
 	host := observetest.NewHost()
@@ -357,5 +438,5 @@ func TestRefusedHook(t *testing.T) {
 	var took time.Duration
 	tid := thread(func() { took = sleep(20 * time.Millisecond) })
 	w.look()
-	between(t, 20*time.Millisecond, took, w.told(tid, model.BlockSleep))
+	between(t, 20*time.Millisecond, took, w.reported(tid, model.BlockSleep))
 }

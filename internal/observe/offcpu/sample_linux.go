@@ -7,13 +7,12 @@ package offcpu
 import (
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
 )
 
 // shape is what a sample says.
 var shape = stacks.Shape{
-	Kind:     observe.OffCPU,
+	Kind:     Name,
 	Sums:     []stacks.Sum{{ValueType: model.ValueType{Type: "off_cpu", Unit: "nanoseconds"}, Of: stacks.First}},
 	Describe: describe,
 }

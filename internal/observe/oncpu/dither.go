@@ -27,7 +27,7 @@ type dither struct {
 	last   time.Time
 }
 
-// due says whether it is time for the next turn.
+// due reports whether it is time for the next turn.
 func (d *dither) due(now time.Time) bool {
 	return now.Sub(d.last) >= max(ditherTurn, ditherPeriods*d.period)
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 )
 
-// TestCPUBackBeforeAnybodyLooks holds that a CPU is sampled again also when it went and came between two looks: its
-// events died with it, and nothing but the message tells so.
+// TestCPUBackBeforeAnybodyLooks checks that a CPU is sampled again also if it went offline and came back between two scans: its events
+// ended with it, and only the message shows this.
 func TestCPUBackBeforeAnybodyLooks(t *testing.T) {
 	const file = "/sys/devices/system/cpu/cpu1/online"
 	s := sample(t, config(time.Millisecond))
@@ -53,7 +53,7 @@ func TestCPUBackBeforeAnybodyLooks(t *testing.T) {
 	require.Greater(t, s.Samples()-before, least)
 }
 
-// TestNoDescriptorsLeft holds that sampling goes on where no events can be opened, and that a change of the period
+// TestNoDescriptorsLeft checks that sampling goes on where no events can be opened, and that a change of the period
 // needs none.
 func TestNoDescriptorsLeft(t *testing.T) {
 	s := sample(t, config(time.Millisecond))

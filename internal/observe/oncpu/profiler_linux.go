@@ -32,6 +32,10 @@ type Profiler struct {
 
 var (
 	_ observe.Observation = (*Profiler)(nil)
+	_ observe.Reducer     = (*Profiler)(nil)
+	_ observe.CPUFollower = (*Profiler)(nil)
+	_ observe.Merger      = (*Profiler)(nil)
+	_ observe.Timed       = (*Profiler)(nil)
 	_ observe.Partial     = (*Profiler)(nil)
 )
 
@@ -58,22 +62,23 @@ func Start(config Config, loader *kernel.Loader, shared map[string]*ebpf.Map, ho
 	return p, nil
 }
 
-// meetPeriod is the time between two looks at who runs, before sampling begins.
-const meetPeriod = time.Millisecond
+// discoverPeriod is the time between two samples of the running processes, before sampling
+// begins.
+const discoverPeriod = time.Millisecond
 
-// Meet has user space told of those who run on the CPUs, until met returns: so
-// that they are known before Begin. Nothing is sampled.
-func (p *Profiler) Meet(met func()) error {
+// Discover lets user space discover the processes that run on the CPUs until wait returns,
+// so that they are known before Begin. Nothing is sampled.
+func (p *Profiler) Discover(wait func()) error {
 	online, err := kernel.OnlineCPUs(p.config.SysRoot)
 	if err != nil {
 		return err
 	}
-	looks := kernel.PerfEvents{Program: p.coll.Programs[bindings.OnCPUProgMeet]}
-	err = looks.Partly(looks.Follow(online, meetPeriod))
+	samples := kernel.PerfEvents{Program: p.coll.Programs[bindings.OnCPUProgMeet]}
+	err = samples.Partly(samples.Follow(online, discoverPeriod))
 	if err == nil {
-		met()
+		wait()
 	}
-	return errors.Join(err, looks.Close())
+	return errors.Join(err, samples.Close())
 }
 
 // Begin samples from now on.
@@ -85,22 +90,22 @@ func (p *Profiler) Begin() error {
 // shape is what a sample says.
 func shape(period time.Duration) stacks.Shape {
 	return stacks.Shape{
-		Kind:       observe.OnCPU,
+		Kind:       Name,
 		Sums:       []stacks.Sum{{ValueType: model.ValueType{Type: "samples", Unit: "count"}, Of: stacks.Count}},
 		PeriodType: model.ValueType{Type: "cpu", Unit: "nanoseconds"},
 		Period:     period,
 	}
 }
 
-// attach opens the perf events; where the machine has no cycle counter, the
-// timer takes its place.
+// attach opens the perf events; on a machine without a cycle counter it uses the timer
+// instead.
 func (p *Profiler) attach() error {
 	p.events.Program = p.coll.Programs[bindings.OnCPUProgSample]
-	if p.config.Cycles {
+	if p.config.Event == EventCycles {
 		p.events.Source = kernel.Cycles
 	}
 	err := errors.Join(p.events.setPeriod(p.config.Period), p.CPUsChanged())
-	if p.config.Cycles && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP)) {
+	if p.config.Event == EventCycles && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP)) {
 		p.fallback = err
 		p.events.Source = kernel.CPUClock
 		err = errors.Join(p.events.Close(), p.CPUsChanged())
@@ -127,14 +132,20 @@ func (p *Profiler) Drain() error {
 	return errors.Join(p.Record.Drain(), p.events.turn(time.Now()))
 }
 
+// Levels is the number of steps by which sampling can be reduced.
+func (p *Profiler) Levels() int { return observe.SamplingLevels }
+
+// Effect is what the observation does at its level.
+func (p *Profiler) Effect() string { return fmt.Sprintf("samples every %s", p.events.dither.period) }
+
 // SetLevel doubles the period with each level.
 func (p *Profiler) SetLevel(level int) error {
 	period := p.config.Period << level
 	if period == p.events.dither.period {
 		return nil
 	}
-	// What was counted at the old period must not be told with the new one. An
-	// error must not keep the events from firing again.
+	// Samples that were counted with the old period must not be exported with the new
+	// one. An error must not keep the events from firing again.
 	err := errors.Join(p.events.Each((*kernel.PerfEvent).Pause), p.Drain())
 	p.SetPeriod(period)
 	return errors.Join(err, p.events.setPeriod(period), p.events.Each((*kernel.PerfEvent).Resume))

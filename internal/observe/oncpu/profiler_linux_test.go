@@ -40,7 +40,7 @@ type sampling struct {
 
 func config(period time.Duration) Config {
 	return Config{
-		Period: period, KernelStacks: true, UserStacks: true, MaxDepth: stacks.DefaultDepth,
+		Options:  Options{Period: period, Options: stacks.DefaultOptions()},
 		MapBytes: 32 << 20, SampleBytes: 64 << 20, SysRoot: "/sys", ProcRoot: "/proc",
 	}
 }
@@ -51,7 +51,7 @@ func sample(t *testing.T, config Config) *sampling {
 		t.Skip("loading BPF programs needs root")
 	}
 	loader := kernel.NewLoader()
-	tracker, err := lifecycle.Start(loader, 4096)
+	tracker, err := lifecycle.Start(loader, 1<<17)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, tracker.Close()) })
 	host := observetest.NewHost()
@@ -118,7 +118,7 @@ func lost(losses []observe.Loss) map[string]uint64 {
 	return counts
 }
 
-// TestNothingIsLost holds that every run of the program is a sample that was delivered or counted as lost, however often
+// TestNothingIsLost checks that every run of the program is a sample that was delivered or counted as lost, however often
 // the tables are turned meanwhile.
 func TestNothingIsLost(t *testing.T) {
 	for name, mapBytes := range map[string]uint64{"large tables": 32 << 20, "tables that fill": 0} {
@@ -177,6 +177,73 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
+// TestProfilesCoverTheirSamples checks that each profile of an interval in which the period changes has as many samples as its own length
+// and period ask for, though nothing was drained for a while before.
+func TestProfilesCoverTheirSamples(t *testing.T) {
+	if emulated {
+		t.Skip("an emulated CPU stands still now and then, and its timer with it")
+	}
+	s := sample(t, config(2*time.Millisecond))
+	stop := make(chan struct{})
+	var used []time.Duration // CPU time of the thread at each boundary
+	ask, answer := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		sunk := 0
+		defer func() { runtime.KeepAlive(sunk) }()
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		for {
+			select {
+			case <-ask:
+				at, err := kernel.ThreadCPUTime()
+				if err != nil {
+					at = 0
+				}
+				answer <- at
+			case <-stop:
+				return
+			default:
+				sunk += descend(50)
+			}
+		}
+	}()
+	defer close(stop)
+	cpu := func() {
+		ask <- struct{}{}
+		used = append(used, <-answer)
+	}
+	s.drain()
+	s.Report(time.Now())
+	cpu()
+	time.Sleep(300 * time.Millisecond)
+	s.drain()
+	cpu()
+	time.Sleep(300 * time.Millisecond) // which is not drained when the governor decides
+	s.profiles = append(s.profiles, s.Report(time.Now()).Profiles...)
+	require.NoError(t, s.SetLevel(1))
+	cpu()
+	time.Sleep(300 * time.Millisecond)
+	s.drain()
+	cpu()
+	s.profiles = append(s.profiles, s.Report(time.Now()).Profiles...)
+
+	own := slices.DeleteFunc(s.profiles, func(p *model.Profile) bool { return p.Process.ID.PID != uint32(os.Getpid()) })
+	require.Len(t, own, 3)
+	for i, p := range own {
+		require.Equal(t, []time.Duration{2 * time.Millisecond, 2 * time.Millisecond, 4 * time.Millisecond}[i], time.Duration(p.Period))
+		sampled := time.Duration(0)
+		for _, one := range p.Samples {
+			sampled += time.Duration(one.Values[0] * p.Period)
+		}
+		t.Logf("%s of %s at %s, %s of CPU time", sampled, p.Duration, time.Duration(p.Period), used[i+1]-used[i])
+		require.InDelta(t, (used[i+1] - used[i]).Seconds(), sampled.Seconds(), 0.04)
+		require.LessOrEqual(t, sampled, p.Duration+20*time.Millisecond, "the length of the profile")
+		if i > 0 {
+			require.WithinDuration(t, own[i-1].Start.Add(own[i-1].Duration), p.Start, time.Microsecond)
+		}
+	}
+}
+
 // burn keeps a CPU busy with ever other stacks.
 func burn(stop chan struct{}) (sunk int) {
 	for i := 0; ; i++ {
@@ -201,7 +268,7 @@ func descend(depth int) int {
 	return descend(depth-1) + 1
 }
 
-// TestUnmerged holds that samples are told though the hash of their table is full of others, and counted as such.
+// TestUnmerged checks that samples are exported, and counted as unmerged, while the hash of their table is full of others.
 func TestUnmerged(t *testing.T) {
 	c := config(time.Millisecond)
 	c.KernelStacks = false
@@ -301,7 +368,7 @@ func TestMaxDepth(t *testing.T) {
 	}
 }
 
-// TestLevels holds that value times period stays the CPU time whatever the level.
+// TestLevels checks that value times period stays the CPU time whatever the level.
 func TestLevels(t *testing.T) {
 	deep := testbin.C(t, "testdata/deep.c")
 	s := sample(t, config(time.Millisecond))
@@ -353,7 +420,7 @@ func TestWithoutStacks(t *testing.T) {
 
 func TestCyclesFallBack(t *testing.T) {
 	conf := config(10 * time.Millisecond)
-	conf.Cycles = true
+	conf.Event = EventCycles
 	s := sample(t, conf)
 	if err := s.Degraded(); err != nil {
 		require.ErrorContains(t, err, "event cycles is not available, cpu_clock is used: ")

@@ -15,8 +15,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 )
 
-// sampleBytes is the memory of a sample without its frames: the value itself, its
-// place in the index, the name and the count.
+// sampleBytes is the memory of a sample without its frames: the value itself, its entry
+// in the index, the name and the count.
 const sampleBytes = 200
 
 // Collector turns the kernel's entries into the interval's profiles. Its methods
@@ -26,7 +26,9 @@ type Collector struct {
 	depth Depth
 	shape Shape
 
-	since    time.Time
+	since time.Time
+	// drained is until when what was added was taken; zero before the first drain.
+	drained  time.Time
 	subjects map[observe.SubjectKey]*collected
 	// maxBytes bounds what the interval holds; what is beyond it is counted as
 	// lost. held may be read from any goroutine.
@@ -36,7 +38,7 @@ type Collector struct {
 	// earlier profiles of the interval were taken at another period.
 	earlier []*model.Profile
 
-	cut, nameless, full, undecided, crowded atomic.Uint64
+	faults, cut, nameless, full, undecided, crowded atomic.Uint64
 	// ends counts user stacks by why they are not whole.
 	ends [len(stackEnds)]atomic.Uint64
 }
@@ -44,8 +46,8 @@ type Collector struct {
 // collected is what was seen of one process in the interval; nil when the process
 // is out of scope.
 type collected struct {
-	// lost counts the samples of a process of which nobody knows whether it is in scope;
-	// there is nothing else of it then.
+	// lost counts the samples of a process that is not known to be in or out of scope; all other
+	// fields are zero then.
 	lost    *atomic.Uint64
 	subject observe.Subject
 	profile *model.Profile
@@ -66,11 +68,11 @@ func NewCollector(host observe.Host, shape Shape, depth Depth, maxBytes uint64) 
 	}
 }
 
-// Begin says that what is added was taken from now on, and not since the collector
-// was made.
+// Begin notes that what is added was taken from now on, and not since the collector was
+// made.
 func (c *Collector) Begin() { c.since = time.Now() }
 
-// SetPeriod says at which period the next entries were taken.
+// SetPeriod says at which period the next entries were taken, those since the last drain included.
 func (c *Collector) SetPeriod(period time.Duration) {
 	c.earlier = c.take(time.Now())
 	c.shape.Period = period
@@ -81,7 +83,7 @@ func (c *Collector) Add(e Entry) {
 	subjectKey := e.subject()
 	seen, ok := c.subjects[subjectKey]
 	if !ok {
-		seen = c.meet(subjectKey, &e)
+		seen = c.discover(subjectKey, &e)
 	}
 	if seen == nil {
 		return
@@ -94,6 +96,9 @@ func (c *Collector) Add(e Entry) {
 		c.nameless.Add(uint64(e.Count))
 	}
 	c.ends[e.end()].Add(uint64(e.Count))
+	if e.UserFrames < 0 || e.KernelFrames < 0 {
+		c.faults.Add(uint64(e.Count))
+	}
 	key := sampleKey{hash: e.Hash, tid: e.Tid}
 	if at, ok := seen.index[key]; ok {
 		same := &seen.profile.Samples[at]
@@ -112,9 +117,9 @@ func (c *Collector) Add(e Entry) {
 	seen.profile.Samples = append(seen.profile.Samples, c.sample(&e, seen.subject))
 }
 
-// meet asks who was sampled and remembers the answer; nil when it is out of
-// scope or there is no room for a sample of it.
-func (c *Collector) meet(key observe.SubjectKey, e *Entry) *collected {
+// discover determines the sampled process and remembers the result; it returns nil if
+// the process is out of scope or there is no capacity for a sample of it.
+func (c *Collector) discover(key observe.SubjectKey, e *Entry) *collected {
 	subject, why := c.host.Subject(key, e.comm())
 	if subject == nil {
 		c.subjects[key] = c.unknown(why)
@@ -151,9 +156,10 @@ func (c *Collector) unknown(why observe.Unknown) *collected {
 
 func (c *Collector) isFull() bool { return c.held.Load() >= c.maxBytes }
 
-// Drained is told that all tables have been read. Who was out of scope is asked
-// about again next time: it may have come into scope.
-func (c *Collector) Drained() {
+// Drained notes that all tables have been read, and until when they were written. Processes out of scope are asked
+// about again next time: they may have come into scope.
+func (c *Collector) Drained(until time.Time) {
+	c.drained = until
 	maps.DeleteFunc(c.subjects, func(_ observe.SubjectKey, seen *collected) bool { return seen == nil || seen.lost != nil })
 }
 
@@ -161,8 +167,8 @@ func (c *Collector) sample(e *Entry, subject observe.Subject) model.Sample {
 	user, userCut := c.depth.User.trim(e.User)
 	kernel, kernelCut := c.depth.Kernel.trim(e.Kernel)
 	caller := e.Caller
-	if len(user) >= c.depth.User.Told {
-		caller = 0 // no room for its frame
+	if len(user) >= c.depth.User.Exported {
+		caller = 0 // no capacity for its frame
 	}
 	frames := c.frames.room(len(user) + 1 + len(kernel))
 	frames = c.host.KernelFrames(frames, kernel)
@@ -204,10 +210,14 @@ func (c *Collector) Report(until time.Time) model.Findings {
 	return model.Findings{Profiles: profiles}
 }
 
-// take ends what was begun at since and returns it with what was taken earlier.
+// take ends what was begun at since and returns it with what was taken earlier. A profile ends where the last drain did: what was
+// taken since is in the next one.
 func (c *Collector) take(until time.Time) []*model.Profile {
+	if !c.drained.IsZero() {
+		until = c.drained
+	}
 	if until.Before(c.since) {
-		until = c.since // the period was changed after the caller looked at the clock
+		until = c.since // the period was changed after the caller read the clock
 	}
 	profiles := slices.Grow(c.earlier, len(c.subjects))
 	for _, seen := range c.subjects {
@@ -232,11 +242,13 @@ func (c *Collector) HeldBytes() uint64 { return c.held.Load() }
 func (c *Collector) Losses() []observe.Loss {
 	probe := string(c.shape.Kind)
 	return []observe.Loss{
-		{Probe: probe, Reason: "stack_cut", Count: c.cut.Load(), Told: true},
-		{Probe: "unwind", Reason: "no_unwind_table", Count: c.ends[bindings.OnCPUUnwindEndUNWIND_END_NO_TABLE].Load(), Told: true},
-		{Probe: "unwind", Reason: "bad_frame", Count: c.ends[bindings.OnCPUUnwindEndUNWIND_END_BAD_FRAME].Load(), Told: true},
-		{Probe: "unwind", Reason: "no_register", Count: c.ends[bindings.OnCPUUnwindEndUNWIND_END_REGISTER].Load(), Told: true},
-		{Probe: probe, Reason: "process_exited", Count: c.nameless.Load(), Told: true},
+		{Probe: probe, Reason: "stack_fault", Count: c.faults.Load(), Incomplete: true},
+		{Probe: probe, Reason: "stack_unreadable", Count: c.ends[bindings.OnCPUUnwindEndUNWIND_END_UNREADABLE].Load(), Incomplete: true},
+		{Probe: probe, Reason: "stack_cut", Count: c.cut.Load(), Incomplete: true},
+		{Probe: "unwind", Reason: "no_unwind_table", Count: c.ends[bindings.OnCPUUnwindEndUNWIND_END_NO_TABLE].Load(), Incomplete: true},
+		{Probe: "unwind", Reason: "bad_frame", Count: c.ends[bindings.OnCPUUnwindEndUNWIND_END_BAD_FRAME].Load(), Incomplete: true},
+		{Probe: "unwind", Reason: "no_register", Count: c.ends[bindings.OnCPUUnwindEndUNWIND_END_REGISTER].Load(), Incomplete: true},
+		{Probe: probe, Reason: "process_exited", Count: c.nameless.Load(), Incomplete: true},
 		{Probe: probe, Reason: "interval_full", Count: c.full.Load()},
 		{Probe: probe, Reason: string(observe.Undecided), Count: c.undecided.Load()},
 		{Probe: probe, Reason: string(observe.TooMany), Count: c.crowded.Load()},

@@ -21,7 +21,7 @@ import (
 
 // sampled counts samples that were taken every 9 ms.
 var sampled = Shape{
-	Kind:       observe.OnCPU,
+	Kind:       "on_cpu",
 	Sums:       []Sum{{ValueType: model.ValueType{Type: "samples", Unit: "count"}, Of: Count}},
 	PeriodType: model.ValueType{Type: "cpu", Unit: "nanoseconds"},
 	Period:     9 * time.Millisecond,
@@ -30,8 +30,8 @@ var sampled = Shape{
 // maxSamples is how many samples without frames the fake's interval holds.
 const maxSamples = 1000
 
-// cutAtFour tells four frames of a stack.
-var cutAtFour = Depth{User: Cut{Asked: 5, Told: 4}, Kernel: Cut{Asked: 5, Told: 4}}
+// cutAtFour exports four frames of a stack.
+var cutAtFour = Depth{User: Cut{Asked: 5, Exported: 4}, Kernel: Cut{Asked: 5, Exported: 4}}
 
 func newFake() (*observetest.Host, *Collector) {
 	h := observetest.NewHost()
@@ -56,7 +56,7 @@ func loss(c *Collector, reason string) uint64 {
 	panic("no such reason: " + reason)
 }
 
-// TestNothingIsLostUncounted holds that each sample that was seen was told, or counted as lost, or is of a process out of scope.
+// TestNothingIsLostUncounted checks that each sample is reported, or counted as lost, or belongs to a process out of scope.
 func TestNothingIsLostUncounted(t *testing.T) {
 	h, c := newFake()
 	h.Add(1, 0)
@@ -78,17 +78,17 @@ func TestNothingIsLostUncounted(t *testing.T) {
 		}
 		require.Equal(t, (drain+1)*20, loss(c, "undecided"))
 		require.Equal(t, (drain+1)*20, loss(c, "too_many"))
-		c.Drained()
+		c.Drained(time.Time{})
 	}
-	told := uint64(0)
+	reported := uint64(0)
 	for _, p := range report(c, c.since.Add(time.Second)) {
 		require.EqualValues(t, 1, p.Process.ID.PID)
 		for _, one := range p.Samples {
-			told += uint64(one.Values[0])
+			reported += uint64(one.Values[0])
 		}
 	}
-	require.EqualValues(t, 60, told)
-	require.Equal(t, seen, told+out+loss(c, "undecided")+loss(c, "too_many"))
+	require.EqualValues(t, 60, reported)
+	require.Equal(t, seen, reported+out+loss(c, "undecided")+loss(c, "too_many"))
 }
 
 func TestCollectorMerges(t *testing.T) {
@@ -186,6 +186,11 @@ func TestCollectorStackErrors(t *testing.T) {
 	}, got)
 	require.Equal(t, uint64(20), loss(c, "stack_cut"), "samples, not entries; a stack with a fault is counted there")
 	require.Equal(t, uint64(20), loss(c, "process_exited"))
+	require.Equal(t, uint64(20), loss(c, "stack_fault"))
+
+	out := given{pid: 3, start: 1, count: 10, userErr: -14} // out of scope
+	c.Add(out.entry())
+	require.Equal(t, uint64(20), loss(c, "stack_fault"), "what others lose does not count")
 
 	for range 2 {
 		c.Add(given{pid: 1, start: 1, hash: 7, count: 10, user: deep}.entry())
@@ -193,8 +198,8 @@ func TestCollectorStackErrors(t *testing.T) {
 	require.Equal(t, uint64(40), loss(c, "stack_cut"), "each time that it is seen")
 }
 
-// TestCollectorStackAstray holds that a stack is not told as whole whose end was no code by the time that it was named, as of a
-// library that was closed meanwhile; what was wrong with it before stays.
+// TestCollectorStackAstray checks that a stack is not exported as complete if its end was no longer code when it was named, as after a
+// library was unloaded; what was wrong with it before stays.
 func TestCollectorStackAstray(t *testing.T) {
 	h, c := newFake()
 	h.Add(1, 0).Astray = 2
@@ -216,7 +221,7 @@ func TestCollectorLeavesOutStrangers(t *testing.T) {
 	c.Add(e)
 	c.Add(e)
 	require.Len(t, h.Asked, 1, "the host is asked once")
-	c.Drained()
+	c.Drained(time.Time{})
 	h.Add(3, 0) // it came into scope
 	c.Add(e)
 	require.Len(t, h.Asked, 2, "and again in the next drain")
@@ -255,7 +260,7 @@ func TestCollectorBoundsTheInterval(t *testing.T) {
 	require.Len(t, report(c, c.since), 1, "the next interval has room")
 }
 
-// TestCollectorPeriods holds that a sample is told with the period that it was taken at.
+// TestCollectorPeriods checks that a sample is exported with the period with which it was taken.
 func TestCollectorPeriods(t *testing.T) {
 	h, c := newFake()
 	h.Add(1, 0)
@@ -274,7 +279,23 @@ func TestCollectorPeriods(t *testing.T) {
 	require.Empty(t, report(c, c.since))
 }
 
-// TestCollectorSums holds that each value is summed by itself, that lost observations are counted as such and not by what
+// TestCollectorInterval checks that a profile ends where the drain did that read its samples, whenever it is reported.
+func TestCollectorInterval(t *testing.T) {
+	h, c := newFake()
+	h.Add(1, 0)
+	e := given{hash: 1, start: 1, pid: 1, count: 5}.entry()
+	began := c.since
+	for second := range time.Duration(2) {
+		c.Add(e)
+		drained := began.Add((second + 1) * time.Second)
+		c.Drained(drained)
+		profiles := report(c, drained.Add(700*time.Millisecond))
+		require.Len(t, profiles, 1)
+		require.Equal(t, []any{drained.Add(-time.Second), time.Second}, []any{profiles[0].Start, profiles[0].Duration})
+	}
+}
+
+// TestCollectorSums checks that each value is summed by itself, that lost observations are counted as such and not by what
 // they weigh, and that a kind may say more about a sample.
 func TestCollectorSums(t *testing.T) {
 	h := observetest.NewHost()

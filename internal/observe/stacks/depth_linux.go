@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// Depth is how deep the two stacks of an entry are taken and told.
+// Depth is the depth to which the two stacks of an entry are taken and exported.
 type Depth struct {
 	User, Kernel Cut
 }
 
-// Cut is how deep a stack is taken and told.
+// Cut is the depth to which a stack is taken and exported.
 type Cut struct {
-	Asked int // frames that are taken
-	Told  int // frames that are told; a stack that reaches Asked is deeper and is cut here
+	Asked    int // frames that are taken
+	Exported int // frames that are exported; a stack that reaches Asked is deeper and is cut here
 }
 
-// DepthOf takes one frame more than is told, to see which stacks are cut; of the
-// kernel's stacks as far as it goes, which the procfs at procRoot says.
+// DepthOf takes one frame more than is exported, to see which stacks are cut; of the
+// kernel's stacks at most as many as its limit in the procfs at procRoot.
 func DepthOf(maxDepth int, procRoot string) (Depth, error) {
 	path := procRoot + "/sys/kernel/perf_event_max_stack"
 	text, err := os.ReadFile(path)
@@ -32,19 +32,19 @@ func DepthOf(maxDepth int, procRoot string) (Depth, error) {
 	if err != nil {
 		return Depth{}, fmt.Errorf("reading %s: %w", path, err)
 	}
-	told := min(maxDepth, MaxDepth)
-	asked := min(told+1, helperFrames, limit)
-	return Depth{User: Cut{Asked: told + 1, Told: told}, Kernel: Cut{Asked: asked, Told: min(told, asked)}}, nil
+	exported := min(maxDepth, MaxDepth)
+	asked := min(exported+1, helperFrames, limit)
+	return Depth{User: Cut{Asked: exported + 1, Exported: exported}, Kernel: Cut{Asked: asked, Exported: min(exported, asked)}}, nil
 }
 
 // EntryBytes is the size of the largest entry: the kernel begins none unless this
 // much of a table is free.
 func (d Depth) EntryBytes() int { return EntryHeadBytes + 8*(d.User.Asked+d.Kernel.Asked) }
 
-// trim cuts a stack to the depth that is told and says whether it was deeper.
+// trim cuts a stack to the depth that is exported and reports whether it was deeper.
 func (c Cut) trim(stack []uint64) ([]uint64, bool) {
 	if len(stack) < c.Asked {
 		return stack, false
 	}
-	return stack[:c.Told], true
+	return stack[:c.Exported], true
 }

@@ -3,11 +3,11 @@
 package stacks
 
 const (
-	// MaxDepth is the deepest user stack that can be told; one frame more is taken,
+	// MaxDepth is the deepest user stack that can be exported; one frame more is taken,
 	// to see which are deeper (USER_FRAMES_MAX of stack_table.h).
 	MaxDepth = 1023
-	// DefaultDepth is how deep stacks are told where nobody says otherwise. It is as
-	// far as the kernel goes with its own stacks (PERF_MAX_STACK_DEPTH).
+	// DefaultDepth is how deep stacks are exported by default: the kernel's own limit for its
+	// stacks (PERF_MAX_STACK_DEPTH).
 	DefaultDepth = helperFrames
 	// helperFrames is HELPER_FRAMES of stack_table.h.
 	helperFrames = 127
@@ -17,7 +17,7 @@ const (
 	// EntryHeadBytes is the size of struct stack_entry without its frames.
 	EntryHeadBytes = 88
 	// tableHeadBytes is the size of struct stack_table without its arena.
-	tableHeadBytes = 64 + 2*1024
+	tableHeadBytes = 48 + 2*1024
 
 	// MinArenaBytes and MaxArenaBytes bound the memory for entries in one table.
 	MinArenaBytes = 32 << 10

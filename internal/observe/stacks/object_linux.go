@@ -27,7 +27,7 @@ type Object struct {
 	// MapBytes bounds the memory of the kernel's tables over all CPUs, SampleBytes
 	// that of one interval's samples.
 	MapBytes, SampleBytes uint64
-	// Arena, if not nil, plans the room of a table in place of [ArenaShare].
+	// Arena, if not nil, plans the size of a table instead of [ArenaShare].
 	Arena func(cpus int, depth Depth) uint32
 	// SysRoot is where the host's sysfs is mounted, ProcRoot its procfs.
 	SysRoot, ProcRoot string

@@ -23,7 +23,7 @@ func NewPace() Pace { return Pace{interval: maxPace / 4} }
 // Interval is the time to the next drain.
 func (p *Pace) Interval() time.Duration { return p.interval }
 
-// Drained is told how full the fullest table was, from 0 to 1. The interval becomes
+// Drained takes how full the fullest table was, from 0 to 1. The interval becomes
 // shorter at once, and longer by a half at a time.
 func (p *Pace) Drained(fill float64) {
 	longest := min(p.interval*3/2, maxPace)

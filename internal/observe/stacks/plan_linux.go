@@ -12,7 +12,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 )
 
-// Plan is what an object's programs are told about stacks before they are loaded.
+// Plan is the configuration of stacks that an object's programs get before they are
+// loaded.
 type Plan struct {
 	// ArenaBytes is the room for entries of one table, see [ArenaShare].
 	ArenaBytes uint32

@@ -9,8 +9,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 )
 
-// Record is the whole way of a kind's observations, from the kernel's tables to
-// profiles. A kind embeds it for what all observations must tell.
+// Record takes a kind's observations from the kernel's tables to profiles. A kind
+// embeds it for the methods that all observations must have.
 type Record struct {
 	*Tables
 	*Collector
@@ -36,7 +36,7 @@ func (r Record) FollowCPUs() ([]int, error) {
 // Drain reads and clears the tables that the kernel has written.
 func (r Record) Drain() error {
 	err := r.Tables.Drain(r.Collector.Add)
-	r.Collector.Drained()
+	r.Collector.Drained(r.Tables.flipped)
 	return err
 }
 

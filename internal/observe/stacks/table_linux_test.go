@@ -98,10 +98,10 @@ func TestEachRefuses(t *testing.T) {
 	visited := 0
 	require.EqualError(t, torn.each(func(Entry) { visited++ }),
 		"reading a sample table at 96: 8 bytes left, an entry has 88")
-	require.Equal(t, 1, visited, "what came before is told")
+	require.Equal(t, 1, visited, "the entries before are visited")
 }
 
-// FuzzEach holds that no memory, whatever it holds, makes each read beyond it or not end.
+// FuzzEach checks that no memory, whatever it holds, makes each read beyond it or not end.
 func FuzzEach(f *testing.F) {
 	f.Add([]byte{}, uint32(0))
 	f.Add(given{pid: 1, user: []uint64{1, 2}, kernel: []uint64{3}}.bytes(), uint32(112))

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/cilium/ebpf"
 
@@ -16,8 +17,9 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 )
 
-// Tables are the two tables of each CPU that has ever been online. AddCPUs, Drain,
-// Fill and Close belong to one goroutine; what only tells is safe from any.
+// Tables are the two tables of each CPU that has ever been online. AddCPUs, Drain, Fill
+// and Close belong to one goroutine; methods that only report are safe for concurrent
+// use.
 type Tables struct {
 	probe      string
 	outer      *ebpf.Map // index: 2*CPU + generation
@@ -25,12 +27,13 @@ type Tables struct {
 	generation *ebpf.Variable // which of the two the kernel writes
 	lostNoTab  *ebpf.Variable
 	current    uint32
+	flipped    time.Time // when the kernel began to write the current ones
 	spec       *ebpf.MapSpec
 	byCPU      map[int][2]*table
 	fullest    float64 // at the last drain
 
-	bytes                                                          atomic.Uint64 // of all tables, and of the object's own maps
-	seen, full, busy, noTable, unmerged, faults, unreadable, first atomic.Uint64
+	bytes                                      atomic.Uint64 // of all tables, and of the object's own maps
+	seen, full, busy, noTable, unmerged, first atomic.Uint64
 }
 
 // NewTables returns the tables of a loaded object, none yet. spec is what it was
@@ -112,6 +115,7 @@ func (t *Tables) flip() ([]*table, error) {
 	if err := t.generation.Set(t.current); err != nil {
 		return nil, fmt.Errorf("turning the sample tables: %w", err)
 	}
+	t.flipped = time.Now()
 	retired := make([]*table, 0, len(t.byCPU))
 	waited := false
 	for cpu, pair := range t.byCPU {
@@ -131,8 +135,6 @@ func (t *Tables) count(head *bindings.OnCPUStackTable) {
 	t.full.Add(head.LostFull)
 	t.busy.Add(head.LostBusy)
 	t.unmerged.Add(head.Unmerged)
-	t.faults.Add(head.Faults)
-	t.unreadable.Add(head.Unreadable)
 	if first := t.first.Load(); head.FirstNs != 0 && (first == 0 || head.FirstNs < first) {
 		t.first.Store(head.FirstNs)
 	}
@@ -161,8 +163,6 @@ func (t *Tables) Losses() []observe.Loss {
 		{Probe: t.probe, Reason: "map_full", Count: t.full.Load()},
 		{Probe: t.probe, Reason: "busy", Count: t.busy.Load()},
 		{Probe: t.probe, Reason: "no_table", Count: t.noTable.Load()},
-		{Probe: t.probe, Reason: "stack_fault", Count: t.faults.Load(), Told: true},
-		{Probe: t.probe, Reason: "stack_unreadable", Count: t.unreadable.Load(), Told: true},
 	}
 }
 

@@ -5,9 +5,11 @@
 package lifecycle
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -18,7 +20,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 )
 
-// EventType says what happened to a process.
+// EventType is what happened to a process.
 type EventType uint32
 
 // Events of a process's life.
@@ -26,8 +28,7 @@ const (
 	Fork = EventType(bindings.ProcessProcessEventTypePROCESS_FORK)
 	Exec = EventType(bindings.ProcessProcessEventTypePROCESS_EXEC)
 	Exit = EventType(bindings.ProcessProcessEventTypePROCESS_EXIT)
-	// Ask means that an observation has met a process of which it does not know
-	// whether it is in scope.
+	// Ask: an observation has sampled a process and does not know whether it is in scope.
 	Ask = EventType(bindings.ProcessProcessEventTypePROCESS_ASK)
 )
 
@@ -40,25 +41,36 @@ type Event struct {
 	ParentPID uint32
 	// StartBoottime is when the process started, in nanoseconds of CLOCK_BOOTTIME.
 	StartBoottime uint64
-	// ExecID tells the programs that a process runs one after the other apart.
+	// ExecID distinguishes the programs that a process runs one after the other.
 	ExecID uint32
-	// Comm is the name of the task that caused the event: of an Exec the new one,
-	// of a Fork the parent's.
+	// Comm is the name of the task that caused the event: of an Exec the new one, of a Fork the parent's.
 	Comm string
+	// Executable is the path of the program of an Exec, as /proc/PID/exe shows it; empty where it could not be read.
+	Executable string
+	// Arguments are those of the program of an Exec, as /proc/PID/cmdline shows them; ArgumentsCut: there may be more.
+	Arguments    []byte
+	ArgumentsCut bool
+	// Environment has the variables OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES of an Exec, as /proc/PID/environ shows them.
+	Environment []byte
+	// EnvironmentWhole: the program has neither variable apart from those in Environment.
+	EnvironmentWhole bool
 }
 
-// eventSize is the size of struct process_event.
+// eventSize is the size of struct process_event, textOffset the offset of the text of struct process_exec.
 const (
 	eventSize  = 40
 	commOffset = 24
+	textOffset = eventSize + 8
 )
 
-// Losses counts what the shared maps could not take.
+// maxArguments is how many bytes of arguments an Exec has at most: EXECUTABLE_ARGUMENTS.
+const maxArguments = 1024
+
+// Losses counts what did not fit into the shared maps.
 type Losses struct {
 	// RingFull counts events that were dropped.
 	RingFull uint64
-	// ScopeFull counts samples of processes that found no place in the scope map;
-	// the samples themselves are kept.
+	// ScopeFull counts samples of processes for which the scope map had no free entry; the samples themselves are kept.
 	ScopeFull uint64
 }
 
@@ -69,6 +81,7 @@ type Tracker struct {
 	reader *ringbuf.Reader
 	record ringbuf.Record
 	bytes  uint64 // of the maps
+	less   error  // why programs are not read at their exec
 }
 
 // Start loads and attaches. processes bounds the map of scopes.
@@ -78,18 +91,18 @@ func Start(loader *kernel.Loader, processes uint32) (_ *Tracker, err error) {
 		return nil, fmt.Errorf("reading the process programs: %w", err)
 	}
 	spec.Maps[bindings.ProcessMapScope].MaxEntries = processes
-	coll, err := loader.Load("the process programs", spec, nil)
+	coll, less, err := load(loader.Load, spec)
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracker{coll: coll}
+	t := &Tracker{coll: coll, less: less}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, t.Close())
 		}
 	}()
 	t.bytes = kernel.MapBytes(coll.Maps, nil)
-	// The reader is there before the first event, so that none is missed.
+	// The reader exists before the first event, so that none is missed.
 	if t.reader, err = ringbuf.NewReader(coll.Maps[bindings.ProcessMapProcessEvents]); err != nil {
 		return nil, fmt.Errorf("reading process events: %w", err)
 	}
@@ -102,6 +115,30 @@ func Start(loader *kernel.Loader, processes uint32) (_ *Tracker, err error) {
 	}
 	return t, nil
 }
+
+// loading is the type of [kernel.Loader.Load].
+type loading func(what string, spec *ebpf.CollectionSpec, replaced map[string]*ebpf.Map) (*ebpf.Collection, error)
+
+// load loads the programs, without reading programs at their exec if that is what the kernel refuses; less is the reason then.
+func load(do loading, spec *ebpf.CollectionSpec) (coll *ebpf.Collection, less, err error) {
+	const what = "the process programs"
+	plain := spec.Copy()
+	coll, err = do(what, spec, nil)
+	if err == nil {
+		return coll, nil, nil
+	}
+	if plain.Variables[bindings.ProcessVarReadEnvironment].Set(false) != nil {
+		return nil, nil, err
+	}
+	if coll, plainErr := do(what, plain, nil); plainErr == nil {
+		return coll, fmt.Errorf("reading the executable, arguments and environment of programs at their exec: %w; a process that ends before it is read "+
+			"from /proc is reported as unknown_service, and not at all where targets select by more than its name", err), nil
+	}
+	return nil, nil, err
+}
+
+// Degraded is why programs are not read at their exec, or nil.
+func (t *Tracker) Degraded() error { return t.less }
 
 // SharedMaps returns the maps that other objects use instead of their own, by
 // name.
@@ -138,10 +175,8 @@ func (t *Tracker) Decide(pid uint32, scope Scope) error {
 	return t.decide(pid, bindings.ProcessScopeEntry{Bits: uint32(scope)}, ebpf.UpdateAny)
 }
 
-// Answer is Decide for a program that the kernel has asked about, by the number of its
-// exec; space is where its unwind tables are, 0 when it has none. Where an exec or the
-// exit has made the question void in the meantime, nothing is written: the next
-// sample asks again.
+// Answer is Decide for a program that the kernel has asked about, by the number of its exec. space is that of its unwind tables, 0 if it has
+// none. If an exec or the exit has made the question void in the meantime, nothing is written: the next sample asks again.
 func (t *Tracker) Answer(pid, execID uint32, scope Scope, space uint32) error {
 	var asked bindings.ProcessScopeEntry
 	err := t.scope().Lookup(pid, &asked)
@@ -154,8 +189,7 @@ func (t *Tracker) Answer(pid, execID uint32, scope Scope, space uint32) error {
 	return err
 }
 
-// Ask notes that a program is being read, as the kernel does when it meets one;
-// false when it has an entry.
+// Ask records that a program is being read, as the kernel does at its first sample; false when it has an entry.
 func (t *Tracker) Ask(pid, execID uint32) (bool, error) {
 	asked := bindings.ProcessScopeEntry{Bits: uint32(bindings.ProcessScopeBitSCOPE_ASKED), ExecId: execID}
 	err := t.scope().Update(pid, asked, ebpf.UpdateNoExist)
@@ -168,7 +202,7 @@ func (t *Tracker) Ask(pid, execID uint32) (bool, error) {
 	return true, nil
 }
 
-// Knows tells whether a process has an entry in the kernel; without one its next sample asks.
+// Knows reports whether a process has an entry in the kernel; without one its next sample asks.
 func (t *Tracker) Knows(pid uint32) bool {
 	var entry bindings.ProcessScopeEntry
 	return t.scope().Lookup(pid, &entry) == nil
@@ -182,7 +216,7 @@ func (t *Tracker) decide(pid uint32, value bindings.ProcessScopeEntry, flags ebp
 	return nil
 }
 
-// Forget removes what was decided about a process: its next sample asks again.
+// Forget removes the decision about a process: its next sample asks again.
 func (t *Tracker) Forget(pid uint32) error {
 	if err := t.scope().Delete(pid); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return fmt.Errorf("removing the scope of process %d: %w", pid, err)
@@ -190,8 +224,7 @@ func (t *Tracker) Forget(pid uint32) error {
 	return nil
 }
 
-// Void is Forget for one program of a process, by the number of its exec: what is asked or
-// was decided about another one stays.
+// Void is Forget for one program of a process, by the number of its exec: an entry of another program stays.
 func (t *Tracker) Void(pid, execID uint32) error {
 	var known bindings.ProcessScopeEntry
 	err := t.scope().Lookup(pid, &known)
@@ -206,8 +239,8 @@ func (t *Tracker) Void(pid, execID uint32) error {
 	return t.Forget(pid)
 }
 
-// Decided returns the processes that have an entry in the scope map, without forks
-// that nobody has asked about: their entries go with them.
+// Decided returns the processes that have an entry in the scope map, except forks that were never asked about: their entries are removed with
+// them.
 func (t *Tracker) Decided() ([]uint32, error) {
 	var pid uint32
 	var state bindings.ProcessScopeEntry
@@ -241,19 +274,46 @@ func (t *Tracker) Read() (Event, error) {
 // Flush makes Read return everything that is pending, then ErrFlushed.
 func (t *Tracker) Flush() error { return t.reader.Flush() }
 
-// parseEvent reads struct process_event.
+// parseEvent reads struct process_event, and of an exec struct process_exec.
 func parseEvent(raw []byte) (Event, error) {
 	if len(raw) < eventSize {
 		return Event{}, fmt.Errorf("reading a process event: %d bytes, want %d", len(raw), eventSize)
 	}
-	return Event{
+	event := Event{
 		StartBoottime: binary.NativeEndian.Uint64(raw),
 		Type:          EventType(binary.NativeEndian.Uint32(raw[8:])),
 		PID:           binary.NativeEndian.Uint32(raw[12:]),
 		ParentPID:     binary.NativeEndian.Uint32(raw[16:]),
 		ExecID:        binary.NativeEndian.Uint32(raw[20:]),
 		Comm:          unix.ByteSliceToString(raw[commOffset:eventSize]),
-	}, nil
+	}
+	if event.Type == Exec && len(raw) >= textOffset {
+		event.setProgram(raw)
+	}
+	return event, nil
+}
+
+// setProgram reads what struct process_exec adds to struct process_event.
+func (e *Event) setProgram(raw []byte) {
+	e.EnvironmentWhole = binary.NativeEndian.Uint32(raw[eventSize:]) != 0
+	path := int(binary.NativeEndian.Uint16(raw[eventSize+4:]))
+	arguments := int(binary.NativeEndian.Uint16(raw[eventSize+6:]))
+	text := bytes.Clone(raw[textOffset:]) // raw is reused
+	path = min(path, len(text))
+	e.Executable, text = pathOf(text[:path]), text[path:]
+	arguments = min(arguments, len(text))
+	e.Arguments, e.Environment = text[:arguments:arguments], text[arguments:]
+	e.ArgumentsCut = arguments >= maxArguments
+}
+
+// pathOf makes a path of its names, which come in reverse order.
+func pathOf(names []byte) string {
+	if len(names) == 0 {
+		return ""
+	}
+	list := bytes.Split(bytes.TrimSuffix(names, []byte{0}), []byte{0})
+	slices.Reverse(list)
+	return "/" + string(bytes.Join(list, []byte{'/'}))
 }
 
 // Losses sums the loss counters over all CPUs.

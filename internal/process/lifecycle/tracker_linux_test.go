@@ -11,14 +11,17 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -50,7 +53,7 @@ func startTicks(t *testing.T, pid int) uint64 {
 	return ticks
 }
 
-// pending returns what the kernel has told of a process so far.
+// pending returns the events that the kernel has sent of a process so far.
 func pending(t *testing.T, tracker *Tracker, pid uint32) []Event {
 	t.Helper()
 	require.NoError(t, tracker.Flush())
@@ -79,7 +82,7 @@ func TestLifeOfAChild(t *testing.T) {
 	ticks := startTicks(t, pid)
 	_, err = io.WriteString(stdin, "x\n")
 	require.NoError(t, err)
-	_, err = stdout.Read(make([]byte, 1)) // Start returns within the exec, before it is told
+	_, err = stdout.Read(make([]byte, 1)) // Start returns within the exec, before its event
 	require.NoError(t, err)
 	require.NoError(t, child.Process.Kill())
 	require.Error(t, child.Wait(), "it was killed")
@@ -106,7 +109,7 @@ func TestThreadsAreNoProcesses(t *testing.T) {
 	for range 8 { // more goroutines than CPUs, each with a thread of its own
 		go func() {
 			defer func() { done <- struct{}{} }()
-			runtime.LockOSThread() // and end with it: the thread ends, too
+			runtime.LockOSThread() // never unlocked: the thread exits with the goroutine
 		}()
 	}
 	for range 8 {
@@ -128,7 +131,7 @@ func TestDecisions(t *testing.T) {
 	require.NoError(t, tracker.Decide(1, ScopeNone))
 	require.Equal(t, decided, state(1))
 
-	require.NoError(t, tracker.Answer(2, 0, ScopeOnCPU, 7), "nobody asked")
+	require.NoError(t, tracker.Answer(2, 0, ScopeOnCPU, 7), "not asked")
 	var value bindings.ProcessScopeEntry
 	require.ErrorIs(t, tracker.SharedMaps()[bindings.ProcessMapScope].Lookup(uint32(2), &value), ebpf.ErrKeyNotExist)
 	require.NoError(t, tracker.SharedMaps()[bindings.ProcessMapScope].Put(uint32(2), value))
@@ -163,8 +166,8 @@ func TestDecisions(t *testing.T) {
 	require.ErrorContains(t, tracker.Decide(6, ScopeNone), "writing the scope of process 6: ", "the map is full")
 }
 
-// TestExecVoidsDecisions holds that exec removes what was decided about the pid and that exit leaves it: the last
-// thread may be sampled after its exit event.
+// TestExecVoidsDecisions checks that exec removes the decision about the pid and that exit leaves it: the last thread may be sampled after
+// its exit event.
 func TestExecVoidsDecisions(t *testing.T) {
 	tracker := start(t, 64)
 	child := exec.Command("sh", "-c", "read go; exec sleep 60")
@@ -185,8 +188,8 @@ func TestExecVoidsDecisions(t *testing.T) {
 	require.NotContains(t, decided(t, tracker), pid)
 }
 
-// TestForksBorrowTables holds that a fork goes on with its parent's unwind tables for a while, a fork of a fork no longer than that,
-// and that an exec and the exit take them away.
+// TestForksBorrowTables checks that a fork uses its parent's unwind tables for a while, a fork of a fork no longer than that, and that an
+// exec and the exit end it.
 func TestForksBorrowTables(t *testing.T) {
 	tracker := start(t, 64)
 	entry := func(pid uint32) (value bindings.ProcessScopeEntry, known bool) {
@@ -216,8 +219,8 @@ func TestForksBorrowTables(t *testing.T) {
 		}
 		require.NotZero(t, pids[name], name)
 	}
-	hear("shell") // its exec is over: that would take the decision away
-	const tables, lent = 7<<16 | 3, uint64(1500 * time.Millisecond)
+	hear("shell") // its exec is over: that would remove the decision
+	const tables, borrowed = 7<<16 | 3, uint64(1500 * time.Millisecond)
 	require.NoError(t, tracker.Decide(uint32(shell.Process.Pid), ScopeOnCPU))
 	require.NoError(t, tracker.Answer(uint32(shell.Process.Pid), 0, ScopeOnCPU, tables))
 
@@ -230,14 +233,14 @@ func TestForksBorrowTables(t *testing.T) {
 	outer, known := entry(pids["outer"])
 	require.True(t, known)
 	require.Equal(t, bindings.ProcessScopeEntry{
-		Bits: uint32(bindings.ProcessScopeBitSCOPE_FORKED), Space: tables, LentUntil: outer.LentUntil,
+		Bits: uint32(bindings.ProcessScopeBitSCOPE_FORKED), Space: tables, SharedUntil: outer.SharedUntil,
 	}, outer)
-	require.GreaterOrEqual(t, outer.LentUntil, before+lent)
-	require.LessOrEqual(t, outer.LentUntil, after+lent)
+	require.GreaterOrEqual(t, outer.SharedUntil, before+borrowed)
+	require.LessOrEqual(t, outer.SharedUntil, after+borrowed)
 	inner, known := entry(pids["inner"])
 	require.True(t, known)
-	require.Equal(t, outer, inner, "no longer than whom it has them from")
-	require.Equal(t, []uint32{uint32(shell.Process.Pid)}, decided(t, tracker), "nobody has asked about forks")
+	require.Equal(t, outer, inner, "no longer than its parent")
+	require.Equal(t, []uint32{uint32(shell.Process.Pid)}, decided(t, tracker), "forks were not asked about")
 
 	_, err = io.WriteString(stdin, "go\n")
 	require.NoError(t, err)
@@ -256,7 +259,7 @@ func monotonic(t *testing.T) uint64 {
 	return uint64(now.Nano())
 }
 
-// TestAnswerNeedsQuestion holds that an answer is written only where the question still stands.
+// TestAnswerNeedsQuestion checks that an answer is written only while the question is open.
 func TestAnswerNeedsQuestion(t *testing.T) {
 	tracker := start(t, 64)
 	const pid = 1 << 22 // above every pid of the host
@@ -310,14 +313,14 @@ func TestPrograms(t *testing.T) {
 	require.Len(t, tracker.SharedMaps(), 3)
 }
 
-// TestRingFull holds that an event that finds no place is counted.
+// TestRingFull checks that an event that does not fit is counted.
 func TestRingFull(t *testing.T) {
 	if testing.Short() || guest.Running() {
 		t.Skip("starts thousands of processes")
 	}
 	tracker := start(t, 64)
 	events := uint64(0)
-	capacity := uint64(tracker.SharedMaps()[bindings.ProcessMapProcessEvents].MaxEntries()) / (eventSize + 8) // and 8 bytes of head
+	capacity := uint64(tracker.SharedMaps()[bindings.ProcessMapProcessEvents].MaxEntries()) / (eventSize + 8) // and 8 bytes of header
 	for losses := (Losses{}); losses.RingFull == 0; events += 3 {
 		require.Less(t, events, 2*capacity, "the ring must be full by now")
 		require.NoError(t, exec.Command("true").Run())
@@ -326,4 +329,199 @@ func TestRingFull(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.GreaterOrEqual(t, events+3, capacity/2)
+}
+
+// environmentOf runs a program with an environment and returns what its exec event has of it.
+func environmentOf(t *testing.T, tracker *Tracker, environment []string) (variables string, whole bool) {
+	t.Helper()
+	child := exec.Command("true")
+	child.Env = environment
+	require.NoError(t, child.Run())
+	for _, event := range pending(t, tracker, uint32(child.Process.Pid)) {
+		if event.Type == Exec {
+			return string(event.Environment), event.EnvironmentWhole
+		}
+	}
+	require.Fail(t, "no exec")
+	return "", false
+}
+
+// TestEnvironmentOfAnExec checks that the environment of a program that exits at once is the one that it was started with.
+func TestEnvironmentOfAnExec(t *testing.T) {
+	tracker := start(t, 64)
+	const name, attributes = "OTEL_SERVICE_NAME=checkout", "OTEL_RESOURCE_ATTRIBUTES=service.instance.id=a-1,team=pay"
+	long := "LONG=" + strings.Repeat("x", 300)
+	filler := func(n int) (all []string) {
+		for i := range n {
+			all = append(all, fmt.Sprint("A", i, "=b")) // exec.Cmd takes each name once
+		}
+		return all
+	}
+	var large []string
+	for i := range 300 {
+		large = append(large, fmt.Sprint("A", i, "=", strings.Repeat("x", 100<<10/300)))
+	}
+	for what, c := range map[string]struct {
+		environment []string
+		want        string
+		whole       bool
+	}{
+		"both":              {[]string{"PATH=/bin", attributes, "X=y", name, "Z="}, name + "\x00" + attributes + "\x00", true},
+		"one":               {[]string{name}, name + "\x00", true},
+		"none":              {[]string{"PATH=/bin", "OTEL_SERVICE=a", "XOTEL_SERVICE_NAME=b"}, "", true},
+		"nothing at all":    {[]string{}, "", true},
+		"empty":             {[]string{"OTEL_SERVICE_NAME="}, "OTEL_SERVICE_NAME=\x00", true},
+		"behind long ones":  {[]string{long, long, name}, name + "\x00", true},
+		"within a long one": {[]string{"L=" + strings.Repeat("x", 1021) + "OTEL_SERVICE_NAME=no"}, "", true},
+		"the longest":       {[]string{"OTEL_SERVICE_NAME=" + strings.Repeat("n", 236)}, "OTEL_SERVICE_NAME=" + strings.Repeat("n", 236) + "\x00", true},
+		"too long a name":   {[]string{"OTEL_SERVICE_NAME=" + strings.Repeat("n", 237), attributes}, attributes + "\x00", false},
+		"too long a list":   {[]string{name, "OTEL_RESOURCE_ATTRIBUTES=" + strings.Repeat("n", 2000)}, name + "\x00", false},
+		"behind many":       {append(filler(500), name), name + "\x00", true},
+		"behind 100 KiB":    {append(large, name, attributes), name + "\x00" + attributes + "\x00", true},
+		"before too many":   {append([]string{name, attributes}, filler(600)...), name + "\x00" + attributes + "\x00", true},
+		"behind too many":   {append(filler(600), name), "", false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			got, whole := environmentOf(t, tracker, c.environment)
+			require.Equal(t, c.want, got)
+			require.Equal(t, c.whole, whole)
+		})
+	}
+}
+
+// TestProgramOfAnExec checks that the path and the arguments of a program that exits at once are those that /proc showed of it.
+func TestProgramOfAnExec(t *testing.T) {
+	tracker := start(t, 64)
+	truePath, err := exec.LookPath("true")
+	require.NoError(t, err)
+	truePath, err = filepath.EvalSymlinks(truePath)
+	require.NoError(t, err)
+	program, err := os.ReadFile(truePath)
+	require.NoError(t, err)
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	deep := filepath.Join(dir, strings.Repeat("a/", 40))
+	long := filepath.Join(dir, strings.Repeat("b", 255))
+	linked := filepath.Join(dir, "link")
+	require.NoError(t, os.MkdirAll(deep, 0o755))
+	require.NoError(t, os.MkdirAll(long, 0o755))
+	for _, at := range []string{deep, long} {
+		require.NoError(t, os.WriteFile(filepath.Join(at, "p"), program, 0o755))
+	}
+	require.NoError(t, os.Symlink(filepath.Join(long, "p"), linked))
+	many := strings.Repeat("x", 2000)
+	for what, c := range map[string]struct {
+		path      string
+		arguments []string
+		want      string
+		shown     string
+		cut       bool
+	}{
+		"plain":         {truePath, []string{"a", "", "b c"}, truePath, "true\x00a\x00\x00b c\x00", false},
+		"a link":        {linked, nil, filepath.Join(long, "p"), "true\x00", false},
+		"too deep":      {filepath.Join(deep, "p"), nil, "", "true\x00", false},
+		"long argument": {truePath, []string{many}, truePath, ("true\x00" + many)[:1024], true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			child := exec.Command(c.path)
+			child.Args = append([]string{"true"}, c.arguments...) // some programs have many names and act by the one that they are called by
+			child.Env = []string{"OTEL_SERVICE_NAME=a"}
+			require.NoError(t, child.Run())
+			for _, event := range pending(t, tracker, uint32(child.Process.Pid)) {
+				if event.Type == Exec {
+					require.Equal(t, c.want, event.Executable)
+					require.Equal(t, c.shown, string(event.Arguments))
+					require.Equal(t, c.cut, event.ArgumentsCut)
+					require.Equal(t, "OTEL_SERVICE_NAME=a\x00", string(event.Environment))
+					return
+				}
+			}
+			require.Fail(t, "no exec")
+		})
+	}
+}
+
+// TestEnvironmentsLeaveRoom checks that environments do not fill the ring buffer: from half of it on, events come without them.
+func TestEnvironmentsLeaveRoom(t *testing.T) {
+	tracker := start(t, 64)
+	runLongPrograms(t)
+	require.NoError(t, tracker.Flush())
+	execs, named := readLongPrograms(t, tracker)
+	require.Equal(t, longPrograms, execs)
+	require.Greater(t, named, 50)
+	require.Less(t, named, longPrograms)
+	losses, err := tracker.Losses()
+	require.NoError(t, err)
+	require.Zero(t, losses.RingFull)
+}
+
+// longPrograms is a number of programs with long environments that together exceed the ring buffer.
+const longPrograms = 300
+
+func runLongPrograms(t *testing.T) {
+	t.Helper()
+	for range longPrograms {
+		child := exec.Command("true")
+		child.Env = []string{"OTEL_SERVICE_NAME=a", "OTEL_RESOURCE_ATTRIBUTES=x=" + strings.Repeat("y", 900)}
+		require.NoError(t, child.Run())
+	}
+}
+
+// readLongPrograms reads until a flush ends; execs is how many of the programs were reported, named how many with their environment.
+func readLongPrograms(t *testing.T, tracker *Tracker) (execs, named int) {
+	t.Helper()
+	for {
+		event, err := tracker.Read()
+		if errors.Is(err, ErrFlushed) {
+			return execs, named
+		}
+		require.NoError(t, err)
+		if event.Type == Exec && event.Comm == "true" {
+			execs++
+			if len(event.Environment) > 0 {
+				named++
+			}
+		}
+	}
+}
+
+// TestBurstsWakeTheReader checks that no environment is left out of a burst of execs while the ring buffer is read.
+func TestBurstsWakeTheReader(t *testing.T) {
+	tracker := start(t, 64)
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		execs, named := readLongPrograms(t, tracker)
+		assert.Equal(t, []int{longPrograms, longPrograms}, []int{execs, named})
+	})
+	runLongPrograms(t)
+	require.NoError(t, tracker.Flush())
+	reading.Wait()
+}
+
+// TestPlainExecs checks that the programs load without reading programs at their exec where the kernel refuses that, and that the cause is
+// reported.
+func TestPlainExecs(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("loading BPF programs needs root")
+	}
+	spec, err := bindings.LoadProcess()
+	require.NoError(t, err)
+	spec.Maps[bindings.ProcessMapScope].MaxEntries = 4
+	loader, refused := kernel.NewLoader(), errors.New("operation not permitted")
+	coll, less, err := load(func(what string, spec *ebpf.CollectionSpec, maps map[string]*ebpf.Map) (*ebpf.Collection, error) {
+		var reads bool
+		require.NoError(t, spec.Variables[bindings.ProcessVarReadEnvironment].Get(&reads))
+		if reads {
+			return nil, refused
+		}
+		return loader.Load(what, spec, maps)
+	}, spec)
+	require.NoError(t, err)
+	require.ErrorIs(t, less, refused)
+	coll.Close()
+}
+
+// TestWholeExecs checks that nothing is reported as missing if everything is loaded.
+func TestWholeExecs(t *testing.T) {
+	require.NoError(t, start(t, 4).Degraded())
 }

@@ -19,19 +19,18 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// ErrFull says that as many processes are read as there is room for.
-var ErrFull = errors.New("there is no room for another process")
+// ErrFull: the capacity for processes is exhausted.
+var ErrFull = errors.New("the map of processes is full")
 
 // Usage is what a process has used since it began.
 type Usage struct {
 	// CPU is that of all its threads, those that have ended included.
 	CPU time.Duration
-	// Threads are those that run, and those that have ended and are not reaped.
+	// Threads are those that run, and those that have exited and are not reaped.
 	Threads int
 }
 
-// Reader reads those processes that it was told of. Its methods may be called from any
-// goroutine.
+// Reader reads the processes that were added to it. Its methods may be called from any goroutine.
 type Reader struct {
 	coll     *ebpf.Collection
 	iterator *kernel.Iterator
@@ -39,14 +38,14 @@ type Reader struct {
 	usages   []bindings.UsageProcessUsage
 	bytes    uint64
 
-	mu     sync.Mutex // all below, and memory
-	pass   uint32
-	places map[uint32]place // by pid
-	free   []uint32
+	mu    sync.Mutex // all below, and memory
+	pass  uint32
+	slots map[uint32]slot // by pid
+	free  []uint32
 }
 
-// place is where a process's usage is written.
-type place struct {
+// slot is where a process's usage is written.
+type slot struct {
 	id model.ProcessID
 	at uint32
 }
@@ -59,7 +58,7 @@ func Open(loader *kernel.Loader, processes uint32) (_ *Reader, err error) {
 	}
 	spec.Maps[bindings.UsageMapUsagePlaces].MaxEntries = processes
 	spec.Maps[bindings.UsageMapProcessUsages].MaxEntries = processes
-	r := &Reader{places: map[uint32]place{}}
+	r := &Reader{slots: map[uint32]slot{}}
 	if r.coll, err = loader.Load("the program that reads processes", spec, nil); err != nil {
 		return nil, err
 	}
@@ -83,12 +82,12 @@ func Open(loader *kernel.Loader, processes uint32) (_ *Reader, err error) {
 	return r, nil
 }
 
-// Add reads a process from the next Read on. One that had its pid before has ended.
+// Add reads a process from the next Read on. A process that had its pid before has exited.
 func (r *Reader) Add(id model.ProcessID) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if old, ok := r.places[id.PID]; ok {
-		r.places[id.PID] = place{id: id, at: old.at}
+	if old, ok := r.slots[id.PID]; ok {
+		r.slots[id.PID] = slot{id: id, at: old.at}
 		return nil
 	}
 	if len(r.free) == 0 {
@@ -100,19 +99,19 @@ func (r *Reader) Add(id model.ProcessID) error {
 		return fmt.Errorf("reading what process %d uses: %w", id.PID, err)
 	}
 	r.free = r.free[:len(r.free)-1]
-	r.places[id.PID] = place{id: id, at: at}
+	r.slots[id.PID] = slot{id: id, at: at}
 	return nil
 }
 
-// Remove reads a process no more.
+// Remove stops reading a process.
 func (r *Reader) Remove(id model.ProcessID) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	was, ok := r.places[id.PID]
+	was, ok := r.slots[id.PID]
 	if !ok || was.id != id {
 		return nil
 	}
-	delete(r.places, id.PID)
+	delete(r.slots, id.PID)
 	r.free = append(r.free, was.at)
 	err := r.coll.Maps[bindings.UsageMapUsagePlaces].Delete(id.PID)
 	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
@@ -126,7 +125,7 @@ func (r *Reader) Read() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pass++; r.pass == 0 {
-		r.pass++ // that of who was never read
+		r.pass++ // that of processes that were never read
 	}
 	if err := r.coll.Variables[bindings.UsageVarUsagePass].Set(r.pass); err != nil {
 		return fmt.Errorf("reading what processes use: %w", err)
@@ -134,11 +133,11 @@ func (r *Reader) Read() error {
 	return r.iterator.Run()
 }
 
-// Of is what a process had used at the last Read; false where it was not there.
+// Of is what a process had used at the last Read; false if it was not there.
 func (r *Reader) Of(id model.ProcessID) (Usage, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	where, ok := r.places[id.PID]
+	where, ok := r.slots[id.PID]
 	if !ok || where.id != id {
 		return Usage{}, false
 	}

@@ -45,7 +45,7 @@ func identity(t testing.TB, pid int) model.ProcessID {
 	return p.ID
 }
 
-// used is the CPU time of this process as getrusage tells it.
+// used is the CPU time of this process by getrusage.
 func used(t *testing.T) time.Duration {
 	t.Helper()
 	var u unix.Timespec
@@ -53,7 +53,7 @@ func used(t *testing.T) time.Duration {
 	return time.Duration(u.Nano())
 }
 
-// TestUsage compares with what the kernel tells the process itself.
+// TestUsage compares with the figures that the kernel gives the process itself.
 func TestUsage(t *testing.T) {
 	r := open(t, 8)
 	id := self(t)
@@ -64,7 +64,7 @@ func TestUsage(t *testing.T) {
 	held, done := make(chan struct{}), make(chan struct{})
 	for range threads {
 		go func() {
-			runtime.LockOSThread() // and end with it: its time stays the process's
+			runtime.LockOSThread() // never unlocked: the thread exits with the goroutine, and its time stays the process's
 			done <- struct{}{}
 			<-held
 			done <- struct{}{}
@@ -100,7 +100,7 @@ func TestUsage(t *testing.T) {
 	}, 20*time.Second, 20*time.Millisecond)
 }
 
-// TestProcessesEnd holds that who has ended, and who has its pid, is told apart.
+// TestProcessesEnd checks that a process that has exited is distinguished from a later one with its pid.
 func TestProcessesEnd(t *testing.T) {
 	r := open(t, 2)
 	child := exec.Command("sleep", "60")
@@ -119,7 +119,7 @@ func TestProcessesEnd(t *testing.T) {
 	_, ok := r.Of(other)
 	require.False(t, ok)
 
-	require.NoError(t, r.Add(other), "in its place")
+	require.NoError(t, r.Add(other), "in its slot")
 	require.NoError(t, r.Read())
 	_, ok = r.Of(other)
 	require.False(t, ok, "another process has the pid")
@@ -148,7 +148,7 @@ func TestFull(t *testing.T) {
 	require.NotZero(t, r.MapBytes())
 }
 
-// BenchmarkRead reads this host, whose processes are none of those that are watched.
+// BenchmarkRead reads this host, none of whose processes is watched.
 func BenchmarkRead(b *testing.B) {
 	r := open(b, 16384)
 	require.NoError(b, r.Add(self(b)))

@@ -17,7 +17,7 @@ type small struct {
 	*Store
 	rules   []byte
 	settled int
-	err     error // what waiting for the programs returns
+	err     error // the error of waiting for the programs
 }
 
 func newSmall(chunks int) *small {
@@ -43,7 +43,7 @@ func synthetic(salt int32, pages int) *unwind.Table {
 	return t
 }
 
-// offset gives a rule's CFAOffset for an address, by the bytes that BPF programs read.
+// offset returns a rule's CFAOffset for an address, by the bytes that BPF programs read.
 func (s *small) offset(t *testing.T, p *Space, pc uint64) int32 {
 	t.Helper()
 	list := s.heap.at(p.extent)
@@ -85,8 +85,8 @@ func (s *small) spaceOf(t *testing.T, bias uint64, binaries ...*Binary) *Space {
 	return p
 }
 
-// TestEviction holds that the tables of processes that are gone make room, the longest idle first, that those in use stay as
-// they are, and that the counters tell.
+// TestEviction checks that tables of exited processes are evicted, the longest idle first, that those in use do not change, and that the
+// counters are right.
 func TestEviction(t *testing.T) {
 	s := newSmall(8)
 	const pages = 100 // some 26 KiB of rows and a directory
@@ -120,7 +120,7 @@ func TestEviction(t *testing.T) {
 	s.Release(last)
 }
 
-// TestFull holds that a table for which there is no room is refused and counted, and takes nothing.
+// TestFull checks that a table that does not fit is refused and counted, and takes no memory.
 func TestFull(t *testing.T) {
 	s := newSmall(2)
 	used := s.spaceOf(t, 0, s.acquire(t, "used", 1000, 100))
@@ -142,7 +142,7 @@ func TestFull(t *testing.T) {
 	require.Equal(t, uint64(1), s.Stats().Evicted)
 }
 
-// TestEvictionThatCannotWait holds that memory is not used again when it is not known whether it is read still.
+// TestEvictionThatCannotWait checks that memory is not reused while it is unknown whether it is still read.
 func TestEvictionThatCannotWait(t *testing.T) {
 	s := newSmall(2)
 	s.Free(s.spaceOf(t, 0, s.acquire(t, "gone", 1000, 300)))
@@ -153,7 +153,7 @@ func TestEvictionThatCannotWait(t *testing.T) {
 	require.Equal(t, int32(5), s.offset(t, s.spaceOf(t, 0, s.acquire(t, "next", 5, 300)), 0x1000))
 }
 
-// TestBuildThatFails holds that its error is told, and that the next one who wants the table tries again.
+// TestBuildThatFails checks that its error is returned, and that the next caller that needs the table tries again.
 func TestBuildThatFails(t *testing.T) {
 	s := newSmall(2)
 	broken := errors.New("the file is gone")

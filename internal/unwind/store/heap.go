@@ -18,24 +18,24 @@ const (
 // ErrFull is the cause when the memory that tables may take is in use.
 var ErrFull = errors.New("no memory is left for unwind tables")
 
-// extent is a piece of a chunk.
+// extent is a part of a chunk.
 type extent struct {
 	chunk         uint16
 	offset, bytes uint32
 }
 
-// heap hands out pieces of chunks. Chunk 0 does not exist.
+// heap allocates parts of chunks. Chunk 0 does not exist.
 type heap struct {
 	// grow makes the memory of a new chunk.
 	grow   func(id uint16) ([]byte, error)
 	max    int
 	chunks []chunk // chunks[0] is unused
-	used   uint64  // bytes that are handed out
+	used   uint64  // bytes that are allocated
 }
 
 type chunk struct {
 	memory []byte
-	free   []extent // by offset; neighbours are one
+	free   []extent // by offset; neighbours are merged
 	// largest is at least the size of the largest free extent.
 	largest uint32
 }
@@ -44,7 +44,7 @@ func newHeap(maxChunks int, grow func(uint16) ([]byte, error)) *heap {
 	return &heap{grow: grow, max: min(maxChunks, 1<<16-1), chunks: make([]chunk, 1)}
 }
 
-// alloc hands out memory of at most a chunk's size; its content is undefined.
+// alloc allocates memory of at most a chunk's size; its content is undefined.
 func (h *heap) alloc(bytes uint32) (extent, error) {
 	bytes = (bytes + align - 1) / align * align
 	if bytes == 0 || bytes > chunkBytes {
@@ -94,7 +94,7 @@ func (c *chunk) take(bytes uint32) (extent, bool) {
 	return extent{}, false
 }
 
-// release takes an extent back. Nobody may read it any more.
+// release frees an extent. No program may read it any more.
 func (h *heap) release(e extent) {
 	c := &h.chunks[e.chunk]
 	h.used -= uint64(e.bytes)

@@ -35,12 +35,12 @@ func TestHeapFills(t *testing.T) {
 	require.Equal(t, uint64(2*chunkBytes), h.bytes())
 }
 
-// TestHeapKeepsApart allocates and releases at random: what is handed out never overlaps, and all of it comes back.
+// TestHeapKeepsApart allocates and releases at random: allocations never overlap, and all of them can be released.
 func TestHeapKeepsApart(t *testing.T) {
 	h := testHeap(5)
 	random := rand.New(rand.NewPCG(1, 2))
 	var held []extent
-	owner := map[[2]uint32]int{} // (chunk, word) of what is handed out
+	owner := map[[2]uint32]int{} // (chunk, word) of allocations
 	for step := range 20_000 {
 		if random.IntN(2) == 0 && len(held) > 0 {
 			i := random.IntN(len(held))

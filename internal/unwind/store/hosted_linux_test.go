@@ -21,7 +21,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/unwind"
 )
 
-// hostedChunks is how many chunks the files of these tests have room for.
+// hostedChunks is the capacity of the files of these tests, in chunks.
 const hostedChunks = 64
 
 // hosted is a store whose memory is a file that a program maps; see testdata/hosted.h.
@@ -29,10 +29,10 @@ type hosted struct {
 	*Store
 	path   string
 	shared []byte
-	kernel Mapping // the kernel's own library in the process that space() has listed
+	kernel Mapping // the vDSO in the process that space() has listed
 }
 
-// newHosted makes one.
+// newHosted makes a hosted store.
 func newHosted(t *testing.T) *hosted {
 	t.Helper()
 	const size = hostedChunks*chunkBytes + maxRules*ruleBytes
@@ -95,7 +95,7 @@ func compile(t *testing.T, compiler string, args ...string) {
 	require.NoError(t, err, "%s %s\n%s", compiler, strings.Join(args, " "), out)
 }
 
-// space lists the mappings of a running process as the symbolizer does, in small.
+// space lists the mappings of a running process, a small version of what the symbolizer does.
 func (h *hosted) space(t *testing.T, pid int) *Space {
 	t.Helper()
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
@@ -126,7 +126,7 @@ func (h *hosted) space(t *testing.T, pid int) *Space {
 	return space
 }
 
-// vdso makes the table of the kernel's own library.
+// vdso makes the table of the vDSO.
 func (h *hosted) vdso(t *testing.T, pid int, m Mapping) *Binary {
 	t.Helper()
 	b, err := h.Acquire("[vdso]", func() (*unwind.Table, error) {
@@ -142,7 +142,7 @@ func (h *hosted) vdso(t *testing.T, pid int, m Mapping) *Binary {
 	return b
 }
 
-// vaddrOf is the address that the byte at an offset of an ELF file has there.
+// vaddrOf is the virtual address of the byte at an offset of an ELF file.
 func vaddrOf(t *testing.T, path string, offset uint64) uint64 {
 	t.Helper()
 	file, err := elf.Open(path)

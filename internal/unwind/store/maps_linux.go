@@ -81,8 +81,7 @@ func (k *Kernel) grow(id uint16) ([]byte, error) {
 	return shared, nil
 }
 
-// settle waits until all programs that run have ended: updating a map of maps
-// does (kernel/bpf/syscall.c, maybe_wait_bpf_programs).
+// settle waits until all running programs have ended: updating a map of maps does (kernel/bpf/syscall.c, maybe_wait_bpf_programs).
 func (k *Kernel) settle() error {
 	return k.chunks.Put(uint32(1), k.inner[1])
 }
@@ -95,7 +94,7 @@ func mapped(m *ebpf.Map, size int) ([]byte, error) {
 	return shared, nil
 }
 
-// Close frees the maps, once no program uses them.
+// Close frees the maps. No program may use them any more.
 func (k *Kernel) Close() error {
 	k.offering.Wait()
 	var errs []error

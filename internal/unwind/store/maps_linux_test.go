@@ -15,7 +15,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/unwind"
 )
 
-// TestKernel holds that what is written is what programs find in the maps at once, within the bound.
+// TestKernel checks that programs find what is written in the maps at once, within the bound.
 func TestKernel(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("creating BPF maps needs root")

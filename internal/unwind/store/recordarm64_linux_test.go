@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Instructions of arm64 that change the stack of calls, and what of them says so: Arm ARM, C6.2.
+// Instructions of arm64 that change the stack of calls, and their encodings: Arm ARM, C6.2.
 const (
 	armBL, armBLMask   = 0x94000000, 0xfc000000
 	armBLR, armBLRMask = 0xd63f0000, 0xfffffc1f
@@ -61,7 +61,7 @@ func (s *stub) bytes(packet string) []byte {
 	return b
 }
 
-// memory reads in pieces that fit into a packet.
+// memory reads in chunks that fit into a packet.
 func (s *stub) memory(at, size uint64) (out []byte) {
 	for size > 0 {
 		n := min(size, 1024)
@@ -105,7 +105,7 @@ func emulated(t *testing.T, program string) *stub {
 // armShadow is the stack of calls, the innermost last.
 type armShadow struct{ calls []uint64 }
 
-// follow notes what an instruction has done.
+// follow records what an instruction has done.
 func (a *armShadow) follow(code uint32, before, after armRegisters) {
 	top := len(a.calls) - 1
 	switch {
@@ -127,20 +127,20 @@ func (a *armShadow) frames(pc uint64) []uint64 {
 	return out
 }
 
-// recordARM64 takes the stack of every instruction when it is met for the first time.
+// recordARM64 takes the stack of every instruction when it is first executed.
 func recordARM64(t *testing.T, program string) (records []byte) {
 	t.Helper()
-	s, shadow, met := emulated(t, program), armShadow{}, map[uint64]bool{}
+	s, shadow, visited := emulated(t, program), armShadow{}, map[uint64]bool{}
 	s.ask("?")
 	now := s.registers()
 	top := now[31] + 64
-	for step := "vCont;s"; len(met) < 10_000; {
+	for step := "vCont;s"; len(visited) < 10_000; {
 		pc, sp := now[32], now[31]
 		code := binary.LittleEndian.Uint32(s.memory(pc, 4))
-		if !met[pc] && top-sp <= armStackMax {
+		if !visited[pc] && top-sp <= armStackMax {
 			records = appendARM64(records, now, s.memory(sp, top-sp), shadow.frames(pc))
 		}
-		met[pc] = true
+		visited[pc] = true
 		reply := s.ask(step)
 		if reply[0] == 'W' {
 			require.Equal(t, "W00", reply[:3])

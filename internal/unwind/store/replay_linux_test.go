@@ -26,7 +26,7 @@ import (
 // recordWords are the words of a record before its memory's size: registers, and where the memory begins.
 const recordWords = 21
 
-// record is a stack: what testdata/replay.c reads, and where it leads to.
+// record is a stack: the input of testdata/replay.c, and the frames that it leads to.
 type record struct {
 	input  []byte
 	frames []uint64
@@ -70,7 +70,7 @@ func recorded(t *testing.T, arch string) (program []byte, records []record) {
 	return read("program"), readRecords(t, read("records"))
 }
 
-// fixed is the space of a program that lies where it was linked to.
+// fixed is the space of a program that is mapped at its link addresses.
 func (h *hosted) fixed(t *testing.T, program []byte) *Space {
 	t.Helper()
 	space, err := h.NewSpace(h.mappings(t, program))
@@ -111,11 +111,10 @@ func (h *hosted) replay(t *testing.T, program string, space *Space, input []byte
 	return out
 }
 
-// machines say how the unwinder of a machine is compiled on any.
+// machines are the flags that compile the unwinder of a machine on any other.
 var machines = map[string][]string{"amd64": nil, "arm64": {"-D__TARGET_ARCH_arm64"}}
 
-// TestRecorded unwinds recorded stacks, one for each instruction of a program, and compares them with the calls that had
-// led there.
+// TestRecorded unwinds recorded stacks, one for each instruction of a program, and compares them with the calls that had led there.
 func TestRecorded(t *testing.T) {
 	for arch, flags := range machines {
 		t.Run(arch, func(t *testing.T) {
@@ -136,8 +135,8 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// TestKindIsThatOfTheAddress asks for the kinds of code without a rule in turns: what is asked for again is remembered to have
-// none, and the mapping at hand is that of another frame.
+// TestKindIsThatOfTheAddress looks up kinds of code without a rule in turns: the unwinder caches that the same address has none, and its
+// current mapping is that of another frame.
 func TestKindIsThatOfTheAddress(t *testing.T) {
 	const interpreted, compiledAt, interpretedAt, nowhere = Kind(7), 1 << 40, 2 << 40, 3 << 40
 	program, records := recorded(t, "amd64")
@@ -168,8 +167,7 @@ func TestKindIsThatOfTheAddress(t *testing.T) {
 	require.Equal(t, want, string(got))
 }
 
-// TestHostileStacks unwinds stacks of rubbish by tables of rubbish, under the sanitizers: it ends, and reads nothing that
-// is not there.
+// TestHostileStacks unwinds random stacks by random tables, under the sanitizers: it ends, and reads nothing out of bounds.
 func TestHostileStacks(t *testing.T) {
 	program, records := recorded(t, "amd64")
 	replay := hostedProgram(t, "replay", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-sanitize=alignment", "-g")

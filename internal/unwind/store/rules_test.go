@@ -12,7 +12,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/unwind"
 )
 
-// many makes a table of n rules of its own, each of which holds for 16 bytes.
+// many makes a table of n rules of its own, each of which is valid for 16 bytes.
 func many(salt int32, n int) *unwind.Table {
 	const perPage = unwind.PageBytes / 16
 	pages := (n + perPage - 1) / perPage
@@ -35,8 +35,8 @@ func (s *small) acquireMany(t *testing.T, name string, salt int32, n int) *Binar
 	return b
 }
 
-// TestRulesOfMany holds that tables with very many rules, all of which are in use, leave room for those of others, and that
-// what found none is counted and holds nowhere.
+// TestRulesOfMany checks that tables with very many rules, all of which are in use, leave capacity for those of others, and that rules which
+// do not fit are counted and not used.
 func TestRulesOfMany(t *testing.T) {
 	s := newSmall(64)
 	const n = 4000
@@ -49,7 +49,7 @@ func TestRulesOfMany(t *testing.T) {
 	require.Greater(t, s.Stats().RulesFill, 0.99)
 	require.LessOrEqual(t, s.Stats().RulesFill, 1.0)
 	after := s.acquire(t, "after", 5, 10)
-	require.Zero(t, after.Unruled(), "a program met later has its rules")
+	require.Zero(t, after.Unruled(), "a later program has its rules")
 	p := s.spaceOf(t, 0, after)
 	require.Equal(t, int32(5), s.offset(t, p, 0x1000))
 	require.Equal(t, int32(13), s.offset(t, p, 0x1010))
@@ -62,8 +62,8 @@ func TestRulesOfMany(t *testing.T) {
 	require.Zero(t, s.offset(t, p, 0x1000+uint64(kept)*16), "the rule that there is none")
 }
 
-// TestRulesAreGivenBack holds that a rule goes with the last table that uses it, that its place is used again only when nobody
-// reads it, and that those in use stay as they are.
+// TestRulesAreGivenBack checks that a rule is removed with the last table that uses it, that its slot is reused only when no program reads
+// it, and that those in use do not change.
 func TestRulesAreGivenBack(t *testing.T) {
 	s := newSmall(64)
 	used := s.spaceOf(t, 0, s.acquire(t, "used", 7, 10))
@@ -74,7 +74,7 @@ func TestRulesAreGivenBack(t *testing.T) {
 		s.Free(p)
 		require.Equal(t, int32(7), s.offset(t, used, 0x1000))
 		require.Equal(t, int32(15), s.offset(t, used, 0x1010))
-		require.LessOrEqual(t, len(s.Store.rules.places), maxRules)
+		require.LessOrEqual(t, len(s.Store.rules.slots), maxRules)
 	}
 	require.Zero(t, s.Stats().RulesFull)
 	require.Positive(t, s.settled)
@@ -82,13 +82,13 @@ func TestRulesAreGivenBack(t *testing.T) {
 	}
 	require.Equal(t, 3, s.Stats().Rules, "none, and two of the table in use")
 	settled := s.settled
-	before := s.Store.rules.room()
+	before := s.Store.rules.capacity()
 	require.NoError(t, s.reclaim())
 	require.Equal(t, settled+1, s.settled)
-	require.Greater(t, s.Store.rules.room(), before, "free once no program reads them")
+	require.Greater(t, s.Store.rules.capacity(), before, "free once no program reads them")
 }
 
-// TestRulesThatCannotWait holds that a place is not used again when it is not known whether it is read still.
+// TestRulesThatCannotWait checks that a slot is not reused while it is unknown whether it is still read.
 func TestRulesThatCannotWait(t *testing.T) {
 	s := newSmall(64)
 	for i := range int32(9) {

@@ -22,9 +22,9 @@ type Mapping struct {
 	Start, End uint64
 	// Bias is what is added to an address in the binary to get that in the process.
 	Bias uint64
-	// Binary has been acquired for this mapping; nil where there is none.
+	// Binary has been acquired for this mapping; nil if there is none.
 	Binary *Binary
-	// Kind says how code without a binary is unwound.
+	// Kind is how code without a binary is unwound.
 	Kind Kind
 }
 
@@ -39,12 +39,11 @@ const KindCompiled Kind = 1
 type Space struct {
 	extent   extent
 	binaries []*Binary
-	// Skipped counts mappings that the list had no room for.
+	// Skipped counts mappings that did not fit into the list.
 	Skipped int
 }
 
-// Handle is how BPF programs find the space: struct scope_entry's field space. 0,
-// that of nil, is no space.
+// Handle is the space's reference for BPF programs: struct scope_entry's field space. 0, that of nil, is no space.
 func (p *Space) Handle() uint32 {
 	if p == nil {
 		return 0
@@ -52,8 +51,7 @@ func (p *Space) Handle() uint32 {
 	return uint32(p.extent.chunk)<<16 | p.extent.offset/align
 }
 
-// NewSpace writes a list. It takes over the mappings' binaries and releases them
-// with the space, or when there is an error.
+// NewSpace writes a list. It takes over the mappings' binaries and releases them with the space, or when there is an error.
 func (s *Store) NewSpace(mappings []Mapping) (*Space, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +76,7 @@ func (s *Store) NewSpace(mappings []Mapping) (*Space, error) {
 			p.binaries = append(p.binaries, m.Binary)
 		}
 		if m.Start < end || m.End <= m.Start || m.End > userEnd {
-			continue // overlaps cannot be
+			continue // overlaps cannot happen
 		}
 		end = m.End
 		if m.Binary == nil {
@@ -104,7 +102,7 @@ func (s *Store) NewSpace(mappings []Mapping) (*Space, error) {
 	return p, nil
 }
 
-// Free gives a space up that BPF programs do not find any more.
+// Free frees a space that BPF programs cannot find any more.
 func (s *Store) Free(p *Space) {
 	if p == nil {
 		return

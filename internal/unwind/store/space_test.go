@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSpaceListsCompiledCode holds what unwind.h reads of code that has no table.
+// TestSpaceListsCompiledCode checks the fields that unwind.h reads of code that has no table.
 func TestSpaceListsCompiledCode(t *testing.T) {
 	s := newStore(memory{
 		grow: func(uint16) ([]byte, error) { return make([]byte, chunkBytes), nil }, rules: make([]byte, maxRules*ruleBytes),
 		settle: func() error { return nil },
 	}, 4)
 	mappings := []Mapping{
-		{Start: 1 << 40, End: 1<<40 + 8<<30, Kind: KindCompiled}, // longer than a length can be
+		{Start: 1 << 40, End: 1<<40 + 8<<30, Kind: KindCompiled}, // longer than the maximum length
 		{Start: 0x1000, End: 0x3000, Kind: KindCompiled},
 		{Start: 0x2000, End: 0x4000, Kind: KindCompiled}, // overlaps
 	}

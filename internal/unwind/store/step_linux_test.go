@@ -21,12 +21,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stepped is what testdata/stepper.c tells.
+// stepped is the output of testdata/stepper.c.
 type stepped struct {
-	base                                          uint64 // where the program's file is
+	base                                          uint64 // address of the program's file
 	steps, wrong, bare, unknown, deepest, signals int
-	met                                           []uint64 // addresses of instructions
-	bareAt                                        []uint64 // of those without a rule where the stack was wrong
+	executed                                      []uint64 // addresses of instructions
+	bareAt                                        []uint64 // of those without a rule if the stack was wrong
 	complaints                                    []string
 	status                                        string
 }
@@ -47,7 +47,7 @@ func step(t *testing.T, h *hosted, maxSteps, signalEvery int, records string, pr
 	return h.converse(t, in, out)
 }
 
-// converse answers the stepper's questions and takes its results.
+// converse answers the stepper's requests and takes its results.
 func (h *hosted) converse(t *testing.T, in io.WriteCloser, out io.Reader) (got stepped) {
 	t.Helper()
 	lines := bufio.NewScanner(out)
@@ -59,10 +59,10 @@ func (h *hosted) converse(t *testing.T, in io.WriteCloser, out io.Reader) (got s
 			require.NoError(t, err)
 			_, err = fmt.Fprintln(in, h.space(t, pid).Handle())
 			require.NoError(t, err)
-		case "met":
+		case "executed":
 			pc, err := strconv.ParseUint(rest, 0, 64)
 			require.NoError(t, err)
-			got.met = append(got.met, pc)
+			got.executed = append(got.executed, pc)
 		case "bare":
 			pc, err := strconv.ParseUint(rest, 0, 64)
 			require.NoError(t, err)
@@ -81,18 +81,18 @@ func (h *hosted) converse(t *testing.T, in io.WriteCloser, out io.Reader) (got s
 		}
 	}
 	require.NoError(t, lines.Err())
-	slices.Sort(got.met)
+	slices.Sort(got.executed)
 	return got
 }
 
-// within counts the instructions that were met from one address to before another.
+// within counts the executed instructions from one address to before another.
 func (s *stepped) within(from, to uint64) int {
-	low, _ := slices.BinarySearch(s.met, from)
-	high, _ := slices.BinarySearch(s.met, to)
+	low, _ := slices.BinarySearch(s.executed, from)
+	high, _ := slices.BinarySearch(s.executed, to)
 	return high - low
 }
 
-// functions counts the instructions that were met of each function of the program.
+// functions counts the executed instructions of each function of the program.
 func (s *stepped) functions(t *testing.T, path string) map[string]int {
 	t.Helper()
 	file, err := elf.Open(path)
@@ -121,9 +121,8 @@ func (s *stepped) functions(t *testing.T, path string) map[string]int {
 	return counts
 }
 
-// TestEveryInstruction runs programs instruction by instruction and holds that at each, in prologues and epilogues, in
-// the procedure linkage table, in the loader and in signal handlers, the unwinder finds the stack that the calls and
-// returns before make.
+// TestEveryInstruction runs programs instruction by instruction. At each, in prologues and epilogues, in the procedure linkage table, in the
+// loader and in signal handlers, the unwinder must find the stack that the previous calls and returns make.
 func TestEveryInstruction(t *testing.T) {
 	for name, c := range map[string]struct {
 		compiler, flags string
@@ -144,7 +143,7 @@ func TestEveryInstruction(t *testing.T) {
 			h := newHosted(t)
 			got := step(t, h, 600_000, c.signals, "-", path)
 			t.Logf("%d steps at %d instructions in %s, up to %d calls deep, %d signals; %d wrong, %d more without a rule, %d without a table",
-				got.steps, len(got.met), time.Since(began).Round(time.Millisecond), got.deepest, got.signals, got.wrong, got.bare, got.unknown)
+				got.steps, len(got.executed), time.Since(began).Round(time.Millisecond), got.deepest, got.signals, got.wrong, got.bare, got.unknown)
 			for _, line := range got.complaints {
 				t.Errorf("wrong: %s", line)
 			}
@@ -157,7 +156,7 @@ func TestEveryInstruction(t *testing.T) {
 			counts := got.functions(t, path)
 			for _, name := range append(c.plt, "main", "leaf", "deep", "aligned", "dynamic", "both", "huge", "sum", "doubles", "tail",
 				"many", "by_scratch", "scratch_callee", "leave", "leave_by_call", "rare", "smaller", "handler", "elsewhere") {
-				require.Positive(t, counts[name], "%s was met; the program lies at %#x, code was met from %#x to %#x", name, got.base, got.met[0], got.met[len(got.met)-1])
+				require.Positive(t, counts[name], "%s was executed; the program is mapped at %#x, code was executed from %#x to %#x", name, got.base, got.executed[0], got.executed[len(got.executed)-1])
 			}
 		})
 	}

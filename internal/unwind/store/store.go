@@ -28,30 +28,27 @@ var native = binary.NativeEndian
 type memory struct {
 	// grow makes a chunk that they find under its id.
 	grow func(id uint16) ([]byte, error)
-	// rules has room for maxRules.
+	// rules has capacity for maxRules.
 	rules []byte
 	// settle returns when no program reads what was unlinked before.
 	settle func() error
 }
 
-// Stats is what a store holds and has done. Counts are since the start.
+// Stats are the sizes and counts of a store. Counts are since the start.
 type Stats struct {
-	// Bytes is the memory of the kernel's maps, TableBytes what of it is in use by
-	// tables and lists.
+	// Bytes is the memory of the kernel's maps, TableBytes the part of it that tables and lists use.
 	Bytes, TableBytes uint64
 	// Binaries have a table, Rules are shared by all of them.
 	Binaries, Rules int
-	// Built and Evicted count tables, Full those for which there was no room, and
-	// Found those that were there when they were asked for.
+	// Built and Evicted count tables, Full those that did not fit, and Found those that existed when they were acquired.
 	Built, Evicted, Full, Found uint64
-	// RulesFull counts the rules that found no room; where they hold there is none.
+	// RulesFull counts the rules that did not fit; their code has no rule.
 	RulesFull uint64
-	// RulesFill is what part of the room for rules is taken, from 0 to 1.
+	// RulesFill is the used fraction of the capacity for rules, from 0 to 1.
 	RulesFill float64
 }
 
-// Store holds the tables of binaries and the lists of mappings of processes. Its
-// methods may be called from any goroutine.
+// Store holds the tables of binaries and the lists of mappings of processes. Its methods are safe for concurrent use.
 type Store struct {
 	mu       sync.Mutex
 	memory   memory
@@ -71,20 +68,19 @@ type Binary struct {
 	key      string
 	segments []segment
 	rows     []extent
-	rules    []uint16 // places
+	rules    []uint16 // slots
 	unruled  int
 	users    int
 	idle     *list.Element
 }
 
-// segment is a piece of a binary's directory.
+// segment is a part of a binary's directory.
 type segment struct {
 	start, end uint64 // of the text that it covers
 	directory  extent
 }
 
-// Unruled is how many of the table's rules found no room beside those of other
-// tables: where they hold there is none.
+// Unruled is how many of the table's rules did not fit in addition to those of other tables: their code has no rule.
 func (b *Binary) Unruled() int { return b.unruled }
 
 func newStore(m memory, maxChunks int) *Store {
@@ -94,9 +90,8 @@ func newStore(m memory, maxChunks int) *Store {
 	}
 }
 
-// Acquire returns the binary of a key, which build makes the table of when it is
-// not there; nil stands for no table. Until Release it stays. The error wraps
-// [ErrFull] or is build's; then there is no binary.
+// Acquire returns the binary of a key; if it is not stored, build makes its table. nil stands for no table. Until Release it stays. The error
+// wraps [ErrFull] or is build's; then there is no binary.
 func (s *Store) Acquire(key string, build func() (*unwind.Table, error)) (*Binary, error) {
 	if b := s.Known(key); b != nil {
 		return b, nil
@@ -124,7 +119,7 @@ func (s *Store) Acquire(key string, build func() (*unwind.Table, error)) (*Binar
 	return b, nil
 }
 
-// Known is Acquire of a binary that is there; nil when it is not.
+// Known is Acquire of a stored binary; nil when it is not stored.
 func (s *Store) Known(key string) *Binary {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,8 +139,7 @@ func (s *Store) use(b *Binary) {
 	}
 }
 
-// Release gives up what Acquire returned. The table stays until its room is
-// needed.
+// Release releases what Acquire returned. The table stays until its memory is needed.
 func (s *Store) Release(b *Binary) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +153,7 @@ func (s *Store) release(b *Binary) {
 	}
 }
 
-// free gives up a binary's memory; no list leads to it.
+// free frees a binary's memory; no list leads to it.
 func (s *Store) free(b *Binary) {
 	for _, e := range b.rows {
 		s.unlink(e)
@@ -171,13 +165,13 @@ func (s *Store) free(b *Binary) {
 	b.rows, b.segments, b.rules = nil, nil, nil
 }
 
-// unlink gives up memory that programs may still read.
+// unlink releases memory that programs may still read.
 func (s *Store) unlink(e extent) {
 	s.waiting = append(s.waiting, e)
 	s.waits += e.bytes
 }
 
-// reclaim makes what was unlinked free.
+// reclaim frees what was unlinked.
 func (s *Store) reclaim() error {
 	if len(s.waiting) == 0 && len(s.rules.waiting) == 0 {
 		return nil
@@ -193,7 +187,7 @@ func (s *Store) reclaim() error {
 	return nil
 }
 
-// alloc hands out memory, and makes room for it if need be.
+// alloc allocates memory, and evicts tables for it if necessary.
 func (s *Store) alloc(bytes uint32) (extent, error) {
 	if s.waits > waitsMax {
 		if err := s.reclaim(); err != nil {
@@ -214,8 +208,8 @@ func (s *Store) alloc(bytes uint32) (extent, error) {
 	}
 }
 
-// evict gives up tables that nobody uses, the longest idle first, an eighth of
-// them at a time, since each time costs a wait. It tells whether that made room.
+// evict evicts tables without users, the longest idle first, an eighth of them at a time, since each time costs a wait. It reports whether
+// that freed memory.
 func (s *Store) evict() bool {
 	evicted := false
 	for n := s.idle.Len()/8 + 1; (n > 0 || !evicted) && s.idle.Len() > 0; n-- {
@@ -228,7 +222,7 @@ func (s *Store) evict() bool {
 	return evicted
 }
 
-// Stats tells what is held and was done.
+// Stats returns sizes and counts.
 func (s *Store) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,6 +230,6 @@ func (s *Store) Stats() Stats {
 	out.Bytes = s.heap.bytes() + uint64(len(s.memory.rules))
 	out.TableBytes = s.heap.used
 	out.Binaries, out.Rules = len(s.binaries), len(s.rules.index)
-	out.RulesFill = float64(len(s.rules.places)-len(s.rules.unused)) / maxRules
+	out.RulesFill = float64(len(s.rules.slots)-len(s.rules.unused)) / maxRules
 	return out
 }

@@ -6,8 +6,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/unwind"
 )
 
-// write copies a table into chunks. What was copied when an error comes is b's to
-// free.
+// write copies a table into chunks. b must free what was copied before an error.
 func (s *Store) write(b *Binary, table *unwind.Table) error {
 	rules, err := s.translate(b, table.Rules)
 	if err != nil {
@@ -61,8 +60,7 @@ func (s *Store) writeRows(b *Binary, directory []byte, pages []unwind.Page, rows
 	return directory, nil
 }
 
-// translate gives the place of each of a table's rules among those of all. Those for
-// which there is no room have the place of the rule that there is none.
+// translate returns the slot of each of a table's rules. Rules that do not fit get the slot of the zero rule.
 func (s *Store) translate(b *Binary, rules []unwind.Rule) ([]uint16, error) {
 	out := make([]uint16, len(rules))
 	var fresh []int
@@ -75,24 +73,24 @@ func (s *Store) translate(b *Binary, rules []unwind.Rule) ([]uint16, error) {
 		out[i] = at
 		b.rules = append(b.rules, at)
 	}
-	room, err := s.roomForRules(len(fresh))
+	capacity, err := s.reserveRules(len(fresh))
 	if err != nil {
 		return nil, err
 	}
-	for _, i := range fresh[:room] {
+	for _, i := range fresh[:capacity] {
 		out[i] = s.rules.add(rules[i])
 		b.rules = append(b.rules, out[i])
 	}
-	b.unruled = len(fresh) - room
+	b.unruled = len(fresh) - capacity
 	s.stats.RulesFull += uint64(b.unruled)
 	return out, nil
 }
 
-// roomForRules makes room for new rules of one table, and tells for how many of them there is.
-func (s *Store) roomForRules(wanted int) (int, error) {
-	for s.rules.room() < wanted {
+// reserveRules frees slots for new rules of one table, and returns for how many of them there are slots.
+func (s *Store) reserveRules(wanted int) (int, error) {
+	for s.rules.capacity() < wanted {
 		if len(s.rules.waiting) == 0 && !s.evict() {
-			return s.rules.room(), nil
+			return s.rules.capacity(), nil
 		}
 		if err := s.reclaim(); err != nil {
 			return 0, err

@@ -26,6 +26,26 @@ func (ms *DNSLookupDurationMetricConfig) Unmarshal(parser *confmap.Conf) error {
 	return nil
 }
 
+// EbpfDNSLookupsUntimedMetricConfig provides config for the ebpf.dns.lookups.untimed metric.
+type EbpfDNSLookupsUntimedMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *EbpfDNSLookupsUntimedMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
 // EbpfHTTPAvgResponseTimeMetricConfig provides config for the ebpf.http.avg_response_time metric.
 type EbpfHTTPAvgResponseTimeMetricConfig struct {
 	Enabled          bool `mapstructure:"enabled"`
@@ -53,6 +73,26 @@ type EbpfHTTPClientRequestSizeMetricConfig struct {
 }
 
 func (ms *EbpfHTTPClientRequestSizeMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
+// EbpfHTTPClientRequestsUntimedMetricConfig provides config for the ebpf.http.client.requests.untimed metric.
+type EbpfHTTPClientRequestsUntimedMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *EbpfHTTPClientRequestsUntimedMetricConfig) Unmarshal(parser *confmap.Conf) error {
 	if parser == nil {
 		return nil
 	}
@@ -126,6 +166,26 @@ func (ms *EbpfHTTPServerRequestSizeMetricConfig) Unmarshal(parser *confmap.Conf)
 	return nil
 }
 
+// EbpfHTTPServerRequestsUntimedMetricConfig provides config for the ebpf.http.server.requests.untimed metric.
+type EbpfHTTPServerRequestsUntimedMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *EbpfHTTPServerRequestsUntimedMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
 // EbpfHTTPServerResponseSizeMetricConfig provides config for the ebpf.http.server.response.size metric.
 type EbpfHTTPServerResponseSizeMetricConfig struct {
 	Enabled          bool `mapstructure:"enabled"`
@@ -133,6 +193,26 @@ type EbpfHTTPServerResponseSizeMetricConfig struct {
 }
 
 func (ms *EbpfHTTPServerResponseSizeMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
+// EbpfLimitLevelMetricConfig provides config for the ebpf.limit.level metric.
+type EbpfLimitLevelMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *EbpfLimitLevelMetricConfig) Unmarshal(parser *confmap.Conf) error {
 	if parser == nil {
 		return nil
 	}
@@ -233,6 +313,46 @@ type EbpfNetworkWaitDurationMetricConfig struct {
 }
 
 func (ms *EbpfNetworkWaitDurationMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
+// EbpfRPCClientCallsUntimedMetricConfig provides config for the ebpf.rpc.client.calls.untimed metric.
+type EbpfRPCClientCallsUntimedMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *EbpfRPCClientCallsUntimedMetricConfig) Unmarshal(parser *confmap.Conf) error {
+	if parser == nil {
+		return nil
+	}
+
+	err := parser.Unmarshal(ms)
+	if err != nil {
+		return err
+	}
+
+	ms.enabledSetByUser = parser.IsSet("enabled")
+	return nil
+}
+
+// EbpfRPCServerCallsUntimedMetricConfig provides config for the ebpf.rpc.server.calls.untimed metric.
+type EbpfRPCServerCallsUntimedMetricConfig struct {
+	Enabled          bool `mapstructure:"enabled"`
+	enabledSetByUser bool
+}
+
+func (ms *EbpfRPCServerCallsUntimedMetricConfig) Unmarshal(parser *confmap.Conf) error {
 	if parser == nil {
 		return nil
 	}
@@ -608,36 +728,42 @@ func (ms *SystemCPULoadAverage1mMetricConfig) Unmarshal(parser *confmap.Conf) er
 
 // MetricsConfig provides config for ebpf metrics.
 type MetricsConfig struct {
-	DNSLookupDuration            DNSLookupDurationMetricConfig            `mapstructure:"dns.lookup.duration"`
-	EbpfHTTPAvgResponseTime      EbpfHTTPAvgResponseTimeMetricConfig      `mapstructure:"ebpf.http.avg_response_time"`
-	EbpfHTTPClientRequestSize    EbpfHTTPClientRequestSizeMetricConfig    `mapstructure:"ebpf.http.client.request.size"`
-	EbpfHTTPClientResponseSize   EbpfHTTPClientResponseSizeMetricConfig   `mapstructure:"ebpf.http.client.response.size"`
-	EbpfHTTPErrorRate            EbpfHTTPErrorRateMetricConfig            `mapstructure:"ebpf.http.error_rate"`
-	EbpfHTTPServerRequestSize    EbpfHTTPServerRequestSizeMetricConfig    `mapstructure:"ebpf.http.server.request.size"`
-	EbpfHTTPServerResponseSize   EbpfHTTPServerResponseSizeMetricConfig   `mapstructure:"ebpf.http.server.response.size"`
-	EbpfNetworkConnections       EbpfNetworkConnectionsMetricConfig       `mapstructure:"ebpf.network.connections"`
-	EbpfNetworkDrops             EbpfNetworkDropsMetricConfig             `mapstructure:"ebpf.network.drops"`
-	EbpfNetworkIo                EbpfNetworkIoMetricConfig                `mapstructure:"ebpf.network.io"`
-	EbpfNetworkOperationDuration EbpfNetworkOperationDurationMetricConfig `mapstructure:"ebpf.network.operation.duration"`
-	EbpfNetworkWaitDuration      EbpfNetworkWaitDurationMetricConfig      `mapstructure:"ebpf.network.wait.duration"`
-	EbpfSystemCPUPressure        EbpfSystemCPUPressureMetricConfig        `mapstructure:"ebpf.system.cpu.pressure"`
-	EbpfSystemIoPressure         EbpfSystemIoPressureMetricConfig         `mapstructure:"ebpf.system.io.pressure"`
-	EbpfSystemMemoryPressure     EbpfSystemMemoryPressureMetricConfig     `mapstructure:"ebpf.system.memory.pressure"`
-	EbpfTCPConnectionFailures    EbpfTCPConnectionFailuresMetricConfig    `mapstructure:"ebpf.tcp.connection.failures"`
-	EbpfTCPResets                EbpfTCPResetsMetricConfig                `mapstructure:"ebpf.tcp.resets"`
-	EbpfTCPRetransmits           EbpfTCPRetransmitsMetricConfig           `mapstructure:"ebpf.tcp.retransmits"`
-	EbpfTCPRtt                   EbpfTCPRttMetricConfig                   `mapstructure:"ebpf.tcp.rtt"`
-	HTTPClientRequestBodySize    HTTPClientRequestBodySizeMetricConfig    `mapstructure:"http.client.request.body.size"`
-	HTTPClientRequestDuration    HTTPClientRequestDurationMetricConfig    `mapstructure:"http.client.request.duration"`
-	HTTPClientResponseBodySize   HTTPClientResponseBodySizeMetricConfig   `mapstructure:"http.client.response.body.size"`
-	HTTPServerRequestBodySize    HTTPServerRequestBodySizeMetricConfig    `mapstructure:"http.server.request.body.size"`
-	HTTPServerRequestDuration    HTTPServerRequestDurationMetricConfig    `mapstructure:"http.server.request.duration"`
-	HTTPServerResponseBodySize   HTTPServerResponseBodySizeMetricConfig   `mapstructure:"http.server.response.body.size"`
-	ProcessCPUUtilization        ProcessCPUUtilizationMetricConfig        `mapstructure:"process.cpu.utilization"`
-	ProcessThreadCount           ProcessThreadCountMetricConfig           `mapstructure:"process.thread.count"`
-	RPCClientCallDuration        RPCClientCallDurationMetricConfig        `mapstructure:"rpc.client.call.duration"`
-	RPCServerCallDuration        RPCServerCallDurationMetricConfig        `mapstructure:"rpc.server.call.duration"`
-	SystemCPULoadAverage1m       SystemCPULoadAverage1mMetricConfig       `mapstructure:"system.cpu.load_average.1m"`
+	DNSLookupDuration             DNSLookupDurationMetricConfig             `mapstructure:"dns.lookup.duration"`
+	EbpfDNSLookupsUntimed         EbpfDNSLookupsUntimedMetricConfig         `mapstructure:"ebpf.dns.lookups.untimed"`
+	EbpfHTTPAvgResponseTime       EbpfHTTPAvgResponseTimeMetricConfig       `mapstructure:"ebpf.http.avg_response_time"`
+	EbpfHTTPClientRequestSize     EbpfHTTPClientRequestSizeMetricConfig     `mapstructure:"ebpf.http.client.request.size"`
+	EbpfHTTPClientRequestsUntimed EbpfHTTPClientRequestsUntimedMetricConfig `mapstructure:"ebpf.http.client.requests.untimed"`
+	EbpfHTTPClientResponseSize    EbpfHTTPClientResponseSizeMetricConfig    `mapstructure:"ebpf.http.client.response.size"`
+	EbpfHTTPErrorRate             EbpfHTTPErrorRateMetricConfig             `mapstructure:"ebpf.http.error_rate"`
+	EbpfHTTPServerRequestSize     EbpfHTTPServerRequestSizeMetricConfig     `mapstructure:"ebpf.http.server.request.size"`
+	EbpfHTTPServerRequestsUntimed EbpfHTTPServerRequestsUntimedMetricConfig `mapstructure:"ebpf.http.server.requests.untimed"`
+	EbpfHTTPServerResponseSize    EbpfHTTPServerResponseSizeMetricConfig    `mapstructure:"ebpf.http.server.response.size"`
+	EbpfLimitLevel                EbpfLimitLevelMetricConfig                `mapstructure:"ebpf.limit.level"`
+	EbpfNetworkConnections        EbpfNetworkConnectionsMetricConfig        `mapstructure:"ebpf.network.connections"`
+	EbpfNetworkDrops              EbpfNetworkDropsMetricConfig              `mapstructure:"ebpf.network.drops"`
+	EbpfNetworkIo                 EbpfNetworkIoMetricConfig                 `mapstructure:"ebpf.network.io"`
+	EbpfNetworkOperationDuration  EbpfNetworkOperationDurationMetricConfig  `mapstructure:"ebpf.network.operation.duration"`
+	EbpfNetworkWaitDuration       EbpfNetworkWaitDurationMetricConfig       `mapstructure:"ebpf.network.wait.duration"`
+	EbpfRPCClientCallsUntimed     EbpfRPCClientCallsUntimedMetricConfig     `mapstructure:"ebpf.rpc.client.calls.untimed"`
+	EbpfRPCServerCallsUntimed     EbpfRPCServerCallsUntimedMetricConfig     `mapstructure:"ebpf.rpc.server.calls.untimed"`
+	EbpfSystemCPUPressure         EbpfSystemCPUPressureMetricConfig         `mapstructure:"ebpf.system.cpu.pressure"`
+	EbpfSystemIoPressure          EbpfSystemIoPressureMetricConfig          `mapstructure:"ebpf.system.io.pressure"`
+	EbpfSystemMemoryPressure      EbpfSystemMemoryPressureMetricConfig      `mapstructure:"ebpf.system.memory.pressure"`
+	EbpfTCPConnectionFailures     EbpfTCPConnectionFailuresMetricConfig     `mapstructure:"ebpf.tcp.connection.failures"`
+	EbpfTCPResets                 EbpfTCPResetsMetricConfig                 `mapstructure:"ebpf.tcp.resets"`
+	EbpfTCPRetransmits            EbpfTCPRetransmitsMetricConfig            `mapstructure:"ebpf.tcp.retransmits"`
+	EbpfTCPRtt                    EbpfTCPRttMetricConfig                    `mapstructure:"ebpf.tcp.rtt"`
+	HTTPClientRequestBodySize     HTTPClientRequestBodySizeMetricConfig     `mapstructure:"http.client.request.body.size"`
+	HTTPClientRequestDuration     HTTPClientRequestDurationMetricConfig     `mapstructure:"http.client.request.duration"`
+	HTTPClientResponseBodySize    HTTPClientResponseBodySizeMetricConfig    `mapstructure:"http.client.response.body.size"`
+	HTTPServerRequestBodySize     HTTPServerRequestBodySizeMetricConfig     `mapstructure:"http.server.request.body.size"`
+	HTTPServerRequestDuration     HTTPServerRequestDurationMetricConfig     `mapstructure:"http.server.request.duration"`
+	HTTPServerResponseBodySize    HTTPServerResponseBodySizeMetricConfig    `mapstructure:"http.server.response.body.size"`
+	ProcessCPUUtilization         ProcessCPUUtilizationMetricConfig         `mapstructure:"process.cpu.utilization"`
+	ProcessThreadCount            ProcessThreadCountMetricConfig            `mapstructure:"process.thread.count"`
+	RPCClientCallDuration         RPCClientCallDurationMetricConfig         `mapstructure:"rpc.client.call.duration"`
+	RPCServerCallDuration         RPCServerCallDurationMetricConfig         `mapstructure:"rpc.server.call.duration"`
+	SystemCPULoadAverage1m        SystemCPULoadAverage1mMetricConfig        `mapstructure:"system.cpu.load_average.1m"`
 }
 
 func DefaultMetricsConfig() MetricsConfig {
@@ -645,10 +771,16 @@ func DefaultMetricsConfig() MetricsConfig {
 		DNSLookupDuration: DNSLookupDurationMetricConfig{
 			Enabled: true,
 		},
+		EbpfDNSLookupsUntimed: EbpfDNSLookupsUntimedMetricConfig{
+			Enabled: true,
+		},
 		EbpfHTTPAvgResponseTime: EbpfHTTPAvgResponseTimeMetricConfig{
 			Enabled: true,
 		},
 		EbpfHTTPClientRequestSize: EbpfHTTPClientRequestSizeMetricConfig{
+			Enabled: true,
+		},
+		EbpfHTTPClientRequestsUntimed: EbpfHTTPClientRequestsUntimedMetricConfig{
 			Enabled: true,
 		},
 		EbpfHTTPClientResponseSize: EbpfHTTPClientResponseSizeMetricConfig{
@@ -660,7 +792,13 @@ func DefaultMetricsConfig() MetricsConfig {
 		EbpfHTTPServerRequestSize: EbpfHTTPServerRequestSizeMetricConfig{
 			Enabled: true,
 		},
+		EbpfHTTPServerRequestsUntimed: EbpfHTTPServerRequestsUntimedMetricConfig{
+			Enabled: true,
+		},
 		EbpfHTTPServerResponseSize: EbpfHTTPServerResponseSizeMetricConfig{
+			Enabled: true,
+		},
+		EbpfLimitLevel: EbpfLimitLevelMetricConfig{
 			Enabled: true,
 		},
 		EbpfNetworkConnections: EbpfNetworkConnectionsMetricConfig{
@@ -676,6 +814,12 @@ func DefaultMetricsConfig() MetricsConfig {
 			Enabled: true,
 		},
 		EbpfNetworkWaitDuration: EbpfNetworkWaitDurationMetricConfig{
+			Enabled: true,
+		},
+		EbpfRPCClientCallsUntimed: EbpfRPCClientCallsUntimedMetricConfig{
+			Enabled: true,
+		},
+		EbpfRPCServerCallsUntimed: EbpfRPCServerCallsUntimedMetricConfig{
 			Enabled: true,
 		},
 		EbpfSystemCPUPressure: EbpfSystemCPUPressureMetricConfig{

@@ -29,10 +29,16 @@ func TestMetricsBuilderConfig(t *testing.T) {
 					DNSLookupDuration: DNSLookupDurationMetricConfig{
 						Enabled: true,
 					},
+					EbpfDNSLookupsUntimed: EbpfDNSLookupsUntimedMetricConfig{
+						Enabled: true,
+					},
 					EbpfHTTPAvgResponseTime: EbpfHTTPAvgResponseTimeMetricConfig{
 						Enabled: true,
 					},
 					EbpfHTTPClientRequestSize: EbpfHTTPClientRequestSizeMetricConfig{
+						Enabled: true,
+					},
+					EbpfHTTPClientRequestsUntimed: EbpfHTTPClientRequestsUntimedMetricConfig{
 						Enabled: true,
 					},
 					EbpfHTTPClientResponseSize: EbpfHTTPClientResponseSizeMetricConfig{
@@ -44,7 +50,13 @@ func TestMetricsBuilderConfig(t *testing.T) {
 					EbpfHTTPServerRequestSize: EbpfHTTPServerRequestSizeMetricConfig{
 						Enabled: true,
 					},
+					EbpfHTTPServerRequestsUntimed: EbpfHTTPServerRequestsUntimedMetricConfig{
+						Enabled: true,
+					},
 					EbpfHTTPServerResponseSize: EbpfHTTPServerResponseSizeMetricConfig{
+						Enabled: true,
+					},
+					EbpfLimitLevel: EbpfLimitLevelMetricConfig{
 						Enabled: true,
 					},
 					EbpfNetworkConnections: EbpfNetworkConnectionsMetricConfig{
@@ -60,6 +72,12 @@ func TestMetricsBuilderConfig(t *testing.T) {
 						Enabled: true,
 					},
 					EbpfNetworkWaitDuration: EbpfNetworkWaitDurationMetricConfig{
+						Enabled: true,
+					},
+					EbpfRPCClientCallsUntimed: EbpfRPCClientCallsUntimedMetricConfig{
+						Enabled: true,
+					},
+					EbpfRPCServerCallsUntimed: EbpfRPCServerCallsUntimedMetricConfig{
 						Enabled: true,
 					},
 					EbpfSystemCPUPressure: EbpfSystemCPUPressureMetricConfig{
@@ -126,10 +144,16 @@ func TestMetricsBuilderConfig(t *testing.T) {
 					DNSLookupDuration: DNSLookupDurationMetricConfig{
 						Enabled: false,
 					},
+					EbpfDNSLookupsUntimed: EbpfDNSLookupsUntimedMetricConfig{
+						Enabled: false,
+					},
 					EbpfHTTPAvgResponseTime: EbpfHTTPAvgResponseTimeMetricConfig{
 						Enabled: false,
 					},
 					EbpfHTTPClientRequestSize: EbpfHTTPClientRequestSizeMetricConfig{
+						Enabled: false,
+					},
+					EbpfHTTPClientRequestsUntimed: EbpfHTTPClientRequestsUntimedMetricConfig{
 						Enabled: false,
 					},
 					EbpfHTTPClientResponseSize: EbpfHTTPClientResponseSizeMetricConfig{
@@ -141,7 +165,13 @@ func TestMetricsBuilderConfig(t *testing.T) {
 					EbpfHTTPServerRequestSize: EbpfHTTPServerRequestSizeMetricConfig{
 						Enabled: false,
 					},
+					EbpfHTTPServerRequestsUntimed: EbpfHTTPServerRequestsUntimedMetricConfig{
+						Enabled: false,
+					},
 					EbpfHTTPServerResponseSize: EbpfHTTPServerResponseSizeMetricConfig{
+						Enabled: false,
+					},
+					EbpfLimitLevel: EbpfLimitLevelMetricConfig{
 						Enabled: false,
 					},
 					EbpfNetworkConnections: EbpfNetworkConnectionsMetricConfig{
@@ -157,6 +187,12 @@ func TestMetricsBuilderConfig(t *testing.T) {
 						Enabled: false,
 					},
 					EbpfNetworkWaitDuration: EbpfNetworkWaitDurationMetricConfig{
+						Enabled: false,
+					},
+					EbpfRPCClientCallsUntimed: EbpfRPCClientCallsUntimedMetricConfig{
+						Enabled: false,
+					},
+					EbpfRPCServerCallsUntimed: EbpfRPCServerCallsUntimedMetricConfig{
 						Enabled: false,
 					},
 					EbpfSystemCPUPressure: EbpfSystemCPUPressureMetricConfig{
@@ -220,7 +256,7 @@ func TestMetricsBuilderConfig(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg := loadMetricsBuilderConfig(t, tt.name)
-			diff := cmp.Diff(tt.want, cfg, cmpopts.IgnoreUnexported(DNSLookupDurationMetricConfig{}, EbpfHTTPAvgResponseTimeMetricConfig{}, EbpfHTTPClientRequestSizeMetricConfig{}, EbpfHTTPClientResponseSizeMetricConfig{}, EbpfHTTPErrorRateMetricConfig{}, EbpfHTTPServerRequestSizeMetricConfig{}, EbpfHTTPServerResponseSizeMetricConfig{}, EbpfNetworkConnectionsMetricConfig{}, EbpfNetworkDropsMetricConfig{}, EbpfNetworkIoMetricConfig{}, EbpfNetworkOperationDurationMetricConfig{}, EbpfNetworkWaitDurationMetricConfig{}, EbpfSystemCPUPressureMetricConfig{}, EbpfSystemIoPressureMetricConfig{}, EbpfSystemMemoryPressureMetricConfig{}, EbpfTCPConnectionFailuresMetricConfig{}, EbpfTCPResetsMetricConfig{}, EbpfTCPRetransmitsMetricConfig{}, EbpfTCPRttMetricConfig{}, HTTPClientRequestBodySizeMetricConfig{}, HTTPClientRequestDurationMetricConfig{}, HTTPClientResponseBodySizeMetricConfig{}, HTTPServerRequestBodySizeMetricConfig{}, HTTPServerRequestDurationMetricConfig{}, HTTPServerResponseBodySizeMetricConfig{}, ProcessCPUUtilizationMetricConfig{}, ProcessThreadCountMetricConfig{}, RPCClientCallDurationMetricConfig{}, RPCServerCallDurationMetricConfig{}, SystemCPULoadAverage1mMetricConfig{}))
+			diff := cmp.Diff(tt.want, cfg, cmpopts.IgnoreUnexported(DNSLookupDurationMetricConfig{}, EbpfDNSLookupsUntimedMetricConfig{}, EbpfHTTPAvgResponseTimeMetricConfig{}, EbpfHTTPClientRequestSizeMetricConfig{}, EbpfHTTPClientRequestsUntimedMetricConfig{}, EbpfHTTPClientResponseSizeMetricConfig{}, EbpfHTTPErrorRateMetricConfig{}, EbpfHTTPServerRequestSizeMetricConfig{}, EbpfHTTPServerRequestsUntimedMetricConfig{}, EbpfHTTPServerResponseSizeMetricConfig{}, EbpfLimitLevelMetricConfig{}, EbpfNetworkConnectionsMetricConfig{}, EbpfNetworkDropsMetricConfig{}, EbpfNetworkIoMetricConfig{}, EbpfNetworkOperationDurationMetricConfig{}, EbpfNetworkWaitDurationMetricConfig{}, EbpfRPCClientCallsUntimedMetricConfig{}, EbpfRPCServerCallsUntimedMetricConfig{}, EbpfSystemCPUPressureMetricConfig{}, EbpfSystemIoPressureMetricConfig{}, EbpfSystemMemoryPressureMetricConfig{}, EbpfTCPConnectionFailuresMetricConfig{}, EbpfTCPResetsMetricConfig{}, EbpfTCPRetransmitsMetricConfig{}, EbpfTCPRttMetricConfig{}, HTTPClientRequestBodySizeMetricConfig{}, HTTPClientRequestDurationMetricConfig{}, HTTPClientResponseBodySizeMetricConfig{}, HTTPServerRequestBodySizeMetricConfig{}, HTTPServerRequestDurationMetricConfig{}, HTTPServerResponseBodySizeMetricConfig{}, ProcessCPUUtilizationMetricConfig{}, ProcessThreadCountMetricConfig{}, RPCClientCallDurationMetricConfig{}, RPCServerCallDurationMetricConfig{}, SystemCPULoadAverage1mMetricConfig{}))
 			require.Emptyf(t, diff, "Config mismatch (-expected +actual):\n%s", diff)
 		})
 	}

@@ -45,11 +45,14 @@ type TelemetryBuilder struct {
 	EbpfProbesAttached     metric.Int64ObservableGauge
 	EbpfProcessErrors      metric.Int64ObservableCounter
 	EbpfProcesses          metric.Int64ObservableGauge
+	EbpfRecordsDropped     metric.Int64ObservableCounter
 	EbpfRuntimes           metric.Int64ObservableGauge
 	EbpfSelectorsUnmatched metric.Int64ObservableGauge
+	EbpfSeriesRetired      metric.Int64ObservableCounter
 	EbpfSymbolErrors       metric.Int64ObservableCounter
 	EbpfSymbolEvictions    metric.Int64ObservableCounter
 	EbpfSymbolLookups      metric.Int64ObservableCounter
+	EbpfSymbolTables       metric.Int64ObservableCounter
 	EbpfTasks              metric.Int64ObservableGauge
 	EbpfTasksRefused       metric.Int64ObservableCounter
 	EbpfUnwindEvictions    metric.Int64ObservableCounter
@@ -322,6 +325,21 @@ func (builder *TelemetryBuilder) RegisterEbpfProcessesCallback(cb metric.Int64Ca
 	return nil
 }
 
+// RegisterEbpfRecordsDroppedCallback sets callback for observable EbpfRecordsDropped metric.
+func (builder *TelemetryBuilder) RegisterEbpfRecordsDroppedCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.EbpfRecordsDropped, obs: o})
+		return nil
+	}, builder.EbpfRecordsDropped)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
 // RegisterEbpfRuntimesCallback sets callback for observable EbpfRuntimes metric.
 func (builder *TelemetryBuilder) RegisterEbpfRuntimesCallback(cb metric.Int64Callback) error {
 	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
@@ -343,6 +361,21 @@ func (builder *TelemetryBuilder) RegisterEbpfSelectorsUnmatchedCallback(cb metri
 		cb(ctx, &observerInt64{inst: builder.EbpfSelectorsUnmatched, obs: o})
 		return nil
 	}, builder.EbpfSelectorsUnmatched)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterEbpfSeriesRetiredCallback sets callback for observable EbpfSeriesRetired metric.
+func (builder *TelemetryBuilder) RegisterEbpfSeriesRetiredCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.EbpfSeriesRetired, obs: o})
+		return nil
+	}, builder.EbpfSeriesRetired)
 	if err != nil {
 		return err
 	}
@@ -388,6 +421,21 @@ func (builder *TelemetryBuilder) RegisterEbpfSymbolLookupsCallback(cb metric.Int
 		cb(ctx, &observerInt64{inst: builder.EbpfSymbolLookups, obs: o})
 		return nil
 	}, builder.EbpfSymbolLookups)
+	if err != nil {
+		return err
+	}
+	builder.mu.Lock()
+	defer builder.mu.Unlock()
+	builder.registrations = append(builder.registrations, reg)
+	return nil
+}
+
+// RegisterEbpfSymbolTablesCallback sets callback for observable EbpfSymbolTables metric.
+func (builder *TelemetryBuilder) RegisterEbpfSymbolTablesCallback(cb metric.Int64Callback) error {
+	reg, err := builder.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		cb(ctx, &observerInt64{inst: builder.EbpfSymbolTables, obs: o})
+		return nil
+	}, builder.EbpfSymbolTables)
 	if err != nil {
 		return err
 	}
@@ -503,7 +551,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.EbpfDegraded, err = builder.meter.Int64ObservableGauge(
 		"otelcol_ebpf_degraded",
-		metric.WithDescription("1 for each capability that is missing or less than was configured. [Development]"),
+		metric.WithDescription("1 for each capability that is missing or degraded. [Development]"),
 		metric.WithUnit("1"),
 	)
 	errs = errors.Join(errs, err)
@@ -515,19 +563,19 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.EbpfEvents, err = builder.meter.Int64ObservableCounter(
 		"otelcol_ebpf_events",
-		metric.WithDescription("Events that a probe has seen, lost ones included. [Development]"),
+		metric.WithDescription("Events that a probe saw, lost ones included. [Development]"),
 		metric.WithUnit("{event}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.EbpfEventsLost, err = builder.meter.Int64ObservableCounter(
 		"otelcol_ebpf_events_lost",
-		metric.WithDescription("Events that were lost, or told less complete than they were seen (outcome incomplete), by reason. [Development]"),
+		metric.WithDescription("Events that were lost, or exported incompletely (outcome incomplete), by reason. [Development]"),
 		metric.WithUnit("{event}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.EbpfEventsUnmerged, err = builder.meter.Int64ObservableCounter(
 		"otelcol_ebpf_events_unmerged",
-		metric.WithDescription("Events that the kernel's table could not merge with equal ones. Nothing is lost by it. [Development]"),
+		metric.WithDescription("Events that the kernel's table could not merge with equal ones. They are not lost. [Development]"),
 		metric.WithUnit("{event}"),
 	)
 	errs = errors.Join(errs, err)
@@ -545,13 +593,13 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.EbpfLimitLevel, err = builder.meter.Int64ObservableGauge(
 		"otelcol_ebpf_limit_level",
-		metric.WithDescription("Steps by which sampling is reduced to stay within the limits; 0 is as configured. [Development]"),
+		metric.WithDescription("Steps by which a kind is reduced to keep to the limits; 0 is as configured. [Development]"),
 		metric.WithUnit("1"),
 	)
 	errs = errors.Join(errs, err)
 	builder.EbpfMapFill, err = builder.meter.Float64ObservableGauge(
 		"otelcol_ebpf_map_fill",
-		metric.WithDescription("How full a kernel map is, from 0 to 1. Of scope, unwind and unwind_rules now; of the others the most of the last minute or two. [Development]"),
+		metric.WithDescription("Utilization of a kernel map, from 0 to 1: of scope, unwind and unwind_rules the current one, of the others the highest of the last minute or two. [Development]"),
 		metric.WithUnit("1"),
 	)
 	errs = errors.Join(errs, err)
@@ -563,13 +611,13 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.EbpfPolicyTriggers, err = builder.meter.Int64ObservableCounter(
 		"otelcol_ebpf_policy_triggers",
-		metric.WithDescription("How often policies have fired, those times included at which nothing could be started, after which they fire again. [Development]"),
+		metric.WithDescription("How often policies fired. Times at which no task could be started are included; the policies fire again after these. [Development]"),
 		metric.WithUnit("{trigger}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.EbpfProbeCPUTime, err = builder.meter.Float64ObservableCounter(
 		"otelcol_ebpf_probe_cpu_time",
-		metric.WithDescription("Run time of each BPF program, by the kernel's own statistics. [Development]"),
+		metric.WithDescription("Run time of each BPF program, from the kernel's statistics. [Development]"),
 		metric.WithUnit("s"),
 	)
 	errs = errors.Join(errs, err)
@@ -581,7 +629,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.EbpfProbesAttached, err = builder.meter.Int64ObservableGauge(
 		"otelcol_ebpf_probes_attached",
-		metric.WithDescription("Hooks that BPF programs are attached to; of on_cpu the CPUs that are sampled. [Development]"),
+		metric.WithDescription("Hooks to which BPF programs are attached; for on_cpu the CPUs that are sampled. [Development]"),
 		metric.WithUnit("{hook}"),
 	)
 	errs = errors.Join(errs, err)
@@ -593,13 +641,19 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.EbpfProcesses, err = builder.meter.Int64ObservableGauge(
 		"otelcol_ebpf_processes",
-		metric.WithDescription("Processes that are known, and those of them in scope. [Development]"),
+		metric.WithDescription("Known processes, and those of them in scope. [Development]"),
 		metric.WithUnit("{process}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.EbpfRecordsDropped, err = builder.meter.Int64ObservableCounter(
+		"otelcol_ebpf_records_dropped",
+		metric.WithDescription("Log records and spans that were dropped because the next consumer was slower than they arrived. [Development]"),
+		metric.WithUnit("{record}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.EbpfRuntimes, err = builder.meter.Int64ObservableGauge(
 		"otelcol_ebpf_runtimes",
-		metric.WithDescription("Programs that were seen running a language runtime, by where the names of its functions come from. [Development]"),
+		metric.WithDescription("Programs that run a language runtime, by the source of its functions' names. [Development]"),
 		metric.WithUnit("{process}"),
 	)
 	errs = errors.Join(errs, err)
@@ -607,6 +661,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		"otelcol_ebpf_selectors_unmatched",
 		metric.WithDescription("Selectors that match no process. [Development]"),
 		metric.WithUnit("{selector}"),
+	)
+	errs = errors.Join(errs, err)
+	builder.EbpfSeriesRetired, err = builder.meter.Int64ObservableCounter(
+		"otelcol_ebpf_series_retired",
+		metric.WithDescription("Series of metrics that ended because they had counted nothing for long; one that counts again starts anew. [Development]"),
+		metric.WithUnit("{series}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.EbpfSymbolErrors, err = builder.meter.Int64ObservableCounter(
@@ -627,6 +687,12 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 		metric.WithUnit("{lookup}"),
 	)
 	errs = errors.Join(errs, err)
+	builder.EbpfSymbolTables, err = builder.meter.Int64ObservableCounter(
+		"otelcol_ebpf_symbol_tables",
+		metric.WithDescription("Symbol tables built, rebuilt soon after they were dropped to stay within the memory limit, and passes over files whose tables exceed it. [Development]"),
+		metric.WithUnit("{table}"),
+	)
+	errs = errors.Join(errs, err)
 	builder.EbpfTasks, err = builder.meter.Int64ObservableGauge(
 		"otelcol_ebpf_tasks",
 		metric.WithDescription("Tasks now, by state. [Development]"),
@@ -635,19 +701,19 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.EbpfTasksRefused, err = builder.meter.Int64ObservableCounter(
 		"otelcol_ebpf_tasks_refused",
-		metric.WithDescription("Requests for tasks that were refused because as many wait as may. [Development]"),
+		metric.WithDescription("Requests for tasks that were refused because the queue was full. [Development]"),
 		metric.WithUnit("{request}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.EbpfUnwindEvictions, err = builder.meter.Int64ObservableCounter(
 		"otelcol_ebpf_unwind_evictions",
-		metric.WithDescription("Unwind tables that no process used and that made room for others. [Development]"),
+		metric.WithDescription("Unused unwind tables that were evicted for others. [Development]"),
 		metric.WithUnit("{eviction}"),
 	)
 	errs = errors.Join(errs, err)
 	builder.EbpfUnwindLookups, err = builder.meter.Int64ObservableCounter(
 		"otelcol_ebpf_unwind_lookups",
-		metric.WithDescription("Look-ups of a binary's unwind table, when a process was found to map it; a miss makes the table. [Development]"),
+		metric.WithDescription("Look-ups of a binary's unwind table when a process maps it; a miss builds the table. [Development]"),
 		metric.WithUnit("{lookup}"),
 	)
 	errs = errors.Join(errs, err)

@@ -40,7 +40,7 @@ func AssertEqualEbpfBatchesDropped(t *testing.T, tt *componenttest.Telemetry, dp
 func AssertEqualEbpfDegraded(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_ebpf_degraded",
-		Description: "1 for each capability that is missing or less than was configured. [Development]",
+		Description: "1 for each capability that is missing or degraded. [Development]",
 		Unit:        "1",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -70,7 +70,7 @@ func AssertEqualEbpfEngineCPUTime(t *testing.T, tt *componenttest.Telemetry, dps
 func AssertEqualEbpfEvents(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_ebpf_events",
-		Description: "Events that a probe has seen, lost ones included. [Development]",
+		Description: "Events that a probe saw, lost ones included. [Development]",
 		Unit:        "{event}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -86,7 +86,7 @@ func AssertEqualEbpfEvents(t *testing.T, tt *componenttest.Telemetry, dps []metr
 func AssertEqualEbpfEventsLost(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_ebpf_events_lost",
-		Description: "Events that were lost, or told less complete than they were seen (outcome incomplete), by reason. [Development]",
+		Description: "Events that were lost, or exported incompletely (outcome incomplete), by reason. [Development]",
 		Unit:        "{event}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -102,7 +102,7 @@ func AssertEqualEbpfEventsLost(t *testing.T, tt *componenttest.Telemetry, dps []
 func AssertEqualEbpfEventsUnmerged(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_ebpf_events_unmerged",
-		Description: "Events that the kernel's table could not merge with equal ones. Nothing is lost by it. [Development]",
+		Description: "Events that the kernel's table could not merge with equal ones. They are not lost. [Development]",
 		Unit:        "{event}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -150,7 +150,7 @@ func AssertEqualEbpfFramesUnnamed(t *testing.T, tt *componenttest.Telemetry, dps
 func AssertEqualEbpfLimitLevel(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_ebpf_limit_level",
-		Description: "Steps by which sampling is reduced to stay within the limits; 0 is as configured. [Development]",
+		Description: "Steps by which a kind is reduced to keep to the limits; 0 is as configured. [Development]",
 		Unit:        "1",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -164,7 +164,7 @@ func AssertEqualEbpfLimitLevel(t *testing.T, tt *componenttest.Telemetry, dps []
 func AssertEqualEbpfMapFill(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[float64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_ebpf_map_fill",
-		Description: "How full a kernel map is, from 0 to 1. Of scope, unwind and unwind_rules now; of the others the most of the last minute or two. [Development]",
+		Description: "Utilization of a kernel map, from 0 to 1: of scope, unwind and unwind_rules the current one, of the others the highest of the last minute or two. [Development]",
 		Unit:        "1",
 		Data: metricdata.Gauge[float64]{
 			DataPoints: dps,
@@ -192,7 +192,7 @@ func AssertEqualEbpfMemory(t *testing.T, tt *componenttest.Telemetry, dps []metr
 func AssertEqualEbpfPolicyTriggers(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_ebpf_policy_triggers",
-		Description: "How often policies have fired, those times included at which nothing could be started, after which they fire again. [Development]",
+		Description: "How often policies fired. Times at which no task could be started are included; the policies fire again after these. [Development]",
 		Unit:        "{trigger}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -208,7 +208,7 @@ func AssertEqualEbpfPolicyTriggers(t *testing.T, tt *componenttest.Telemetry, dp
 func AssertEqualEbpfProbeCPUTime(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[float64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_ebpf_probe_cpu_time",
-		Description: "Run time of each BPF program, by the kernel's own statistics. [Development]",
+		Description: "Run time of each BPF program, from the kernel's statistics. [Development]",
 		Unit:        "s",
 		Data: metricdata.Sum[float64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -240,7 +240,7 @@ func AssertEqualEbpfProbeRuns(t *testing.T, tt *componenttest.Telemetry, dps []m
 func AssertEqualEbpfProbesAttached(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_ebpf_probes_attached",
-		Description: "Hooks that BPF programs are attached to; of on_cpu the CPUs that are sampled. [Development]",
+		Description: "Hooks to which BPF programs are attached; for on_cpu the CPUs that are sampled. [Development]",
 		Unit:        "{hook}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -270,7 +270,7 @@ func AssertEqualEbpfProcessErrors(t *testing.T, tt *componenttest.Telemetry, dps
 func AssertEqualEbpfProcesses(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_ebpf_processes",
-		Description: "Processes that are known, and those of them in scope. [Development]",
+		Description: "Known processes, and those of them in scope. [Development]",
 		Unit:        "{process}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -281,10 +281,26 @@ func AssertEqualEbpfProcesses(t *testing.T, tt *componenttest.Telemetry, dps []m
 	metricdatatest.AssertEqual(t, want, got, opts...)
 }
 
+func AssertEqualEbpfRecordsDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
+	want := metricdata.Metrics{
+		Name:        "otelcol_ebpf_records_dropped",
+		Description: "Log records and spans that were dropped because the next consumer was slower than they arrived. [Development]",
+		Unit:        "{record}",
+		Data: metricdata.Sum[int64]{
+			Temporality: metricdata.CumulativeTemporality,
+			IsMonotonic: true,
+			DataPoints:  dps,
+		},
+	}
+	got, err := tt.GetMetric("otelcol_ebpf_records_dropped")
+	require.NoError(t, err)
+	metricdatatest.AssertEqual(t, want, got, opts...)
+}
+
 func AssertEqualEbpfRuntimes(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_ebpf_runtimes",
-		Description: "Programs that were seen running a language runtime, by where the names of its functions come from. [Development]",
+		Description: "Programs that run a language runtime, by the source of its functions' names. [Development]",
 		Unit:        "{process}",
 		Data: metricdata.Gauge[int64]{
 			DataPoints: dps,
@@ -305,6 +321,22 @@ func AssertEqualEbpfSelectorsUnmatched(t *testing.T, tt *componenttest.Telemetry
 		},
 	}
 	got, err := tt.GetMetric("otelcol_ebpf_selectors_unmatched")
+	require.NoError(t, err)
+	metricdatatest.AssertEqual(t, want, got, opts...)
+}
+
+func AssertEqualEbpfSeriesRetired(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
+	want := metricdata.Metrics{
+		Name:        "otelcol_ebpf_series_retired",
+		Description: "Series of metrics that ended because they had counted nothing for long; one that counts again starts anew. [Development]",
+		Unit:        "{series}",
+		Data: metricdata.Sum[int64]{
+			Temporality: metricdata.CumulativeTemporality,
+			IsMonotonic: true,
+			DataPoints:  dps,
+		},
+	}
+	got, err := tt.GetMetric("otelcol_ebpf_series_retired")
 	require.NoError(t, err)
 	metricdatatest.AssertEqual(t, want, got, opts...)
 }
@@ -357,6 +389,22 @@ func AssertEqualEbpfSymbolLookups(t *testing.T, tt *componenttest.Telemetry, dps
 	metricdatatest.AssertEqual(t, want, got, opts...)
 }
 
+func AssertEqualEbpfSymbolTables(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
+	want := metricdata.Metrics{
+		Name:        "otelcol_ebpf_symbol_tables",
+		Description: "Symbol tables built, rebuilt soon after they were dropped to stay within the memory limit, and passes over files whose tables exceed it. [Development]",
+		Unit:        "{table}",
+		Data: metricdata.Sum[int64]{
+			Temporality: metricdata.CumulativeTemporality,
+			IsMonotonic: true,
+			DataPoints:  dps,
+		},
+	}
+	got, err := tt.GetMetric("otelcol_ebpf_symbol_tables")
+	require.NoError(t, err)
+	metricdatatest.AssertEqual(t, want, got, opts...)
+}
+
 func AssertEqualEbpfTasks(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_ebpf_tasks",
@@ -374,7 +422,7 @@ func AssertEqualEbpfTasks(t *testing.T, tt *componenttest.Telemetry, dps []metri
 func AssertEqualEbpfTasksRefused(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_ebpf_tasks_refused",
-		Description: "Requests for tasks that were refused because as many wait as may. [Development]",
+		Description: "Requests for tasks that were refused because the queue was full. [Development]",
 		Unit:        "{request}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -390,7 +438,7 @@ func AssertEqualEbpfTasksRefused(t *testing.T, tt *componenttest.Telemetry, dps 
 func AssertEqualEbpfUnwindEvictions(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_ebpf_unwind_evictions",
-		Description: "Unwind tables that no process used and that made room for others. [Development]",
+		Description: "Unused unwind tables that were evicted for others. [Development]",
 		Unit:        "{eviction}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -406,7 +454,7 @@ func AssertEqualEbpfUnwindEvictions(t *testing.T, tt *componenttest.Telemetry, d
 func AssertEqualEbpfUnwindLookups(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_ebpf_unwind_lookups",
-		Description: "Look-ups of a binary's unwind table, when a process was found to map it; a miss makes the table. [Development]",
+		Description: "Look-ups of a binary's unwind table when a process maps it; a miss builds the table. [Development]",
 		Unit:        "{lookup}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

@@ -4,7 +4,7 @@
 //   hot      CPU time in hot_a, hot_b and hot_c, some 50, 30 and 20 %, in nanoseconds of the process's own clock
 //   blocked  waiting in blocked_a and blocked_b, some 60 and 40 %, in nanoseconds of the monotonic clock
 //   alloc    allocating in alloc_a and alloc_b, some 70 and 30 %, in bytes; all is freed. Before, it allocates in
-//            alloc_warm, which is not told, until there is input or its end
+//            alloc_warm, which is not reported, until there is input or its end
 // The cycle in which hot functions take turns has no common measure with the periods of samplers.
 #include <poll.h>
 #include <stdint.h>

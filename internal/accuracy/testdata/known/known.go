@@ -139,8 +139,8 @@ func alloc_warm() uint64 { return kept(take(4096)) }
 
 // pollInput is struct pollfd: standard input, POLLIN.
 type pollInput struct {
-	fd           int32
-	events, told int16
+	fd              int32
+	events, revents int16
 }
 
 // hasInput waits a millisecond for input or its end.

@@ -19,7 +19,7 @@ struct Timespec {
 struct PollFd {
     fd: i32,
     events: i16,
-    told: i16,
+    revents: i16,
 }
 
 extern "C" {
@@ -156,7 +156,7 @@ fn alloc_warm() -> u64 {
 }
 
 fn alloc(total: u64) {
-    let mut input = PollFd { fd: 0, events: 1, told: 0 }; // POLLIN
+    let mut input = PollFd { fd: 0, events: 1, revents: 0 }; // POLLIN
     while unsafe { poll(&mut input, 1, 1) } == 0 {
         alloc_warm();
     }

@@ -4,7 +4,7 @@
 //   connections open PAIRS EACH      between pairs of processes, of which one connects and the other accepts, EACH
 //                                    connections are opened and stay open
 //   connections churn PROCESSES MS   for so many ms each process opens connections, accepts them itself and closes both
-//                                    ends at once: nobody waits for anybody, so that there are as many as can be
+//                                    ends at once: no process waits for another, so that there are as many as can be
 //
 // First prints the process ids and waits for a line on standard input. Then prints the number of connections that were
 // opened and of those that were accepted, and goes on until standard input ends, when all connections are closed.
@@ -87,8 +87,8 @@ static long churn(int listener, const struct sockaddr_in *to) {
 	return n;
 }
 
-// A child begins when `go` is closed, tells what it has done, and ends when `end` is.
-static pid_t child(int side, int listener, const struct sockaddr_in *to, int go[2], int end[2], int told) {
+// A child begins when `go` is closed, writes its count, and ends when `end` is.
+static pid_t child(int side, int listener, const struct sockaddr_in *to, int go[2], int end[2], int reports) {
 	pid_t parent = getpid(), pid = fork();
 	char byte;
 	if (pid)
@@ -101,13 +101,13 @@ static pid_t child(int side, int listener, const struct sockaddr_in *to, int go[
 	if (read(go[0], &byte, 1) != 0)
 		_exit(1);
 	long n = churning ? churn(listener, to) : side ? server(listener) : client(to);
-	if (write(told, &n, sizeof(n)) != sizeof(n) || read(end[0], &byte, 1) != 0)
+	if (write(reports, &n, sizeof(n)) != sizeof(n) || read(end[0], &byte, 1) != 0)
 		_exit(1);
 	_exit(0);
 }
 
 int main(int argc, char **argv) {
-	int go[2], end[2], told[MAX_PAIRS][2][2], pairs = argc == 4 ? atoi(argv[2]) : 0;
+	int go[2], end[2], reports[MAX_PAIRS][2][2], pairs = argc == 4 ? atoi(argv[2]) : 0;
 	long opened = 0, accepted = 0;
 	char line[16];
 	if (pairs < 1 || pairs > MAX_PAIRS || (strcmp(argv[1], "open") && strcmp(argv[1], "churn"))) {
@@ -126,11 +126,11 @@ int main(int argc, char **argv) {
 		    getsockname(listener, (struct sockaddr *)&at, &size))
 			fail("listen");
 		for (int side = 0; side < 2 - churning; side++) {
-			if (pipe(told[i][side]))
+			if (pipe(reports[i][side]))
 				fail("pipe");
-			printf("%d ", child(side, listener, &at, go, end, told[i][side][1]));
+			printf("%d ", child(side, listener, &at, go, end, reports[i][side][1]));
 			fflush(stdout);
-			close(told[i][side][1]);
+			close(reports[i][side][1]);
 		}
 		close(listener);
 	}
@@ -142,7 +142,7 @@ int main(int argc, char **argv) {
 	for (int i = 0; i < pairs; i++) {
 		long n[2];
 		for (int side = 0; side < 2 - churning; side++)
-			if (read(told[i][side][0], &n[side], sizeof(long)) != sizeof(long)) {
+			if (read(reports[i][side][0], &n[side], sizeof(long)) != sizeof(long)) {
 				fprintf(stderr, "connections: process %d failed\n", i);
 				return 1;
 			}

@@ -26,7 +26,7 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * netty with OpenSSL (netty-tcnative), which works on memory. It is given the files of its certificate and key, the pause of /slow in ms and the
- * file of its log, and prints its port, in the clear and through TLS.
+ * file of its log, and prints its port, with plaintext and through TLS.
  */
 public class Netty {
 	public static void main(String[] args) throws Exception {

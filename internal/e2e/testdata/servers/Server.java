@@ -14,7 +14,7 @@ import java.util.concurrent.Executors;
 import javax.net.ssl.KeyManagerFactory;
 import javax.net.ssl.SSLContext;
 
-/** The JDK's HttpServer, in the clear and through TLS. It is given its key store, the store's password, the pause of /slow in ms and the file of its log, and prints both ports. */
+/** The JDK's HttpServer, with plaintext and through TLS. It is given its key store, the store's password, the pause of /slow in ms and the file of its log, and prints both ports. */
 public class Server {
 	public static void main(String[] args) throws Exception {
 		long pause = Long.parseLong(args[2]);

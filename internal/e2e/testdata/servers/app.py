@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What uvicorn and hypercorn serve. The pause of /slow, in ms, and the file of their log are in the environment. As a program it has hypercorn serve in this process and
-not in a child: at an address in the clear, and at one through TLS with the files of its certificate and key."""
+not in a child: at an address with plaintext, and at one through TLS with the files of its certificate and key."""
 import asyncio
 import os
 import sys

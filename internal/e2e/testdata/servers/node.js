@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Node.js's own servers: HTTP/1.1 in the clear, HTTP/2 in the clear, and both through TLS. It is given the files of its certificate and
+// Node.js's own servers: plaintext HTTP/1.1, plaintext HTTP/2, and both through TLS. It is given the files of its certificate and
 // key, the pause of /slow in ms and the file of its log, and prints the three ports.
 const fs = require('fs'), http = require('http'), http2 = require('http2');
 const [cert, key, pause, log] = process.argv.slice(2);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python's http.server, in the clear and through TLS. It is given the files of its certificate and key and the pause of
+"""Python's http.server, with plaintext and through TLS. It is given the files of its certificate and key and the pause of
 /slow in ms, and prints both ports."""
 import http.server
 import ssl

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Gogrow does little but make room on the stacks of new goroutines: gogrow MILLISECONDS.
+// Gogrow does little but grow the stacks of new goroutines: gogrow MILLISECONDS.
 package main
 
 import (

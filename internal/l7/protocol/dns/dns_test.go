@@ -15,34 +15,34 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/dns"
 )
 
-// told is an exchange as it was told, copied.
-type told struct {
+// reported is an exchange as it was reported, copied.
+type reported struct {
 	Role, ErrorType   string
 	Request, Response l7.Side
 	Outcome           l7.Outcome
 	Names             []string
 	Types             []uint16
-	DNS               l7.DNS // without its questions
+	DNS               dns.Exchange // without its questions
 }
 
 type listener struct {
 	*l7.Conn
-	stats l7.Stats
-	told  []told
+	stats    l7.Stats
+	reported []reported
 }
 
 func listen(transport l7.Transport) *listener {
 	l := &listener{}
 	limits := l7.DefaultLimits()
 	limits.Streams, limits.Line = 8, 512
-	sink := &l7.Sink{Limits: limits, Stats: &l.stats, Exchange: func(e *l7.Exchange) { l.told = append(l.told, tellOf(e)) }}
+	sink := &l7.Sink{Limits: limits, Stats: &l.stats, Exchange: func(e *l7.Exchange) { l.reported = append(l.reported, reportOf(e)) }}
 	l.Conn = l7.NewConn([]l7.Protocol{dns.Protocol{}}, transport, l7.RoleUnknown, sink)
 	return l
 }
 
-func tellOf(e *l7.Exchange) told {
-	x := told{Role: e.Role.String(), ErrorType: e.ErrorType, Request: e.Request, Response: e.Response, Outcome: e.Outcome, DNS: *e.DNS}
-	for _, q := range e.DNS.Questions {
+func reportOf(e *l7.Exchange) reported {
+	x := reported{Role: e.Role.String(), ErrorType: e.ErrorType, Request: e.Request, Response: e.Response, Outcome: e.Outcome, DNS: *e.Operation.(*dns.Exchange)}
+	for _, q := range e.Operation.(*dns.Exchange).Questions {
 		x.Names, x.Types = append(x.Names, string(q.Name)), append(x.Types, q.Type)
 	}
 	x.DNS.Questions = nil
@@ -97,25 +97,25 @@ func TestDatagrams(t *testing.T) {
 	q, r := query(t, 7, 1232, a, aaaa), response(t, 7, 1232, dnsmessage.RCodeSuccess, a, aaaa)
 	l.Feed(piece(l7.Write, 10, q))
 	l.Feed(piece(l7.Read, 30, r))
-	require.Equal(t, []told{{
+	require.Equal(t, []reported{{
 		Role:     "client",
 		Request:  l7.Side{Known: true, Ended: true, First: 5, Last: 10, Body: int64(len(q)), Whole: int64(len(q))},
 		Response: l7.Side{Known: true, Ended: true, First: 30, Last: 30, Body: int64(len(r)), Whole: int64(len(r))},
 		Names:    []string{"shop.example.", "shop.example."},
 		Types:    []uint16{1, 28},
-		DNS:      l7.DNS{ID: 7, QuestionCount: 2, Answers: 2, UDPSize: 1232},
-	}}, l.told)
+		DNS:      dns.Exchange{ID: 7, QuestionCount: 2, Answers: 2, UDPSize: 1232},
+	}}, l.reported)
 }
 
-// TestErrors holds that codes are told by name, those that only EDNS has included.
+// TestErrors checks that codes are reported by name, those that only EDNS has included.
 func TestErrors(t *testing.T) {
 	for code, name := range map[dnsmessage.RCode]string{1: "FORMERR", 2: "SERVFAIL", 3: "NXDOMAIN", 5: "REFUSED", 16: "BADVERS", 23: "BADCOOKIE", 300: "RCODE300"} {
 		l := listen(l7.UDP)
 		q := question("no.example.", dnsmessage.TypeA)
 		l.Feed(piece(l7.Read, 10, query(t, 7, 512, q)))
 		l.Feed(piece(l7.Write, 20, response(t, 7, 512, code, q)))
-		require.Len(t, l.told, 1)
-		require.Equal(t, []any{"server", name, int(code)}, []any{l.told[0].Role, l.told[0].ErrorType, l.told[0].DNS.ResponseCode})
+		require.Len(t, l.reported, 1)
+		require.Equal(t, []any{"server", name, int(code)}, []any{l.reported[0].Role, l.reported[0].ErrorType, l.reported[0].DNS.ResponseCode})
 	}
 }
 
@@ -132,7 +132,7 @@ func TestResponsesFindTheirQueries(t *testing.T) {
 	l.Feed(piece(l7.Read, 70, response(t, 1, 0, 0, one)))
 	l.Expire(100)
 	var got [][]any
-	for _, x := range l.told {
+	for _, x := range l.reported {
 		got = append(got, []any{x.DNS.ID, x.Names[0], x.Request.First, x.Response.Last, x.Outcome})
 	}
 	require.Equal(t, [][]any{
@@ -141,12 +141,12 @@ func TestResponsesFindTheirQueries(t *testing.T) {
 		{uint16(1), "one.example.", int64(5), int64(70), l7.Complete},
 		{uint16(3), "two.example.", int64(35), int64(0), l7.Unanswered},
 	}, got)
-	require.Equal(t, l7.ErrorNoResponse, l.told[3].ErrorType)
+	require.Equal(t, l7.ErrorNoResponse, l.reported[3].ErrorType)
 	require.Equal(t, uint64(1), l.stats.Unpaired)
 }
 
-// TestCaseTellsNoNamesApart holds that a response is its query's whatever the case of its name, of ASCII's letters alone, that a query that is
-// repeated so is one, and that names are told in lower case.
+// TestCaseTellsNoNamesApart checks that a response is its query's whatever the case of its name, of ASCII's letters alone, that a query that is
+// repeated so is one, and that names are reported in lower case.
 func TestCaseTellsNoNamesApart(t *testing.T) {
 	l := listen(l7.UDP)
 	l.Feed(piece(l7.Write, 10, query(t, 1, 0, question("WwW.ExAmple.cOm@[Z.", dnsmessage.TypeA))))
@@ -157,7 +157,7 @@ func TestCaseTellsNoNamesApart(t *testing.T) {
 	l.Feed(piece(l7.Read, 60, response(t, 2, 0, 0, question("\xe9.", dnsmessage.TypeA))))
 	l.Close()
 	var got [][]any
-	for _, x := range l.told {
+	for _, x := range l.reported {
 		got = append(got, []any{x.Names[0], x.Request.Last, x.Response.Last})
 	}
 	require.Equal(t, [][]any{
@@ -168,8 +168,8 @@ func TestCaseTellsNoNamesApart(t *testing.T) {
 	}, got)
 }
 
-// TestResponsesWithoutAQuestion holds that a response of a header alone is that of the query with its number, and that one of no query is
-// neither told nor counted, as those of other protocols with messages like DNS's are.
+// TestResponsesWithoutAQuestion checks that a response of a header alone is that of the query with its number, and that one of no query is
+// neither reported nor counted, as those of other protocols with messages like DNS's are.
 func TestResponsesWithoutAQuestion(t *testing.T) {
 	l := listen(l7.UDP)
 	alone := func(id uint16, code dnsmessage.RCode) []byte {
@@ -179,12 +179,12 @@ func TestResponsesWithoutAQuestion(t *testing.T) {
 	l.Feed(piece(l7.Write, 10, query(t, 1, 0, question("one.", dnsmessage.TypeA))))
 	l.Feed(piece(l7.Write, 20, query(t, 2, 0, question("two.", dnsmessage.TypeA))))
 	l.Feed(piece(l7.Read, 30, alone(3, 1)))
-	require.Empty(t, l.told)
+	require.Empty(t, l.reported)
 	l.Feed(piece(l7.Read, 40, alone(2, 4)))
 	l.Feed(piece(l7.Read, 50, alone(1, 1)))
 	l.Feed(piece(l7.Read, 60, alone(1, 1)))
 	var got [][]any
-	for _, x := range l.told {
+	for _, x := range l.reported {
 		got = append(got, []any{x.Names[0], x.ErrorType, x.Request.Last, x.Response.Last})
 	}
 	require.Equal(t, [][]any{{"two.", "NOTIMP", int64(20), int64(40)}, {"one.", "FORMERR", int64(10), int64(50)}}, got)
@@ -192,19 +192,19 @@ func TestResponsesWithoutAQuestion(t *testing.T) {
 	require.True(t, l.Idle())
 }
 
-// TestQueriesThatServersHideAreNotMissed holds that a response is told and not counted as one without its query where a server has written it,
+// TestQueriesThatServersHideAreNotMissed checks that a response is reported and not counted as one without its query where a server has written it,
 // which has read the length and the query by themselves.
 func TestQueriesThatServersHideAreNotMissed(t *testing.T) {
 	q := question("x.example.", dnsmessage.TypeA)
 	for d, unpaired := range map[l7.Direction]uint64{l7.Write: 0, l7.Read: 1} {
 		l := listen(l7.TCP)
 		l.Feed(piece(d, 10, prefixed(response(t, 1, 0, 0, q))))
-		require.Len(t, l.told, 1)
+		require.Len(t, l.reported, 1)
 		require.Equal(t, unpaired, l.stats.Unpaired)
 	}
 }
 
-// TestQueriesThatWaitAreBounded holds that of those over the bound none is told to have had no answer, since it may still come.
+// TestQueriesThatWaitAreBounded checks that of those over the bound none is reported to have had no answer, since it may still come.
 func TestQueriesThatWaitAreBounded(t *testing.T) {
 	l := listen(l7.UDP)
 	q := question("x.example.", dnsmessage.TypeA)
@@ -212,27 +212,27 @@ func TestQueriesThatWaitAreBounded(t *testing.T) {
 		l.Feed(piece(l7.Write, int64(10+id), query(t, id, 0, q)))
 		require.Less(t, l.Held(), 16<<10)
 	}
-	require.Empty(t, l.told)
+	require.Empty(t, l.reported)
 	require.Equal(t, uint64(92), l.stats.Unkept)
 	for id := range uint16(100) {
 		l.Feed(piece(l7.Read, int64(200+id), response(t, id, 0, 0, q)))
 	}
-	require.Len(t, l.told, 100)
-	for _, x := range l.told {
+	require.Len(t, l.reported, 100)
+	for _, x := range l.reported {
 		require.Equal(t, []any{l7.Complete, "", x.DNS.ID >= 92}, []any{x.Outcome, x.ErrorType, x.Request.Known}, x.DNS.ID)
 	}
 	require.Equal(t, uint64(92), l.stats.Unpaired)
 }
 
-// TestQueriesOverTheBoundMayBeUnanswered holds that those are told that have waited for longer than resolvers do.
+// TestQueriesOverTheBoundMayBeUnanswered checks that those are reported that have waited for longer than resolvers do.
 func TestQueriesOverTheBoundMayBeUnanswered(t *testing.T) {
 	const interval = 1e9
 	l := listen(l7.UDP)
 	for id := range uint16(10) {
 		l.Feed(piece(l7.Write, int64(id)*interval, query(t, id, 0, question("x.example.", dnsmessage.TypeA))))
 	}
-	require.Len(t, l.told, 2)
-	for i, x := range l.told {
+	require.Len(t, l.reported, 2)
+	for i, x := range l.reported {
 		require.Equal(t, []any{uint16(i), l7.Unanswered, l7.ErrorNoResponse}, []any{x.DNS.ID, x.Outcome, x.ErrorType})
 	}
 	require.Zero(t, l.stats.Unkept)
@@ -271,7 +271,7 @@ func TestStreamsInRandomPieces(t *testing.T) {
 			}
 		}
 		var got []uint16
-		for _, x := range l.told {
+		for _, x := range l.reported {
 			require.Equal(t, []any{"server", "NXDOMAIN", l7.Complete, []string{"a-long-name-of-a-host.shop.example."}},
 				[]any{x.Role, x.ErrorType, x.Outcome, x.Names}, "seed %d", seed)
 			require.Equal(t, x.Request.Body+2, x.Request.Whole)
@@ -281,7 +281,7 @@ func TestStreamsInRandomPieces(t *testing.T) {
 	}
 }
 
-// TestACutMessageIsToldAsFarAsItIsKnown holds that what follows it is right again.
+// TestACutMessageIsToldAsFarAsItIsKnown checks that what follows it is right again.
 func TestACutMessageIsToldAsFarAsItIsKnown(t *testing.T) {
 	l := listen(l7.TCP)
 	q := question("x.example.", dnsmessage.TypeTXT)
@@ -294,21 +294,21 @@ func TestACutMessageIsToldAsFarAsItIsKnown(t *testing.T) {
 	l.Feed(l7.Piece{Direction: l7.Read, Ended: 25, Length: 97})
 	l.Feed(piece(l7.Write, 30, prefixed(query(t, 2, 0, q))))
 	l.Feed(piece(l7.Read, 40, prefixed(response(t, 2, 0, 0, q))))
-	require.Len(t, l.told, 2)
-	require.True(t, l.told[0].Response.Cut)
-	require.Equal(t, []any{uint16(1), 1, "x.example."}, []any{l.told[0].DNS.ID, l.told[0].DNS.Answers, l.told[0].Names[0]})
-	require.False(t, l.told[1].Response.Cut)
-	require.Equal(t, uint16(2), l.told[1].DNS.ID)
+	require.Len(t, l.reported, 2)
+	require.True(t, l.reported[0].Response.Cut)
+	require.Equal(t, []any{uint16(1), 1, "x.example."}, []any{l.reported[0].DNS.ID, l.reported[0].DNS.Answers, l.reported[0].Names[0]})
+	require.False(t, l.reported[1].Response.Cut)
+	require.Equal(t, uint16(2), l.reported[1].DNS.ID)
 }
 
 func TestNamesAreEscaped(t *testing.T) {
 	l := listen(l7.UDP)
 	l.Feed(piece(l7.Write, 10, query(t, 1, 0, question("a\x00\\ \xff.x.", dnsmessage.TypeA))))
 	l.Close()
-	require.Equal(t, []string{`a\000\\\032\255.x.`}, l.told[0].Names)
+	require.Equal(t, []string{`a\000\\\032\255.x.`}, l.reported[0].Names)
 }
 
-// TestOtherDatagramsAreNone holds that what is not DNS is not taken for it.
+// TestOtherDatagramsAreNone checks that what is not DNS is not taken for it.
 func TestOtherDatagramsAreNone(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"empty query": make([]byte, 12),
@@ -352,7 +352,7 @@ func FuzzConnection(f *testing.F) {
 				rest = rest[n:]
 			}
 			l.Expire(now)
-			l.told = nil
+			l.reported = nil
 			asked := question("after.example.", dnsmessage.TypeA)
 			messages := [][]byte{query(t, 9, 1232, asked), response(t, 9, 1232, 3, asked)}
 			for d, message := range messages {
@@ -364,8 +364,8 @@ func FuzzConnection(f *testing.F) {
 				p.Lost, p.LostAt = l7.LostUnknown, now-5
 				l.Feed(p)
 			}
-			require.Len(t, l.told, 1)
-			require.Equal(t, []any{uint16(9), "server", "NXDOMAIN", l7.Complete}, []any{l.told[0].DNS.ID, l.told[0].Role, l.told[0].ErrorType, l.told[0].Outcome})
+			require.Len(t, l.reported, 1)
+			require.Equal(t, []any{uint16(9), "server", "NXDOMAIN", l7.Complete}, []any{l.reported[0].DNS.ID, l.reported[0].Role, l.reported[0].ErrorType, l.reported[0].Outcome})
 		}
 	})
 }

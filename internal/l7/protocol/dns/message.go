@@ -10,7 +10,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 )
 
-// message is what is told of a query or a response. Its place is used again.
+// message is what is reported of a query or a response. Its memory is used again.
 type message struct {
 	header
 	side      l7.Side
@@ -63,7 +63,7 @@ func (m *message) readQuestions(p *dnsmessage.Parser, limit int) bool {
 	return true
 }
 
-// appendLower appends a name as it is compared and told: case does not tell names apart, of ASCII's letters alone (RFC 4343, 3), and
+// appendLower appends a name as it is compared and reported: names that differ in case are equal, for ASCII's letters alone (RFC 4343, 3), and
 // resolvers mix it at random so that answers are harder to forge.
 func appendLower(dst, name []byte) []byte {
 	for _, c := range name {
@@ -98,7 +98,7 @@ func (m *message) readOptions(p *dnsmessage.Parser) bool {
 	}
 }
 
-// answers tells whether a response may be the query's.
+// answers reports whether a response may be the query's.
 func (m *message) answers(q *message) bool {
 	if m.id != q.id || m.role != q.role || m.opcode != q.opcode {
 		return false
@@ -106,7 +106,7 @@ func (m *message) answers(q *message) bool {
 	return len(m.questions) == 0 || len(q.questions) == 0 || sameQuestion(m, q)
 }
 
-// repeats tells whether a query is another one's repetition.
+// repeats reports whether a query is another one's repetition.
 func (m *message) repeats(q *message) bool {
 	return m.id == q.id && m.role == q.role && len(m.questions) > 0 && len(q.questions) > 0 && sameQuestion(m, q)
 }

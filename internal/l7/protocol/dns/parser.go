@@ -13,7 +13,7 @@ import (
 
 const messageSize = int(unsafe.Sizeof(message{}))
 
-// patience is how many ns resolvers wait for an answer before they ask again, unless told otherwise.
+// patience is how many ns resolvers wait for an answer before they ask again by default.
 const patience = 5e9
 
 // parser is one connection.
@@ -27,9 +27,10 @@ type parser struct {
 	answer  message
 	message dnsmessage.Parser
 
+	end       *l7.End // of the connection, nil before
 	exchange  l7.Exchange
-	dns       l7.DNS
-	questions []l7.DNSQuestion
+	dns       Exchange
+	questions []Question
 	names     []byte
 }
 
@@ -105,7 +106,7 @@ func (p *parser) step(r *reader, piece *l7.Piece) bool {
 	return true
 }
 
-// begins tells whether a message begins where the piece is.
+// begins reports whether a message begins where the piece is.
 func (r *reader) begins(piece *l7.Piece) bool {
 	known := r.stream.Peek()
 	return Protocol{}.Classify(known, int64(len(known)) == r.stream.Left(), l7.TCP) != l7.No
@@ -172,11 +173,11 @@ func (p *parser) ask(m *message) {
 	p.waiting = append(p.waiting, q)
 }
 
-// giveUp has the query that waits longest wait no more. Whether it is answered nobody knows where it has not waited for long: many that
+// giveUp has the query that waits longest wait no more. Where it has not waited for long it is not known whether it is answered: many that
 // are asked at once are answered later.
 func (p *parser) giveUp(now int64) {
 	if q := p.waiting[0]; now-q.side.Last >= patience {
-		p.tell(q, nil, l7.Unanswered)
+		p.report(q, nil, l7.Unanswered)
 	} else {
 		p.sink.Stats.Unkept++
 	}
@@ -200,33 +201,33 @@ func (p *parser) remove(i int) {
 	p.waiting = append(p.waiting[:i], p.waiting[i+1:]...)
 }
 
-// respond tells a response with its query.
+// respond reports a response with its query.
 func (p *parser) respond(m *message) {
 	for i, q := range p.waiting {
 		if m.answers(q) && q.side.First <= m.side.First {
-			p.tell(q, m, l7.Complete)
+			p.report(q, m, l7.Complete)
 			p.remove(i)
 			return
 		}
 	}
 	if len(m.questions) == 0 {
-		return // nobody knows of what: the next one of a transfer of a zone, or another protocol's that has DNS's messages
+		return // of an unknown query: the next one of a transfer of a zone, or another protocol's that has DNS's messages
 	}
-	if m.role != l7.RoleServer { // of those nobody is told: a server that reads a query's length by itself shows none
+	if m.role != l7.RoleServer { // those are not reported: a server that reads a query's length by itself shows none
 		p.sink.Stats.Unpaired++
 	}
-	p.tell(nil, m, l7.Complete)
+	p.report(nil, m, l7.Complete)
 }
 
-// Expire tells queries that nobody answered.
+// Expire reports queries that were not answered.
 func (p *parser) Expire(before int64) {
 	for len(p.waiting) > 0 && p.waiting[0].side.Last < before {
-		p.tell(p.waiting[0], nil, l7.Unanswered)
+		p.report(p.waiting[0], nil, l7.Unanswered)
 		p.remove(0)
 	}
 }
 
-// Idle tells whether every query has its response, and no message is under way.
+// Idle reports whether every query has its response, and no message is under way.
 func (p *parser) Idle() bool {
 	return len(p.waiting) == 0 && p.readers[l7.Read].idles() && p.readers[l7.Write].idles()
 }
@@ -234,13 +235,14 @@ func (p *parser) Idle() bool {
 // Recalls is never so.
 func (p *parser) Recalls() bool { return false }
 
-// idles tells whether nothing of a message was read.
+// idles reports whether nothing of a message was read.
 func (r *reader) idles() bool { return r.length == 0 && r.left == 0 && !r.stream.Carrying() }
 
-// Close tells what is left.
-func (p *parser) Close() {
+// Close hands over what is left.
+func (p *parser) Close(end *l7.End) {
+	p.end = end
 	for len(p.waiting) > 0 {
-		p.tell(p.waiting[0], nil, l7.Unanswered)
+		p.report(p.waiting[0], nil, l7.Unanswered)
 		p.remove(0)
 	}
 }

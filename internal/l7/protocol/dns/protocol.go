@@ -17,7 +17,7 @@ const (
 	headerSize       = 12
 	prefixSize       = 2 // of a message over TCP: its length
 	shortestQuestion = 5 // the root's name, type and class
-	// mostQuestions is how many a message may have to be taken for DNS where nothing else tells: nobody sends more than one, but for
+	// mostQuestions is how many a message may have to be taken for DNS where nothing else is known: no resolver sends more than one, but for
 	// multicast DNS.
 	mostQuestions = 16
 )
@@ -30,7 +30,7 @@ var _ l7.Protocol = Protocol{}
 // Name is the conventions' network.protocol.name.
 func (Protocol) Name() string { return Name }
 
-// Classify tells whether a query or a response begins with the first bytes of a piece.
+// Classify reports whether a query or a response begins with the first bytes of a piece.
 func (Protocol) Classify(first []byte, all bool, transport l7.Transport) l7.Guess {
 	if transport == l7.UDP {
 		return classify(first, false)
@@ -46,7 +46,7 @@ func (Protocol) Classify(first []byte, all bool, transport l7.Transport) l7.Gues
 	return classify(message[:min(len(message), length)], all && len(message) < length)
 }
 
-// classify tells what a message is; more says that it goes on after its bytes.
+// classify returns what a message is; more is set if it goes on after its bytes.
 func classify(message []byte, more bool) l7.Guess {
 	if len(message) < headerSize {
 		return perhaps(more)
@@ -97,7 +97,7 @@ func headerOf(message []byte) header {
 	}
 }
 
-// plausible tells whether the header may be one of DNS.
+// plausible reports whether the header may be one of DNS.
 func (h header) plausible() bool {
 	const reserved = 1 << 6
 	const notify, update = 4, 5

@@ -15,7 +15,7 @@ import (
 
 const contentType = "application/grpc"
 
-// Is tells whether a message with this Content-Type is one of gRPC: application/grpc, with or without a format or parameters.
+// Is reports whether a message with this Content-Type is one of gRPC: application/grpc, with or without a format or parameters.
 func Is(value []byte) bool {
 	if len(value) < len(contentType) || !strings.EqualFold(string(value[:len(contentType)]), contentType) {
 		return false

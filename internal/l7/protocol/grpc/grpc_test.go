@@ -114,7 +114,7 @@ func TestMessagesOfWhichOnlyTheBeginningIsKnown(t *testing.T) {
 	require.Equal(t, l7.Unknown, lost.Count())
 }
 
-// TestMessagesOf holds that each message in a body is found, and that the last one may be cut.
+// TestMessagesOf checks that each message in a body is found, and that the last one may be cut.
 func TestMessagesOf(t *testing.T) {
 	var got []grpc.Message
 	for m := range grpc.MessagesOf([]byte("\x00\x00\x00\x00\x02ab\x01\x00\x00\x00\x00\x01\x00\x00\x01\x00cut")) {

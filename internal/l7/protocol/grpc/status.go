@@ -14,12 +14,12 @@ const (
 	Cancelled        = "CANCELLED"
 	UnknownStatus    = "UNKNOWN"
 	DeadlineExceeded = "DEADLINE_EXCEEDED"
+	Unavailable      = "UNAVAILABLE"
 
 	permissionDenied  = "PERMISSION_DENIED"
 	resourceExhausted = "RESOURCE_EXHAUSTED"
 	unimplemented     = "UNIMPLEMENTED"
 	internal          = "INTERNAL"
-	unavailable       = "UNAVAILABLE"
 	dataLoss          = "DATA_LOSS"
 	unauthenticated   = "UNAUTHENTICATED"
 )
@@ -27,7 +27,7 @@ const (
 // names of statuses, by their number.
 var names = [...]string{
 	OK, Cancelled, UnknownStatus, "INVALID_ARGUMENT", DeadlineExceeded, "NOT_FOUND", "ALREADY_EXISTS", permissionDenied, resourceExhausted,
-	"FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", unimplemented, internal, unavailable, dataLoss, unauthenticated,
+	"FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", unimplemented, internal, Unavailable, dataLoss, unauthenticated,
 }
 
 // Status is the name of the status that a grpc-status says; what is none of gRPC's is UNKNOWN, as for its clients.
@@ -57,7 +57,7 @@ func StatusOfHTTP(status int) string {
 	case http.StatusNotFound:
 		return unimplemented
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return unavailable
+		return Unavailable
 	}
 	return UnknownStatus
 }
@@ -68,7 +68,7 @@ func StatusOfReset(code uint32) string {
 	case 0, 1, 2, 3, 4, 6, 9, 10: // no error, errors of protocol, flow control, settings, frame size, compression, tunnel
 		return internal
 	case 7: // the stream was refused
-		return unavailable
+		return Unavailable
 	case 8:
 		return Cancelled
 	case 11: // enhance your calm
@@ -79,13 +79,13 @@ func StatusOfReset(code uint32) string {
 	return UnknownStatus
 }
 
-// IsError tells whether the conventions count a status as an error: for clients all but OK, for servers those that are their fault.
+// IsError reports whether the conventions count a status as an error: for clients all but OK, for servers those that are their fault.
 func IsError(role l7.Role, status string) bool {
 	if role != l7.RoleServer {
 		return status != OK && status != ""
 	}
 	switch status {
-	case UnknownStatus, DeadlineExceeded, unimplemented, internal, unavailable, dataLoss:
+	case UnknownStatus, DeadlineExceeded, unimplemented, internal, Unavailable, dataLoss:
 		return true
 	}
 	return false

@@ -86,7 +86,7 @@ func TestExchangesAllocateNothing(t *testing.T) {
 		whole(l7.Write, 0, ok+"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"), whole(l7.Write, 0, "0\r\n\r\n")))
 }
 
-// TestHeldIsWhatTheHeapHas holds that what connections say to hold is what they take, by the runtime's own account.
+// TestHeldIsWhatTheHeapHas checks that what connections say to hold is what they take, by the runtime's own account.
 func TestHeldIsWhatTheHeapHas(t *testing.T) {
 	const many = 4000
 	heap := func() int {
@@ -99,11 +99,12 @@ func TestHeldIsWhatTheHeapHas(t *testing.T) {
 	sink := &l7.Sink{Limits: l7.DefaultLimits(), Stats: &l7.Stats{}, Exchange: func(*l7.Exchange) {}}
 	protocols := []l7.Protocol{http1.New([]string{"traceparent", "user-agent"}, nil)}
 	conns := make([]*l7.Conn, many)
+	request, response := whole(l7.Read, 10, browserRequest), whole(l7.Write, 20, ok) // their bytes are not the connections'
 	before, held := heap(), 0
 	for i := range conns {
 		conns[i] = l7.NewConn(protocols, l7.TCP, l7.RoleUnknown, sink)
-		conns[i].Feed(whole(l7.Read, 10, browserRequest))
-		conns[i].Feed(whole(l7.Write, 20, ok))
+		conns[i].Feed(request)
+		conns[i].Feed(response)
 		held += conns[i].Held()
 	}
 	require.InEpsilon(t, heap()-before, held, 0.25)

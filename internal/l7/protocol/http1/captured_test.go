@@ -3,7 +3,6 @@
 package http1_test
 
 import (
-	"bufio"
 	"bytes"
 	"flag"
 	"fmt"
@@ -24,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/recording"
 )
 
 // record makes testdata/*.txt anew from the programs that are installed.
@@ -51,41 +51,28 @@ func TestWhatRealServersSay(t *testing.T) {
 	}
 }
 
-// replay feeds a recording and returns what the client counted and what was told.
+// replay feeds a recording and returns what the client counted and what was reported.
 func replay(t *testing.T, file string) (want, got []string) {
-	f, err := os.Open(file)
+	steps, want, err := recording.File(file)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, f.Close()) }()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
 	conns := map[string]*listener{}
-	for now := int64(10); lines.Scan(); now += 10 {
-		mark, rest, _ := strings.Cut(lines.Text(), " ")
-		number, text, _ := strings.Cut(rest, " ")
-		switch mark {
-		case "#":
-			continue
-		case "=":
-			want = append(want, rest)
-			continue
-		case "+":
-			conns[number] = listen()
-		case "-":
-			conns[number].Close()
-		case "<", ">":
-			text, err := strconv.Unquote(text)
-			require.NoError(t, err)
-			conns[number].Feed(whole(map[string]l7.Direction{"<": l7.Read, ">": l7.Write}[mark], now, text))
+	now := int64(0)
+	for _, step := range steps {
+		now += 10
+		switch step.Mark {
+		case recording.Begin:
+			conns[step.Connection] = listen()
+		case recording.End:
+			conns[step.Connection].Close()
 		default:
-			require.Fail(t, "unknown line", lines.Text())
+			conns[step.Connection].Feed(whole(map[string]l7.Direction{recording.Read: l7.Read, recording.Write: l7.Write}[step.Mark], now, step.Text))
 		}
-		for _, x := range conns[number].told {
+		for _, x := range conns[step.Connection].reported {
 			require.Equal(t, l7.Complete, x.Outcome)
 			got = append(got, fmt.Sprintf("%s %s %d %d", x.Method, x.Target, x.Status, x.Response.Body))
 		}
-		conns[number].told = nil
+		conns[step.Connection].reported = nil
 	}
-	require.NoError(t, lines.Err())
 	return want, got
 }
 

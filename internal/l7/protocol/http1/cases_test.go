@@ -51,7 +51,7 @@ func TestMessagesEndWhereTheRulesSay(t *testing.T) {
 		"chunks that are none":           {script{reads(get), writes("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n")}, []want{{"GET", "/a", 200, 0, -1, l7.Complete}}},
 		"lengths that differ":            {script{reads(get), writes("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc")}, []want{{"GET", "/a", 200, 0, -1, l7.Complete}}},
 		"a length that is none":          {script{reads("POST /p HTTP/1.1\r\nContent-Length: -5\r\n\r\n"), writes(ok)}, []want{{"POST", "/p", 200, -1, 0, l7.Complete}}},
-		"methods that nobody knows":      {script{reads("BAN /b HTTP/1.1\r\n\r\n"), writes(ok), reads("M-SEARCH * HTTP/1.1\r\n\r\n"), writes(ok)}, []want{{"_OTHER", "/b", 200, 0, 0, l7.Complete}, {"_OTHER", "*", 200, 0, 0, l7.Complete}}},
+		"unknown methods":                {script{reads("BAN /b HTTP/1.1\r\n\r\n"), writes(ok), reads("M-SEARCH * HTTP/1.1\r\n\r\n"), writes(ok)}, []want{{"_OTHER", "/b", 200, 0, 0, l7.Complete}, {"_OTHER", "*", 200, 0, 0, l7.Complete}}},
 		"nonsense between":               {script{reads(get), writes(ok), reads("\x00\x01nonsense\r\n\r\n")}, []want{{"GET", "/a", 200, 0, 0, l7.Complete}}},
 
 		"chunks not continued": {
@@ -77,7 +77,7 @@ func TestMessagesEndWhereTheRulesSay(t *testing.T) {
 	}
 }
 
-// TestEndsOfUnseenChunks holds that a message whose chunks were not seen is told when it ends, whatever comes later on the connection.
+// TestEndsOfUnseenChunks checks that a message whose chunks were not seen is reported when it ends, whatever comes later on the connection.
 func TestEndsOfUnseenChunks(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  script
@@ -99,9 +99,9 @@ func TestEndsOfUnseenChunks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := listen()
 			l.play(t, append(script{reads(get), cutWrite{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhe", 90}, writesMore(700)}, c.end...), false)
-			require.Equal(t, c.ends, len(l.told) == 1)
+			require.Equal(t, c.ends, len(l.reported) == 1)
 			l.Close()
-			require.Len(t, l.told, 1)
+			require.Len(t, l.reported, 1)
 		})
 	}
 }
@@ -117,7 +117,7 @@ func each(text string) (s script) {
 	return s
 }
 
-// TestConnectionsEnd holds what is told of what is not complete when the connection ends.
+// TestConnectionsEnd checks what is reported of what is not complete when the connection ends.
 func TestConnectionsEnd(t *testing.T) {
 	type want = []any
 	for name, c := range map[string]struct {
@@ -139,7 +139,7 @@ func TestConnectionsEnd(t *testing.T) {
 			l.play(t, c.script, false)
 			l.Close()
 			l.requireBriefs(t, c.want...)
-			require.Equal(t, c.errors, l.told[0].ErrorType)
+			require.Equal(t, c.errors, l.reported[0].ErrorType)
 		})
 	}
 }
@@ -155,13 +155,13 @@ func TestTheConnectionChangesItsProtocol(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := listen()
 			l.play(t, script{reads(c.request), writes(c.response + "\x81\x05hello")}, false)
-			require.Len(t, l.told, 1)
-			require.Equal(t, c.upgrade, l.told[0].Upgrade)
-			require.Equal(t, int64(len(c.response)), l.told[0].Response.Whole)
+			require.Len(t, l.reported, 1)
+			require.Equal(t, c.upgrade, l.reported[0].Upgrade)
+			require.Equal(t, int64(len(c.response)), l.reported[0].Response.Whole)
 			require.Equal(t, l7.Undecided, l.State(), "what follows is looked at anew")
 			l.play(t, script{reads(get), writes(ok)}, false) // as through a tunnel
 			require.Equal(t, "http", l.Protocol())
-			require.Len(t, l.told, 2)
+			require.Len(t, l.reported, 2)
 		})
 	}
 }
@@ -171,8 +171,8 @@ func TestFieldsAreToldAsTheyWereSent(t *testing.T) {
 	const request = "GET http://u@shop.example/x/y?a=b&c HTTP/1.1\r\nHost: other\r\nTRACEPARENT:one\r\nX-Content-Type: no\r\n" +
 		"Content-Type: multipart/form-data;\r\n\t boundary=x  \r\ntraceparent: \t two \r\nUser-Agent:\r\n\r\n"
 	l.play(t, script{reads(request), writes(ok)}, false)
-	require.Len(t, l.told, 1)
-	x := l.told[0]
+	require.Len(t, l.reported, 1)
+	x := l.reported[0]
 	require.Equal(t, []string{"one, two", "multipart/form-data; boundary=x", ""}, x.RequestFields)
 	require.Equal(t, []string{absent, "0"}, x.ResponseFields)
 	require.Equal(t, []string{"http", "shop.example", "/x/y", "a=b&c"}, []string{x.Scheme, x.Host, x.Path, x.Query})
@@ -180,7 +180,22 @@ func TestFieldsAreToldAsTheyWereSent(t *testing.T) {
 	require.Equal(t, l7.Side{Known: true, Ended: true, First: 15, Last: 20, Whole: int64(len(ok))}, x.Response, "written as the call began")
 }
 
-// TestLossNeverMispairs holds that a response is told with its own request or with none.
+// TestUserinfoIsLeftOut checks that no part of a request says which user a client named, and by which password.
+func TestUserinfoIsLeftOut(t *testing.T) {
+	for head, want := range map[string][2]string{
+		"GET /a HTTP/1.1\r\nHost: alice:SECRET@shop.example:8080\r\n\r\n":                {"shop.example:8080", "/a"},
+		"GET http://alice:SECRET@shop.example/a HTTP/1.1\r\nHost: b:SECRET@c\r\n\r\n":    {"shop.example", "/a"},
+		"CONNECT alice:SECRET@shop.example:443 HTTP/1.1\r\nHost: b:SECRET@c\r\n\r\n":     {"shop.example:443", ""},
+		"OPTIONS alice:SECRET@shop.example:443 HTTP/1.1\r\nHost: b:SECRET@c:443\r\n\r\n": {"c:443", "shop.example:443"},
+	} {
+		l := listen()
+		l.play(t, script{reads(head), writes(ok)}, false)
+		require.Len(t, l.reported, 1, head)
+		require.Equal(t, want, [2]string{l.reported[0].Host, l.reported[0].Path}, head)
+	}
+}
+
+// TestLossNeverMispairs checks that a response is reported with its own request or with none.
 func TestLossNeverMispairs(t *testing.T) {
 	type want = []any
 	request := func(target string) reads { return reads("GET " + target + " HTTP/1.1\r\n\r\n") }
@@ -191,10 +206,10 @@ func TestLossNeverMispairs(t *testing.T) {
 	}{
 		"a response is lost": {script{request("/a"), lostWrite{l7.LostUnknown, 15}, request("/b"), response("202")},
 			[]want{{"GET", "/a", 0, 0, 0, l7.Lost}, {"GET", "/b", 202, 0, 0, l7.Complete}}},
-		"a response and the next request": {script{request("/a"), lostWrite{l7.LostUnknown, 15}, response("202"), lostRead{l7.LostUnknown, 18}, request("/c"), response("203")},
+		"a response and the next request": {script{request("/a"), lostWrite{l7.LostUnknown, 15}, response("202"), lostRead{l7.LostUnknown, 15}, request("/c"), response("203")},
 			[]want{{"GET", "/a", 0, 0, 0, l7.Lost}, {"", "", 202, 0, 0, l7.Complete}, {"GET", "/c", 203, 0, 0, l7.Complete}}},
-		"nobody knows when": {script{request("/a"), lostWrite{l7.LostUnknown, 0}, response("200"), request("/b"), response("201")},
-			[]want{{"GET", "/a", 0, 0, 0, l7.Lost}, {"", "", 200, 0, 0, l7.Complete}, {"GET", "/b", 201, 0, 0, l7.Complete}}},
+		"at an unknown time": {script{request("/a"), lostWrite{l7.LostUnknown, 0}, response("200"), request("/b"), response("201")},
+			[]want{{"GET", "/a", 0, 0, 0, l7.Lost}, {"GET", "/b", 201, 0, 0, l7.Complete}}},
 		"a request is lost": {script{request("/a"), response("201"), response("202"), lostRead{l7.LostUnknown, 25}, request("/c"), response("203")},
 			[]want{{"GET", "/a", 201, 0, 0, l7.Complete}, {"", "", 202, 0, 0, l7.Complete}, {"GET", "/c", 203, 0, 0, l7.Complete}}},
 		"a request of a pipeline is lost": {script{
@@ -202,7 +217,7 @@ func TestLossNeverMispairs(t *testing.T) {
 			request("/c"), lostRead{l7.LostUnknown, 55}, request("/e"), response("203"), response("204"), response("205"),
 			pause(2e9), request("/f"), response("206")},
 			[]want{{"GET", "/a", 201, 0, 0, l7.Complete}, {"GET", "/b", 202, 0, 0, l7.Complete}, {"GET", "/c", 203, 0, 0, l7.Complete},
-				{"GET", "/e", 0, 0, 0, l7.Lost}, {"", "", 205, 0, 0, l7.Complete}, {"GET", "/f", 206, 0, 0, l7.Complete}}},
+				{"", "", 204, 0, 0, l7.Complete}, {"", "", 205, 0, 0, l7.Complete}, {"GET", "/f", 206, 0, 0, l7.Complete}}},
 		"requests follow on a cut one, unseen": {script{
 			cutRead{"GET /a HTTP/1.1\r\n\r\nGET /b HT", 500}, request("/d"), response("201"), response("202"), response("203"), response("204"),
 			pause(2e9), request("/e"), response("205")},
@@ -216,18 +231,18 @@ func TestLossNeverMispairs(t *testing.T) {
 		"requests follow on a whole one, unseen": {script{
 			cutRead{"GET /a HTTP/1.1\r\n\r\n", 500}, response("201"), request("/d"), response("202"), response("203"),
 			pause(2e9), request("/e"), response("205")},
-			[]want{{"GET", "/a", 201, 0, 0, l7.Complete}, {"GET", "/d", 0, 0, 0, l7.Lost}, {"", "", 203, 0, 0, l7.Complete}, {"GET", "/e", 205, 0, 0, l7.Complete}}},
+			[]want{{"GET", "/a", 201, 0, 0, l7.Complete}, {"", "", 202, 0, 0, l7.Complete}, {"", "", 203, 0, 0, l7.Complete}, {"GET", "/e", 205, 0, 0, l7.Complete}}},
 		"responses follow on a cut one, unseen": {script{
 			request("/a"), request("/b"), request("/c"), request("/d"), cutWrite{"HTTP/1.1 201 X\r\nContent-Length: 0\r\n\r\nHTTP/1.1 202 X\r\nConte", 60},
 			request("/e"), response("204"), request("/f"), response("205"), response("206"), pause(2e9), request("/g"), response("207")},
 			[]want{{"GET", "/a", 201, 0, 0, l7.Complete}, {"GET", "/b", 202, 0, -1, l7.Complete}, {"GET", "/c", 0, 0, 0, l7.Lost}, {"GET", "/d", 0, 0, 0, l7.Lost},
-				{"GET", "/e", 0, 0, 0, l7.Lost}, {"", "", 204, 0, 0, l7.Complete}, {"GET", "/f", 0, 0, 0, l7.Lost}, {"", "", 206, 0, 0, l7.Complete},
+				{"GET", "/e", 0, 0, 0, l7.Lost}, {"GET", "/f", 0, 0, 0, l7.Lost},
 				{"GET", "/g", 207, 0, 0, l7.Complete}}},
 		"responses follow on a whole one, unseen": {script{
 			request("/a"), request("/b"), request("/c"), cutWrite{"HTTP/1.1 201 X\r\nContent-Length: 0\r\n\r\n", 60},
 			request("/d"), response("203"), response("204"), pause(2e9), request("/e"), response("205")},
 			[]want{{"GET", "/a", 201, 0, 0, l7.Complete}, {"GET", "/b", 0, 0, 0, l7.Lost}, {"GET", "/c", 0, 0, 0, l7.Lost}, {"GET", "/d", 0, 0, 0, l7.Lost},
-				{"", "", 204, 0, 0, l7.Complete}, {"GET", "/e", 205, 0, 0, l7.Complete}}},
+				{"GET", "/e", 205, 0, 0, l7.Complete}}},
 		"an interim response is cut": {script{request("/a"), cutWrite{"HTTP/1.1 100 Continue\r\nX: ", 60}, request("/b"), response("202")},
 			[]want{{"GET", "/a", 0, 0, 0, l7.Lost}, {"GET", "/b", 202, 0, 0, l7.Complete}}},
 		"bytes of a body of known length": {script{reads(post), lostRead{4, 15}, reads("456789"), response("200"), request("/b"), response("201")},
@@ -248,14 +263,14 @@ func TestLossNeverMispairs(t *testing.T) {
 			l.play(t, c.script, false)
 			l.Close()
 			l.requireBriefs(t, c.want...)
-			for _, x := range l.told {
+			for _, x := range l.reported {
 				require.True(t, x.Outcome != l7.Complete || x.Response.Ended, "the end of %v", brief(x))
 			}
 		})
 	}
 }
 
-// TestWhatFollowsUnseenIsCounted holds that a loss within a transfer is counted, of whichever direction.
+// TestWhatFollowsUnseenIsCounted checks that a loss within a transfer is counted, of whichever direction.
 func TestWhatFollowsUnseenIsCounted(t *testing.T) {
 	for name, c := range map[string]struct {
 		script script
@@ -264,8 +279,8 @@ func TestWhatFollowsUnseenIsCounted(t *testing.T) {
 		"where a request begins":       {script{cutRead{get, 500}, writes(ok)}, l7.Stats{Exchanges: 1, Losses: 1}},
 		"in a request's first word":    {script{cutRead{get + "GE", 500}, writes(ok)}, l7.Stats{Exchanges: 1, Losses: 1}},
 		"in a request's head":          {script{cutRead{get + "GET /b", 500}, writes(ok + ok)}, l7.Stats{Exchanges: 2, Cut: 1}},
-		"where a response begins":      {script{reads(get + get), cutWrite{ok, 50}}, l7.Stats{Exchanges: 2, Losses: 1}},
-		"in a response's first word":   {script{reads(get + get), cutWrite{ok + "HTTP/1.1 2", 50}}, l7.Stats{Exchanges: 2, Losses: 1}},
+		"where a response begins":      {script{reads(get + get), cutWrite{ok, 50}}, l7.Stats{Exchanges: 2, Losses: 1, Unanswered: 1}},
+		"in a response's first word":   {script{reads(get + get), cutWrite{ok + "HTTP/1.1 2", 50}}, l7.Stats{Exchanges: 2, Losses: 1, Unanswered: 1}},
 		"in a response's head":         {script{reads(get + get), cutWrite{ok + "HTTP/1.1 200 OK\r\nCo", 50}}, l7.Stats{Exchanges: 2, Cut: 1}},
 		"where nothing may be missing": {script{reads(post), readsMore(10), writes(ok)}, l7.Stats{Exchanges: 1}},
 	} {
@@ -289,10 +304,10 @@ func TestAClientReadsBeforeItsWriteReturns(t *testing.T) {
 		req := whole(l7.Write, 101, method+" /a HTTP/1.1\r\n\r\n")
 		l.Feed(resp)
 		l.Feed(req)
-		require.Len(t, l.told, 1)
-		require.Equal(t, []any{method, "/a", 200, int64(0), int64(len(body)), l7.Complete}, brief(l.told[0]))
-		require.Equal(t, int64(96), l.told[0].Request.First)
-		require.Equal(t, int64(100), l.told[0].Response.Last)
+		require.Len(t, l.reported, 1)
+		require.Equal(t, []any{method, "/a", 200, int64(0), int64(len(body)), l7.Complete}, brief(l.reported[0]))
+		require.Equal(t, int64(96), l.reported[0].Request.First)
+		require.Equal(t, int64(100), l.reported[0].Response.Last)
 	}
 }
 
@@ -311,10 +326,10 @@ func TestTheEndOfACutResponseIsWaitedFor(t *testing.T) {
 	l := listen()
 	l.play(t, script{reads(get), cutWrite{"HTTP/1.1 200 OK\r\n", 900}, writesMore(100)}, false)
 	l.Expire(30)
-	require.Empty(t, l.told, "it was not quiet since 30")
+	require.Empty(t, l.reported, "it was not quiet since 30")
 	l.Expire(31)
-	require.Len(t, l.told, 1)
-	require.Equal(t, l7.Side{Known: true, Cut: true, Ended: true, First: 15, Last: 30, Body: l7.Unknown, Whole: 1017}, l.told[0].Response)
+	require.Len(t, l.reported, 1)
+	require.Equal(t, l7.Side{Known: true, Cut: true, Ended: true, First: 15, Last: 30, Body: l7.Unknown, Whole: 1017}, l.reported[0].Response)
 }
 
 func TestLongLinesAreCut(t *testing.T) {
@@ -328,12 +343,12 @@ func TestLongLinesAreCut(t *testing.T) {
 			s = append(s, reads(text[len(text)*i/pieces:len(text)*(i+1)/pieces]))
 		}
 		l.play(t, append(s, writes(ok), reads(get), writes(ok)), false)
-		require.Len(t, l.told, 2)
-		require.True(t, l.told[0].Request.Cut)
-		require.True(t, strings.HasPrefix("/"+long, l.told[0].Target))
-		require.Greater(t, len(l.told[0].Target), limits.Line/2)
-		require.Equal(t, int64(len(text)), l.told[0].Request.Whole)
-		require.Equal(t, "/a", l.told[1].Target)
+		require.Len(t, l.reported, 2)
+		require.True(t, l.reported[0].Request.Cut)
+		require.True(t, strings.HasPrefix("/"+long, l.reported[0].Target))
+		require.Greater(t, len(l.reported[0].Target), limits.Line/2)
+		require.Equal(t, int64(len(text)), l.reported[0].Request.Whole)
+		require.Equal(t, "/a", l.reported[1].Target)
 		require.Less(t, l.Held(), 64<<10)
 	}
 }
@@ -348,5 +363,5 @@ func TestAHeadWithoutEndIsGivenUp(t *testing.T) {
 	require.Equal(t, uint64(1), l.stats.Cut)
 	require.Less(t, l.Held(), 32<<10)
 	l.play(t, script{reads(get), writes(ok)}, false)
-	require.Equal(t, "/a", l.told[0].Target)
+	require.Equal(t, "/a", l.reported[0].Target)
 }

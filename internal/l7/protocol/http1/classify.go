@@ -11,7 +11,7 @@ import (
 
 const versionPrefix = "HTTP/1."
 
-// classify tells what begins with the first bytes of a piece; all says that they are the whole piece.
+// classify returns what begins with the first bytes of a piece; all is set if they are the whole piece.
 func classify(first []byte, all bool) l7.Guess {
 	for len(first) > 0 && (first[0] == '\r' || first[0] == '\n') {
 		first = first[1:]
@@ -53,7 +53,7 @@ func classifyRequest(first []byte, all bool) l7.Guess {
 			return l7.No
 		}
 		return l7.Request
-	case !known: // the end of the line tells it
+	case !known: // the end of the line decides
 		return l7.No
 	case blank+1 < len(first) && !isTargetStart(first[blank+1]):
 		return l7.No
@@ -66,7 +66,7 @@ func classifyRequest(first []byte, all bool) l7.Guess {
 // longestMethod bounds the methods that are looked for.
 const longestMethod = 32
 
-// mayBeMethod tells whether a method that nobody knows may be called so: a token in capitals, and not what is left of one that is known
+// mayBeMethod reports whether an unknown method may be called so: a token in capitals, and not what is left of one that is known
 // where the first bytes of a request were not seen, or were read by themselves.
 func mayBeMethod(name []byte) bool {
 	if rfc9110.EndsMethod(name) {
@@ -91,7 +91,7 @@ func unfinished(may, all bool) l7.Guess {
 	return l7.No
 }
 
-// isTargetStart tells whether a target may begin with c: a path, *, or a scheme or host.
+// isTargetStart reports whether a target may begin with c: a path, *, or a scheme or host.
 func isTargetStart(c byte) bool {
 	return c == '/' || c == '*' || c == '[' || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
 }

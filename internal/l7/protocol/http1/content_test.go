@@ -12,13 +12,14 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/http1"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/httpexchange"
 )
 
 // keeping is a server's connection of which contents are kept.
 type keeping struct {
 	*l7.Conn
 	contents l7.Contents
-	told     []kept
+	reported []kept
 	now      int64
 }
 
@@ -42,7 +43,7 @@ func keep(body int, wanted func(path, query []byte) uint64) *keeping {
 		}
 	}
 	sink := &l7.Sink{Limits: l7.DefaultLimits(), Stats: &l7.Stats{}, Contents: &k.contents, Exchange: func(e *l7.Exchange) {
-		k.told = append(k.told, kept{string(e.HTTP.Path), copied(e.Request.Content), copied(e.Response.Content)})
+		k.reported = append(k.reported, kept{string(httpexchange.Of(e).Path), copied(e.Request.Content), copied(e.Response.Content)})
 	}}
 	k.Conn = l7.NewConn([]l7.Protocol{http1.New(nil, nil)}, l7.TCP, l7.RoleUnknown, sink)
 	return k
@@ -59,7 +60,7 @@ func wantAll(_, _ []byte) uint64 { return 6 }
 // entire says that all bytes of a call are known.
 const entire = 1 << 20
 
-// TestContents holds that heads, bodies without their framing, and calls are what was sent, however it was cut into calls.
+// TestContents checks that heads, bodies without their framing, and calls are what was sent, however it was cut into calls.
 func TestContents(t *testing.T) {
 	const (
 		post     = "POST /pay?a=1 HTTP/1.1\r\nHost: shop\r\nX-Long: one\r\n two\r\nContent-Length: 11\r\n\r\nhello world"
@@ -87,8 +88,8 @@ func TestContents(t *testing.T) {
 			}
 		}
 		k.Close()
-		require.Len(t, k.told, 2, "seed %d", seed)
-		first, second := k.told[0], k.told[1]
+		require.Len(t, k.reported, 2, "seed %d", seed)
+		first, second := k.reported[0], k.reported[1]
 		require.Equal(t, "/pay", first.path)
 		require.EqualValues(t, 6, first.request.For)
 		require.EqualValues(t, 6, first.response.For)
@@ -120,15 +121,15 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// TestPipelinedContents holds that requests in one call each have their own content.
+// TestPipelinedContents checks that requests in one call each have their own content.
 func TestPipelinedContents(t *testing.T) {
 	const ask, answer = "PUT /%d HTTP/1.1\r\nContent-Length: 2\r\n\r\n#%d", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n=%d"
 	k := keep(100, wantAll)
 	k.say(l7.Read, fmt.Sprintf(ask, 1, 1)+fmt.Sprintf(ask, 2, 2), entire)
 	k.say(l7.Write, fmt.Sprintf(answer, 1)+fmt.Sprintf(answer, 2), entire)
 	k.Close()
-	require.Len(t, k.told, 2)
-	for i, of := range k.told {
+	require.Len(t, k.reported, 2)
+	for i, of := range k.reported {
 		require.Equal(t, fmt.Sprintf("#%d", i+1), string(of.request.Body))
 		require.Equal(t, fmt.Sprintf("=%d", i+1), string(of.response.Body))
 		require.EqualValues(t, len(ask)-2, of.request.Calls[0].Length)
@@ -137,7 +138,7 @@ func TestPipelinedContents(t *testing.T) {
 	require.Equal(t, room, k.contents.Left)
 }
 
-// TestCutContents holds that of a body longer than its limit, or of which bytes are not known or lost, its beginning is kept and marked,
+// TestCutContents checks that of a body longer than its limit, or of which bytes are not known or lost, its beginning is kept and marked,
 // and that what follows on the connection is not harmed.
 func TestCutContents(t *testing.T) {
 	long := strings.Repeat("0123456789", 100)
@@ -167,16 +168,16 @@ func TestCutContents(t *testing.T) {
 			k.say(l7.Read, "GET /next HTTP/1.1\r\n\r\n", entire)
 			k.say(l7.Write, "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnext", entire)
 			k.Close()
-			require.Len(t, k.told, 2)
-			require.True(t, k.told[0].response.Cut)
-			require.Equal(t, c.want, string(k.told[0].response.Body))
-			require.Equal(t, "next", string(k.told[1].response.Body))
+			require.Len(t, k.reported, 2)
+			require.True(t, k.reported[0].response.Cut)
+			require.Equal(t, c.want, string(k.reported[0].response.Body))
+			require.Equal(t, "next", string(k.reported[1].response.Body))
 			require.Equal(t, room, k.contents.Left)
 		})
 	}
 }
 
-// TestCallsInSeveralPieces holds that a call which is told in several pieces is one call.
+// TestCallsInSeveralPieces checks that a call which is reported in several pieces is one call.
 func TestCallsInSeveralPieces(t *testing.T) {
 	k := keep(100, wantAll)
 	const request = "PUT /long HTTP/1.1\r\nContent-Length: 9\r\n\r\nsome text"
@@ -186,12 +187,12 @@ func TestCallsInSeveralPieces(t *testing.T) {
 	}
 	k.now = 100
 	k.say(l7.Write, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", entire)
-	require.Len(t, k.told, 1)
-	require.Equal(t, "some text", string(k.told[0].request.Body))
-	require.Equal(t, []l7.Call{{Direction: l7.Read, Began: 1, Ended: 7, Length: int64(len(request))}}, k.told[0].request.Calls)
+	require.Len(t, k.reported, 1)
+	require.Equal(t, "some text", string(k.reported[0].request.Body))
+	require.Equal(t, []l7.Call{{Direction: l7.Read, Began: 1, Ended: 7, Length: int64(len(request))}}, k.reported[0].request.Calls)
 }
 
-// TestUnwantedContents holds that nothing is kept of requests that are not wanted.
+// TestUnwantedContents checks that nothing is kept of requests that are not wanted.
 func TestUnwantedContents(t *testing.T) {
 	k := keep(100, func(path, query []byte) uint64 {
 		if string(path) == "/wanted" && string(query) == "a=1" {
@@ -204,14 +205,14 @@ func TestUnwantedContents(t *testing.T) {
 		k.say(l7.Write, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx", entire)
 	}
 	k.Close()
-	require.Len(t, k.told, 3)
-	for i, of := range k.told {
+	require.Len(t, k.reported, 3)
+	for i, of := range k.reported {
 		require.Equal(t, i == 1, of.request != nil)
 		require.Equal(t, i == 1, of.response != nil)
 	}
 }
 
-// TestRoomForContents holds that contents are cut and counted where there is no room, and that room comes back when connections end.
+// TestRoomForContents checks that contents are cut and counted where there is no room, and that room comes back when connections end.
 func TestRoomForContents(t *testing.T) {
 	k := keep(1<<10, wantAll)
 	k.contents.Left = 600
@@ -220,9 +221,9 @@ func TestRoomForContents(t *testing.T) {
 	require.Less(t, k.contents.Left, 200)
 	require.GreaterOrEqual(t, k.Held(), 500)
 	k.say(l7.Write, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body), entire)
-	require.Len(t, k.told, 1)
-	require.True(t, k.told[0].response.Cut)
-	require.Less(t, len(k.told[0].response.Body), 200)
+	require.Len(t, k.reported, 1)
+	require.True(t, k.reported[0].response.Cut)
+	require.Less(t, len(k.reported[0].response.Body), 200)
 	require.Positive(t, k.contents.Full)
 	require.Equal(t, 600, k.contents.Left)
 	k.say(l7.Read, fmt.Sprintf("PUT / HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s", len(body), body[1:]), entire)

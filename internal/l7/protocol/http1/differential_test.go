@@ -16,9 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/rfc9110"
 )
 
-// message is a generated one: its place in its direction's bytes, and what should be told of it.
+// message is a generated one: its place in its direction's bytes, and what should be reported of it.
 type message struct {
 	begin, end int
 	side       l7.Side
@@ -29,7 +30,7 @@ type conversation struct {
 	bytes    [2][]byte // requests, responses
 	opaque   [2][]bool // bytes of bodies of known length, which need not be known
 	messages [2][]message
-	want     []told
+	want     []reported
 	marked   bool // each response says whose it is
 }
 
@@ -39,7 +40,7 @@ var statusesToTry = []int{200, 200, 200, 201, 204, 206, 301, 304, 400, 404, 429,
 func generate(t testing.TB, rnd *rand.Rand, n int, role l7.Role) *conversation {
 	c := &conversation{marked: rnd.IntN(2) == 0}
 	for i := range n {
-		want := told{Role: role.String(), Version: "1.1"}
+		want := reported{Role: role.String(), Version: "1.1"}
 		req := c.request(t, rnd, i, &want)
 		c.response(t, rnd, req, i == n-1, &want)
 		want.ErrorType = errorType(role, want.Status)
@@ -75,15 +76,15 @@ type onlyReader struct {
 
 func (o onlyReader) Read(p []byte) (int, error) { return o.r.Read(p[:1+o.rnd.IntN(min(len(p), 700))]) }
 
-func (c *conversation) request(t testing.TB, rnd *rand.Rand, i int, want *told) *http.Request {
+func (c *conversation) request(t testing.TB, rnd *rand.Rand, i int, want *reported) *http.Request {
 	methods := []string{"GET", "GET", "POST", "PUT", "HEAD", "DELETE", "PATCH", "OPTIONS", "PROPFIND", "FROB"}
 	if i == 0 {
-		methods = methods[:len(methods)-1] // nothing tells that a connection that begins so is HTTP
+		methods = methods[:len(methods)-1] // nothing shows that a connection that begins so is HTTP
 	}
 	want.Original = methods[rnd.IntN(len(methods))]
 	want.Method = want.Original
 	if want.Original == "PROPFIND" || want.Original == "FROB" {
-		want.Method = l7.OtherMethod
+		want.Method = rfc9110.OtherMethod
 	}
 	want.Path = fmt.Sprintf("/items/%d%s", i, strings.Repeat("/x", rnd.IntN(40)))
 	want.Host = "shop.example:8080"
@@ -121,7 +122,7 @@ func (c *conversation) request(t testing.TB, rnd *rand.Rand, i int, want *told) 
 	return req
 }
 
-func (c *conversation) response(t testing.TB, rnd *rand.Rand, req *http.Request, last bool, want *told) {
+func (c *conversation) response(t testing.TB, rnd *rand.Rand, req *http.Request, last bool, want *reported) {
 	if rnd.IntN(6) == 0 {
 		c.bytes[1] = append(c.bytes[1], "HTTP/1.1 100 Continue\r\n\r\n"...)
 		c.opaque[1] = append(c.opaque[1], make([]bool, len("HTTP/1.1 100 Continue\r\n\r\n"))...)
@@ -273,9 +274,9 @@ func requireExact(t *testing.T, seed uint64, h how) {
 	l := listen()
 	c.play(rnd, h, l.Feed)
 	l.Close()
-	require.Len(t, l.told, len(c.want), "seed %d", seed)
+	require.Len(t, l.reported, len(c.want), "seed %d", seed)
 	for i := range c.want {
-		require.Equal(t, c.want[i], l.told[i], "seed %d, exchange %d", seed, i)
+		require.Equal(t, c.want[i], l.reported[i], "seed %d, exchange %d", seed, i)
 	}
 	require.Equal(t, l7.Stats{Exchanges: uint64(len(c.want))}, l.stats, "seed %d", seed)
 }

@@ -2,9 +2,9 @@
 
 // Package http1 parses HTTP/1.0 and HTTP/1.1 by RFC 9110 and RFC 9112.
 //
-// Each direction is read line by line: only fields that somebody asked for and those that tell where a message ends are looked at, and
+// Each direction is read line by line: only fields that are wanted and those that define where a message ends are read, and
 // of bodies only the length, so that a body of which nothing else is known costs nothing for its bytes. Requests wait for their
-// responses in order. Where bytes are missing a direction looks for the next message at the beginning of a piece, and a response is told
+// responses in order. Where bytes are missing a direction looks for the next message at the beginning of a piece, and a response is reported
 // with a request only if nothing that was lost could have come between them:
 //
 //   - it does not begin before the request does;

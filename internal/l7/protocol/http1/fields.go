@@ -85,7 +85,7 @@ func (f *fields) find(line []byte) *field {
 	return nil
 }
 
-// names tells whether the line is one of this field.
+// names reports whether the line is one of this field.
 func (w *field) names(line []byte) bool {
 	n := len(w.lower)
 	if len(line) <= n || line[n] != ':' {

@@ -30,8 +30,8 @@ const (
 	extentNone extent = iota
 	extentLength
 	extentChunked
-	extentClose   // where the connection ends
-	extentUnknown // nobody can tell
+	extentClose // where the connection ends
+	extentUnknown
 	extentLeave   // another protocol follows at once
 	extentInterim // none, and the response proper follows
 )

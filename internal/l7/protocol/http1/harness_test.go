@@ -9,6 +9,8 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/http1"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/httpexchange"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/rfc9110"
 )
 
 // Fields whose values the tests ask for.
@@ -17,8 +19,8 @@ var (
 	responseFields = []string{"content-type", "Content-Length"}
 )
 
-// told is an exchange as it was told, copied.
-type told struct {
+// reported is an exchange as it was reported, copied.
+type reported struct {
 	Role                             string
 	Request, Response                l7.Side
 	Outcome                          l7.Outcome
@@ -43,13 +45,13 @@ func copied(values [][]byte) (texts []string) {
 	return texts
 }
 
-func tellOf(e *l7.Exchange) told {
-	h := e.HTTP
+func reportOf(e *l7.Exchange) reported {
+	h := httpexchange.Of(e)
 	original := string(h.OriginalMethod)
-	if h.Method != l7.OtherMethod {
+	if h.Method != rfc9110.OtherMethod {
 		original = h.Method
 	}
-	return told{
+	return reported{
 		Role: e.Role.String(), Request: e.Request, Response: e.Response, Outcome: e.Outcome, ErrorType: e.ErrorType,
 		Method: h.Method, Original: original, Target: string(h.Target), Scheme: string(h.Scheme), Host: string(h.Host),
 		Path: string(h.Path), Query: string(h.Query), Version: h.Version, Status: h.Status, Upgrade: string(h.Upgrade),
@@ -57,20 +59,21 @@ func tellOf(e *l7.Exchange) told {
 	}
 }
 
-// listener is a connection and all that it told.
+// listener is a connection and all that it reported.
 type listener struct {
 	*l7.Conn
-	sink  *l7.Sink
-	stats l7.Stats
-	now   int64
-	told  []told
+	sink     *l7.Sink
+	stats    l7.Stats
+	now      int64
+	reported []reported
+	ended    []int64 // of each that was reported
 }
 
 func listen() *listener { return listenWithin(l7.DefaultLimits()) }
 
 func listenWithin(limits l7.Limits) *listener {
 	l := &listener{}
-	l.sink = &l7.Sink{Limits: limits, Stats: &l.stats, Exchange: func(e *l7.Exchange) { l.told = append(l.told, tellOf(e)) }}
+	l.sink = &l7.Sink{Limits: limits, Stats: &l.stats, Exchange: func(e *l7.Exchange) { l.reported, l.ended = append(l.reported, reportOf(e)), append(l.ended, e.Ended) }}
 	l.Conn = l7.NewConn([]l7.Protocol{http1.New(requestFields, responseFields)}, l7.TCP, l7.RoleUnknown, l.sink)
 	return l
 }
@@ -154,15 +157,15 @@ func direction(d l7.Direction, flip bool) l7.Direction {
 }
 
 // brief is an exchange in one line.
-func brief(x told) []any {
+func brief(x reported) []any {
 	return []any{x.Method, x.Target, x.Status, x.Request.Body, x.Response.Body, x.Outcome}
 }
 
-// briefs compares what was told in short.
+// briefs compares what was reported in short.
 func (l *listener) requireBriefs(t *testing.T, want ...[]any) {
 	t.Helper()
 	var got [][]any
-	for _, x := range l.told {
+	for _, x := range l.reported {
 		got = append(got, brief(x))
 	}
 	for _, w := range want {

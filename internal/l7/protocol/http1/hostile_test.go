@@ -11,8 +11,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 )
 
-// TestAfterHostileMessages holds that what is made to harm who reads it takes little memory, also where contents are kept, and that the
-// next request on the connection is told with its own response.
+// TestAfterHostileMessages checks that what is made to harm who reads it takes little memory, also where contents are kept, and that the
+// next request on the connection is reported with its own response.
 func TestAfterHostileMessages(t *testing.T) {
 	const (
 		gigabyte = 1 << 30
@@ -83,10 +83,10 @@ func TestAfterHostileMessages(t *testing.T) {
 			}
 			l.play(t, script{reads("GET /next HTTP/1.1\r\n\r\n"), writes("HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok")}, false)
 			l.Close()
-			require.Len(t, l.told, 2, name)
-			require.Equal(t, []any{"/bad", c.status}, []any{l.told[0].Target, l.told[0].Status}, name)
-			require.Equal(t, c.sizes, [2]int64{l.told[0].Request.Body, l.told[0].Response.Body}, name)
-			require.Equal(t, []any{"GET", "/next", 201, int64(0), int64(2), l7.Complete}, brief(l.told[1]), name)
+			require.Len(t, l.reported, 2, name)
+			require.Equal(t, []any{"/bad", c.status}, []any{l.reported[0].Target, l.reported[0].Status}, name)
+			require.Equal(t, c.sizes, [2]int64{l.reported[0].Request.Body, l.reported[0].Response.Body}, name)
+			require.Equal(t, []any{"GET", "/next", 201, int64(0), int64(2), l7.Complete}, brief(l.reported[1]), name)
 			require.Equal(t, room, contents.Left, name)
 		}
 	}

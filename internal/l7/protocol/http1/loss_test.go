@@ -45,8 +45,8 @@ func (l *loser) take(p l7.Piece) {
 	l.feed(p)
 }
 
-// TestWhatIsToldAfterLossIsRight loses pieces of conversations whose responses say whose they are: no response is told with another's
-// request, and what is told as whole has its true sizes and times. Where no more is lost, all is told again.
+// TestWhatIsToldAfterLossIsRight loses pieces of conversations whose responses say whose they are: no response is reported with another's
+// request, and what is reported as whole has its true sizes and times. Where no more is lost, all is reported again.
 func TestWhatIsToldAfterLossIsRight(t *testing.T) {
 	for _, role := range []l7.Role{l7.RoleServer, l7.RoleClient} {
 		for _, pipelined := range []bool{false, true} {
@@ -58,7 +58,7 @@ func TestWhatIsToldAfterLossIsRight(t *testing.T) {
 						for seed := range uint64(20) {
 							whole += requireTrue(t, seed, h, loser{percent: percent})
 						}
-						require.Positive(t, whole, "nothing was told as whole")
+						require.Positive(t, whole, "nothing was reported as whole")
 					})
 				}
 			}
@@ -67,7 +67,7 @@ func TestWhatIsToldAfterLossIsRight(t *testing.T) {
 }
 
 // TestWhatIsToldOfCutPiecesIsRight does the same where of each piece the beginning alone is known, as of long transfers: it ends within a head, a
-// body or between two messages, and others may follow that nobody sees.
+// body or between two messages, and others may follow unseen.
 func TestWhatIsToldOfCutPiecesIsRight(t *testing.T) {
 	for _, role := range []l7.Role{l7.RoleServer, l7.RoleClient} {
 		for _, pipelined := range []bool{false, true} {
@@ -87,7 +87,7 @@ func TestWhatIsToldOfCutPiecesIsRight(t *testing.T) {
 	}
 }
 
-// requireTrue returns how many exchanges were told as whole.
+// requireTrue returns how many exchanges were reported as whole.
 func requireTrue(t *testing.T, seed uint64, h how, lose loser) (whole int) {
 	rnd := rand.New(rand.NewPCG(seed, 11))
 	c := generate(t, rnd, 20, h.role)
@@ -97,17 +97,17 @@ func requireTrue(t *testing.T, seed uint64, h how, lose loser) (whole int) {
 	l := listen()
 	if h.pipelined { // which a connection is not known to do before it did
 		l.play(t, script{reads(get + get), writes(ok + ok)}, h.role == l7.RoleClient)
-		require.Len(t, l.told, 2)
-		l.told = nil
+		require.Len(t, l.reported, 2)
+		l.reported = nil
 	}
 	lose.rnd, lose.feed = rnd, l.Feed
 	c.play(rnd, h, lose.take)
-	before := max(0, len(l.told)-1)
+	before := max(0, len(l.reported)-1)
 	l.Close()
-	if lose.bytes[0]+lose.bytes[1] > 0 && len(l.told) > 0 {
-		l.told = l.told[:min(before, len(l.told)-1)] // nobody was told what was lost of the last
+	if lose.bytes[0]+lose.bytes[1] > 0 && len(l.reported) > 0 {
+		l.reported = l.reported[:min(before, len(l.reported)-1)] // what was lost of the last was not reported
 	}
-	for _, x := range l.told {
+	for _, x := range l.reported {
 		if !x.Request.Known || !x.Response.Known {
 			continue
 		}
@@ -115,13 +115,13 @@ func requireTrue(t *testing.T, seed uint64, h how, lose loser) (whole int) {
 			require.Contains(t, c.want, x, "seed %d", seed)
 			whole++
 		}
-		require.True(t, slices.ContainsFunc(c.want, func(want told) bool { return mayBe(x, want) }), "seed %d: no request was answered so: %+v", seed, x)
+		require.True(t, slices.ContainsFunc(c.want, func(want reported) bool { return mayBe(x, want) }), "seed %d: no request was answered so: %+v", seed, x)
 	}
 	return whole
 }
 
-// mayBe tells whether what was told is the exchange, as far as it was seen.
-func mayBe(x, want told) bool {
+// mayBe reports whether what was reported is the exchange, as far as it was seen.
+func mayBe(x, want reported) bool {
 	if x.Target != want.Target && !(x.Request.Cut && strings.HasPrefix(want.Target, x.Target)) {
 		return false
 	}
@@ -131,16 +131,16 @@ func mayBe(x, want told) bool {
 
 func isWhole(s l7.Side) bool { return s.Ended && !s.Cut }
 
-// TestAWholeResponseIsComplete holds that a response that was seen to its end is told so where its request was not seen, whoever waits for it.
+// TestAWholeResponseIsComplete checks that a response that was seen to its end is reported so where its request was not seen, whichever request waits for it.
 func TestAWholeResponseIsComplete(t *testing.T) {
 	for _, client := range []bool{false, true} {
 		l := listen()
 		l.play(t, script{reads(get), writes(ok), readsMore(50), writes("HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nabc")}, client)
 		l.Close()
-		require.Len(t, l.told, 2, "client %t", client)
-		require.Equal(t, 404, l.told[1].Status)
-		require.Equal(t, l7.Complete, l.told[1].Outcome)
-		require.NotEqual(t, "aborted", l.told[1].ErrorType)
-		require.True(t, l.told[1].Response.Ended)
+		require.Len(t, l.reported, 2, "client %t", client)
+		require.Equal(t, 404, l.reported[1].Status)
+		require.Equal(t, l7.Complete, l.reported[1].Outcome)
+		require.NotEqual(t, "aborted", l.reported[1].ErrorType)
+		require.True(t, l.reported[1].Response.Ended)
 	}
 }

@@ -29,13 +29,13 @@ type message struct {
 }
 
 // reset makes the message ready for the next use of its place.
-func (m *message) reset(asked int, first, begin int64) {
+func (m *message) reset(asked int, first, begin int64, position uint32) {
 	if cap(m.asked) < asked {
 		m.asked = make([]span, asked)
 	}
 	m.asked = m.asked[:asked]
 	clear(m.asked)
-	m.side = l7.Side{Known: true, First: first, Last: first}
+	m.side = l7.Side{Known: true, First: first, Last: first, Position: position}
 	m.begin, m.body, m.last, m.missing = begin, 0, nil, false
 	m.values = m.values[:0]
 	m.free()
@@ -118,8 +118,9 @@ type request struct {
 	original, target span
 	host             span
 	version          string
-	expects          bool // waits for 100 before its body
-	done             bool // it was seen to its end, or no more of it will be
+	tag              uint64 // of a skipped request, else 0
+	expects          bool   // waits for 100 before its body
+	done             bool   // it was seen to its end, or no more of it will be
 	// behind says that messages may be missing before it, or of responses that were due before its own.
 	behind bool
 }
@@ -132,7 +133,7 @@ func (q *request) sent() string {
 	return q.method
 }
 
-// isInterim tells whether another one follows for the same request (RFC 9110, section 15.2).
+// isInterim reports whether another one follows for the same request (RFC 9110, section 15.2).
 func (r *response) isInterim() bool {
 	return r.status < 200 && r.status != http.StatusSwitchingProtocols
 }

@@ -29,7 +29,7 @@ func (p *parser) beginRequest(line []byte, got l7.Got) bool {
 	q.method, q.version, q.side.Cut = name, version, cut
 	q.target = q.keep(target, limit)
 	q.original = span{}
-	if name == l7.OtherMethod {
+	if name == rfc9110.OtherMethod {
 		q.original = q.keep(method, limit)
 	}
 	p.keepRequest(q)
@@ -44,7 +44,7 @@ func (p *parser) keepRequest(q *request) {
 		return
 	}
 	t := splitTarget(q.method, q.at(q.target))
-	if purposes := contents.Wanted(t.path, t.query); purposes != 0 {
+	if purposes := contents.Wanted(t.Path, t.Query); purposes != 0 {
 		q.content = contents.New(purposes, p.requests.opening)
 	}
 }
@@ -71,8 +71,11 @@ func (p *parser) pushRequest() *request {
 		p.sink.Stats.Unkept++
 		q = &p.spare
 	}
-	q.reset(r.fields.asked, r.first, r.begin)
-	q.host, q.expects, q.done, q.behind = span{}, false, false, p.lossy
+	q.reset(r.fields.asked, r.first, r.begin, r.place)
+	q.host, q.expects, q.done, q.behind, q.tag = span{}, false, false, p.lossy, p.tag
+	if p.sync == answered {
+		p.sync = candidate
+	}
 	p.reading, r.cur = q, &q.message
 	return q
 }
@@ -86,7 +89,7 @@ func (p *parser) doubt(r *reader) {
 	}
 }
 
-// doubtful tells whether nobody knows which response is the request's: requests are pipelined, and messages before it may be missing.
+// doubtful reports whether it is unknown which response is the request's: requests are pipelined, and messages before it may be missing.
 func (p *parser) doubtful(q *request) bool { return q.behind && p.pipelined }
 
 // trustAgain trusts the order of responses again when nothing of before the request that begins can be on its way.
@@ -99,7 +102,7 @@ func (p *parser) trustAgain() {
 		p.pending.Clear()
 	}
 	if p.pending.Len() == 0 {
-		p.lossy = false
+		p.lossy, p.owed = false, 0
 	}
 }
 
@@ -110,10 +113,10 @@ func (p *parser) adopt(q *request) {
 	if !resp.active || resp.request != nil || resp.ownerless {
 		return
 	}
-	if !p.kept || p.pending.Len() != 1 || resp.side.First <= q.side.First {
+	if !p.kept || p.sync == candidate || p.pending.Len() != 1 || resp.side.First <= q.side.First {
 		resp.ownerless = true
 		if resp.done {
-			p.tellUnpaired()
+			p.reportUnpaired()
 		}
 		return
 	}
@@ -144,13 +147,13 @@ func (p *parser) beginResponse(line []byte, _ l7.Got) bool {
 		p.settle()
 	}
 	if resp.active {
-		p.tellUnpaired()
+		p.reportUnpaired()
 	}
 	if front := p.pending.Front(); p.refused > 0 && (p.pending.Len() > 1 || front != nil && p.missed > front.side.First) {
 		p.giveUp(p.refused) // what was refused may have been its response, and this be another one's
 	}
 	p.refused = 0
-	resp.reset(r.fields.asked, r.first, r.begin)
+	resp.reset(r.fields.asked, r.first, r.begin, r.place)
 	resp.status, resp.version, resp.upgrade = status, version, span{}
 	resp.active, resp.headed, resp.done = true, false, false
 	r.cur = &resp.message
@@ -161,11 +164,13 @@ func (p *parser) beginResponse(line []byte, _ l7.Got) bool {
 
 // pair finds the request that the response answers: the first that waits, if it began before the response.
 func (p *parser) pair() {
-	resp, front := &p.response, p.pending.Front()
+	resp := &p.response
 	resp.request, resp.ownerless, resp.unkept = nil, false, false
+	p.confirm()
+	front := p.pending.Front()
 	switch {
 	case front == nil:
-		p.pipelined = p.pipelined || p.hidden // it answers a request that nobody saw
+		p.pipelined = p.pipelined || p.hidden // it answers a request that was not seen
 		resp.unkept = p.pending.Len() > 0
 		// A server has read what it answers.
 		resp.ownerless = resp.unkept || p.role == l7.RoleServer
@@ -182,14 +187,17 @@ func (p *parser) pair() {
 // responseDone goes on after a response was read to its end.
 func (p *parser) responseDone() {
 	p.response.done = true
+	if p.sync == unsynced {
+		p.sync = answered
+	}
 	if p.response.ownerless {
-		p.tellUnpaired()
+		p.reportUnpaired()
 		return
 	}
 	p.settle()
 }
 
-// settle tells the exchange whose request and response were both read to their ends.
+// settle reports the exchange whose request and response were both read to their ends.
 func (p *parser) settle() {
 	resp := &p.response
 	if !resp.active || !resp.done || resp.request == nil {
@@ -206,7 +214,7 @@ func (p *parser) settle() {
 	}
 }
 
-// endResponse tells the response with its request, as far as they are known, and is ready for the next one.
+// endResponse reports the response with its request, as far as they are known, and is ready for the next one.
 func (p *parser) endResponse(outcome l7.Outcome) {
 	resp, r := &p.response, &p.responses
 	if r.cur != nil {
@@ -218,14 +226,14 @@ func (p *parser) endResponse(outcome l7.Outcome) {
 	}
 	q := resp.request
 	if q == nil {
-		p.tellUnpairedAs(outcome)
+		p.reportUnpairedAs(outcome)
 		return
 	}
 	resp.active, resp.request = false, nil
 	if p.doubtful(q) || resp.isInterim() {
-		p.tell(q, nil, l7.Lost)
+		p.report(q, nil, l7.Lost)
 	} else {
-		p.tell(q, resp, outcome)
+		p.report(q, resp, outcome)
 	}
 	p.pop()
 	if resp.body == l7.Unknown {
@@ -233,7 +241,7 @@ func (p *parser) endResponse(outcome l7.Outcome) {
 	}
 }
 
-// pop removes the first request of the queue, which nobody reads any more.
+// pop removes the first request of the queue, which is not read any more.
 func (p *parser) pop() {
 	if q := p.pending.Front(); q != nil && q == p.reading {
 		p.reading, p.requests.cur = nil, nil
@@ -254,24 +262,29 @@ func (p *parser) abandonRequest(q *request) {
 	p.reading, p.requests.cur = nil, nil
 }
 
-// tellUnpaired tells a response whose request nobody saw.
-func (p *parser) tellUnpaired() { p.tellUnpairedAs(l7.Complete) }
+// reportUnpaired reports a response whose request was not seen.
+func (p *parser) reportUnpaired() { p.reportUnpairedAs(l7.Complete) }
 
-func (p *parser) tellUnpairedAs(outcome l7.Outcome) {
+func (p *parser) reportUnpairedAs(outcome l7.Outcome) {
 	resp := &p.response
 	if resp.unkept {
 		p.pending.Pop()
 	}
 	p.sink.Stats.Unpaired++
 	resp.active = false
-	p.tell(nil, resp, outcome)
+	if p.owed > 0 {
+		p.owed-- // it answers one of those: each request counts once
+		resp.free()
+	} else {
+		p.report(nil, resp, outcome)
+	}
 	// It may have been one to HEAD, so that what was taken for its body was other responses.
 	if resp.body != 0 {
 		p.giveUp(resp.side.Last)
 	}
 }
 
-// flush tells requests without a response, from the first on, while of gives them an outcome.
+// flush reports requests without a response, from the first on, while of gives them an outcome.
 func (p *parser) flush(of func(*request) (outcome l7.Outcome, ok bool)) {
 	for {
 		q := p.pending.Front()
@@ -283,7 +296,7 @@ func (p *parser) flush(of func(*request) (outcome l7.Outcome, ok bool)) {
 			return
 		}
 		p.abandonRequest(q)
-		p.tell(q, nil, outcome)
+		p.report(q, nil, outcome)
 		p.pop()
 	}
 }
@@ -312,9 +325,12 @@ func (p *parser) lose(r *reader, piece *l7.Piece) {
 		p.missed = piece.First()
 	}
 	p.miss(r, at)
+	if r.kind == l7.Request && p.response.done && p.response.side.First >= at {
+		p.sync = answered // records of responses may come before that of the loss
+	}
 }
 
-// miss goes on after bytes of a direction that nobody has, the last of which were transferred at the given time.
+// miss goes on after missing bytes of a direction, the last of which were transferred at the given time.
 func (p *parser) miss(r *reader, at int64) {
 	p.lossy = true
 	r.stream.Forget()
@@ -328,6 +344,7 @@ func (p *parser) miss(r *reader, at int64) {
 
 // missRequests ends the request being read. Those before it keep their turn.
 func (p *parser) missRequests() {
+	p.desync()
 	if q := p.reading; q != nil {
 		q.side.Cut, q.missing, q.body = true, true, l7.Unknown
 		p.abandonRequest(q)
@@ -337,6 +354,7 @@ func (p *parser) missRequests() {
 
 // missResponses ends the response being read and gives up what may have been answered in what is missing.
 func (p *parser) missResponses(at int64) {
+	p.dropCandidate()
 	if resp := &p.response; resp.active {
 		if !resp.done {
 			resp.side.Cut, resp.missing, resp.body = true, true, l7.Unknown
@@ -347,8 +365,9 @@ func (p *parser) missResponses(at int64) {
 	p.giveUp(at)
 }
 
-// giveUp tells requests without a response whose responses may have come by the given time, in bytes that were not read as such.
+// giveUp reports requests without a response whose responses may have come by the given time, in bytes that were not read as such.
 func (p *parser) giveUp(at int64) {
+	p.dropCandidate()
 	before := p.pending.Len()
 	if before > 0 {
 		p.doubt(&p.responses)
@@ -357,6 +376,9 @@ func (p *parser) giveUp(at int64) {
 	if p.pipelined && before > 0 {
 		p.flush(func(*request) (l7.Outcome, bool) { return l7.Lost, true })
 	}
+	if p.pipelined || before > 1 || at == math.MaxInt64 {
+		p.owed = uint8(min(int(p.owed)+before-p.pending.Len(), math.MaxUint8))
+	}
 	if p.pending.Front() == nil {
 		p.pending.Clear()
 	}
@@ -364,6 +386,7 @@ func (p *parser) giveUp(at int64) {
 
 // leave ends HTTP/1 on the connection: another protocol follows.
 func (p *parser) leave() {
+	p.dropCandidate()
 	if p.response.active {
 		p.abandonRequest(p.response.request)
 		p.endResponse(l7.Complete)

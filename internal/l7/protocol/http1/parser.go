@@ -6,12 +6,12 @@ import (
 	"unsafe"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/httpexchange"
 )
 
 // parser is one connection.
 type parser struct {
 	sink *l7.Sink
-	role l7.Role
 
 	requests, responses reader
 	pending             l7.Queue[request] // requests without a response, the one being read included
@@ -19,19 +19,25 @@ type parser struct {
 	reading             *request // the request being read, or nil
 	spare               request  // its place where the queue has none
 	kept                bool     // it has one
+	role                l7.Role  // here, it takes no memory of its own
 
 	left      bool  // another protocol follows
 	pipelined bool  // requests were seen to be sent before the response to the one before
 	lossy     bool  // bytes of it are missing: requests that come now are behind them
 	hidden    bool  // others may follow, unseen, on the last request in its transfer
+	owed      uint8 // requests that were handed over without their response, which may come yet: it counts for them
+	sync      syncState
 	last      int64 // time of the last byte of either direction
 	// refused is the time of the last bytes that were no response where one was due, or 0 if there was one since.
 	refused int64
 	// missed is the time of the last bytes before which some of a request were missing, or 0.
 	missed int64
 
+	tag uint64 // of the skipped request that is read, else 0
+
+	end      *l7.End // of the connection, nil before
 	exchange l7.Exchange
-	http     l7.HTTP
+	http     httpexchange.Exchange
 }
 
 // Feed takes the next piece.
@@ -60,7 +66,7 @@ func (p *parser) Feed(piece *l7.Piece) bool {
 	r.last = piece.Ended
 	p.last = max(p.last, piece.Ended)
 	if p.left {
-		piece.Data, piece.Length, piece.Lost = r.stream.Peek(), r.stream.Left(), 0
+		piece.Data, piece.Length, piece.Lost, piece.Position = r.stream.Peek(), r.stream.Left(), 0, r.stream.Position()
 	}
 	return p.left
 }
@@ -75,11 +81,11 @@ func (p *parser) Expire(before int64) {
 		p.responses.unsure = true
 	}
 	if p.response.active && p.response.done && p.response.request == nil {
-		p.tellUnpaired()
+		p.reportUnpaired()
 	}
 }
 
-// Idle tells whether every request that was seen has its response, and nothing was said since.
+// Idle reports whether every request that was seen has its response, and nothing was said since.
 func (p *parser) Idle() bool {
 	return p.pending.Len() == 0 && p.reading == nil && !p.response.active && p.requests.idles() && p.responses.idles()
 }
@@ -87,8 +93,10 @@ func (p *parser) Idle() bool {
 // Recalls is never so.
 func (p *parser) Recalls() bool { return false }
 
-// Close tells what is left.
-func (p *parser) Close() {
+// Close hands over what is left.
+func (p *parser) Close(end *l7.End) {
+	p.end = end
+	p.dropCandidate()
 	if s := p.responses.state; s == stateClose || s == stateTail {
 		p.finish(&p.responses, p.responses.last)
 	}

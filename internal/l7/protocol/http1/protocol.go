@@ -2,10 +2,24 @@
 
 package http1
 
-import "github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+import (
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/httpexchange"
+)
 
 // Name is the conventions' network.protocol.name.
-const Name = "http"
+const Name = httpexchange.Name
+
+// Descriptor is the protocol.
+var Descriptor = &l7.Descriptor{
+	Name: "http", Number: 1, Operations: []*l7.Semantics{httpexchange.Semantics}, TLS: true, Monitored: true,
+	New: func(o l7.Options) l7.Protocol {
+		if o.Records {
+			return New(httpexchange.Fields(), nil)
+		}
+		return New(nil, nil)
+	},
+}
 
 // Protocol is HTTP/1.0 and 1.1 with the fields whose values are wanted.
 type Protocol struct {
@@ -29,7 +43,7 @@ func New(requestFields, responseFields []string) *Protocol {
 // Name is the conventions' network.protocol.name.
 func (*Protocol) Name() string { return Name }
 
-// Classify tells whether a request or a response begins with the first bytes of a piece.
+// Classify reports whether a request or a response begins with the first bytes of a piece.
 func (*Protocol) Classify(first []byte, all bool, transport l7.Transport) l7.Guess {
 	if transport != l7.TCP {
 		return l7.No
@@ -46,6 +60,6 @@ func (pr *Protocol) Open(role l7.Role, _ l7.Transport, sink *l7.Sink) l7.Parser 
 		responses: newReader(pr.responseFields, l7.Response, sink.Limits.Line),
 		pending:   l7.NewQueue[request](sink.Limits.Pipelined),
 	}
-	p.exchange.Protocol, p.exchange.HTTP = Name, &p.http
+	p.exchange.Protocol, p.exchange.Operation = Name, &p.http
 	return p
 }

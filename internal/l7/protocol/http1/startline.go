@@ -4,6 +4,7 @@ package http1
 
 import (
 	"bytes"
+	"net/http"
 	"strings"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/rfc9110"
@@ -71,7 +72,7 @@ func versionOf(name []byte) string {
 	return ""
 }
 
-// isToken tells whether the bytes may be a method or a field's name.
+// isToken reports whether the bytes may be a method or a field's name.
 func isToken(name []byte) bool {
 	for _, c := range name {
 		if !tokenBytes[c] {
@@ -88,35 +89,10 @@ var tokenBytes = func() (is [256]bool) {
 	return is
 }()
 
-// target is a request's target taken apart. All parts lie in the target.
-type target struct{ scheme, host, path, query []byte }
-
-// splitTarget takes a target apart in any of its four forms.
-func splitTarget(method string, raw []byte) (t target) {
-	if method == "CONNECT" {
-		t.host = raw
-		return t
+// splitTarget takes a target apart in any of its four forms, as [rfc9110.SplitTarget] does.
+func splitTarget(method string, raw []byte) rfc9110.Target {
+	if method == http.MethodConnect {
+		return rfc9110.Target{Host: rfc9110.WithoutUserinfo(raw)}
 	}
-	t.path = raw
-	if len(raw) > 0 && raw[0] != '/' {
-		if scheme, rest, absolute := bytes.Cut(raw, []byte("://")); absolute {
-			t.scheme = scheme
-			t.host, t.path = splitAuthority(rest)
-		}
-	}
-	t.path, t.query = rfc9110.SplitPath(t.path)
-	return t
-}
-
-// splitAuthority parts the host from the path, and leaves out a user's name.
-func splitAuthority(rest []byte) (host, path []byte) {
-	end := bytes.IndexAny(rest, "/?")
-	if end < 0 {
-		end = len(rest)
-	}
-	host = rest[:end]
-	if at := bytes.LastIndexByte(host, '@'); at >= 0 {
-		host = host[at+1:]
-	}
-	return host, rest[end:]
+	return rfc9110.SplitTarget(raw)
 }

@@ -21,7 +21,7 @@ type tail uint8
 // borders has for each part of chunksEnd the longest that it both begins and ends with.
 var borders = [len(chunksEnd) + 1]int{4: 1, 5: 2, 6: 1, 7: 2}
 
-// ends takes the next bytes, which are all of a piece or not, and tells whether with them a chunked message ends.
+// ends takes the next bytes, which are all of a piece or not, and reports whether with them a chunked message ends.
 func (t *tail) ends(data []byte, whole bool) bool {
 	if !whole {
 		*t = 0
@@ -61,7 +61,7 @@ func (t *tail) matched(data []byte) int {
 	return 0
 }
 
-// endsFields tells whether the data, which ends as fields do, has a last chunk, and after it nothing but trailers.
+// endsFields reports whether the data, which ends as fields do, has a last chunk, and after it nothing but trailers.
 func (t *tail) endsFields(data []byte) bool {
 	fields, found := bytes.CutPrefix(data, lastSize)
 	if !found || !t.endsLine() {
@@ -85,13 +85,13 @@ func (t *tail) endsFields(data []byte) bool {
 	}
 }
 
-// endsLine tells whether a line may end here.
+// endsLine reports whether a line may end here.
 func (t *tail) endsLine() bool {
 	matched := int(*t) - 1
 	return *t == 0 || matched == len(lineEnd) || matched > 0 && borders[matched] == len(lineEnd)
 }
 
-// isField tells whether a line has a name without blanks, and a colon after it.
+// isField reports whether a line has a name without blanks, and a colon after it.
 func isField(line []byte) bool {
 	name, _, found := bytes.Cut(line, []byte(":"))
 	if !found || len(name) == 0 {

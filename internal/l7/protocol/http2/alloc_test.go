@@ -136,7 +136,7 @@ func TestExchangesAllocateNothing(t *testing.T) {
 	requireNoAllocs(t, newExchanger(t, 1, large))
 }
 
-// TestMemoryOfAUsualConnection holds what a connection with one request after the other takes.
+// TestMemoryOfAUsualConnection checks what a connection with one request after the other takes.
 func TestMemoryOfAUsualConnection(t *testing.T) {
 	x := newExchanger(t, 1, browse)
 	for range 1000 {
@@ -162,5 +162,5 @@ func TestMemoryOfAHostileConnection(t *testing.T) {
 	require.Less(t, p.Held(), 3<<20)
 	t.Log("bytes held:", p.Held())
 	p.Close()
-	require.Len(t, p.told, 256)
+	require.Len(t, p.reported, 256)
 }

@@ -3,7 +3,6 @@
 package http2_test
 
 import (
-	"bufio"
 	"bytes"
 	"flag"
 	"fmt"
@@ -26,6 +25,7 @@ import (
 	"golang.org/x/net/http2/h2c" //lint:ignore SA1019 net/http has no upgrade from HTTP/1.1
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/recording"
 )
 
 // record makes testdata/*.txt anew from the programs that are installed.
@@ -54,45 +54,30 @@ func TestWhatRealProgramsSay(t *testing.T) {
 	}
 }
 
-// replay feeds a recording and returns what the client counted and what was told.
+// replay feeds a recording and returns what the client counted and what was reported.
 func replay(t *testing.T, file string, server bool) (want, got []string) {
-	f, err := os.Open(file)
+	steps, want, err := recording.File(file)
 	require.NoError(t, err)
-	defer func() { require.NoError(t, f.Close()) }()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	directions := map[string]l7.Direction{"<": l7.Read, ">": l7.Write}
+	directions := map[string]l7.Direction{recording.Read: l7.Read, recording.Write: l7.Write}
 	if !server {
-		directions = map[string]l7.Direction{"<": l7.Write, ">": l7.Read}
+		directions = map[string]l7.Direction{recording.Read: l7.Write, recording.Write: l7.Read}
 	}
 	conns := map[string]*listener{}
-	for lines.Scan() {
-		mark, rest, _ := strings.Cut(lines.Text(), " ")
-		number, text, _ := strings.Cut(rest, " ")
-		switch mark {
-		case "#":
-			continue
-		case "=":
-			want = append(want, rest)
-			continue
-		case "+":
-			conns[number] = listen()
-		case "-":
-			conns[number].Close()
-		case "<", ">":
-			text, err := strconv.Unquote(text)
-			require.NoError(t, err)
-			conns[number].feed(directions[mark], []byte(text))
+	for _, step := range steps {
+		switch step.Mark {
+		case recording.Begin:
+			conns[step.Connection] = listen()
+		case recording.End:
+			conns[step.Connection].Close()
 		default:
-			require.Fail(t, "unknown line", lines.Text())
+			conns[step.Connection].feed(directions[step.Mark], []byte(step.Text))
 		}
-		for _, x := range conns[number].told {
+		for _, x := range conns[step.Connection].reported {
 			require.Equal(t, l7.Complete, x.Outcome)
 			got = append(got, strings.TrimLeft(fmt.Sprintf("%s %s %d %d", x.Method, x.Target, x.Status, x.Response.Body), " "))
 		}
-		conns[number].told = nil
+		conns[step.Connection].reported = nil
 	}
-	require.NoError(t, lines.Err())
 	return want, got
 }
 
@@ -124,7 +109,7 @@ func recordServer(t *testing.T, name, version, target, how, post string) {
 		for _, line := range printed(t, "curl", slices.Concat(each, args)...) {
 			line = strings.Replace(line, url, "", 1)
 			if how == "--http2" {
-				// The request is one of HTTP/1.1 that was answered by a change of protocol; its response is told by itself.
+				// The request is one of HTTP/1.1 that was answered by a change of protocol; its response is reported by itself.
 				words := strings.Fields(line)
 				rec.printf("= %s %s 101 0", words[0], words[1])
 				line = words[2] + " " + words[3]

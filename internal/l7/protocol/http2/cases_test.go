@@ -43,7 +43,7 @@ func (p *pair) pass() {
 	}
 }
 
-// miss is pass where nobody sees anything.
+// miss is pass where nothing is seen.
 func (p *pair) miss() { p.client.take(); p.server.take() }
 
 func TestARequestAndItsResponse(t *testing.T) {
@@ -56,18 +56,40 @@ func TestARequestAndItsResponse(t *testing.T) {
 	p.pass()
 	p.server.data(1, true, "abc")
 	p.pass()
-	require.Len(t, p.told, 1)
-	x := p.told[0]
+	require.Len(t, p.reported, 1)
+	x := p.reported[0]
 	require.Equal(t, l7.Side{Known: true, Ended: true, First: 30, Last: 40, Body: 10, Whole: x.Request.Whole}, x.Request)
 	require.Equal(t, l7.Side{Known: true, Ended: true, First: 45, Last: 60, Body: 3, Whole: x.Response.Whole}, x.Response)
 	x.Request, x.Response = l7.Side{}, l7.Side{}
-	require.Equal(t, told{
+	require.Equal(t, reported{
 		Role: "server", Method: "POST", Target: "/a?b=c", Scheme: "https", Host: "shop", Path: "/a", Query: "b=c", Version: "2", Status: 201,
 		RequestFields: []string{"tp", "x=1; y=2", absent}, ResponseFields: []string{"text/plain", "one, two"},
 	}, x)
 }
 
-// TestFramesOfAllKinds holds what is told where more is said than requests and responses.
+// TestUserinfoIsLeftOut checks that no part of a request says which user a client named, and by which password.
+func TestUserinfoIsLeftOut(t *testing.T) {
+	for _, c := range []struct {
+		fields     []string
+		host, path string
+	}{
+		{[]string{":method", "GET", ":scheme", "https", ":authority", "alice:SECRET@shop.example:8443", ":path", "/a"}, "shop.example:8443", "/a"},
+		{[]string{":method", "GET", ":scheme", "https", ":path", "/a", "host", "alice:SECRET@shop.example"}, "shop.example", "/a"},
+		{[]string{":method", "GET", ":scheme", "https", ":authority", "h", ":path", "https://alice:SECRET@shop.example/a"}, "h", "/a"},
+		{[]string{":method", "CONNECT", ":authority", "alice:SECRET@shop.example:443"}, "shop.example:443", ""},
+	} {
+		p := greet(t)
+		p.client.headers(1, true, c.fields...)
+		p.pass()
+		p.server.headers(1, true, ":status", "200")
+		p.pass()
+		require.Len(t, p.reported, 1)
+		require.Equal(t, []string{c.host, c.path}, []string{p.reported[0].Host, p.reported[0].Path})
+		require.NotContains(t, p.reported[0].Target+p.reported[0].Query, "alice:SECRET@shop.example:443")
+	}
+}
+
+// TestFramesOfAllKinds checks what is reported where more is said than requests and responses.
 func TestFramesOfAllKinds(t *testing.T) {
 	type want = []any
 	ok := want{"GET", "/a", 200, 0, 0, l7.Complete}
@@ -99,7 +121,7 @@ func TestFramesOfAllKinds(t *testing.T) {
 			p.client.headers(1, false, ":method", "PUT", ":scheme", "http", ":path", "/a").data(1, false, "ab").headers(1, true, "x-sum", "1")
 			p.server.headers(1, false, ":status", "200").data(1, false, "abc").headers(1, true, "x-sum", "2")
 		}, []want{{"PUT", "/a", 200, 2, 3, l7.Complete}}},
-		"what nobody knows of": {func(p *pair) {
+		"unknown streams": {func(p *pair) {
 			require.NoError(p.t, p.client.WriteRawFrame(0xbe, 0xff, 1, make([]byte, 300)))
 			require.NoError(p.t, p.client.WritePing(false, [8]byte{}))
 			require.NoError(p.t, p.client.WriteWindowUpdate(1, 9))
@@ -122,7 +144,7 @@ func TestFramesOfAllKinds(t *testing.T) {
 			require.NoError(p.t, p.client.WriteRSTStream(1, xhttp2.ErrCodeCancel))
 			p.pass()
 			p.server.headers(1, false, ":status", "200").data(1, true, "late")
-		}, []want{{"GET", "/a", 0, 0, 0, l7.Aborted}}},
+		}, []want{{"GET", "/a", 0, 0, 0, l7.Unanswered}}},
 		"a reset by the server": {func(p *pair) {
 			p.client.get(1, "/a")
 			p.server.headers(1, false, ":status", "200").data(1, false, "abc")
@@ -144,7 +166,7 @@ func TestFramesOfAllKinds(t *testing.T) {
 			p.client.headers(1, false, ":method", "CONNECT", ":authority", "h:443").data(1, true, "hi")
 			p.server.headers(1, false, ":status", "200").data(1, true, "there")
 		}, []want{{"CONNECT", "", 200, 2, 5, l7.Complete}}},
-		"a method of nobody": {func(p *pair) {
+		"an unknown method": {func(p *pair) {
 			p.client.headers(1, true, ":method", "FROB", ":scheme", "http", ":path", "/a")
 			p.server.headers(1, true, ":status", "200")
 		}, []want{{"_OTHER", "/a", 200, 0, 0, l7.Complete}}},
@@ -154,14 +176,14 @@ func TestFramesOfAllKinds(t *testing.T) {
 			c.play(p)
 			p.pass()
 			p.requireBriefs(t, c.want...)
-			require.Equal(t, name == "a push", p.told[len(p.told)-1].Pushed)
+			require.Equal(t, name == "a push", p.reported[len(p.reported)-1].Pushed)
 			require.Equal(t, l7.Stats{Exchanges: uint64(len(c.want))}, p.stats)
 			p.client.get(99, "/next")
 			p.server.headers(99, true, ":status", "204")
 			p.pass()
-			require.Equal(t, "/next", p.told[len(p.told)-1].Path, "what follows is read")
+			require.Equal(t, "/next", p.reported[len(p.reported)-1].Path, "what follows is read")
 			p.Close()
-			require.Len(t, p.told, len(c.want)+1)
+			require.Len(t, p.reported, len(c.want)+1)
 		})
 	}
 }
@@ -176,13 +198,13 @@ func TestConnectionsEnd(t *testing.T) {
 	p.requireBriefs(t, []any{"GET", "/one-way", 0, 0, 0, l7.Unanswered}, []any{"PUT", "/within", 0, 0, 0, l7.Aborted},
 		[]any{"GET", "/answered", 500, 0, 4, l7.Aborted}, []any{"GET", "/informed", 0, 0, 0, l7.Unanswered})
 	var errors []string
-	for _, x := range p.told {
+	for _, x := range p.reported {
 		errors = append(errors, x.ErrorType)
 	}
 	require.Equal(t, []string{"no_response", "aborted", "aborted", "no_response"}, errors)
 }
 
-// TestMetLate holds what is told of a connection that was open before: what refers to what nobody saw is unknown, the rest is told.
+// TestMetLate checks what is reported of a connection that was open before: what refers to what was not seen is unknown, the rest is reported.
 func TestMetLate(t *testing.T) {
 	p := meet(t, l7.DefaultLimits())
 	p.client.hello().get(1, "/often").headers(3, true, ":method", "FROB", ":scheme", "http", ":path", "/often", "x-request", "r")
@@ -195,15 +217,15 @@ func TestMetLate(t *testing.T) {
 	p.pass()
 	p.requireBriefs(t, []any{"GET", "*", 0, 0, 0, l7.Complete}, []any{"*", "/new", 500, 0, 0, l7.Complete}, []any{"GET", "/new", 429, 0, 0, l7.Complete},
 		[]any{"GET", "/never", 429, 0, 0, l7.Complete})
-	require.Equal(t, "server", p.told[0].Role)
-	require.True(t, p.told[0].Response.Cut)
-	require.Equal(t, []string{absent, absent, absent}, p.told[1].RequestFields, "whose names nobody knows")
-	require.True(t, p.told[1].Request.Cut)
-	require.True(t, p.told[3].Response.Cut)
+	require.Equal(t, "server", p.reported[0].Role)
+	require.True(t, p.reported[0].Response.Cut)
+	require.Equal(t, []string{absent, absent, absent}, p.reported[1].RequestFields, "whose names are unknown")
+	require.True(t, p.reported[1].Request.Cut)
+	require.True(t, p.reported[3].Response.Cut)
 }
 
-// TestMetWithinARequest holds that the response is told, without its request.
-// TestMetByAFewBytes holds that what is said before it is certain that frames are said has the times of its own calls.
+// TestMetWithinARequest checks that the response is reported, without its request.
+// TestMetByAFewBytes checks that what is said before it is certain that frames are said has the times of its own calls.
 func TestMetByAFewBytes(t *testing.T) {
 	client, server := newEnd(t), newEnd(t)
 	l := listen()
@@ -213,7 +235,7 @@ func TestMetByAFewBytes(t *testing.T) {
 	l.feed(l7.Read, request[9:])
 	l.feed(l7.Write, server.headers(1, true, ":status", "204").take())
 	l.requireBriefs(t, []any{"GET", "/a", 204, 0, 0, l7.Complete})
-	require.Equal(t, []int64{20, 30}, []int64{l.told[0].Request.First, l.told[0].Request.Last})
+	require.Equal(t, []int64{20, 30}, []int64{l.reported[0].Request.First, l.reported[0].Request.Last})
 }
 
 func TestMetWithinARequest(t *testing.T) {
@@ -238,11 +260,11 @@ func TestAnUpgrade(t *testing.T) {
 	p.client.hello().get(3, "/b")
 	p.server.headers(3, true, ":status", "204")
 	p.pass()
-	require.Len(t, p.told, 3)
-	require.Equal(t, []any{"GET", "/a", 101, int64(0), int64(0), l7.Complete}, brief(p.told[0]))
-	require.Equal(t, []any{"", "", 200, l7.Side{}.Body, int64(3), l7.Complete}, brief(p.told[1]))
-	require.Equal(t, []any{"GET", "/b", 204, int64(0), int64(0), l7.Complete}, brief(p.told[2]))
-	require.Equal(t, "server", p.told[1].Role)
+	require.Len(t, p.reported, 3)
+	require.Equal(t, []any{"GET", "/a", 101, int64(0), int64(0), l7.Complete}, brief(p.reported[0]))
+	require.Equal(t, []any{"", "", 200, l7.Side{}.Body, int64(3), l7.Complete}, brief(p.reported[1]))
+	require.Equal(t, []any{"GET", "/b", 204, int64(0), int64(0), l7.Complete}, brief(p.reported[2]))
+	require.Equal(t, "server", p.reported[1].Role)
 }
 
 // TestAClientReadsBeforeItsWriteReturns is what two threads of a client may look like.
@@ -255,13 +277,13 @@ func TestAClientReadsBeforeItsWriteReturns(t *testing.T) {
 	p.client.get(1, "/a")
 	p.server.headers(1, true, ":status", "200")
 	p.feed(l7.Read, p.server.take())
-	require.Empty(t, p.told)
+	require.Empty(t, p.reported)
 	p.feed(l7.Write, p.client.take())
 	p.requireBriefs(t, []any{"GET", "/a", 200, 0, 0, l7.Complete})
-	require.Equal(t, "client", p.told[0].Role)
+	require.Equal(t, "client", p.reported[0].Role)
 }
 
-// TestADataFrameCostsNothingForItsBytes holds that a frame is followed over pieces of which only the length is known.
+// TestADataFrameCostsNothingForItsBytes checks that a frame is followed over pieces of which only the length is known.
 func TestADataFrameCostsNothingForItsBytes(t *testing.T) {
 	p := greet(t)
 	p.client.get(1, "/large")
@@ -280,7 +302,7 @@ func TestADataFrameCostsNothingForItsBytes(t *testing.T) {
 	require.Zero(t, p.stats.Losses)
 }
 
-// TestAfterALoss holds that what was lost is unknown, and what follows is right.
+// TestAfterALoss checks that what was lost is unknown, and what follows is right.
 func TestAfterALoss(t *testing.T) {
 	p := greet(t)
 	p.client.get(1, "/a").get(3, "/b")
@@ -295,10 +317,10 @@ func TestAfterALoss(t *testing.T) {
 	p.pass()
 	require.Equal(t, uint64(1), p.stats.Losses)
 	p.requireBriefs(t, []any{"GET", "/a", 200, 0, -1, l7.Complete}, []any{"GET", "/b", 0, 0, -1, l7.Complete}, []any{"GET", "/c", 0, 0, 0, l7.Complete})
-	require.Equal(t, l7.Side{Known: true, Cut: true, Ended: true, Last: p.now, Body: -1, Whole: -1}, p.told[1].Response, "its beginning was not seen")
+	require.Equal(t, l7.Side{Known: true, Cut: true, Ended: true, Last: p.now, Body: -1, Whole: -1}, p.reported[1].Response, "its beginning was not seen")
 }
 
-// TestWhatIsPassedOverAfterALossIsMissing holds that trailers are not taken for the response whose head was in a piece without a known frame,
+// TestWhatIsPassedOverAfterALossIsMissing checks that trailers are not taken for the response whose head was in a piece without a known frame,
 // though its request came after the loss.
 func TestWhatIsPassedOverAfterALossIsMissing(t *testing.T) {
 	p := greet(t)
@@ -313,10 +335,10 @@ func TestWhatIsPassedOverAfterALossIsMissing(t *testing.T) {
 	p.server.headers(3, true, "x-sum", "1")
 	p.pass()
 	p.requireBriefs(t, []any{"GET", "/before", 200, 0, 0, l7.Complete}, []any{"GET", "/a", 0, 0, -1, l7.Complete})
-	require.Zero(t, p.told[1].Response.First)
+	require.Zero(t, p.reported[1].Response.First)
 }
 
-// TestBytesLostWithinAFrame holds that where the next one begins is known still.
+// TestBytesLostWithinAFrame checks that where the next one begins is known still.
 func TestBytesLostWithinAFrame(t *testing.T) {
 	p := greet(t)
 	p.client.get(1, "/a")
@@ -334,7 +356,7 @@ func TestBytesLostWithinAFrame(t *testing.T) {
 	p.server.headers(3, true, ":status", "204")
 	p.feedLost(l7.Write, 100, p.server.take())
 	p.requireBriefs(t, []any{"GET", "/a", 200, 0, 1000, l7.Complete}, []any{"GET", "/b", 204, 0, 0, l7.Complete})
-	require.Equal(t, lost+20, p.told[0].Response.Last, "when the last of the lost bytes was written")
+	require.Equal(t, lost+20, p.reported[0].Response.Last, "when the last of the lost bytes was written")
 }
 
 func TestWhatIsDoubtfulIsToldWhenItIsQuiet(t *testing.T) {
@@ -346,10 +368,10 @@ func TestWhatIsDoubtfulIsToldWhenItIsQuiet(t *testing.T) {
 	require.NoError(t, p.server.WritePing(false, [8]byte{}))
 	p.feedLost(l7.Write, l7.LostUnknown, p.server.take())
 	p.Expire(30)
-	require.Empty(t, p.told, "it was not quiet since 30")
+	require.Empty(t, p.reported, "it was not quiet since 30")
 	p.Expire(31)
 	p.requireBriefs(t, []any{"GET", "/a", 0, 0, 0, l7.Lost})
-	require.Empty(t, p.told[0].ErrorType)
+	require.Empty(t, p.reported[0].ErrorType)
 }
 
 func TestMoreRequestsThanAreKeptAreCounted(t *testing.T) {
@@ -366,7 +388,7 @@ func TestMoreRequestsThanAreKeptAreCounted(t *testing.T) {
 	p.requireBriefs(t, []any{"GET", "/a", 200, 0, 0, l7.Complete}, []any{"GET", "/d", 200, 0, 0, l7.Complete})
 }
 
-// TestBlocksThatBreakTheRules holds that what follows is told as far as it is known.
+// TestBlocksThatBreakTheRules checks that what follows is reported as far as it is known.
 func TestBlocksThatBreakTheRules(t *testing.T) {
 	p := greet(t)
 	require.NoError(t, p.client.WriteHeaders(xhttp2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{0x82, 0x80, 0x84}, EndStream: true, EndHeaders: true}))

@@ -10,7 +10,7 @@ import (
 // prefaceSure is how much of the preface is in no other protocol.
 const prefaceSure = len("PRI * HTTP/2.0")
 
-// classify tells what begins with the first bytes of a piece; all says that they are the whole piece.
+// classify returns what begins with the first bytes of a piece; all is set if they are the whole piece.
 func (w *wanted) classify(first []byte, all bool) l7.Guess {
 	if len(first) == 0 {
 		return l7.No
@@ -35,7 +35,7 @@ func perhaps(all bool) l7.Guess {
 	return l7.No
 }
 
-// classifyFrames tells whether frames begin here, as on a connection that was open before. Fields tell whose they are.
+// classifyFrames reports whether frames begin here, as on a connection that was open before. Fields decide whose they are.
 func (w *wanted) classifyFrames(first []byte, all bool) l7.Guess {
 	if len(first) < headSize {
 		return l7.No
@@ -55,7 +55,7 @@ func (w *wanted) classifyFrames(first []byte, all bool) l7.Guess {
 	return perhaps(all)
 }
 
-// guessFields tells by what is known of a header block whose it is. What cannot be read as one is not valid.
+// guessFields guesses by what is known of a header block whose it is. What cannot be read as one is not valid.
 func (w *wanted) guessFields(f *frame, content []byte) (guess l7.Guess, valid bool) {
 	whole := int64(len(content)) == f.length
 	if int64(len(content)) < f.prefix() {

@@ -53,7 +53,7 @@ func (p *parser) passOver(r *reader, at int64) {
 	case kindHeaders, kindPushPromise, kindContinuation:
 		r.breakBlock()
 	case kindReset:
-		p.resetStream(r, reset{at: at})
+		p.resetStream(r, ending{at: at})
 	}
 }
 
@@ -136,9 +136,9 @@ func (p *parser) readRecord(r *reader, piece *l7.Piece) bool {
 	}
 	switch r.frame.kind {
 	case kindReset:
-		p.resetStream(r, reset{known: true, code: binary.BigEndian.Uint32(record), at: piece.Ended})
+		p.resetStream(r, ending{reset: true, code: binary.BigEndian.Uint32(record), at: piece.First()})
 	case kindGoAway:
-		p.goAway(r, binary.BigEndian.Uint32(record)&streamBits)
+		p.goAway(r, binary.BigEndian.Uint32(record)&streamBits, piece.First())
 	default:
 		p.setting(r, binary.BigEndian.Uint16(record), binary.BigEndian.Uint32(record[2:]))
 	}

@@ -23,6 +23,7 @@ import (
 	xhpack "golang.org/x/net/http2/hpack"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/rfc9110"
 )
 
 // transfer is what the client of a conversation wrote (0) or read (1) at once.
@@ -71,12 +72,12 @@ func (c tap) Read(p []byte) (int, error) {
 // conversation is what a client and a server of golang.org/x/net said to each other, and what the client knows of it.
 type conversation struct {
 	log  []transfer
-	want map[string]told // by path: what the client did and got
+	want map[string]reported // by path: what the client did and got
 }
 
 // converse makes requests with many bodies, fields and settings, some of them at the same time.
 func converse(t testing.TB, rnd *rand.Rand, requests, together int) *conversation {
-	c := &conversation{want: map[string]told{}}
+	c := &conversation{want: map[string]reported{}}
 	var passed transfers
 	clientEnd, serverEnd := loopback(t)
 	served := make(chan struct{})
@@ -166,17 +167,17 @@ func handle(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// request makes a random one, and what is to be told of it as far as that is known now.
-func request(t testing.TB, rnd *rand.Rand, i int) (*http.Request, told) {
+// request makes a random one, and what is to be reported of it as far as that is known now.
+func request(t testing.TB, rnd *rand.Rand, i int) (*http.Request, reported) {
 	method := []string{"GET", "GET", "POST", "PUT", "HEAD", "DELETE", "PROPFIND"}[rnd.IntN(7)]
-	want := told{Method: method, Path: fmt.Sprintf("/items/%d%s", i, strings.Repeat("/x", rnd.IntN(40))), Version: "2", Scheme: "http", Host: "shop.example:8080"}
+	want := reported{Method: method, Path: fmt.Sprintf("/items/%d%s", i, strings.Repeat("/x", rnd.IntN(40))), Version: "2", Scheme: "http", Host: "shop.example:8080"}
 	want.Target = want.Path
 	if rnd.IntN(2) == 0 {
 		want.Query = "q=" + strconv.Itoa(rnd.IntN(1000))
 		want.Target += "?" + want.Query
 	}
 	if method == "PROPFIND" {
-		want.Method, want.Original = l7.OtherMethod, method
+		want.Method, want.Original = rfc9110.OtherMethod, method
 	}
 	var body io.Reader
 	if method == "POST" || method == "PUT" {
@@ -220,7 +221,7 @@ func (zeros) Read(p []byte) (int, error) {
 }
 
 // respond makes the request and completes what is wanted by what the client got.
-func respond(t testing.TB, conn *xhttp2.ClientConn, req *http.Request, want *told) {
+func respond(t testing.TB, conn *xhttp2.ClientConn, req *http.Request, want *reported) {
 	waits := strings.HasSuffix(req.Header.Get("X-Answer"), "waits")
 	if waits {
 		ctx, cancel := context.WithTimeout(req.Context(), 10*time.Millisecond)

@@ -102,7 +102,7 @@ func (p *playback) when(dir, offset int) at {
 	panic("no piece has it")
 }
 
-// complete adds to what is wanted what only the bytes tell.
+// complete adds to what is wanted what only the bytes show.
 func (c *conversation) complete(t testing.TB, p *playback, role l7.Role) {
 	var data [2][]byte
 	for _, tr := range c.log {
@@ -118,11 +118,18 @@ func (c *conversation) complete(t testing.TB, p *playback, role l7.Role) {
 		want.Role = role.String()
 		want.Request = p.side(0, requests[id], want.Request.Body)
 		want.Response = p.side(1, responses[id], want.Response.Body)
-		if want.Status == 0 && requests[id].ended && !resets[id] && !refused[id] { // the connection was closed before the client could say that it waits no longer
-			want.Outcome, want.ErrorType = l7.Unanswered, "no_response"
+		if want.Status == 0 && requests[id].ended {
+			cause := l7.CauseUnknown // the connection was closed before the client could reset the stream
+			switch {
+			case resets[id]:
+				cause = endOf(l7.RoleClient, role)
+			case refused[id]:
+				cause = endOf(l7.RoleServer, role)
+			}
+			want.Outcome, want.ErrorType = l7.Unanswered, l7.ErrorOfUnanswered(role, cause)
 		}
 		if want.ErrorType == "" {
-			want.ErrorType = rfc9110.ErrorType(role, l7.Complete, want.Status)
+			want.ErrorType = rfc9110.ErrorType(role, l7.Complete, l7.CauseUnknown, want.Status)
 		}
 		c.want[string(path)] = want
 	}
@@ -154,8 +161,8 @@ func TestWhatTheClientDidIsToldExactly(t *testing.T) {
 					p := c.play(rnd, how{role: role, largest: largest}, l)
 					l.Close()
 					c.complete(t, p, role)
-					require.Len(t, l.told, len(c.want))
-					for _, got := range l.told {
+					require.Len(t, l.reported, len(c.want))
+					for _, got := range l.reported {
 						want := c.want[got.Path]
 						if want.Request.Body == l7.Unknown { // it was cancelled
 							want.Request.Body = got.Request.Body
@@ -169,15 +176,15 @@ func TestWhatTheClientDidIsToldExactly(t *testing.T) {
 	}
 }
 
-// requireRight holds that what was told is what the client did, or unknown, and tells each request at most once.
-func (c *conversation) requireRight(t *testing.T, all []told) (complete int) {
+// requireRight holds that what was reported is what the client did, or unknown, and that each request was reported at most once.
+func (c *conversation) requireRight(t *testing.T, all []reported) (complete int) {
 	seen := map[string]int{}
 	for _, got := range all {
 		want, named := c.want[got.Path]
 		if got.Path != "" && got.Path != l7.UnknownText {
-			require.True(t, named, "nobody asked for %q", got.Path)
+			require.True(t, named, "%q was not requested", got.Path)
 			seen[got.Path]++
-			require.Equal(t, 1, seen[got.Path], "%s was told twice", got.Path)
+			require.Equal(t, 1, seen[got.Path], "%s was reported twice", got.Path)
 		}
 		if of := got.ResponseFields; len(of) == 2 && of[1] != absent {
 			require.Contains(t, c.want, of[1], "the fields of a response")
@@ -197,7 +204,7 @@ func (c *conversation) requireRight(t *testing.T, all []told) (complete int) {
 	return complete
 }
 
-func requireField(t *testing.T, want, got told) {
+func requireField(t *testing.T, want, got reported) {
 	unknown := func(value, none string) bool { return value == none || value == l7.UnknownText }
 	if !unknown(got.Method, "") {
 		require.Equal(t, want.Method, got.Method, got.Path)
@@ -260,7 +267,7 @@ func TestWhatWasNotSeenIsUnknownAndNeverWrong(t *testing.T) {
 					l.Expire(p.now + 1)
 					l.Close()
 					c.complete(t, p, role)
-					complete[name] += c.requireRight(t, l.told)
+					complete[name] += c.requireRight(t, l.reported)
 				})
 			}
 		}
@@ -270,5 +277,13 @@ func TestWhatWasNotSeenIsUnknownAndNeverWrong(t *testing.T) {
 		share = append(share, fmt.Sprintf("%s: %d of %d", name, n, 2*all))
 		require.Greater(t, n, all/20, name)
 	}
-	t.Log("told completely: " + strings.Join(share, "; "))
+	t.Log("reported completely: " + strings.Join(share, "; "))
+}
+
+// endOf is what a process of the role sees where the one of a role has ended something.
+func endOf(ended, role l7.Role) l7.Cause {
+	if ended == role {
+		return l7.ClosedLocally
+	}
+	return l7.ClosedRemotely
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/hpack"
 )
 
-// Tags of the fields that the parser itself uses. Those that somebody asks for follow.
+// Tags of the fields that the parser itself uses. Those that are wanted follow.
 const (
 	tagMethod hpack.Tag = 1 + iota
 	tagPath
@@ -67,7 +67,7 @@ type value struct {
 	unknown    bool // it was sent, in a way that only those understand who have seen what was sent before, or it was too long
 }
 
-// shape is what a header block is, as far as its fields tell.
+// shape is what a header block is, as far as its fields are known.
 type shape uint8
 
 const (
@@ -83,7 +83,7 @@ type fields struct {
 	values []value // by tag
 	shape  shape
 	// regular says that a field was seen that is not a pseudo-field, so that no pseudo-field follows; hidden, that one without a known name,
-	// or bytes that are missing, were there before, so that nobody knows which pseudo-fields there are.
+	// or bytes that are missing, were there before, so that it is unknown which pseudo-fields there are.
 	regular, hidden bool
 	cut             bool // values are missing or short
 	unseen          bool // of these because they refer to what was not seen, or are too long
@@ -130,7 +130,7 @@ func (f *fields) add(field *hpack.Field, limit int) {
 	}
 }
 
-// see notes what the field tells of the block.
+// see notes what the field means for the block.
 func (f *fields) see(tag hpack.Tag) {
 	switch {
 	case tag == hpack.Unwanted || tag > tagStatus:
@@ -170,7 +170,7 @@ func (f *fields) extend(to *value, more []byte, limit int) {
 	to.end = len(f.bytes)
 }
 
-// get is a field's value, nil if there is none or nobody knows it.
+// get is a field's value, nil if there is none or it is unknown.
 func (f *fields) get(tag hpack.Tag) []byte {
 	if int(tag) >= len(f.values) || !f.values[tag].there || f.values[tag].unknown {
 		return nil
@@ -180,7 +180,7 @@ func (f *fields) get(tag hpack.Tag) []byte {
 
 func (v *value) of(bytes []byte) []byte { return bytes[v.start:v.end:v.end] }
 
-// pseudo is a pseudo-field's value; UnknownText where there is one, or may be one, that nobody knows.
+// pseudo is a pseudo-field's value; UnknownText where there is, or may be, an unknown one.
 func (f *fields) pseudo(tag hpack.Tag) []byte {
 	if value := f.get(tag); value != nil {
 		return value

@@ -133,7 +133,7 @@ func (f *frame) rule() *rule {
 	return &rules[f.kind]
 }
 
-// allowed tells whether there may be such a frame.
+// allowed reports whether there may be such a frame.
 func (f *frame) allowed() bool {
 	if r := f.rule(); r != nil {
 		return f.keeps(r)
@@ -146,7 +146,7 @@ func (f *frame) keeps(r *rule) bool {
 	return place && r.least <= f.length && f.length <= r.most && f.length%r.multiple == 0 && f.length >= f.prefix()
 }
 
-// likely tells whether the bytes, of which it is not known that a frame begins here, are one that programs send: of a known kind, at most
+// likely reports whether the bytes, of which it is not known that a frame begins here, are one that programs send: of a known kind, at most
 // so long, without flags that mean nothing.
 func (f *frame) likely(longest int64) bool {
 	r := f.rule()

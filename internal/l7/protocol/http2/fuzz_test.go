@@ -18,8 +18,8 @@ import (
 const turn = "\xff\xfe"
 
 // FuzzConnection lets a server read and write anything, cut, repeated and lost at random, between exchanges that are well-formed. The
-// first is told exactly, memory stays bounded, contents are given back, and what comes after a loss in both directions is told with its own response or with none:
-// its names are in the clear, so that it must be told if its frames are found.
+// first is reported exactly, memory stays bounded, contents are given back, and what comes after a loss in both directions is reported with its own response or with none:
+// its names are plain text, so that it must be reported if its frames are found.
 func FuzzConnection(f *testing.F) {
 	for _, seed := range seeds(f) {
 		f.Add(seed, uint64(1))
@@ -27,7 +27,7 @@ func FuzzConnection(f *testing.F) {
 	}
 	const last = 1<<31 - 11 // after all that there was
 	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
-		if namesStream(data, last) || namesStream(data, last+2) {
+		if namesStream(data, last) || namesStream(data, last+2) || namesStream(data, last+4) {
 			return // it takes the place of what is held below
 		}
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -41,34 +41,35 @@ func FuzzConnection(f *testing.F) {
 		m.client.hello()
 		m.server.settings()
 		m.exchange(1, "/first", "201")
-		require.Equal(t, []any{"GET", "/first", 201, int64(0), int64(3), l7.Complete}, brief(m.l.told[0]))
+		require.Equal(t, []any{"GET", "/first", 201, int64(0), int64(3), l7.Complete}, brief(m.l.reported[0]))
 
 		for i, part := range bytes.Split(data, []byte(turn)) {
 			m.mangle(l7.Direction(i%2), part)
 			require.Less(t, m.l.Held(), 64<<10)
 		}
-		m.l.told = nil
+		m.l.reported = nil
 		m.l.Expire(m.l.now + 1)
 		m.lost = [2]bool{true, true}
 		m.exchange(last, "/second", "202")
 		m.exchange(last+2, "/third", "203")
-		m.l.Close()
+		m.giveUp(last+4, "/fourth")
 		require.Less(t, m.l.Held(), 64<<10)
 		require.Equal(t, room, contents.Left, "what was kept of contents was given back")
-		own := map[string]int{"/second": 202, "/third": 203}
+		own := map[string]int{"/second": 202, "/third": 203, "/fourth": 0}
 		seen := map[string]int{}
-		for _, x := range m.l.told {
+		for _, x := range m.l.reported {
 			if status, ours := own[x.Target]; ours {
 				seen[x.Target]++
 				require.Contains(t, []int{0, status}, x.Status, "%s has another's response", x.Target)
 			}
 		}
 		require.LessOrEqual(t, seen["/second"], 1)
-		require.Equal(t, 1, seen["/third"], "%+v", m.l.told)
+		require.Equal(t, 1, seen["/third"], "%+v", m.l.reported)
+		require.Equal(t, 1, seen["/fourth"], "%+v", m.l.reported)
 	})
 }
 
-// namesStream tells whether the head of a frame of this stream may be in the data; the first bit of its identifier is reserved
+// namesStream reports whether the head of a frame of this stream may be in the data; the first bit of its identifier is reserved
 // (RFC 9113, section 4.1).
 func namesStream(data []byte, id uint32) bool {
 	return bytes.Contains(data, binary.BigEndian.AppendUint32(nil, id)) || bytes.Contains(data, binary.BigEndian.AppendUint32(nil, id|1<<31))
@@ -124,6 +125,36 @@ func (m *mangler) exchange(id uint32, target, status string) {
 	require.NoError(m.t, m.server.WriteHeaders(xhttp2.HeadersFrameParam{StreamID: id, BlockFragment: response, EndHeaders: true}))
 	m.feed(l7.Write, m.server.take(), 0)
 	m.feed(l7.Write, m.server.data(id, true, "abc").take(), 0)
+}
+
+// giveUp feeds a request that its client gives up by a reset, by the end of the connection, or both; and what comes for it later.
+func (m *mangler) giveUp(id uint32, target string) {
+	request := append([]byte{0x82, 0x86, 0x04, byte(len(target))}, target...)
+	require.NoError(m.t, m.client.WriteHeaders(xhttp2.HeadersFrameParam{StreamID: id, BlockFragment: request, EndStream: true, EndHeaders: true}))
+	m.feed(l7.Read, m.client.take(), 0)
+	if m.rnd.IntN(2) == 0 {
+		require.NoError(m.t, m.client.WriteRSTStream(id, xhttp2.ErrCodeCancel))
+		m.feed(l7.Read, m.client.take(), 0)
+	}
+	if m.rnd.IntN(2) == 0 {
+		m.l.Ending(l7.ClosedRemotely, m.l.now)
+		m.l.GiveUp(m.l.now + 1)
+	}
+	if m.rnd.IntN(2) == 0 {
+		m.l.Close()
+		return
+	}
+	reset := len(m.l.reported)
+	if reset == 0 || m.l.reported[reset-1].Target != target {
+		m.l.Close()
+		return
+	}
+	require.NoError(m.t, m.server.WriteHeaders(xhttp2.HeadersFrameParam{
+		StreamID: id, BlockFragment: append([]byte{0x08, 3}, "204"...), EndHeaders: true, EndStream: true,
+	}))
+	m.feed(l7.Write, m.server.take(), 0)
+	require.Len(m.t, m.l.reported, reset, "what comes for a request that was given up")
+	m.l.Close()
 }
 
 // mangle feeds the data as bad days have it.

@@ -11,8 +11,10 @@ import (
 	xhpack "golang.org/x/net/http2/hpack"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/grpccall"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/http1"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/http2"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/httpexchange"
 )
 
 // Fields whose values the tests ask for.
@@ -21,8 +23,8 @@ var (
 	responseFields = []string{"content-type", "X-Of"}
 )
 
-// told is an exchange as it was told, copied.
-type told struct {
+// reported is an exchange as it was reported, copied.
+type reported struct {
 	Role                           string
 	Request, Response              l7.Side
 	Outcome                        l7.Outcome
@@ -50,43 +52,44 @@ func copied(values [][]byte) (texts []string) {
 	return texts
 }
 
-func tellOf(e *l7.Exchange) told {
-	h := e.HTTP
-	x := told{
+func reportOf(e *l7.Exchange) reported {
+	h := httpexchange.Of(e)
+	x := reported{
 		Role: e.Role.String(), Request: e.Request, Response: e.Response, Outcome: e.Outcome, ErrorType: e.ErrorType,
 		Method: h.Method, Original: string(h.OriginalMethod), Target: string(h.Target), Scheme: string(h.Scheme), Host: string(h.Host),
 		Path: string(h.Path), Query: string(h.Query), Version: h.Version, Status: h.Status, Pushed: h.Pushed,
 		RequestFields: copied(h.RequestFields), ResponseFields: copied(h.ResponseFields),
 	}
-	if g := e.GRPC; g != nil {
-		x.Service, x.RPC, x.RPCStatus = string(g.Service), string(g.Method), g.Status
+	if g, ok := e.Operation.(*grpccall.Call); ok {
+		x.Service, x.RPC, x.RPCStatus = string(g.Service), string(g.Name), g.Status
 		x.RequestMessages, x.ResponseCount = g.RequestMessages, g.ResponseMessages
 	}
 	return x
 }
 
-// listener is a connection and all that it told.
+// listener is a connection and all that it reported.
 type listener struct {
 	*l7.Conn
-	stats l7.Stats
-	sink  l7.Sink
-	now   int64
-	told  []told
+	stats    l7.Stats
+	sink     l7.Sink
+	now      int64
+	reported []reported
+	ended    []int64 // of each that was reported
 }
 
 func listen() *listener { return listenWithin(l7.DefaultLimits()) }
 
 func listenWithin(limits l7.Limits) *listener {
 	l := &listener{}
-	l.sink = l7.Sink{Limits: limits, Stats: &l.stats, Exchange: func(e *l7.Exchange) { l.told = append(l.told, tellOf(e)) }}
+	l.sink = l7.Sink{Limits: limits, Stats: &l.stats, Exchange: func(e *l7.Exchange) { l.reported, l.ended = append(l.reported, reportOf(e)), append(l.ended, e.Ended) }}
 	protocols := []l7.Protocol{http1.New(nil, nil), http2.New(requestFields, responseFields)}
 	l.Conn = l7.NewConn(protocols, l7.TCP, l7.RoleUnknown, &l.sink)
 	return l
 }
 
-// keepContents has contents kept and the exchanges told to another; nothing was fed before.
-func (l *listener) keepContents(contents *l7.Contents, tell func(*l7.Exchange)) {
-	l.sink.Contents, l.sink.Exchange = contents, tell
+// keepContents has contents kept and the exchanges reported to another; nothing was fed before.
+func (l *listener) keepContents(contents *l7.Contents, report func(*l7.Exchange)) {
+	l.sink.Contents, l.sink.Exchange = contents, report
 }
 
 // whole is a piece of which all bytes are known; its call takes 5 ns before now.
@@ -178,15 +181,15 @@ func (e *end) hello() *end {
 }
 
 // brief is an exchange in one line.
-func brief(x told) []any {
+func brief(x reported) []any {
 	return []any{x.Method, x.Path, x.Status, x.Request.Body, x.Response.Body, x.Outcome}
 }
 
-// requireBriefs compares what was told in short.
+// requireBriefs compares what was reported in short.
 func (l *listener) requireBriefs(t *testing.T, want ...[]any) {
 	t.Helper()
 	var got [][]any
-	for _, x := range l.told {
+	for _, x := range l.reported {
 		got = append(got, brief(x))
 	}
 	for _, w := range want {

@@ -13,8 +13,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 )
 
-// TestAfterHostileMessages holds that what is made to harm who reads it takes little memory, also where contents are kept, and that the
-// next request on the connection is told with its own response.
+// TestAfterHostileMessages checks that what is made to harm who reads it takes little memory, also where contents are kept, and that the
+// next request on the connection is reported with its own response.
 func TestAfterHostileMessages(t *testing.T) {
 	request := func(path string) []byte { return append([]byte{0x82, 0x86, 0x04, byte(len(path))}, path...) }
 	begin := func(t *testing.T, c *end, ends bool, block []byte) {

@@ -63,7 +63,7 @@ func (p *parser) addField(r *reader, f *hpack.Field) {
 // separator is what is between a field's name and its value in a line.
 const separator = ": "
 
-// isName tells whether it is a name that takes part of a line, which others may follow.
+// isName reports whether it is a name that takes part of a line, which others may follow.
 func isName(name []byte) bool { return len(name) > 0 && !bytes.ContainsAny(name, " \t\r\n:") }
 
 // decide finds out whether the content of a block's message is wanted, once its pseudo-fields are known: the others come after them.
@@ -85,14 +85,14 @@ func (p *parser) decide(r *reader) {
 	}
 }
 
-// wantedOfRequest tells for what the content of the request is wanted that begins with a block.
+// wantedOfRequest returns for what the content of the request is wanted that begins with a block.
 func (p *parser) wantedOfRequest(r *reader) uint64 {
 	b := &r.block
 	if h := p.halfOf(r, b.stream); h != nil && h.begun && !b.pushes {
 		return 0 // trailers
 	}
-	path, query := rfc9110.SplitPath(b.fields.pseudo(tagPath))
-	return p.sink.Contents.Wanted(path, query)
+	t := rfc9110.SplitTarget(b.fields.pseudo(tagPath))
+	return p.sink.Contents.Wanted(t.Path, t.Query)
 }
 
 // wantedOfResponse does the same of a response: it is wanted where its request is. One that is informational is not.

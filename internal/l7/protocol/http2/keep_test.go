@@ -12,6 +12,7 @@ import (
 	xhttp2 "golang.org/x/net/http2"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/httpexchange"
 )
 
 // kept is what was kept of an exchange.
@@ -37,7 +38,7 @@ func keep(t *testing.T, body int) *keeping {
 	k.contents = l7.Contents{Wanted: wantKept, Body: body, Head: 1 << 10, Calls: 4, Left: room}
 	k.listener.keepContents(&k.contents, func(e *l7.Exchange) {
 		k.kept = append(k.kept, kept{
-			string(e.HTTP.Path), e.HTTP.Status, copyOf(e.Request.Content), copyOf(e.Response.Content), [2]int64{e.Request.Whole, e.Response.Whole},
+			string(httpexchange.Of(e).Path), httpexchange.Of(e).Status, copyOf(e.Request.Content), copyOf(e.Response.Content), [2]int64{e.Request.Whole, e.Response.Whole},
 		})
 	})
 	k.client.hello()
@@ -77,7 +78,7 @@ func (k *keeping) cut(rnd *rand.Rand, seed uint64) {
 	}
 }
 
-// TestContents holds that heads, bodies and calls are what was sent, of streams that are on their way at the same time, however all was cut
+// TestContents checks that heads, bodies and calls are what was sent, of streams that are on their way at the same time, however all was cut
 // into frames and calls.
 func TestContents(t *testing.T) {
 	const big = 300
@@ -145,8 +146,8 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// TestCutContents holds that of a body longer than its limit, or of which bytes are not known or lost, its beginning is kept and marked,
-// and that what follows on the connection, and beside it, is not harmed.
+// TestCutContents checks that of a body longer than its limit, or of which bytes are not known or lost, its beginning is kept and marked,
+// and that what follows on the connection, and concurrently, is not harmed.
 func TestCutContents(t *testing.T) {
 	long := strings.Repeat("0123456789", 100)
 	const head = 9
@@ -195,7 +196,7 @@ func TestCutContents(t *testing.T) {
 	}
 }
 
-// TestHostileHeadsAreKeptWithinBounds holds that a bomb of places of the table, and fields that cannot be lines of their own, neither take
+// TestHostileHeadsAreKeptWithinBounds checks that a bomb of places of the table, and fields that cannot be lines of their own, neither take
 // more room than there is nor become other fields.
 func TestHostileHeadsAreKeptWithinBounds(t *testing.T) {
 	k := keep(t, 100)
@@ -216,7 +217,7 @@ func TestHostileHeadsAreKeptWithinBounds(t *testing.T) {
 	require.Equal(t, room, k.contents.Left)
 }
 
-// TestContentsOfWhatEndsEarly holds that the room of messages without an end comes back, and that nothing is kept where there is none.
+// TestContentsOfWhatEndsEarly checks that the room of messages without an end comes back, and that nothing is kept where there is none.
 func TestContentsOfWhatEndsEarly(t *testing.T) {
 	k := keep(t, 1000)
 	k.contents.Left = 600

@@ -32,7 +32,7 @@ func (p *parser) beginBlock(r *reader) {
 	r.block.free()
 	r.block = block{
 		open: true, stream: f.stream, pushes: f.kind == kindPushPromise, ends: f.kind == kindHeaders && f.has(flagEndStream),
-		first: r.first, begin: r.stream.Offset() - headSize, limit: limit, fields: r.block.fields,
+		first: r.first, place: r.place, begin: r.stream.Offset() - headSize, limit: limit, fields: r.block.fields,
 	}
 	r.block.fields.reset(p.wanted.tags)
 }
@@ -100,7 +100,7 @@ func (p *parser) headers(r *reader, at int64) {
 	case b.fields.shape == shapeTrailers, h.begun && !h.open:
 		p.trailers(r, h)
 	case h.open && b.fields.shape == shapeUnknown && h.status == 0:
-		// Either the trailers of the message, or its head after one that was informational: nobody knows when it began.
+		// Either the trailers of the message, or its head after one that was informational: it is unknown when it began.
 		p.head(r, h)
 		h.side.First, h.side.Cut = 0, true
 	default:
@@ -121,7 +121,7 @@ func (p *parser) streamOf(r *reader) *stream {
 		s = p.requestStream(r, s)
 	case s != nil, b.fields.shape == shapeTrailers:
 	case p.isResponse(r) && b.stream <= p.highest && b.stream >= p.unseen:
-		// Its request was seen, and told: it was reset, or not kept.
+		// Its request was seen and reported: it was reset, or not kept.
 	case b.stream%2 == 0:
 		p.sink.Stats.Unpaired++ // its promise was missed
 	default:
@@ -164,7 +164,7 @@ func (p *parser) add(id uint32) *stream {
 	return s
 }
 
-// disown tells responses whose request will not be seen any more, as a later one was.
+// disown reports responses whose request will not be seen any more, as a later one was.
 func (p *parser) disown(id uint32) {
 	if !p.early {
 		return
@@ -190,7 +190,7 @@ func (p *parser) head(r *reader, h *half) {
 	f := &h.fields
 	unsure := h.doubtful && f.shape == shapeUnknown // it may be the trailers of a message that was missed
 	h.begun, h.missing = true, h.missing && h.begun && !h.open || unsure
-	h.side = l7.Side{Known: true, First: b.first, Last: b.first, Cut: f.cut}
+	h.side = l7.Side{Known: true, First: b.first, Last: b.first, Position: b.place, Cut: f.cut}
 	if unsure {
 		h.side.First = 0
 	}
@@ -270,7 +270,7 @@ func (p *parser) beginData(r *reader) {
 	}
 }
 
-// seeData goes on with a message that has content; nil where nobody knows of it.
+// seeData goes on with a message that has content; nil where it is unknown.
 func (p *parser) seeData(r *reader, id uint32, at int64) *half {
 	s := p.streams.find(id)
 	if s == nil || s.halves[r.direction].ended {

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/grpccall"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/httpexchange"
 )
 
 // parser is one connection.
@@ -25,8 +27,8 @@ type parser struct {
 	early  bool // there may be streams with a response and no request yet
 
 	exchange l7.Exchange
-	http     l7.HTTP
-	grpc     l7.GRPC
+	http     httpexchange.Exchange
+	call     grpccall.Call
 	line     []byte // of a head that is kept
 }
 
@@ -67,12 +69,12 @@ func (p *parser) setRole(requests l7.Direction) {
 	}
 }
 
-// isRequest tells whether requests go in the reader's direction.
+// isRequest reports whether requests go in the reader's direction.
 func (p *parser) isRequest(r *reader) bool {
 	return p.role != l7.RoleUnknown && r.direction == p.role.RequestDirection()
 }
 
-// isResponse tells whether responses do.
+// isResponse reports whether responses do.
 func (p *parser) isResponse(r *reader) bool {
 	return p.role != l7.RoleUnknown && r.direction != p.role.RequestDirection()
 }
@@ -117,7 +119,7 @@ func (p *parser) loseWithin(r *reader, n, at int64) {
 	}
 }
 
-// miss goes on after bytes of a direction that nobody has, the last of which were transferred at the given time.
+// miss goes on after missing bytes of a direction, the last of which were transferred at the given time.
 func (p *parser) miss(r *reader, at int64) {
 	r.stream.Forget()
 	r.state, r.trust, r.trial.stream = stateSearch, trusted, 0
@@ -130,7 +132,7 @@ func (p *parser) miss(r *reader, at int64) {
 	p.doubt(r, at)
 }
 
-// doubt marks what may have gone on or ended in bytes that nobody has, the last of which were transferred at the given time.
+// doubt marks what may have gone on or ended in missing bytes, the last of which were transferred at the given time.
 func (p *parser) doubt(r *reader, at int64) {
 	for i := len(p.streams.active) - 1; i >= 0; i-- {
 		s := p.streams.active[i]
@@ -149,7 +151,7 @@ func (p *parser) doubt(r *reader, at int64) {
 	}
 }
 
-// Expire tells streams that may have ended without being seen to, and those whose request will not be seen any more.
+// Expire reports streams that may have ended without being seen to, and those whose request will not be seen any more.
 func (p *parser) Expire(before int64) {
 	for i := len(p.streams.active) - 1; i >= 0; i-- {
 		s := p.streams.active[i]
@@ -169,8 +171,8 @@ func (p *parser) Idle() bool { return false }
 // Recalls is always so, for the same reason.
 func (p *parser) Recalls() bool { return true }
 
-// Close tells what is left.
-func (p *parser) Close() {
+// Close hands over what is left.
+func (p *parser) Close(end *l7.End) {
 	for len(p.streams.active) > 0 {
 		s := p.streams.active[0]
 		if p.role == l7.RoleUnknown {
@@ -178,7 +180,7 @@ func (p *parser) Close() {
 			p.streams.remove(s)
 			continue
 		}
-		p.end(s, p.outcomeOf(s), reset{})
+		p.end(s, p.outcomeOf(s), ending{cause: end.Cause, at: end.After(p.requestOf(s).side.First)})
 	}
 	for d := range p.readers {
 		p.readers[d].block.free()

@@ -5,10 +5,23 @@ package http2
 import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/hpack"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/grpccall"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/httpexchange"
 )
 
 // Name is the conventions' network.protocol.name; the version is in each exchange.
-const Name = "http"
+const Name = httpexchange.Name
+
+// Descriptor is the protocol.
+var Descriptor = &l7.Descriptor{
+	Name: "http2", Number: 3, Operations: []*l7.Semantics{httpexchange.Semantics, grpccall.Semantics}, TLS: true, Monitored: true,
+	New: func(o l7.Options) l7.Protocol {
+		if o.Records {
+			return New(httpexchange.Fields(), nil)
+		}
+		return New(nil, nil)
+	},
+}
 
 const version = "2"
 
@@ -26,7 +39,7 @@ func New(requestFields, responseFields []string) *Protocol {
 // Name is the conventions' network.protocol.name.
 func (*Protocol) Name() string { return Name }
 
-// Classify tells whether the preface or frames begin with the first bytes of a piece.
+// Classify reports whether the preface or frames begin with the first bytes of a piece.
 func (pr *Protocol) Classify(first []byte, all bool, transport l7.Transport) l7.Guess {
 	if transport != l7.TCP {
 		return l7.No
@@ -43,7 +56,7 @@ func (pr *Protocol) Open(role l7.Role, _ l7.Transport, sink *l7.Sink) l7.Parser 
 		limits := hpack.Limits{Table: sink.Limits.Table, Text: sink.Limits.Line}
 		r.decoder = hpack.NewDecoder(pr.wanted.names, limits, func(f *hpack.Field) { p.addField(r, f) })
 		if sink.Contents != nil {
-			r.decoder.TellAll()
+			r.decoder.ReportAll()
 		}
 	}
 	return p

@@ -11,14 +11,14 @@ import (
 type state uint8
 
 const (
-	stateSearch state = iota // nobody knows: a frame is looked for
+	stateSearch state = iota // unknown: a frame is searched for
 	stateHead
 	statePreface // what is left of it
 	statePrefix  // of a frame
 	stateBlock
 	stateData
 	stateRecord // the content of a frame that is needed as a whole, or setting by setting
-	stateRest   // what is left of a frame that nobody needs
+	stateRest   // what is left of a frame that is not needed
 )
 
 // trust is how sure it is that frames begin where they are read.
@@ -39,6 +39,7 @@ type block struct {
 	ends    bool   // the message ends with it
 	first   int64  // time of its first byte
 	begin   int64  // and its offset
+	place   uint32 // and the position of its frame
 	broken  bool   // bytes of it are missing, or break the rules
 	limit   int    // bytes of values to be kept
 	fields  fields
@@ -57,9 +58,10 @@ type reader struct {
 	longest   int64 // a frame, as far as the other end's settings were seen
 
 	frame   frame
-	first   int64 // time of the frame's first byte
-	end     int64 // the offset at which it ends
-	padding int64 // bytes at its end
+	first   int64  // time of the frame's first byte
+	place   uint32 // and its position
+	end     int64  // the offset at which it ends
+	padding int64  // bytes at its end
 	block   block
 	trial   struct { // the frame on trial, if it is DATA
 		stream uint32
@@ -130,7 +132,7 @@ func (p *parser) readHead(r *reader, piece *l7.Piece) bool {
 		return false
 	}
 	if !r.stream.Carrying() {
-		r.first = piece.First()
+		r.first, r.place = piece.First(), r.stream.Position()
 		p.openHead(r)
 	}
 	head, got := r.stream.Take(headSize)
@@ -158,7 +160,7 @@ func (p *parser) readHead(r *reader, piece *l7.Piece) bool {
 	return true
 }
 
-// expected tells whether a frame with this head may follow here.
+// expected reports whether a frame with this head may follow here.
 func (p *parser) expected(r *reader) bool {
 	switch r.trust {
 	case onTrial:

@@ -8,7 +8,7 @@ type run struct {
 	whole  bool // the last ends where the bytes end
 }
 
-// sure tells whether so many frames one after the other are no accident.
+// sure reports whether so many frames one after the other are no accident.
 func (r run) sure() bool { return r.frames > 1 || r.frames == 1 && r.whole }
 
 // follow goes from frame to frame as long as their heads are known; all says that the bytes are the whole piece. It calls f with each
@@ -35,7 +35,7 @@ func follow(data []byte, all bool, longest int64, f func(frame, []byte)) (r run)
 	return r
 }
 
-// follows tells whether it is likely that one frame comes right after another: a header block that goes on does so at once, and streams
+// follows reports whether it is likely that one frame comes right after another: a header block that goes on does so at once, and streams
 // that are used at the same time have numbers that are not far apart.
 func (f *frame) follows(before *frame) bool {
 	goesOn := (before.kind == kindHeaders || before.kind == kindPushPromise || before.kind == kindContinuation) && !before.has(flagEndHeaders)

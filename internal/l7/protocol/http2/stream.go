@@ -32,7 +32,7 @@ type half struct {
 
 	messages grpc.Messages
 	isGRPC   bool
-	// grpcStatus is what grpc-status said; grpcHidden says that there may have been one that nobody knows.
+	// grpcStatus is what grpc-status said; grpcHidden is set where there may have been an unknown one.
 	grpcStatus string
 	grpcHidden bool
 
@@ -62,7 +62,7 @@ type stream struct {
 	last      int64 // time of its last byte
 }
 
-// streams are those that were not told yet, in the order of their numbers. Places are used again.
+// streams are those that were not reported yet, in the order of their numbers. Memory is used again.
 type streams struct {
 	active, free []*stream
 	limit, spare int

@@ -38,8 +38,8 @@ func Find(image elfimage.Image) ([]Function, error) {
 	return append(goFunctions, cFunctions...), err
 }
 
-// findC looks into the dynamic symbols, and where these name no allocator into
-// the symbol table, which programs with an allocator of their own may have.
+// findC searches the dynamic symbols, and if these name no allocator the symbol table,
+// which programs with an allocator of their own may have.
 func findC(file *elfimage.File, sections []elfimage.Section, buf []byte) ([]Function, error) {
 	for _, kind := range []elf.SectionType{elf.SHT_DYNSYM, elf.SHT_SYMTAB} {
 		found := map[string]uint64{}

@@ -127,7 +127,7 @@ func TestLibraries(t *testing.T) {
 	}
 }
 
-// TestNoAllocator holds that the operators of the C++ library, which call malloc, and programs that only call an
+// TestNoAllocator checks that the operators of the C++ library, which call malloc, and programs that only call an
 // allocator have no functions.
 func TestNoAllocator(t *testing.T) {
 	for _, path := range []string{library(t, "libstdc++.so.6"), library(t, "libm.so.6"), "/bin/sh"} {

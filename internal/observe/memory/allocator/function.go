@@ -40,7 +40,7 @@ type Function struct {
 	Offset uint64
 }
 
-// malloc is the family that every C library has, and what it has beside.
+// malloc is the family that every C library has, with common additions to it.
 var malloc = map[string]Call{
 	"malloc":         First,
 	"calloc":         Product,
@@ -58,7 +58,7 @@ var malloc = map[string]Call{
 	"free_aligned_sized": Release,
 }
 
-// jemalloc are the functions that it has beside; see jemalloc(3).
+// jemalloc are its additional functions; see jemalloc(3).
 var jemalloc = map[string]Call{
 	"mallocx":  FirstOuter,
 	"rallocx":  Reallocate,
@@ -70,7 +70,7 @@ var jemalloc = map[string]Call{
 // malloc: the usual one, and that of Rust's crates.
 var prefixes = []string{"je_", "_rjem_"}
 
-// tcmalloc are the names beside malloc's; see gperftools' tcmalloc.h.
+// tcmalloc are its names in addition to malloc's; see gperftools' tcmalloc.h.
 var tcmalloc = map[string]Call{
 	"tc_malloc":           FirstOuter,
 	"tc_calloc":           Product,

@@ -99,7 +99,7 @@ func TestWhichCount(t *testing.T) {
 	require.Empty(t, findIn(t, tinyFile(elf.SHT_DYNSYM, function("mallocate"), function("my_malloc"), function("mallo"))))
 }
 
-// FuzzFind holds that no file makes it fail other than by an error, nor name a function outside of the file.
+// FuzzFind checks that no file makes it fail other than by an error, nor name a function outside of the file.
 func FuzzFind(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(tinyFile(elf.SHT_DYNSYM, function("malloc"), function("free")))

@@ -8,7 +8,7 @@ import (
 	"regexp"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/elfimage"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/disasm"
 )
 
 // goMalloc are the functions of Go's runtime by which compiled code allocates;
@@ -23,7 +23,7 @@ const (
 	maxGoCode = 64 << 10
 )
 
-// findGo looks into the pclntab of a program of Go; there is none in others.
+// findGo searches the pclntab of a Go program; other programs have none.
 func findGo(file *elfimage.File, sections []elfimage.Section, buf []byte) ([]Function, error) {
 	var out []Function
 	var failed error
@@ -57,6 +57,6 @@ func runOnce(file *elfimage.File, offset, size uint64) (uint64, error) {
 	if err := file.Read(code, offset); err != nil {
 		return 0, err
 	}
-	behind, err := symbol.BehindStackCheck(file.Machine, code)
+	behind, err := disasm.BehindStackCheck(file.Machine, code)
 	return offset + behind, err
 }

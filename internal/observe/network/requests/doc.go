@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package requests adds up what exchanges say of the processes that took part in
-// them: durations and sizes by the semantic conventions of HTTP, RPC and DNS.
+// Package requests aggregates exchanges by the processes that took part in them: durations and sizes by the semantic conventions of HTTP, RPC
+// and DNS.
 package requests

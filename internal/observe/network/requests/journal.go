@@ -12,42 +12,41 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 )
 
-// Which says which requests are told one by one.
+// Which selects the requests that are exported one by one.
 type Which uint8
 
-// Choices of requests.
+// Values of Which.
 const (
 	NoRequests  Which = iota
-	SlowOrError       // those that took long, and those that failed
+	SlowOrError       // slow and failed requests
 	AllRequests
 )
 
-// JournalConfig says which requests are told one by one, and how.
+// JournalConfig selects the requests that are exported one by one, and how.
 type JournalConfig struct {
 	Which Which
-	// Slow is the duration from which on a request is slow.
+	// Slow is the least duration of a slow request.
 	Slow time.Duration
-	// Top is how many are told again at the end of an interval for each reason and peer:
-	// those that took longest.
+	// Top is the number of requests per reason and peer that are exported once more at the end of an interval: those that took longest.
 	Top int
-	// Spans has every request told as a span, too.
+	// Spans exports each request as a span, too.
 	Spans bool
-	// Samples says which are told with their content.
+	// Samples selects the requests that are exported with their content.
 	Samples SamplesConfig
 	Redact  Redaction
-	// Bytes bounds the memory of those that wait to be told.
+	// Bytes bounds the memory of the requests that wait to be exported.
 	Bytes uint64
 }
 
-// Tells says whether any request is told.
-func (c *JournalConfig) Tells() bool {
+// Enabled reports whether any request is exported one by one.
+func (c *JournalConfig) Enabled() bool {
 	return c.Which != NoRequests || c.Top > 0 || c.Spans || len(c.Samples.Rules) > 0
 }
 
-// Form is what a request is told as.
+// Form is how a request is exported.
 type Form uint8
 
-// Forms of a request.
+// Forms of export.
 const (
 	AsLog Form = iota
 	AsSpan
@@ -55,36 +54,43 @@ const (
 	forms
 )
 
-// Reason is why a request is told as one of the top ones: of all, or of those with such a
-// status, it is one that took longest.
+// Reasons why requests are not exported one by one.
+const (
+	topLost LossReason = "request_top_full"
+	limited LossReason = "request_samples_limited"
+)
+
+// lostAs is the loss reason of each form.
+var lostAs = [forms]LossReason{AsLog: "request_logs_full", AsSpan: "request_spans_full", AsSample: "request_samples_full"}
+
+// Reason is why a request is exported as a top request: it is among those that took longest, of all or of those with such a status.
 type Reason string
 
-// Reasons, as the attribute ebpf.reason has them.
+// Values of Reason, which are those of the attribute ebpf.reason.
 const (
 	Slow        Reason = "slow"
 	ClientError Reason = "4xx"
 	ServerError Reason = "5xx"
 )
 
-// Journal keeps requests that are told one by one until they are. Its methods may be
-// called from any goroutine.
+// Journal keeps requests until they are exported one by one. Its methods may be called from any goroutine.
 type Journal struct {
 	config JournalConfig
 
 	samples sampler
 
 	mu      sync.Mutex
+	writer  l7.RecordWriter
 	waiting [forms][]*Request
-	spare   [forms][]*Request // empty; takes those that wait next
-	free    []*Request        // have been told, and take others
+	spare   [forms][]*Request // empty; the next waiting ones are appended to it
+	free    []*Request        // exported, ready for reuse
 	tops    map[topKey]*top
-	bytes   uint64 // of all that wait
-	top     uint64 // of the top ones
-	lost    [forms]uint64
-	topLost uint64
+	bytes   budget // of all waiting requests
+	top     budget // of the top requests
+	losses  *Losses
 }
 
-// topKey is what top requests are kept apart by.
+// topKey groups top requests.
 type topKey struct {
 	subject observe.SubjectKey
 	peer    netip.AddrPort
@@ -94,32 +100,34 @@ type topKey struct {
 
 // NewJournal returns an empty journal.
 func NewJournal(config JournalConfig) *Journal {
-	return &Journal{config: config, samples: newSampler(config.Samples), tops: map[topKey]*top{}}
+	return &Journal{
+		config: config, samples: newSampler(config.Samples), tops: map[topKey]*top{}, losses: NewLosses(),
+		bytes: newBudget(config.Bytes), top: newBudget(config.Bytes / topShare),
+	}
 }
 
-// Add takes an exchange of HTTP whose request has the values of [Fields], or a lookup of DNS.
-// wall converts monotonic time, in ns.
-func (j *Journal) Add(whom Whom, e *l7.Exchange, route string, wall func(ns int64) time.Time) {
+// Add takes an exchange with the target of its first series. wall converts monotonic time, in ns, to wall time.
+func (j *Journal) Add(conn Connection, e *l7.Exchange, target string, wall func(ns int64) time.Time) {
 	ns, timed := Duration(e)
 	took := time.Duration(ns)
 	slow := timed && took >= j.config.Slow
-	wanted := j.config.Which == AllRequests || j.config.Which == SlowOrError && (slow || failed(e))
+	wanted := j.config.Which == AllRequests || j.config.Which == SlowOrError && (slow || e.Operation.Failed(e))
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var tops [2]topKey
 	n := 0
-	for _, reason := range [...]Reason{reasonOfTime(timed), reasonOfStatus(statusOf(e))} {
-		key := topKey{whom.Subject, whom.Peer, e.Role, reason}
+	for _, reason := range [...]Reason{reasonOfTime(slow), reasonOfStatus(e.Operation.StatusClass())} {
+		key := topKey{conn.Subject, conn.Peer, e.Role, reason}
 		if reason != "" && j.ranks(key, took) {
 			tops[n] = key
 			n++
 		}
 	}
-	rule, asSpan := j.samples.match(e, took), j.config.Spans && e.HTTP != nil
+	rule, asSpan := j.samples.match(e, took), j.config.Spans && e.Operation.Semantics().Spans != nil
 	if !wanted && n == 0 && !asSpan && rule == nil {
 		return
 	}
-	r := j.place().take(whom, e, route, &j.config.Redact, wall)
+	r := j.emptyRequest().take(conn, e, target, &j.config.Redact, &j.writer, wall)
 	r.slow = slow
 	if rule != nil {
 		j.sample(r, e, rule, wall)
@@ -135,18 +143,17 @@ func (j *Journal) Add(whom Whom, e *l7.Exchange, route string, wall func(ns int6
 	}
 }
 
-// reasonOfTime is why a request may be among the top ones whatever its status is; none
-// where it is not known how long it took.
-func reasonOfTime(timed bool) Reason {
-	if timed {
+// reasonOfTime returns Slow for a slow request, "" for others and those whose duration is unknown.
+func reasonOfTime(slow bool) Reason {
+	if slow {
 		return Slow
 	}
 	return ""
 }
 
-// reasonOfStatus is the same by its status.
-func reasonOfStatus(status int) Reason {
-	switch status / 100 {
+// reasonOfStatus returns the reason for a class of statuses, "" if it is no error.
+func reasonOfStatus(class int) Reason {
+	switch class {
 	case 4:
 		return ClientError
 	case 5:
@@ -155,25 +162,25 @@ func reasonOfStatus(status int) Reason {
 	return ""
 }
 
-// wait keeps a request until it is taken. The caller holds the lock.
+// wait keeps a request until it is taken, or counts it as lost. The caller holds the lock.
 func (j *Journal) wait(r *Request, as Form) {
 	if !j.reserve(r, 0) {
-		j.lost[as]++
+		j.losses.Add(r.Subject, lostAs[as], 1)
 		return
 	}
 	r.kept++
 	j.waiting[as] = append(j.waiting[as], r)
 }
 
-// freeShare is the share of the journal's memory that places of requests which were told may
-// take: of 16 MiB those of 8,000, a third of a second of 20,000 each of which is told.
+// freeShare is the share of the journal's memory that Request structs kept for reuse may take: of 16 MiB those of 8,000, which is a third of
+// a second of 20,000 requests that are all exported.
 const freeShare = 4
 
-// placeBytes is the memory of a request without its texts.
-const placeBytes = uint64(unsafe.Sizeof(Request{}))
+// requestBytes is the memory of a request without its texts.
+const requestBytes = uint64(unsafe.Sizeof(Request{}))
 
-// place is one for a request. The caller holds the lock.
-func (j *Journal) place() *Request {
+// emptyRequest returns an empty Request, reused if there is one. The caller holds the lock.
+func (j *Journal) emptyRequest() *Request {
 	last := len(j.free) - 1
 	if last < 0 {
 		return new(Request)
@@ -183,14 +190,13 @@ func (j *Journal) place() *Request {
 	return r
 }
 
-// Told gives back requests that were taken in a form, and of which nothing is wanted any more, and their list, which is not
-// looked at again.
-func (j *Journal) Told(requests []*Request, as Form) {
+// Release takes back requests that were taken in a form and are exported, and their list, which the caller does not use again.
+func (j *Journal) Release(requests []*Request, as Form) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, r := range requests {
 		if r.kept--; r.kept == 0 && j.freeBytes() < j.config.Bytes/freeShare {
-			*r = Request{} // or its texts would stay
+			*r = Request{} // releases its texts
 			j.free = append(j.free, r)
 		}
 	}
@@ -198,33 +204,30 @@ func (j *Journal) Told(requests []*Request, as Form) {
 	j.spare[as] = requests[:0]
 }
 
-// reserve counts a request's memory in place of so much that is given back, once for each
-// form; false where there is no room: nothing is given back then. The caller holds the lock.
+// reserve accounts for a request's memory, once for each form, and releases the given bytes. If the memory is not available it returns false
+// and releases nothing. The caller holds the lock.
 func (j *Journal) reserve(r *Request, given uint64) bool {
-	bytes := j.bytes - given + r.bytes()
-	if bytes > j.config.Bytes {
-		return false
-	}
-	j.bytes = bytes
-	return true
+	return j.bytes.take(r.Subject, r.bytes(), given)
 }
 
-// topShare is the share of the journal's memory that top requests may take: with each of many clients of a server, nearly every request is
-// one, and those that are slow or failed need room, too.
+// topShare is the share of the journal's memory that top requests may take: with many clients of a server nearly every request is a top
+// request, and slow and failed ones need memory, too.
 const topShare = 2
 
-// reserveTop is the same for one of the top ones.
+// reserveTop accounts for a top request's memory in the bounds of all requests and of top requests, and releases the given bytes. If the
+// memory is not available it returns false and releases nothing. The caller holds the lock.
 func (j *Journal) reserveTop(r *Request, given uint64) bool {
-	top := j.top - given + r.bytes()
-	if top > j.config.Bytes/topShare || !j.reserve(r, given) {
+	if !j.reserve(r, given) {
 		return false
 	}
-	j.top = top
+	if !j.top.take(r.Subject, r.bytes(), given) {
+		j.bytes.give(r.Subject, r.bytes()-given)
+		return false
+	}
 	return true
 }
 
-// ranks tells whether a request that took so long is among the top ones now. The caller
-// holds the lock.
+// ranks reports whether a request that took so long is among the top requests now. The caller holds the lock.
 func (j *Journal) ranks(key topKey, took time.Duration) bool {
 	if j.config.Top == 0 {
 		return false
@@ -233,14 +236,14 @@ func (j *Journal) ranks(key topKey, took time.Duration) bool {
 	if t != nil && len(t.requests) == j.config.Top {
 		return took > t.requests[0].took
 	}
-	if j.top+placeBytes > j.config.Bytes/topShare { // whatever its texts
-		j.topLost++
+	if j.top.used+requestBytes > j.top.most { // even without its texts
+		j.losses.Add(key.subject, topLost, 1)
 		return false
 	}
 	return true
 }
 
-// rank keeps a request that is among the top ones. The caller holds the lock.
+// rank keeps a request that is among the top ones, or counts it as lost. The caller holds the lock.
 func (j *Journal) rank(key topKey, r *Request) {
 	t := j.tops[key]
 	full, given := t != nil && len(t.requests) == j.config.Top, uint64(0)
@@ -248,7 +251,7 @@ func (j *Journal) rank(key topKey, r *Request) {
 		given = t.requests[0].bytes()
 	}
 	if !j.reserveTop(r, given) {
-		j.topLost++
+		j.losses.Add(key.subject, topLost, 1)
 		return
 	}
 	if full {
@@ -262,9 +265,10 @@ func (j *Journal) rank(key topKey, r *Request) {
 	t.insert(r)
 }
 
-// sample keeps a request with its content until it is taken. The caller holds the lock.
+// sample keeps a request with its content until it is taken, or counts it as lost. The caller holds the lock.
 func (j *Journal) sample(r *Request, e *l7.Exchange, rule *Rule, wall func(ns int64) time.Time) {
 	if !j.samples.allowed(endOf(e)) {
+		j.losses.Add(r.Subject, limited, 1)
 		return
 	}
 	with := *r
@@ -272,31 +276,27 @@ func (j *Journal) sample(r *Request, e *l7.Exchange, rule *Rule, wall func(ns in
 	j.wait(&with, AsSample)
 }
 
-// Wanted tells for which of the rules of samples the content of a request and its response
-// is wanted, a bit for each.
+// Wanted returns the sample rules for which the content of a request and its response is needed, one bit per rule.
 func (j *Journal) Wanted(path, query []byte) uint64 { return j.samples.wanted(path, query) }
 
-// Limited is how many requests were not told as samples since there were too many.
+// Limited returns the number of requests that were not exported as samples because of the limit per second.
 func (j *Journal) Limited() uint64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.samples.limited
+	return j.losses.Of(limited)
 }
 
-// Take returns the requests that wait to be told in a form, in the order in which they
-// ended to be seen.
+// Take returns the requests that wait to be exported in a form, in the order in which their ends were captured.
 func (j *Journal) Take(as Form) []*Request {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	taken := j.waiting[as]
 	j.waiting[as], j.spare[as] = j.spare[as], nil
 	for _, r := range taken {
-		j.bytes -= r.bytes()
+		j.bytes.give(r.Subject, r.bytes())
 	}
 	return taken
 }
 
-// PutBack has requests wait that were taken and cannot be told yet.
+// PutBack takes back requests that were taken and cannot be exported yet.
 func (j *Journal) PutBack(requests []*Request, as Form) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -306,8 +306,7 @@ func (j *Journal) PutBack(requests []*Request, as Form) {
 	}
 }
 
-// TakeTop returns the top requests since the last call by reason; those of one process
-// and peer that took longest come first.
+// TakeTop returns the top requests since the last call by reason; those of one process and peer are sorted by duration, longest first.
 func (j *Journal) TakeTop() map[Reason][]*Request {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -315,37 +314,36 @@ func (j *Journal) TakeTop() map[Reason][]*Request {
 	for key, t := range j.tops {
 		for i := len(t.requests) - 1; i >= 0; i-- {
 			taken[key.reason] = append(taken[key.reason], t.requests[i])
-			j.bytes -= t.requests[i].bytes()
+			j.bytes.give(key.subject, t.requests[i].bytes())
+			j.top.give(key.subject, t.requests[i].bytes())
 		}
 	}
 	clear(j.tops)
-	j.top = 0
 	return taken
 }
 
-// Lost is how many times a request could not be told in a form for want of memory.
+// Lost returns how many times a request could not be exported in a form for lack of memory.
 func (j *Journal) Lost(as Form) uint64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.lost[as]
+	return j.losses.Of(lostAs[as])
 }
 
-// TopLost is how many times a request could not be among the top ones for want of memory.
+// TopLost returns how many times a request could not become a top request for lack of memory.
 func (j *Journal) TopLost() uint64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.topLost
+	return j.losses.Of(topLost)
 }
 
-// Bytes is the memory of the requests that wait, and of places for others.
+// CountIn makes the journal count its losses in losses.
+func (j *Journal) CountIn(losses *Losses) { j.losses = losses }
+
+// Bytes returns the memory of the waiting requests, and of the Request structs kept for reuse.
 func (j *Journal) Bytes() uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	bytes := j.bytes + j.freeBytes()
+	bytes := j.bytes.used + j.freeBytes()
 	for _, list := range j.spare {
 		bytes += uint64(cap(list)) * uint64(unsafe.Sizeof((*Request)(nil)))
 	}
 	return bytes
 }
 
-func (j *Journal) freeBytes() uint64 { return uint64(len(j.free)) * placeBytes }
+func (j *Journal) freeBytes() uint64 { return uint64(len(j.free)) * requestBytes }

@@ -11,23 +11,19 @@ import (
 )
 
 const (
-	// pageAttributes is how many attributes a page has room for: of HTTP, those of some 128
-	// requests.
+	// pageAttributes is the capacity of a page in attributes: those of some 128 HTTP requests.
 	pageAttributes = 128 * 18
-	// pageLogs is how many logs it has room for, of which those of lookups, with half as many
-	// attributes, need more.
+	// pageLogs is the capacity of a page in logs: logs of lookups have half as many attributes.
 	pageLogs  = 256
 	pageBytes = pageLogs*uint64(unsafe.Sizeof(model.Log{})) + pageAttributes*uint64(unsafe.Sizeof(model.Attribute{}))
-	// worthwhile is how many logs of a process lie where there is room for as many, before
-	// the next have a page.
+	// worthwhile is the number of logs of a process that are kept in a Room before the next ones get a page.
 	worthwhile = 128
-	// peerAttributes is how many attributes of a peer a page is not full for.
+	// peerAttributes is the number of attributes of a peer for which a page keeps capacity.
 	peerAttributes = 8
 )
 
-// Pages is memory for logs that is used again once they were told. What is not in use goes
-// with the next collections of garbage. The zero value is ready; its methods may be called
-// from any goroutine.
+// Pages is memory for logs that is reused after their export. Unused pages are freed by the next garbage collections. The zero value is
+// ready; its methods may be called from any goroutine.
 type Pages struct{ free sync.Pool }
 
 // page is memory for logs and their attributes.
@@ -37,21 +33,19 @@ type page struct {
 	all  [pageAttributes]model.Attribute
 }
 
-// Together are logs of a process that lie together, with the room for their attributes. It is
-// used by one goroutine.
+// Together are logs of a process that are exported together, with memory for their attributes. It is used by one goroutine.
 type Together struct {
 	*model.Logs
 	Room  *Room
 	paged bool
 }
 
-// Few returns an empty list of a process, for logs with their attributes in a room that others
-// use as well.
+// Few returns an empty list of a process for logs whose attributes are in a Room that is shared with other lists.
 func Few(process *model.Process, room *Room) Together {
 	return Together{Logs: &model.Logs{Process: process}, Room: room}
 }
 
-// Begin returns an empty list on a page, which the release of the list gives back.
+// Begin returns an empty list on a page; releasing the list returns the page.
 func (p *Pages) Begin(process *model.Process) Together {
 	on, ok := p.free.Get().(*page)
 	if !ok {
@@ -62,8 +56,8 @@ func (p *Pages) Begin(process *model.Process) Together {
 	return Together{Logs: list, Room: &on.room, paged: true}
 }
 
-// Tell adds a log of a request, under another name than its own if one is given.
-func (t *Together) Tell(r *Request, event string, peer []model.Attribute, observed time.Time, more []model.Attribute) {
+// Add adds the log of a request; event replaces its event name unless it is empty.
+func (t *Together) Add(r *Request, event string, peer []model.Attribute, observed time.Time, more []model.Attribute) {
 	l := r.Log(t.Room, peer, observed)
 	if event != "" {
 		l.Event = event
@@ -71,11 +65,11 @@ func (t *Together) Tell(r *Request, event string, peer []model.Attribute, observ
 	l.Attributes = append(l.Attributes, more...)
 	t.Logs.Logs = append(t.Logs.Logs, l)
 	if t.paged {
-		t.Bytes += r.bytes() - placeBytes
+		t.Bytes += r.bytes() - requestBytes
 	}
 }
 
-// Full tells whether the next log belongs on another page.
+// Full reports whether the next log belongs on another page.
 func (t *Together) Full() bool {
 	if t.paged {
 		return len(t.Logs.Logs) == pageLogs || cap(t.Room.free) < mostAttributes+peerAttributes

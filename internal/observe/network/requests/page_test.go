@@ -12,21 +12,21 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// fill has logs told of a request until there are so many or no more belong together.
-func fill(t *Together, r *Request, most int) (told int) {
-	for ; told < most && !t.Full(); told++ {
-		t.Tell(r, "", nil, time.Time{}, nil)
+// fill adds logs of a request until there are most or the page is full, and returns their number.
+func fill(t *Together, r *Request, most int) (added int) {
+	for ; added < most && !t.Full(); added++ {
+		t.Add(r, "", nil, time.Time{}, nil)
 	}
-	return told
+	return added
 }
 
-// TestPages holds that logs lie on one page as long as there is room for one and its attributes, that each has its own, and that
-// what the page had before it was given back is gone.
+// TestPages checks that logs share a page until it is full, with its attributes, that each log has its own, and that nothing is left of what
+// the page had before it was returned.
 func TestPages(t *testing.T) {
 	asked := func(status int) *Request {
-		return newRequest(Whom{}, exchange(l7.RoleServer, "/", status, 100), "", &Redaction{}, wall)
+		return newRequest(Connection{}, exchange(l7.RoleServer, "/", status, 100), "", &Redaction{}, wall)
 	}
-	lookup := newRequest(Whom{}, askedFor("db.example.", 28, ""), "", &Redaction{}, wall)
+	lookup := newRequest(Connection{}, askedFor("db.example.", 28, ""), "", &Redaction{}, wall)
 	process := &model.Process{ID: model.ProcessID{PID: 7}}
 	var pages Pages
 	for n := range 3 {
@@ -35,19 +35,19 @@ func TestPages(t *testing.T) {
 		require.Empty(t, together.Logs.Logs)
 		require.Equal(t, pageBytes, together.Bytes)
 		first, all := &together.Logs.Logs[:1][0], together.Room.free
-		told := 0
-		for fill(&together, asked(200+told), 1) == 1 {
-			told++
+		added := 0
+		for fill(&together, asked(200+added), 1) == 1 {
+			added++
 		}
-		require.Greater(t, told, 100)
-		require.Less(t, told, pageLogs)
+		require.Greater(t, added, 100)
+		require.Less(t, added, pageLogs)
 		require.Same(t, first, &together.Logs.Logs[0], "the list was not moved")
 		require.Same(t, &all[:1][0], &together.Logs.Logs[0].Attributes[0])
 		require.Less(t, cap(together.Room.free), cap(all), "no other room was taken")
 		for i, l := range together.Logs.Logs {
 			require.EqualValues(t, 200+i, values(l.Attributes)["http.response.status_code"], n)
 		}
-		require.Equal(t, pageBytes+uint64(told*len("/")), together.Bytes)
+		require.Equal(t, pageBytes+uint64(added*len("/")), together.Bytes)
 		together.Release()
 	}
 	together := pages.Begin(process)
@@ -58,10 +58,10 @@ func TestPages(t *testing.T) {
 	require.Nil(t, few.Release)
 }
 
-// TestPagesAreUsedAgain holds that a hundred logs on a page that was used before allocate what names the list, and at times the
-// page, which collectors of garbage take.
-func TestPagesAreUsedAgain(t *testing.T) {
-	r := newRequest(Whom{}, exchange(l7.RoleServer, "/", 200, 100), "", &Redaction{}, wall)
+// TestPagesAreReused checks that a hundred logs on a reused page allocate only the list, and at times the page, which garbage collections
+// free.
+func TestPagesAreReused(t *testing.T) {
+	r := newRequest(Connection{}, exchange(l7.RoleServer, "/", 200, 100), "", &Redaction{}, wall)
 	var pages Pages
 	require.Less(t, testing.AllocsPerRun(100, func() {
 		together := pages.Begin(nil)

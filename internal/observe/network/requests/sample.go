@@ -4,19 +4,17 @@ package requests
 
 import (
 	"encoding/hex"
-	"errors"
 	"time"
 	"unsafe"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/grpc"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// sampleEvent is the name of logs of samples.
+// sampleEvent is the event name of logs of samples.
 const sampleEvent = "ebpf.request.sample"
 
-// Values of the attribute ebpf.sample: what a log of a sample tells.
+// Values of the attribute ebpf.sample: what a log of a sample contains.
 const (
 	sampledRequest  = "request"
 	sampledResponse = "response"
@@ -27,18 +25,18 @@ const (
 type sample struct {
 	id                string
 	redact            *Redaction
-	request, response *sampledMessage // nil where it was not kept
+	request, response *sampledMessage // nil if it was not kept
 }
 
-// sampledMessage is one of both.
+// sampledMessage is the request or the response.
 type sampledMessage struct {
 	began, ended time.Time
 	whole        int64 // its bytes, or [l7.Unknown]
 	head, body   []byte
-	cut          bool // the body goes on
+	cut          bool // the body is longer
 	rule         BodyRule
 	calls        []sampledCallOf
-	// moreCalls and moreFields are how many calls and lines of the head are left out.
+	// moreCalls and moreFields are the numbers of calls and of lines of the head that are left out.
 	moreCalls, moreFields int
 }
 
@@ -50,11 +48,11 @@ type sampledCallOf struct {
 	wire         l7.Wire
 }
 
-// newSample copies what was kept of an exchange.
+// newSample copies the kept content of an exchange.
 func newSample(e *l7.Exchange, rule *Rule, redact *Redaction, wall func(ns int64) time.Time) *sample {
 	var id [8]byte
 	chance(id[:])
-	sizes := sizes(e)
+	sizes := e.Sizes()
 	return &sample{
 		id: hex.EncodeToString(id[:]), redact: redact,
 		request:  newSampledMessage(&e.Request, sizes[2], rule.Request, wall),
@@ -78,7 +76,7 @@ func newSampledMessage(side *l7.Side, whole int64, rule BodyRule, wall func(ns i
 	return m
 }
 
-// bytes is the memory that it takes.
+// bytes returns the memory of the sample.
 func (s *sample) bytes() uint64 {
 	if s == nil {
 		return 0
@@ -92,8 +90,8 @@ func (s *sample) bytes() uint64 {
 	return bytes
 }
 
-// Samples tells of a request that was taken as a sample: its two messages, and the calls
-// that transferred them; peer are the attributes of the other side.
+// Samples returns the logs of a request that was taken as a sample: one for each of its two messages, and one for each call that transferred
+// them; peer are the attributes of the peer.
 func (r *Request) Samples(peer []model.Attribute, observed time.Time) []model.Log {
 	s := r.sample
 	var list []model.Log
@@ -109,7 +107,7 @@ func (r *Request) Samples(peer []model.Attribute, observed time.Time) []model.Lo
 		of   *sampledMessage
 	}{{sampledRequest, s.request}, {sampledResponse, s.response}} {
 		if side.of != nil {
-			add(side.what, side.of.began, append(r.appendLog(nil), side.of.attributes(side.what, s.redact)...))
+			add(side.what, side.of.began, append(r.appendLog(nil), side.of.attributes(r.record.Semantics.SampleAttributes, side.what, s.redact)...))
 		}
 	}
 	for _, m := range []*sampledMessage{s.request, s.response} {
@@ -117,14 +115,17 @@ func (r *Request) Samples(peer []model.Attribute, observed time.Time) []model.Lo
 			continue
 		}
 		for i := range m.calls {
-			add(sampledCall, m.calls[i].began, append(m.calls[i].attributes(), model.Text("ebpf.role", r.role.String())))
+			add(sampledCall, m.calls[i].began, append(m.calls[i].attributes(), model.Text("ebpf.role", r.record.Role.String())))
 		}
 	}
 	return list
 }
 
-// attributes tell the head and the body of a message, which is what.
-func (m *sampledMessage) attributes(what string, redact *Redaction) []model.Attribute {
+// sampleAttributes is [l7.Semantics.SampleAttributes].
+type sampleAttributes func([]model.Attribute, *l7.Sample, *Redaction) []model.Attribute
+
+// attributes returns those of the head and the body of a message, by of; what names the message.
+func (m *sampledMessage) attributes(of sampleAttributes, what string, redact *Redaction) []model.Attribute {
 	list := []model.Attribute{model.Float("ebpf.sample.duration", m.ended.Sub(m.began).Seconds())}
 	if m.whole != l7.Unknown {
 		list = append(list, model.Int("ebpf.sample.bytes", m.whole))
@@ -135,48 +136,12 @@ func (m *sampledMessage) attributes(what string, redact *Redaction) []model.Attr
 	if m.moreFields > 0 {
 		list = append(list, model.Int("ebpf.sample.fields.omitted", int64(m.moreFields)))
 	}
-	fields := parseHead(m.head)
-	for _, f := range fields {
-		list = append(list, model.List("http."+what+".header."+f.name, redact.values(f.name, f.values)...))
-	}
-	if len(m.body) == 0 && !m.cut {
-		return list
-	}
-	return append(list, m.bodyAttributes(fields, redact)...)
+	return of(list, &l7.Sample{
+		Message: what, Head: m.head, MoreFields: m.moreFields, Body: m.body, Cut: m.cut, MaxBytes: m.rule.MaxBytes, Charset: m.rule.Charset,
+	}, redact)
 }
 
-// encodingFields say how bodies are encoded, of gRPC each of its messages.
-var encodingFields = map[bool]string{false: "content-encoding", true: "grpc-encoding"}
-
-// bodyAttributes tell the body's text, or why there is none.
-func (m *sampledMessage) bodyAttributes(fields []field, redact *Redaction) (list []model.Attribute) {
-	kind := valueOf(fields, "content-type")
-	isCall := grpc.Is([]byte(kind))
-	encoding := valueOf(fields, encodingFields[isCall])
-	if encoding != "" {
-		list = append(list, model.Text("ebpf.body.encoding", encoding))
-	}
-	var text string
-	var cut bool
-	var err error
-	if isCall {
-		text, cut, err = m.callText(encoding, kind)
-	} else {
-		text, cut, err = m.text(encoding, kind, redact)
-	}
-	if cut {
-		list = append(list, model.Bool("ebpf.body.cut", true))
-	}
-	switch {
-	case errors.Is(err, errNoText):
-		return append(list, model.Text("ebpf.body.error", bodyNoText))
-	case err != nil:
-		return append(list, model.Text("ebpf.body.error", err.Error()))
-	}
-	return append(list, model.Lines("ebpf.body.content", text))
-}
-
-// attributes tell of a call.
+// attributes returns those of a call.
 func (c *sampledCallOf) attributes() []model.Attribute {
 	list := []model.Attribute{
 		model.Text("ebpf.operation", operations[c.direction]), model.Int("ebpf.sample.bytes", c.length),
@@ -191,5 +156,5 @@ func (c *sampledCallOf) attributes() []model.Attribute {
 	return list
 }
 
-// operations are what calls of each direction are told as.
+// operations are the names of the directions of calls.
 var operations = [...]string{l7.Read: "read", l7.Write: "write"}

@@ -9,23 +9,21 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 )
 
-// MaxRules is how many rules of samples there may be: each has a bit.
+// MaxRules bounds the number of sample rules: each has a bit.
 const MaxRules = 64
 
-// SamplesConfig says which requests are told with their content.
+// SamplesConfig selects the requests that are exported with their content.
 type SamplesConfig struct {
-	// Rules are tried in their order; the first that a request matches counts. There are at
-	// most [MaxRules].
+	// Rules are tried in order; the first that matches applies. There are at most [MaxRules].
 	Rules []Rule
-	// PerSecond is how many requests are told so in a second at most.
+	// PerSecond bounds the requests that are exported with their content in a second.
 	PerSecond int
-	// Limit bounds the bytes that are kept of a message, Bytes those that are kept of all
-	// messages while their exchanges have not ended.
+	// Limit bounds the bytes that are kept of a message, Bytes those that are kept of all messages whose exchanges have not ended.
 	Limit int
 	Bytes uint64
 }
 
-// Captured is how many bytes of a message must be read, 0 where there are no rules.
+// Captured returns how many bytes of a message must be captured, 0 if there are no rules.
 func (c *SamplesConfig) Captured() uint32 {
 	if len(c.Rules) == 0 {
 		return 0
@@ -33,27 +31,27 @@ func (c *SamplesConfig) Captured() uint32 {
 	return uint32(c.Limit)
 }
 
-// Rule says which requests match: those for which all conditions hold that it has.
+// Rule selects requests: one matches if it fulfils all conditions that the rule has.
 type Rule struct {
 	// URI is matched against path and query, unless it is nil.
 	URI *regexp.Regexp
-	// MinDuration is how long the request took at least.
+	// MinDuration is the least duration of the request.
 	MinDuration time.Duration
 	// On4xx and On5xx, if either is set, are the statuses that match.
 	On4xx, On5xx bool
-	// Request and Response say what is told of their bodies.
+	// Request and Response configure what is exported of their bodies.
 	Request, Response BodyRule
 }
 
-// BodyRule says what is told of a body.
+// BodyRule configures what is exported of a body.
 type BodyRule struct {
 	// MaxBytes bounds its text.
 	MaxBytes int
-	// Charset is that of its characters where the message names none; empty: UTF-8.
+	// Charset applies where the message names none; empty: UTF-8.
 	Charset string
 }
 
-// matches tells whether the conditions hold that are not about the URI.
+// matches reports whether a request fulfils all conditions except that of the URI.
 func (r *Rule) matches(e *l7.Exchange, took time.Duration) bool {
 	if took < r.MinDuration {
 		return false
@@ -61,7 +59,7 @@ func (r *Rule) matches(e *l7.Exchange, took time.Duration) bool {
 	if !r.On4xx && !r.On5xx {
 		return true
 	}
-	switch reasonOfStatus(e.HTTP.Status) {
+	switch reasonOfStatus(e.Operation.StatusClass()) {
 	case ClientError:
 		return r.On4xx
 	case ServerError:
@@ -73,16 +71,15 @@ func (r *Rule) matches(e *l7.Exchange, took time.Duration) bool {
 // sampler decides which requests are samples.
 type sampler struct {
 	config SamplesConfig
-	uri    []byte // used again
+	uri    []byte // reused buffer
 
-	second  int64 // the last in which a request was told, of the monotonic clock
-	told    int   // in it
-	limited uint64
+	second int64 // of the monotonic clock: the last in which a request was exported
+	count  int   // exported in that second
 }
 
 func newSampler(config SamplesConfig) sampler { return sampler{config: config} }
 
-// wanted are the rules whose condition about the URI holds, a bit for each.
+// wanted returns the rules whose condition on the URI holds, one bit per rule.
 func (s *sampler) wanted(path, query []byte) (rules uint64) {
 	s.uri = append(s.uri[:0], path...)
 	if len(query) > 0 {
@@ -96,8 +93,8 @@ func (s *sampler) wanted(path, query []byte) (rules uint64) {
 	return rules
 }
 
-// match is the rule that an exchange matches which took so long, as far as that is known;
-// nil where there is none, or where its content was not kept.
+// match returns the first rule that an exchange of this duration matches, as far as it is known; nil if there is none, or if its content was
+// not kept.
 func (s *sampler) match(e *l7.Exchange, took time.Duration) *Rule {
 	content := e.Request.Content
 	if content == nil {
@@ -111,16 +108,14 @@ func (s *sampler) match(e *l7.Exchange, took time.Duration) *Rule {
 	return nil
 }
 
-// allowed tells whether a request that has ended at this monotonic time, in ns, may be told,
-// and counts it either way.
+// allowed reports whether a request that ended at this monotonic time, in ns, may be exported, and counts it then.
 func (s *sampler) allowed(ended int64) bool {
 	if second := ended / time.Second.Nanoseconds(); second > s.second {
-		s.second, s.told = second, 0
+		s.second, s.count = second, 0
 	}
-	if s.told >= s.config.PerSecond {
-		s.limited++
+	if s.count >= s.config.PerSecond {
 		return false
 	}
-	s.told++
+	s.count++
 	return true
 }

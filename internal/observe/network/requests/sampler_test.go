@@ -13,12 +13,12 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 )
 
-// contents keeps everything.
+// contents returns l7.Contents that keep everything.
 func contents(wanted func(path, query []byte) uint64) *l7.Contents {
 	return &l7.Contents{Wanted: wanted, Body: 1 << 10, Head: 1 << 10, Calls: 8, Left: 1 << 20}
 }
 
-// sampledExchange is an exchange whose content is kept for all rules.
+// sampledExchange returns an exchange whose content is kept for all rules.
 func sampledExchange(path string, status, ms int) *l7.Exchange {
 	e := exchange(l7.RoleServer, path, status, ms)
 	all := contents(nil)
@@ -26,7 +26,7 @@ func sampledExchange(path string, status, ms int) *l7.Exchange {
 	return e
 }
 
-// TestRules holds that a request matches a rule if all of its conditions hold, and that the first rule counts.
+// TestRules checks that a request matches a rule if all of its conditions hold, and that the first rule applies.
 func TestRules(t *testing.T) {
 	pay := regexp.MustCompile(`^/pay\b.*[?&]slow=1`)
 	for name, c := range map[string]struct {
@@ -72,24 +72,23 @@ func TestRules(t *testing.T) {
 	require.Nil(t, s.match(exchange(l7.RoleServer, "/", 404, 1), time.Second), "its content was not kept")
 }
 
-// TestSamplesAreLimited holds that no more than so many are told in a second, of the memory that there is, and that the rest is counted.
+// TestSamplesAreLimited checks the limits on samples per second and on their memory, and that the others are counted.
 func TestSamplesAreLimited(t *testing.T) {
 	s := newSampler(SamplesConfig{PerSecond: 3})
-	told := 0
+	allowed := 0
 	for i := range 100 {
 		if s.allowed(1000e9 + int64(i)*2e7) { // 50 in each of two seconds
-			told++
+			allowed++
 		}
 	}
-	require.Equal(t, 6, told)
-	require.EqualValues(t, 94, s.limited)
+	require.Equal(t, 6, allowed)
 	require.False(t, s.allowed(999e9), "what has ended before makes no room")
 
 	rules := SamplesConfig{Rules: []Rule{{On4xx: true}}, PerSecond: 10}
 	e := sampledExchange("/", 404, 1)
 	j := NewJournal(JournalConfig{Samples: rules, Bytes: plenty})
-	require.True(t, (&JournalConfig{Samples: rules}).Tells())
-	j.Add(Whom{}, e, "", wall)
+	require.True(t, (&JournalConfig{Samples: rules}).Enabled())
+	j.Add(Connection{Subject: someone}, e, "", wall)
 	size := j.Bytes()
 	require.Len(t, j.Take(AsSample), 1)
 	require.Zero(t, j.Bytes())
@@ -97,23 +96,23 @@ func TestSamplesAreLimited(t *testing.T) {
 
 	j = NewJournal(JournalConfig{Samples: rules, Bytes: 2 * size})
 	for range 12 {
-		j.Add(Whom{}, e, "", wall)
+		j.Add(Connection{Subject: someone}, e, "", wall)
 	}
-	require.EqualValues(t, 2, j.Limited())
-	require.EqualValues(t, 8, j.Lost(AsSample))
+	require.EqualValues(t, 2, decided(j).Limited())
+	require.EqualValues(t, 8, decided(j).Lost(AsSample))
 	require.Len(t, j.Take(AsSample), 2)
 	require.Zero(t, j.Bytes())
 }
 
-// TestSamplesAreLimitedByMonotonicTime holds that the wall clock may be set back.
+// TestSamplesAreLimitedByMonotonicTime checks that the wall clock may be set back.
 func TestSamplesAreLimitedByMonotonicTime(t *testing.T) {
 	j := NewJournal(JournalConfig{Samples: SamplesConfig{Rules: []Rule{{On4xx: true}}, PerSecond: 1}, Bytes: plenty})
 	for i := range int64(3) {
 		e := sampledExchange("/", 404, 1)
 		e.Request.Last += i * 1e9
 		e.Response.Last += i * 1e9
-		j.Add(Whom{}, e, "", func(ns int64) time.Time { return wall(ns).Add(-time.Duration(i) * time.Hour) })
+		j.Add(Connection{Subject: someone}, e, "", func(ns int64) time.Time { return wall(ns).Add(-time.Duration(i) * time.Hour) })
 	}
 	require.Len(t, j.Take(AsSample), 3)
-	require.Zero(t, j.Limited())
+	require.Zero(t, decided(j).Limited())
 }

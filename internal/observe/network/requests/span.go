@@ -5,86 +5,47 @@ package requests
 import (
 	"encoding/binary"
 	"math/rand/v2"
-	"net"
-	"strconv"
-	"strings"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/tracecontext"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// Span tells of the request as a span; peer are the attributes of the other side. Each call
-// makes another span id.
+// Span returns the span of the request; peer are the attributes of the peer. Each call returns another span id, unless the request has a link
+// with one.
 func (r *Request) Span(peer []model.Attribute) model.Span {
+	of, trace := r.record.Semantics.Spans, &r.record.Trace
 	s := model.Span{
-		Name: r.spanName(), Kind: model.ServerSpan, Start: r.began, End: r.ended, Failed: r.errorType != "",
-		TraceID: r.trace.TraceID, ParentID: r.trace.SpanID, Sampled: r.trace.Sampling != tracecontext.NotSampled,
+		Name: of.Name(&r.record), Kind: model.ServerSpan, Start: r.began, End: r.ended, Failed: r.record.ErrorType != "",
+		TraceID: trace.TraceID, ParentID: trace.SpanID, Sampled: trace.Sampling != tracecontext.NotSampled,
 	}
 	if r.timed {
 		s.End = r.began.Add(r.took)
 	}
-	chance(s.SpanID[:])
-	if s.TraceID == [16]byte{} {
+	if l := r.link; l != nil {
+		s.TraceID, s.SpanID = l.trace, l.span
+		if l.parent != [8]byte{} {
+			s.ParentID = l.parent
+		}
+	}
+	if s.SpanID == [8]byte{} {
+		chance(s.SpanID[:])
+	}
+	if s.TraceID == [16]byte{} { // no context was carried
 		s.ParentID = [8]byte{}
 		chance(s.TraceID[:])
 	}
-	// Whose span a client's carried context is, its own or of a span of it, nobody knows.
-	s.Remote = r.role == l7.RoleServer && s.ParentID != [8]byte{}
-	room := make([]model.Attribute, 0, mostAttributes+len(peer))
-	switch r.role {
-	case l7.RoleClient:
+	// It is unknown whether a client's carried context is of its own span or of its parent.
+	s.Remote = r.record.Role == l7.RoleServer && s.ParentID != [8]byte{}
+	if r.record.Role == l7.RoleClient {
 		s.Kind = model.ClientSpan
-		s.Attributes = r.appendTo(room, "url.template")
-		if url := r.url(); url != "" {
-			s.Attributes = append(s.Attributes, model.Text("url.full", url))
-		}
-	default:
-		s.Attributes = r.appendTo(room, routeKey)
 	}
+	s.Attributes = of.Attributes(make([]model.Attribute, 0, mostAttributes+len(peer)), &r.record)
 	s.Attributes = append(s.Attributes, peer...)
 	return s
 }
 
-// spanName is the method of a call by gRPC, else that of HTTP with the route, where it is
-// known; the conventions have one name for methods that they do not know.
-func (r *Request) spanName() string {
-	switch r.call {
-	case "":
-	case l7.UnknownText:
-		return rpcSystem.Value.Text
-	default:
-		return r.call
-	}
-	name := r.method
-	if name == l7.OtherMethod || name == l7.UnknownText {
-		name = "HTTP"
-	}
-	if r.route != "" {
-		name += " " + r.route
-	}
-	return name
-}
-
-// url is what was asked for, "" where that is not known whole, or not to be told.
-func (r *Request) url() string {
-	host, port := r.server()
-	if host == "" || host == redactedHeader || !strings.HasPrefix(r.path, "/") {
-		return ""
-	}
-	if port != 0 {
-		host = net.JoinHostPort(host, strconv.FormatInt(port, 10))
-	} else if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	url := schemeOf(r.TLS) + "://" + host + r.path
-	if r.query != "" {
-		url += "?" + r.query
-	}
-	return url
-}
-
-// chance fills an id, 8 bytes at a time, with what is not 0: it need not be secret.
+// chance fills an id, 8 bytes at a time, with random values other than 0: it need not be secret.
 func chance(id []byte) {
 	for ; len(id) > 0; id = id[8:] {
 		binary.NativeEndian.PutUint64(id, max(rand.Uint64(), 1))

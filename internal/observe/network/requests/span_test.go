@@ -10,16 +10,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/grpccall"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/protocol/httpexchange"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/rfc9110"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 )
 
-// carrying is an exchange whose request has the field traceparent.
+// carrying returns an exchange whose request has the field traceparent.
 func carrying(role l7.Role, traceparent string, status int) *l7.Exchange {
 	e := exchange(role, "/users/17", status, 700)
-	e.HTTP.Query, e.HTTP.Host = []byte("name=smith"), []byte("shop.example:8080")
-	e.HTTP.RequestFields = make([][]byte, len(Fields()))
+	h := httpexchange.Of(e)
+	h.Query, h.Host = []byte("name=smith"), []byte("shop.example:8080")
+	h.RequestFields = make([][]byte, len(httpexchange.Fields()))
 	if traceparent != "" {
-		e.HTTP.RequestFields[0] = []byte(traceparent)
+		h.RequestFields[0] = []byte(traceparent)
 	}
 	return e
 }
@@ -29,9 +33,9 @@ const (
 	notRecorded = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"
 )
 
-// TestSpan holds all that is told of a request as a span, on both sides.
+// TestSpan checks all that is exported of a request as a span, on both sides.
 func TestSpan(t *testing.T) {
-	whom := Whom{Peer: netip.MustParseAddrPort("192.0.2.1:80")}
+	conn := Connection{Peer: netip.MustParseAddrPort("192.0.2.1:80")}
 	peer := []model.Attribute{model.Text("network.peer.address", "192.0.2.1")}
 	redact := &Redaction{Query: true}
 	common := map[string]any{
@@ -50,7 +54,7 @@ func TestSpan(t *testing.T) {
 		l7.RoleClient: {model.ClientSpan, false, map[string]any{"url.template": "/users/{id}", "url.full": "http://shop.example:8080/users/17?name=?"}},
 	} {
 		t.Run(role.String(), func(t *testing.T) {
-			s := newRequest(whom, carrying(role, recorded, 503), "/users/{id}", redact, wall).Span(peer)
+			s := newRequest(conn, carrying(role, recorded, 503), "/users/{id}", redact, wall).Span(peer)
 			require.Equal(t, "GET /users/{id}", s.Name)
 			require.Equal(t, want.kind, s.Kind)
 			require.Equal(t, wall(5e9), s.Start)
@@ -72,9 +76,9 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// TestSpanWithoutAContext holds that a request which carries none begins a trace of its own, and that ids are different ones.
+// TestSpanWithoutAContext checks that a request without a trace context begins a trace of its own, and that ids differ.
 func TestSpanWithoutAContext(t *testing.T) {
-	r := newRequest(Whom{}, carrying(l7.RoleServer, "", 404), "", &Redaction{}, wall)
+	r := newRequest(Connection{}, carrying(l7.RoleServer, "", 404), "", &Redaction{}, wall)
 	one, other := r.Span(nil), r.Span(nil)
 	require.Equal(t, "GET", one.Name)
 	require.NotZero(t, one.TraceID)
@@ -86,67 +90,82 @@ func TestSpanWithoutAContext(t *testing.T) {
 	require.NotEqual(t, one.TraceID, other.TraceID)
 	require.NotEqual(t, one.SpanID, other.SpanID)
 
-	left := newRequest(Whom{}, carrying(l7.RoleServer, notRecorded, 200), "", &Redaction{}, wall).Span(nil)
+	left := newRequest(Connection{}, carrying(l7.RoleServer, notRecorded, 200), "", &Redaction{}, wall).Span(nil)
 	require.False(t, left.Sampled, "its caller records nothing")
 }
 
-// TestSpanNames holds the names of methods and routes that are not known.
+// TestSpanNames checks the names of unknown methods and routes.
 func TestSpanNames(t *testing.T) {
 	for want, c := range map[string]struct{ method, route string }{
-		"POST /pay": {"POST", "/pay"}, "HTTP": {l7.OtherMethod, ""}, "HTTP /a": {l7.UnknownText, "/a"}, "DELETE": {"DELETE", ""},
+		"POST /pay": {"POST", "/pay"}, "HTTP": {rfc9110.OtherMethod, ""}, "HTTP /a": {l7.UnknownText, "/a"}, "DELETE": {"DELETE", ""},
 	} {
 		e := exchange(l7.RoleServer, "/", 200, 1)
-		e.HTTP.Method = c.method
-		require.Equal(t, want, newRequest(Whom{}, e, c.route, &Redaction{}, wall).Span(nil).Name)
+		httpexchange.Of(e).Method = c.method
+		require.Equal(t, want, newRequest(Connection{}, e, c.route, &Redaction{}, wall).Span(nil).Name)
 	}
 }
 
-// TestCallSpans holds that calls by gRPC have the names of the conventions.
+// TestCallSpans checks that gRPC calls have the names of the semantic conventions.
 func TestCallSpans(t *testing.T) {
 	for want, service := range map[string]string{"shop.Cart/Add": "shop.Cart", "grpc": l7.UnknownText} {
 		e := exchange(l7.RoleServer, "/shop.Cart/Add", 200, 1)
-		e.GRPC = &l7.GRPC{Service: []byte(service), Method: []byte("Add"), Status: "OK"}
-		s := newRequest(Whom{}, e, "", &Redaction{}, wall).Span(nil)
+		e.Operation = &grpccall.Call{Exchange: httpexchange.Of(e), Service: []byte(service), Name: []byte("Add"), Status: "OK"}
+		s := newRequest(Connection{}, e, "", &Redaction{}, wall).Span(nil)
 		require.Equal(t, want, s.Name)
 		require.Equal(t, "OK", values(s.Attributes)["rpc.response.status_code"])
 	}
 }
 
-// TestSpanURLs holds that a URL is told where it is known whole, and not where its host is left out.
+// urlOf returns the URL of a request's span, "" if it has none.
+func urlOf(r *Request) string {
+	url, _ := values(r.Span(nil).Attributes)["url.full"].(string)
+	return url
+}
+
+// TestSpanURLs checks that a URL is exported if it is completely known, and not if its host is redacted.
 func TestSpanURLs(t *testing.T) {
-	whom := Whom{Peer: netip.MustParseAddrPort("[2001:db8::1]:443"), TLS: true}
+	conn := Connection{Peer: netip.MustParseAddrPort("[2001:db8::1]:443"), TLS: true}
 	for want, c := range map[string]struct {
 		path, host string
 		redact     Redaction
-		whom       Whom
+		conn       Connection
 	}{
-		"https://[2001:db8::1]:443/a": {"/a", "", Redaction{}, whom},
-		"https://shop.example:443/":   {"/", "shop.example", Redaction{}, whom},
-		"http://shop.example/a":       {"/a", "shop.example", Redaction{}, Whom{}},
-		"http://[2001:db8::2]/a":      {"/a", "[2001:db8::2]", Redaction{}, Whom{}},
-		"":                            {"/a", "shop.example", Redaction{Headers: []string{"host"}}, whom},
+		"https://[2001:db8::1]:443/a": {"/a", "", Redaction{}, conn},
+		"https://shop.example:443/":   {"/", "shop.example", Redaction{}, conn},
+		"http://shop.example/a":       {"/a", "shop.example", Redaction{}, Connection{}},
+		"http://[2001:db8::2]/a":      {"/a", "[2001:db8::2]", Redaction{}, Connection{}},
+		"":                            {"/a", "shop.example", Redaction{Headers: []string{"host"}}, conn},
 	} {
 		e := exchange(l7.RoleClient, c.path, 200, 1)
-		e.HTTP.Host = []byte(c.host)
-		require.Equal(t, want, newRequest(c.whom, e, "", &c.redact, wall).url())
+		httpexchange.Of(e).Host = []byte(c.host)
+		require.Equal(t, want, urlOf(newRequest(c.conn, e, "", &c.redact, wall)))
 	}
 	e := exchange(l7.RoleClient, "*", 200, 1)
-	require.Empty(t, newRequest(whom, e, "", &Redaction{}, wall).url())
+	require.Empty(t, urlOf(newRequest(conn, e, "", &Redaction{}, wall)))
 }
 
-// TestSpansWait holds that each request waits as a span where they are asked for, and that what finds no room is counted.
+// TestSpansWait checks that each request waits as a span if these are configured, and that those that do not fit in the memory are counted.
 func TestSpansWait(t *testing.T) {
 	e := exchange(l7.RoleServer, "/a", 200, 1)
-	size := newRequest(Whom{}, e, "", &Redaction{}, wall).bytes()
+	size := newRequest(Connection{}, e, "", &Redaction{}, wall).bytes()
 	j := NewJournal(JournalConfig{Which: AllRequests, Spans: true, Bytes: 3 * size})
-	require.True(t, (&JournalConfig{Spans: true}).Tells())
+	require.True(t, (&JournalConfig{Spans: true}).Enabled())
 	for range 2 {
-		j.Add(Whom{}, e, "", wall)
+		j.Add(Connection{Subject: someone}, e, "", wall)
 	}
-	require.Zero(t, j.Lost(AsLog))
-	require.EqualValues(t, 1, j.Lost(AsSpan))
+	require.Zero(t, decided(j).Lost(AsLog))
+	require.EqualValues(t, 1, decided(j).Lost(AsSpan))
 	require.Len(t, j.Take(AsSpan), 1)
-	require.Empty(t, j.Take(AsSpan), "they are told once")
+	require.Empty(t, j.Take(AsSpan), "they are exported once")
 	require.Len(t, j.Take(AsLog), 2)
 	require.Zero(t, j.Bytes())
+}
+
+// TestRedactedPath checks that values of parameters in a path are exported neither in the path itself nor within a URL.
+func TestRedactedPath(t *testing.T) {
+	e := exchange(l7.RoleClient, "/cart;jsessionid=SECRET/items", 200, 1)
+	httpexchange.Of(e).Host, httpexchange.Of(e).Query = []byte("shop.example:8080"), []byte("a=SECRET")
+	r := newRequest(Connection{}, e, "/cart/items", &Redaction{Query: true}, wall)
+	require.Equal(t, "/cart;jsessionid=?/items", values(r.appendLog(nil))["url.path"])
+	require.Equal(t, "http://shop.example:8080/cart;jsessionid=?/items?a=?", urlOf(r))
 }

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// top are the requests that took longest; the first took the least.
+// top are the requests that took longest, shortest first.
 type top struct{ requests []*Request }
 
-// insert puts a request behind those that took no longer.
+// insert inserts a request behind those that took no longer.
 func (t *top) insert(r *Request) {
 	at, _ := slices.BinarySearchFunc(t.requests, r, func(x, of *Request) int { return cmp.Or(cmp.Compare(x.took, of.took), -1) })
 	t.requests = slices.Insert(t.requests, at, r)

@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Speaks HTTPS by Python's own libraries: a server that lets OpenSSL use the socket, one that has it work on memory
-(asyncio), and clients of both kinds. Prints what a client has counted itself."""
+(asyncio), and clients of both kinds. Prints what a client has counted itself. The path /never is not answered: clients
+give up."""
 import asyncio
 import http.client
 import http.server
 import ssl
 import sys
+import time
 
 BODY = b"x" * 20000
+NEVER, PATIENCE = "/never", 0.1
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else the second write of a response waits 40 ms for the acknowledgement of the first
 
     def do_GET(self):
+        if self.path == NEVER:
+            time.sleep(3600)
         self.send_response(404 if self.path == "/absent" else 200)
         self.send_header("Content-Length", str(len(BODY)))
         self.end_headers()
@@ -26,6 +32,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 async def answer(reader, writer):
     try:
         while head := await reader.readuntil(b"\r\n\r\n"):
+            if b" /never " in head:
+                await asyncio.sleep(3600)
             status = b"404 Not Found" if b" /absent " in head else b"200 OK"
             last = b" /last " in head  # a body that ends with the connection
             length = b"" if last else b"Content-Length: %d\r\n" % len(BODY)
@@ -45,7 +53,19 @@ async def serve_async(context):
 
 async def ask_async(port, context, paths, times):
     """Has a connection for each path, all at once."""
+    async def give_up():
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        writer.write(b"GET /never HTTP/1.1\r\nHost: here\r\n\r\n")
+        try:
+            await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)
+        except asyncio.TimeoutError:
+            writer.transport.abort()
+            return 1
+        return 0
+
     async def ask(path):
+        if path == NEVER:
+            return sum([await give_up() for _ in range(times)])
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
         counted = 0
         for _ in range(times):
@@ -58,9 +78,26 @@ async def ask_async(port, context, paths, times):
     return sum(await asyncio.gather(*(ask(path) for path in paths)))
 
 
+def give_up(port, context):
+    connection = http.client.HTTPSConnection("127.0.0.1", port, context=context)
+    connection.connect()
+    connection.sock.settimeout(PATIENCE)
+    connection.request("GET", NEVER)
+    try:
+        connection.getresponse()
+    except TimeoutError:
+        return 1
+    finally:
+        connection.close()
+    return 0
+
+
 def ask(port, context, paths, times):
     counted = 0
     for path in paths:
+        if path == NEVER:
+            counted += sum(give_up(port, context) for _ in range(times))
+            continue
         connection = http.client.HTTPSConnection("127.0.0.1", port, context=context)
         for _ in range(times):
             connection.request("GET", path)

@@ -205,6 +205,6 @@ int main(void)
 
 #else
 
-int main(void) { return 1; } /* nobody has written its assembly for other machines */
+int main(void) { return 1; } /* there is no assembly for other machines */
 
 #endif

@@ -22,7 +22,7 @@ def serve(listener, context):
             select.select([connection], [], [])  # until its end
             connection.sendall(OK)
         else:
-            time.sleep(.005)  # more of the request comes, which nobody reads
+            time.sleep(.005)  # more of the request comes, which is not read
             connection.sendall(REFUSED)
         connection.close()
 

@@ -2,7 +2,7 @@
 /*
  * The unwinder of the BPF programs, bpf/include/unwind.h, in a program of its
  * own: the tables are files that internal/unwind/store has written, the memory
- * of the process is what unwind_read() of the includer says.
+ * of the process is what unwind_read() of the includer returns.
  */
 #ifndef HOSTED_H
 #define HOSTED_H
@@ -65,7 +65,7 @@ static struct unwind_memory *unwind_memory(void)
 	return &memory;
 }
 
-/* Nobody probes what is walked here. */
+/* No uprobe changes return addresses here. */
 static u64 unwind_return(u64 sp)
 {
 	(void)sp;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
- * kinds TABLES SPACE ADDRESS...: asks for each address, one after the other, for its
- * rule and then for the kind of its code. For each it prints the kind, and whether
+ * kinds TABLES SPACE ADDRESS...: looks up for each address, one after the other, its
+ * rule and then the kind of its code. For each it prints the kind, and whether
  * there is a rule.
  */
 #include "hosted.h"

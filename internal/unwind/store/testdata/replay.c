@@ -2,8 +2,8 @@
 /*
  * replay TABLES SPACE: unwinds recorded stacks. It reads records from the standard
  * input: pc, sp, frame pointer, link register and 16 general registers of 8 bytes
- * each, the address of a piece of memory, its size and a number that is not used of
- * 4 bytes, and the piece. For each it writes the number of frames and the reason of
+ * each, the address of a range of memory, its size and a number that is not used of
+ * 4 bytes, and its content. For each it writes the number of frames and the reason of
  * the end, of 4 bytes each, and the frames.
  */
 #include "hosted.h"

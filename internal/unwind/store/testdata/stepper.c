@@ -8,7 +8,7 @@
  * From the program's first SIGUSR1 on another one comes in between every SIGNALEVERY
  * instructions of its own file;
  * RECORDS, unless "-", takes the registers and the stack of every instruction of
- * that file when it is met for the first time.
+ * that file when it is executed for the first time.
  */
 #define _GNU_SOURCE
 #include "hosted.h"
@@ -114,27 +114,27 @@ static void follow(enum kind kind, const struct user_regs_struct *before, const 
 		depth -= depth > 0;
 		return;
 	}
-	/* longjmp leaves several at once; another stack is none of its business. */
+	/* longjmp leaves several at once; it does not affect another stack. */
 	while (depth && !shadow[depth - 1].signal && after->rsp > shadow[depth - 1].slot && before->rsp <= shadow[depth - 1].slot &&
 	       after->rsp - before->rsp < 1 << 20)
 		depth--;
 }
 
-/* Pieces of code that were met, by address. */
-#define MET (1 << 18)
-static u64 met[MET];
-static u32 places;
+/* Executed instructions, by address. */
+#define EXECUTED (1 << 18)
+static u64 executed[EXECUTED];
+static u32 executed_count;
 
-static bool meet(u64 pc)
+static bool note_executed(u64 pc)
 {
 	u32 at = pc * 0x9e3779b97f4a7c15ULL >> 46;
 
-	for (; met[at]; at = (at + 1) % MET)
-		if (met[at] == pc)
+	for (; executed[at]; at = (at + 1) % EXECUTED)
+		if (executed[at] == pc)
 			return false;
-	if (places < MET / 2) {
-		met[at] = pc;
-		places++;
+	if (executed_count < EXECUTED / 2) {
+		executed[at] = pc;
+		executed_count++;
 	}
 	return true;
 }
@@ -170,7 +170,7 @@ static bool covered(u64 pc)
 	return space && unwind_find_mapping(&probe, pc);
 }
 
-/* Tells whether the binary says nothing about an instruction, or what no rule can say. */
+/* Reports whether the binary describes an instruction not at all, or in a way that no rule can express. */
 static bool no_rule(u64 pc)
 {
 	struct unwind_state probe = { .space = space };
@@ -182,7 +182,7 @@ static bool no_rule(u64 pc)
 	return !rule || rule->cfa == UNWIND_CFA_NONE;
 }
 
-/* Tells whether the stack leads through such an instruction, where it was interrupted or called from. */
+/* Reports whether the stack leads through such an instruction, at an interruption or a call. */
 static bool through_bare(u64 pc)
 {
 	u32 i;
@@ -203,7 +203,7 @@ static bool interrupted(void)
 	return false;
 }
 
-/* Appends what replay.c reads. */
+/* Appends a record for replay.c. */
 static void record(FILE *to, const struct unwind_state *start, u64 top, const u64 *frames, u32 count)
 {
 	u64 from = start->sp - RED_ZONE;
@@ -226,12 +226,12 @@ static void record(FILE *to, const struct unwind_state *start, u64 top, const u6
 
 static u64 steps, wrong, bare, unknown, deepest, signals;
 
-/* Unwinds and compares; returns whether this instruction was met for the first time. */
+/* Unwinds and compares; returns whether this instruction was executed for the first time. */
 static void compare(const struct user_regs_struct *r, FILE *records, u64 top, u64 from, u64 to)
 {
 	static u64 got[MAX_DEPTH + 1], want[MAX_DEPTH + 1];
 	struct unwind_state state = {}, start;
-	bool first = meet(r->rip);
+	bool first = note_executed(r->rip);
 	u32 n, i;
 
 	registers(&state, r);
@@ -314,7 +314,7 @@ int main(int argc, char **argv)
 	bounds(strrchr(argv[5], '/'), &from, &to);
 	ptrace(PTRACE_GETREGS, child, 0, &r);
 	printf("base %#lx\n", from);
-	top = r.rsp + 64; /* and what the walk may look at above the first frame */
+	top = r.rsp + 64; /* and what the walk may read above the first frame */
 	for (; steps < max; steps++) {
 		enum kind kind;
 
@@ -360,9 +360,9 @@ int main(int argc, char **argv)
 		printf("status %d\n", status);
 	if (records && fclose(records))
 		fail("writing the records");
-	for (u32 i = 0; i < MET; i++)
-		if (met[i])
-			printf("met %#lx\n", met[i]);
+	for (u32 i = 0; i < EXECUTED; i++)
+		if (executed[i])
+			printf("executed %#lx\n", executed[i]);
 	printf("end %lu %lu %lu %lu %lu %lu\n", steps, wrong, bare, unknown, deepest, signals);
 	return 0;
 }

@@ -5,7 +5,7 @@
 // As server2 and client2 it speaks HTTP/2. As keeping and keeping2 it is a client that asks for one
 // path after the other on a connection that it keeps. As passing it passes on what it is sent to a port,
 // TLS that it does not look into, and prints its own port. Where COLLECTING is set it collects
-// garbage all the time. Go 1.13 builds it, too.
+// garbage all the time. The path /never is not answered: clients give up. Go 1.13 builds it, too.
 package main
 
 import (
@@ -24,6 +24,12 @@ import (
 )
 
 const bodyBytes = 20000
+
+// never is a path that is not answered, patience how long clients wait for it.
+const (
+	never    = "/never"
+	patience = 100 * time.Millisecond
+)
 
 func main() {
 	if len(os.Args) != 4 {
@@ -70,6 +76,9 @@ func serve(http2 bool, cert, key string) error {
 	fmt.Println(listener.Addr().(*net.TCPAddr).Port)
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == never {
+				select {}
+			}
 			w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 			if r.URL.Path == "/absent" {
 				w.WriteHeader(http.StatusNotFound)
@@ -134,8 +143,15 @@ func askHTTP(http2 bool, port, path string, times int) int {
 }
 
 func askOf(client *http.Client, port, path string, times int) (counted int) {
+	if path == never { // counted from when the request is sent: to connect may take as long
+		client.Transport.(*http.Transport).ResponseHeaderTimeout = patience
+	}
 	for i := 0; i < times; i++ {
 		response, err := client.Get("https://127.0.0.1:" + port + path)
+		if path == never && err != nil {
+			counted++
+			continue
+		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return counted
@@ -148,7 +164,7 @@ func askOf(client *http.Client, port, path string, times int) (counted int) {
 	return counted
 }
 
-// discard takes what nobody needs: io.Discard is newer.
+// discard drops what is written: io.Discard is newer.
 type discard struct{}
 
 func (discard) Write(b []byte) (int, error) { return len(b), nil }

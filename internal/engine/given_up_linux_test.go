@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package engine
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/task"
+)
+
+// TestStartIsGivenUp holds that a start ends with its context while the network's programs are loaded, that what was sampled until then
+// is reported by Shutdown, and that nothing is left.
+func TestStartIsGivenUp(t *testing.T) {
+	needRoot(t)
+	guest.SameOnEveryKernel(t)
+	config := configuration(time.Millisecond)
+	planOf[*oncpu.Options](config).ReportInterval = 10 * time.Minute
+	config.Observe = append(config.Observe, &network.Plan{Common: observe.Common{ReportInterval: time.Second}, Requests: true, BufferBytes: 1 << 20})
+	core, logs := observer.New(zap.InfoLevel)
+	o := &observed{t: t, logs: logs}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	asked, worked := make(chan time.Time, 1), make(chan *program, 1)
+	go func() {
+		for logs.FilterMessageSnippet("on_cpu: sampling").Len() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		p := launch(t, testbin.C(t, "testdata/chain.c"), "100", "-")
+		_ = p.Wait() // its samples are judged
+		worked <- p
+		asked <- time.Now()
+		cancel()
+	}()
+	var err error
+	o.Engine, err = Start(ctx, config, Hooks{Profiles: o.put, Level: func(LevelChange) {}}, zap.New(core))
+	require.NoError(t, err)
+	t.Cleanup(o.end)
+	// A verification cannot be interrupted: that of one program may go to its end.
+	require.Less(t, time.Since(<-asked), 2*time.Second)
+	require.Positive(t, o.Stats().Attached["on_cpu"])
+	require.NotContains(t, o.Stats().Attached, "network")
+	o.end()
+	p := <-worked
+	near(t, 100*time.Millisecond, add(o.of(isPID(p.Process.Pid))).time)
+	requireNothingLeft(t)
+}
+
+// requireNothingLeft waits for the verifier to return, and holds that what it verified is freed.
+func requireNothingLeft(t *testing.T) {
+	t.Helper()
+	stacks := make([]byte, 1<<20)
+	require.Eventually(t, func() bool {
+		return !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("kernel.(*Loader)")) && openBPF(t) == 0
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+// TestNothingStartsAfterwards holds that a start whose context is done before anything samples is an error, and leaves nothing.
+func TestNothingStartsAfterwards(t *testing.T) {
+	needRoot(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	e, err := Start(ctx, configuration(time.Millisecond), none(), zap.NewNop())
+	require.ErrorIs(t, err, kernel.ErrGivenUp)
+	require.Nil(t, e)
+	require.Zero(t, openBPF(t))
+}
+
+// TestTaskIsGivenUp holds that a task whose programs are loaded does not keep the engine from ending.
+func TestTaskIsGivenUp(t *testing.T) {
+	needRoot(t)
+	guest.SameOnEveryKernel(t)
+	config := configuration(time.Millisecond, process.Selector{PID: math.MaxInt32})
+	config.OnDemand, config.Observe = true, nil
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	e, err := Start(ctx, config, none(), zap.NewNop())
+	require.NoError(t, err)
+	endLast(t, e)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := e.Start(task.Spec{TaskID: "1", Options: &network.Plan{Common: observe.Common{ReportInterval: time.Second}, Requests: true, BufferBytes: 1 << 20}})
+		failed <- err
+	}()
+	require.Eventually(t, func() bool { return e.demand.anyShared(tracksSockets) }, 10*time.Second, time.Millisecond)
+	asked := time.Now()
+	cancel()
+	require.ErrorIs(t, <-failed, kernel.ErrGivenUp)
+	require.NoError(t, e.Shutdown())
+	require.Less(t, time.Since(asked), 2*time.Second)
+	requireNothingLeft(t)
+}
