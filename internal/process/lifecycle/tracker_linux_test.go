@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -444,9 +443,9 @@ func TestProgramOfAnExec(t *testing.T) {
 // TestEnvironmentsLeaveRoom checks that environments do not fill the ring buffer: from half of it on, events come without them.
 func TestEnvironmentsLeaveRoom(t *testing.T) {
 	tracker := start(t, 64)
-	runLongPrograms(t)
+	started := runLongPrograms(t)
 	require.NoError(t, tracker.Flush())
-	execs, named := readLongPrograms(t, tracker)
+	execs, named := countExecs(readExecs(t, tracker), started)
 	require.Equal(t, longPrograms, execs)
 	require.Greater(t, named, 50)
 	require.Less(t, named, longPrograms)
@@ -458,44 +457,59 @@ func TestEnvironmentsLeaveRoom(t *testing.T) {
 // longPrograms is a number of programs with long environments that together exceed the ring buffer.
 const longPrograms = 300
 
-func runLongPrograms(t *testing.T) {
+// runLongPrograms runs them one after the other and returns their process ids.
+func runLongPrograms(t *testing.T) (pids []uint32) {
 	t.Helper()
 	for range longPrograms {
 		child := exec.Command("true")
 		child.Env = []string{"OTEL_SERVICE_NAME=a", "OTEL_RESOURCE_ATTRIBUTES=x=" + strings.Repeat("y", 900)}
 		require.NoError(t, child.Run())
+		pids = append(pids, uint32(child.Process.Pid))
 	}
+	return pids
 }
 
-// readLongPrograms reads until a flush ends; execs is how many of the programs were reported, named how many with their environment.
-func readLongPrograms(t *testing.T, tracker *Tracker) (execs, named int) {
+// readExecs reads until a flush ends and returns the execs of the host by process id: whether each was reported with its environment.
+func readExecs(t *testing.T, tracker *Tracker) map[uint32][]bool {
 	t.Helper()
+	execs := map[uint32][]bool{}
 	for {
 		event, err := tracker.Read()
 		if errors.Is(err, ErrFlushed) {
-			return execs, named
+			return execs
 		}
 		require.NoError(t, err)
-		if event.Type == Exec && event.Comm == "true" {
-			execs++
-			if len(event.Environment) > 0 {
+		if event.Type == Exec {
+			execs[event.PID] = append(execs[event.PID], len(event.Environment) > 0)
+		}
+	}
+}
+
+// countExecs counts the execs of some processes, and those of them that were reported with their environment. Other programs of the host do
+// not count: they may have the same name.
+func countExecs(execs map[uint32][]bool, pids []uint32) (all, named int) {
+	for _, pid := range pids {
+		for _, hasEnvironment := range execs[pid] {
+			all++
+			if hasEnvironment {
 				named++
 			}
 		}
 	}
+	return all, named
 }
 
 // TestBurstsWakeTheReader checks that no environment is left out of a burst of execs while the ring buffer is read.
 func TestBurstsWakeTheReader(t *testing.T) {
 	tracker := start(t, 64)
 	var reading sync.WaitGroup
-	reading.Go(func() {
-		execs, named := readLongPrograms(t, tracker)
-		assert.Equal(t, []int{longPrograms, longPrograms}, []int{execs, named})
-	})
-	runLongPrograms(t)
+	var read map[uint32][]bool
+	reading.Go(func() { read = readExecs(t, tracker) })
+	started := runLongPrograms(t)
 	require.NoError(t, tracker.Flush())
 	reading.Wait()
+	execs, named := countExecs(read, started)
+	require.Equal(t, []int{longPrograms, longPrograms}, []int{execs, named})
 }
 
 // TestPlainExecs checks that the programs load without reading programs at their exec where the kernel refuses that, and that the cause is
