@@ -18,6 +18,7 @@ const struct network_record *unused_network_record __attribute__((unused));
 const struct network_histogram *unused_network_histogram __attribute__((unused));
 const struct network_listener *unused_network_listener __attribute__((unused));
 const struct network_socket *unused_network_socket __attribute__((unused));
+const struct network_listed_socket *unused_network_listed_socket __attribute__((unused));
 const struct network_count_key *unused_network_count_key __attribute__((unused));
 const enum network_role *unused_network_role __attribute__((unused));
 const enum network_transport *unused_network_transport __attribute__((unused));

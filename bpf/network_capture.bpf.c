@@ -85,17 +85,4 @@ int BPF_PROG(unix_released, struct socket *socket)
 	return 0;
 }
 
-/*
- * Runs when a TCP socket is destroyed: it is closed, and no process refers to it. Capture ends here rather
- * than at TCP_CLOSE: a connection that was reset, or ended by both sides, may still have bytes that its
- * process reads.
- */
-SEC("tp_btf/tcp_destroy_sock")
-int BPF_PROG(socket_destroyed, struct sock *sk)
-{
-	capture_end_of_socket(sk);
-	uring_forget(sk);
-	return 0;
-}
-
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

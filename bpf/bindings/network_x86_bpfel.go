@@ -69,6 +69,14 @@ type NetworkNetworkKey struct {
 	Unused2       uint32
 }
 
+type NetworkNetworkListedSocket struct {
+	_          structs.HostLayout
+	Series     uint32
+	Generation uint32
+	State      uint32
+	Time       uint32
+}
+
 type NetworkNetworkListener struct {
 	_       structs.HostLayout
 	Who     NetworkNetworkProcess
@@ -304,6 +312,7 @@ const (
 	NetworkMapNetworkEnds                = "network_ends"
 	NetworkMapNetworkFreeSlots           = "network_free_slots"
 	NetworkMapNetworkIds                 = "network_ids"
+	NetworkMapNetworkListedSockets       = "network_listed_sockets"
 	NetworkMapNetworkListeners           = "network_listeners"
 	NetworkMapNetworkLosses              = "network_losses"
 	NetworkMapNetworkOverflowSlots       = "network_overflow_slots"
@@ -345,6 +354,7 @@ const (
 	NetworkProgRetransmitted             = "retransmitted"
 	NetworkProgRetransmittedSynack       = "retransmitted_synack"
 	NetworkProgSent                      = "sent"
+	NetworkProgSocketDestroyed           = "socket_destroyed"
 	NetworkProgSpliceEnds                = "splice_ends"
 	NetworkProgStateChanges              = "state_changes"
 	NetworkVarClientsBefore              = "clients_before"
@@ -364,6 +374,7 @@ const (
 	NetworkVarShards                     = "shards"
 	NetworkVarSocketStorage              = "socket_storage"
 	NetworkVarSocketsKnown               = "sockets_known"
+	NetworkVarSocketsListed              = "sockets_listed"
 	NetworkVarSocketsSeen                = "sockets_seen"
 	NetworkVarSocketsUndecided           = "sockets_undecided"
 	NetworkVarTaskStorage                = "task_storage"
@@ -372,6 +383,7 @@ const (
 	NetworkVarUnusedNetworkDrop          = "unused_network_drop"
 	NetworkVarUnusedNetworkEnd           = "unused_network_end"
 	NetworkVarUnusedNetworkHistogram     = "unused_network_histogram"
+	NetworkVarUnusedNetworkListedSocket  = "unused_network_listed_socket"
 	NetworkVarUnusedNetworkListener      = "unused_network_listener"
 	NetworkVarUnusedNetworkLoss          = "unused_network_loss"
 	NetworkVarUnusedNetworkOperation     = "unused_network_operation"
@@ -460,6 +472,7 @@ type NetworkProgramSpecs struct {
 	Retransmitted        *ebpf.ProgramSpec `ebpf:"retransmitted"`
 	RetransmittedSynack  *ebpf.ProgramSpec `ebpf:"retransmitted_synack"`
 	Sent                 *ebpf.ProgramSpec `ebpf:"sent"`
+	SocketDestroyed      *ebpf.ProgramSpec `ebpf:"socket_destroyed"`
 	SpliceEnds           *ebpf.ProgramSpec `ebpf:"splice_ends"`
 	StateChanges         *ebpf.ProgramSpec `ebpf:"state_changes"`
 }
@@ -472,6 +485,7 @@ type NetworkMapSpecs struct {
 	NetworkEnds            *ebpf.MapSpec `ebpf:"network_ends"`
 	NetworkFreeSlots       *ebpf.MapSpec `ebpf:"network_free_slots"`
 	NetworkIds             *ebpf.MapSpec `ebpf:"network_ids"`
+	NetworkListedSockets   *ebpf.MapSpec `ebpf:"network_listed_sockets"`
 	NetworkListeners       *ebpf.MapSpec `ebpf:"network_listeners"`
 	NetworkLosses          *ebpf.MapSpec `ebpf:"network_losses"`
 	NetworkOverflowSlots   *ebpf.MapSpec `ebpf:"network_overflow_slots"`
@@ -509,6 +523,7 @@ type NetworkVariableSpecs struct {
 	Shards                     *ebpf.VariableSpec `ebpf:"shards"`
 	SocketStorage              *ebpf.VariableSpec `ebpf:"socket_storage"`
 	SocketsKnown               *ebpf.VariableSpec `ebpf:"sockets_known"`
+	SocketsListed              *ebpf.VariableSpec `ebpf:"sockets_listed"`
 	SocketsSeen                *ebpf.VariableSpec `ebpf:"sockets_seen"`
 	SocketsUndecided           *ebpf.VariableSpec `ebpf:"sockets_undecided"`
 	TaskStorage                *ebpf.VariableSpec `ebpf:"task_storage"`
@@ -517,6 +532,7 @@ type NetworkVariableSpecs struct {
 	UnusedNetworkDrop          *ebpf.VariableSpec `ebpf:"unused_network_drop"`
 	UnusedNetworkEnd           *ebpf.VariableSpec `ebpf:"unused_network_end"`
 	UnusedNetworkHistogram     *ebpf.VariableSpec `ebpf:"unused_network_histogram"`
+	UnusedNetworkListedSocket  *ebpf.VariableSpec `ebpf:"unused_network_listed_socket"`
 	UnusedNetworkListener      *ebpf.VariableSpec `ebpf:"unused_network_listener"`
 	UnusedNetworkLoss          *ebpf.VariableSpec `ebpf:"unused_network_loss"`
 	UnusedNetworkOperation     *ebpf.VariableSpec `ebpf:"unused_network_operation"`
@@ -560,6 +576,7 @@ type NetworkMaps struct {
 	NetworkEnds            *ebpf.Map `ebpf:"network_ends"`
 	NetworkFreeSlots       *ebpf.Map `ebpf:"network_free_slots"`
 	NetworkIds             *ebpf.Map `ebpf:"network_ids"`
+	NetworkListedSockets   *ebpf.Map `ebpf:"network_listed_sockets"`
 	NetworkListeners       *ebpf.Map `ebpf:"network_listeners"`
 	NetworkLosses          *ebpf.Map `ebpf:"network_losses"`
 	NetworkOverflowSlots   *ebpf.Map `ebpf:"network_overflow_slots"`
@@ -582,6 +599,7 @@ func (m *NetworkMaps) Close() error {
 		m.NetworkEnds,
 		m.NetworkFreeSlots,
 		m.NetworkIds,
+		m.NetworkListedSockets,
 		m.NetworkListeners,
 		m.NetworkLosses,
 		m.NetworkOverflowSlots,
@@ -620,6 +638,7 @@ type NetworkVariables struct {
 	Shards                     *ebpf.Variable `ebpf:"shards"`
 	SocketStorage              *ebpf.Variable `ebpf:"socket_storage"`
 	SocketsKnown               *ebpf.Variable `ebpf:"sockets_known"`
+	SocketsListed              *ebpf.Variable `ebpf:"sockets_listed"`
 	SocketsSeen                *ebpf.Variable `ebpf:"sockets_seen"`
 	SocketsUndecided           *ebpf.Variable `ebpf:"sockets_undecided"`
 	TaskStorage                *ebpf.Variable `ebpf:"task_storage"`
@@ -628,6 +647,7 @@ type NetworkVariables struct {
 	UnusedNetworkDrop          *ebpf.Variable `ebpf:"unused_network_drop"`
 	UnusedNetworkEnd           *ebpf.Variable `ebpf:"unused_network_end"`
 	UnusedNetworkHistogram     *ebpf.Variable `ebpf:"unused_network_histogram"`
+	UnusedNetworkListedSocket  *ebpf.Variable `ebpf:"unused_network_listed_socket"`
 	UnusedNetworkListener      *ebpf.Variable `ebpf:"unused_network_listener"`
 	UnusedNetworkLoss          *ebpf.Variable `ebpf:"unused_network_loss"`
 	UnusedNetworkOperation     *ebpf.Variable `ebpf:"unused_network_operation"`
@@ -678,6 +698,7 @@ type NetworkPrograms struct {
 	Retransmitted        *ebpf.Program `ebpf:"retransmitted"`
 	RetransmittedSynack  *ebpf.Program `ebpf:"retransmitted_synack"`
 	Sent                 *ebpf.Program `ebpf:"sent"`
+	SocketDestroyed      *ebpf.Program `ebpf:"socket_destroyed"`
 	SpliceEnds           *ebpf.Program `ebpf:"splice_ends"`
 	StateChanges         *ebpf.Program `ebpf:"state_changes"`
 }
@@ -711,6 +732,7 @@ func (p *NetworkPrograms) Close() error {
 		p.Retransmitted,
 		p.RetransmittedSynack,
 		p.Sent,
+		p.SocketDestroyed,
 		p.SpliceEnds,
 		p.StateChanges,
 	)

@@ -166,6 +166,14 @@ type NetworkCaptureNetworkKey struct {
 	Unused2       uint32
 }
 
+type NetworkCaptureNetworkListedSocket struct {
+	_          structs.HostLayout
+	Series     uint32
+	Generation uint32
+	State      uint32
+	Time       uint32
+}
+
 type NetworkCaptureNetworkListener struct {
 	_       structs.HostLayout
 	Who     NetworkCaptureNetworkProcess
@@ -427,6 +435,7 @@ const (
 	NetworkCaptureMapNetworkFreeSlots         = "network_free_slots"
 	NetworkCaptureMapNetworkHeld              = "network_held"
 	NetworkCaptureMapNetworkIds               = "network_ids"
+	NetworkCaptureMapNetworkListedSockets     = "network_listed_sockets"
 	NetworkCaptureMapNetworkListeners         = "network_listeners"
 	NetworkCaptureMapNetworkLosses            = "network_losses"
 	NetworkCaptureMapNetworkOverflowSlots     = "network_overflow_slots"
@@ -546,6 +555,7 @@ const (
 	NetworkCaptureVarShards                   = "shards"
 	NetworkCaptureVarSocketStorage            = "socket_storage"
 	NetworkCaptureVarSocketsKnown             = "sockets_known"
+	NetworkCaptureVarSocketsListed            = "sockets_listed"
 	NetworkCaptureVarSocketsSeen              = "sockets_seen"
 	NetworkCaptureVarSocketsUndecided         = "sockets_undecided"
 	NetworkCaptureVarTaskStorage              = "task_storage"
@@ -678,6 +688,7 @@ type NetworkCaptureMapSpecs struct {
 	NetworkFreeSlots       *ebpf.MapSpec `ebpf:"network_free_slots"`
 	NetworkHeld            *ebpf.MapSpec `ebpf:"network_held"`
 	NetworkIds             *ebpf.MapSpec `ebpf:"network_ids"`
+	NetworkListedSockets   *ebpf.MapSpec `ebpf:"network_listed_sockets"`
 	NetworkListeners       *ebpf.MapSpec `ebpf:"network_listeners"`
 	NetworkLosses          *ebpf.MapSpec `ebpf:"network_losses"`
 	NetworkOverflowSlots   *ebpf.MapSpec `ebpf:"network_overflow_slots"`
@@ -738,6 +749,7 @@ type NetworkCaptureVariableSpecs struct {
 	Shards                   *ebpf.VariableSpec `ebpf:"shards"`
 	SocketStorage            *ebpf.VariableSpec `ebpf:"socket_storage"`
 	SocketsKnown             *ebpf.VariableSpec `ebpf:"sockets_known"`
+	SocketsListed            *ebpf.VariableSpec `ebpf:"sockets_listed"`
 	SocketsSeen              *ebpf.VariableSpec `ebpf:"sockets_seen"`
 	SocketsUndecided         *ebpf.VariableSpec `ebpf:"sockets_undecided"`
 	TaskStorage              *ebpf.VariableSpec `ebpf:"task_storage"`
@@ -777,6 +789,7 @@ type NetworkCaptureMaps struct {
 	NetworkFreeSlots       *ebpf.Map `ebpf:"network_free_slots"`
 	NetworkHeld            *ebpf.Map `ebpf:"network_held"`
 	NetworkIds             *ebpf.Map `ebpf:"network_ids"`
+	NetworkListedSockets   *ebpf.Map `ebpf:"network_listed_sockets"`
 	NetworkListeners       *ebpf.Map `ebpf:"network_listeners"`
 	NetworkLosses          *ebpf.Map `ebpf:"network_losses"`
 	NetworkOverflowSlots   *ebpf.Map `ebpf:"network_overflow_slots"`
@@ -817,6 +830,7 @@ func (m *NetworkCaptureMaps) Close() error {
 		m.NetworkFreeSlots,
 		m.NetworkHeld,
 		m.NetworkIds,
+		m.NetworkListedSockets,
 		m.NetworkListeners,
 		m.NetworkLosses,
 		m.NetworkOverflowSlots,
@@ -878,6 +892,7 @@ type NetworkCaptureVariables struct {
 	Shards                   *ebpf.Variable `ebpf:"shards"`
 	SocketStorage            *ebpf.Variable `ebpf:"socket_storage"`
 	SocketsKnown             *ebpf.Variable `ebpf:"sockets_known"`
+	SocketsListed            *ebpf.Variable `ebpf:"sockets_listed"`
 	SocketsSeen              *ebpf.Variable `ebpf:"sockets_seen"`
 	SocketsUndecided         *ebpf.Variable `ebpf:"sockets_undecided"`
 	TaskStorage              *ebpf.Variable `ebpf:"task_storage"`

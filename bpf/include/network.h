@@ -304,6 +304,9 @@ struct network_thread {
 volatile const bool task_storage = true;
 volatile const bool socket_storage = true;
 
+/* TCP sockets are in network_listed_sockets, and others are counted by file. */
+volatile const bool sockets_listed = false;
+
 /* A power of two. A series has this many records, and each CPU adds to one of them. */
 volatile const u32 shards = 1;
 volatile const u32 shard_mask;
@@ -430,6 +433,30 @@ struct {
 	__type(key, u64);
 	__type(value, struct network_socket);
 } network_socket_addresses SEC(".maps");
+
+/*
+ * A TCP socket with a series. Sockets are listed on kernels where no program iterates over socket storage: an
+ * iterator over files does not visit sockets whose descriptor is closed or in transit, subflows of MPTCP, and
+ * files that only io_uring has.
+ */
+struct network_listed_socket {
+	u32 series;
+	u32 generation; /* of the series */
+	u32 state;      /* include/net/tcp_states.h */
+	u32 time;       /* in units of network_clock(): when the round-trip time of a subflow is sampled next */
+};
+
+/*
+ * By address of struct sock. An entry is removed when its socket is destroyed. Where hash maps cannot allocate
+ * in any context (before Linux 6.1), the loader has the map allocated as a whole.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, u64);
+	__type(value, struct network_listed_socket);
+} network_listed_sockets SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);

@@ -247,8 +247,7 @@ static __always_inline void connection_ends(struct sock *sk, struct network_sock
 		capture_end_counted(sk, socket);
 }
 
-SEC("tp_btf/inet_sock_set_state")
-int BPF_PROG(state_changes, struct sock *sk, int before, int after)
+static __always_inline int state_changed(struct sock *sk, int before, int after)
 {
 	struct network_socket *socket;
 	u64 address = (u64)sk;
@@ -291,6 +290,33 @@ int BPF_PROG(state_changes, struct sock *sk, int before, int after)
 	} else if (socket && socket->connecting && after == TCP_CLOSE) {
 		not_connected(sk, socket);
 	}
+	return 0;
+}
+
+/* Runs before the state changes. */
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(state_changes, struct sock *sk, int before, int after)
+{
+	struct network_listed_socket *listed;
+
+	state_changed(sk, before, after);
+	listed = network_listed(sk);
+	if (listed)
+		listed->state = after;
+	return 0;
+}
+
+/*
+ * Runs when a TCP socket is destroyed: it is closed, and no process refers to it. Capture ends here rather
+ * than at TCP_CLOSE: a connection that was reset, or ended by both sides, may still have bytes that its
+ * process reads.
+ */
+SEC("tp_btf/tcp_destroy_sock")
+int BPF_PROG(socket_destroyed, struct sock *sk)
+{
+	network_unlist(sk);
+	capture_end_of_socket(sk);
+	uring_forget(sk);
 	return 0;
 }
 
@@ -400,7 +426,7 @@ int count_socket(struct bpf_iter__bpf_sk_storage_map *ctx)
 /* Number of the report; user space changes it before each one, and never to 0. */
 volatile u32 counting_round;
 
-/* Counts sockets by iterating over files, on kernels without socket storage. A socket may have several files. */
+/* Counts sockets that are not listed by iterating over files. A socket may have several files. */
 SEC("iter/task_file")
 int count_file(struct bpf_iter__task_file *ctx)
 {
@@ -413,6 +439,8 @@ int count_file(struct bpf_iter__task_file *ctx)
 	sk = network_sock_of_file(file);
 	if (!sk)
 		return 0;
+	if (network_has_subflows(sk))
+		count_subflow((const struct sock *)network_tcp_of(sk));
 	socket = network_socket_of(sk);
 	if (!socket || socket->round == counting_round)
 		return 0;

@@ -68,6 +68,7 @@ static __noinline int connected(struct sock *sk, struct network_socket *socket)
 	network_read_sequence(&tuple, sk, NETWORK_CLIENT);
 	id = network_connection(&who, &tuple, NETWORK_CLIENT);
 	network_remember(socket, id, NETWORK_CLIENT, sk->__sk_common.skc_dport);
+	network_list(sk, id);
 	record = network_record(id);
 	if (record)
 		network_observe(&record->operations[NETWORK_CONNECT], took);
@@ -183,26 +184,86 @@ static __noinline int stopped_listening(const struct sock *sk)
 /* Number of sockets with state, as of the last report. */
 u32 sockets_seen;
 
-/* Counts an open socket, and samples the round-trip time of an idle connection. */
+/*
+ * Lists the first subflow of an accepted MPTCP connection that was not used yet. The subflow has no file, and an
+ * iterator over files has no pointer to it that socket storage accepts.
+ */
+static __noinline int list_subflow(const struct sock *sk)
+{
+	struct network_process who = {};
+	struct network_tuple tuple = {};
+	u64 address = (u64)sk;
+
+	network_read_tuple(&tuple, sk, NETWORK_TCP);
+	network_read_sequence(&tuple, sk, NETWORK_SERVER);
+	if (!network_accepter(&who, &tuple))
+		return 0;
+	network_list(sk, network_connection(&who, &tuple, NETWORK_SERVER));
+	if (BPF_CORE_READ(sk, __sk_common.skc_state) == TCP_CLOSE) /* it may have been destroyed before it was listed */
+		bpf_map_delete_elem(&network_listed_sockets, &address);
+	return 0;
+}
+
+/* Samples the round-trip time of the first subflow of an MPTCP connection, which is listed first if necessary. */
+static __noinline int count_subflow(const struct sock *sk)
+{
+	struct network_listed_socket *listed;
+	struct network_record *record;
+	u32 srtt, state;
+
+	if (!sk)
+		return 0;
+	state = BPF_CORE_READ(sk, __sk_common.skc_state);
+	listed = network_listed(sk);
+	if (!listed && state != TCP_CLOSE && state != TCP_LISTEN) {
+		list_subflow(sk);
+		listed = network_listed(sk);
+	}
+	if (!listed)
+		return 0;
+	listed->state = state;
+	if (!network_rtt_is_due(listed->time, network_clock(bpf_ktime_get_ns())))
+		return 0;
+	srtt = BPF_CORE_READ((const struct tcp_sock *)sk, srtt_us);
+	record = srtt ? network_record(listed->series) : 0;
+	if (!record)
+		return 0;
+	listed->time = network_clock(bpf_ktime_get_ns()) + network_clock(RTT_EVERY_NS);
+	network_observe(&record->rtt, (u64)srtt * 1000 / 8);
+	return 0;
+}
+
+/*
+ * Counts an open socket unless it is listed: user space counts those. Samples the round-trip time of an idle
+ * connection.
+ */
 static __always_inline void count_open(struct sock *sk, struct network_socket *socket)
 {
+	struct network_listed_socket *listed;
 	struct network_series *series;
 	struct network_record *record;
 	u8 state;
 
-	sockets_seen += 1;
 	if (network_is_unclaimed(socket) && BPF_CORE_READ(sk, sk_socket))
 		network_claim(sk);
+	listed = network_listed(sk);
+	if (!listed)
+		sockets_seen += 1;
 	series = network_remembered(socket);
 	if (!series)
 		return;
-	if (socket_storage && series->key.transport == NETWORK_TCP && !socket->has_rtt)
-		return; /* an MPTCP socket: its subflows are counted instead, except if sockets are counted by file, as subflows have none */
+	if (series->key.transport == NETWORK_TCP && !socket->has_rtt)
+		return; /* an MPTCP socket: its subflows are counted instead */
 	if (series->key.transport == NETWORK_TCP) /* the common case, which reads less of the socket */
 		state = BPF_CORE_READ(sk, __sk_common.skc_state);
 	else
 		state = network_state_of(sk);
-	series->open[state & (NETWORK_STATES - 1)] += 1;
+	if (listed)
+		listed->state = state; /* it may have changed while the socket was listed */
+	else
+		series->open[state & (NETWORK_STATES - 1)] += 1;
+	if (sockets_listed && state == TCP_LISTEN)
+		sockets_seen += BPF_CORE_READ(sk, sk_ack_backlog); /* connections that wait to be accepted have no file */
 	record = network_record(socket->series);
 	if (record)
 		network_sample_rtt(record, sk, socket, bpf_ktime_get_ns());

@@ -23,6 +23,7 @@ static __always_inline int capture_ending(struct sock *sk, struct network_socket
 static __always_inline int capture_end_counted(const struct sock *sk, const struct network_socket *socket) { return 0; }
 static __always_inline void capture_end(struct sock *sk, struct network_socket *socket) {}
 static __always_inline void capture_end_of_socket(struct sock *sk) {}
+static __always_inline void uring_forget(const struct sock *sk) {}
 static __always_inline bool unix_has_ended(const struct sock *sk, const struct network_socket *socket) { return false; }
 static __always_inline void socket_closes(const struct file *file, const struct sock *sk) {}
 static __always_inline bool uring_may_work(struct task_struct *task) { return false; }

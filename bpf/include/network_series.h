@@ -364,6 +364,38 @@ static __always_inline void network_remember(struct network_socket *socket, u32 
 	series->epoch = epoch;
 }
 
+/* Returns the entry of a listed socket; 0: it has none. */
+static __always_inline struct network_listed_socket *network_listed(const struct sock *sk)
+{
+	u64 address = (u64)sk;
+
+	return sockets_listed ? bpf_map_lookup_elem(&network_listed_sockets, &address) : 0;
+}
+
+/* Lists a TCP socket with a series. */
+static __always_inline void network_list(const struct sock *sk, u32 id)
+{
+	struct network_series *series = bpf_map_lookup_elem(&network_slots, &id);
+	struct network_listed_socket entry = { .series = id };
+	u64 address = (u64)sk;
+
+	if (!sockets_listed || !series || !network_has_rtt(sk))
+		return;
+	entry.generation = series->generation;
+	entry.time = network_clock(bpf_ktime_get_ns());
+	entry.state = BPF_CORE_READ(sk, __sk_common.skc_state);
+	if (bpf_map_update_elem(&network_listed_sockets, &address, &entry, BPF_ANY))
+		network_lost(NETWORK_LOST_SOCKETS);
+}
+
+static __always_inline void network_unlist(const struct sock *sk)
+{
+	u64 address = (u64)sk;
+
+	if (sockets_listed)
+		bpf_map_delete_elem(&network_listed_sockets, &address);
+}
+
 /* Gets the process of a series. */
 static __always_inline void network_owner(struct network_process *who, const struct network_series *series)
 {

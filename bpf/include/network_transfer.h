@@ -109,10 +109,12 @@ static __noinline u32 network_bind_to(struct sock *sk, const struct network_proc
 	id = network_connection(who, &tuple, role);
 	if (!socket)
 		socket = network_create_socket(sk);
-	if (socket)
-		network_remember(socket, id, role, port);
-	else
+	if (!socket) {
 		network_lost(NETWORK_LOST_SOCKETS);
+		return id;
+	}
+	network_remember(socket, id, role, port);
+	network_list(sk, id);
 	return id;
 }
 
@@ -152,27 +154,36 @@ static __noinline u32 network_find_peer(const struct sock *sk, const struct netw
 static __always_inline u32 network_find(const struct sock *sk, u32 role) { return network_find_peer(sk, 0, role); }
 
 /*
- * Sets the process of an accepted connection that was not used yet: the one that accepted it, if recorded,
- * otherwise the one that listens. Runs in any thread.
+ * Sets who to the process of an accepted connection that was not used yet: the one that accepted it, if recorded,
+ * otherwise the one that listens. Returns false if it is unknown or out of scope.
  */
-static __noinline int network_claim(struct sock *sk)
+static __always_inline bool network_accepter(struct network_process *who, const struct network_tuple *tuple)
 {
-	struct network_tuple tuple = {}, end = {};
-	struct network_process who = {}, *accepter;
 	struct network_listener *listener;
+	struct network_process *accepter;
+	struct network_tuple end = {};
 
-	network_read_tuple(&tuple, sk, NETWORK_TCP);
-	network_read_sequence(&tuple, sk, NETWORK_SERVER);
-	network_reverse(&end, &tuple);
+	network_reverse(&end, tuple);
 	accepter = bpf_map_lookup_elem(&network_ends, &end);
 	if (!accepter) {
-		listener = network_listener(&tuple);
+		listener = network_listener(tuple);
 		accepter = listener ? &listener->who : 0;
 	}
 	if (!accepter)
-		return 0;
-	who = *accepter;
-	if (network_in_scope(who.pid, who.exec_id))
+		return false;
+	*who = *accepter;
+	return network_in_scope(who->pid, who->exec_id);
+}
+
+/* Sets the process of an accepted connection that was not used yet. Runs in any thread. */
+static __noinline int network_claim(struct sock *sk)
+{
+	struct network_process who = {};
+	struct network_tuple tuple = {};
+
+	network_read_tuple(&tuple, sk, NETWORK_TCP);
+	network_read_sequence(&tuple, sk, NETWORK_SERVER);
+	if (network_accepter(&who, &tuple))
 		network_bind_to(sk, &who, NETWORK_SERVER);
 	return 0;
 }
@@ -298,6 +309,12 @@ static __always_inline u32 network_series_for(struct sock *sk, struct task_struc
 }
 
 /*
+ * Reports whether a time has come, in units of network_clock(). It has not if it is in the next interval; one
+ * that is further in the future has passed, as the clock wraps around.
+ */
+static __always_inline bool network_rtt_is_due(u32 time, u32 now) { return time - now - 1 >= network_clock(RTT_EVERY_NS); }
+
+/*
  * Samples the round-trip time of an active connection at intervals. State by address may be that of a freed
  * socket.
  */
@@ -307,8 +324,8 @@ static __always_inline void network_sample_rtt(struct network_record *record, st
 
 	if (!socket || socket->connecting || !socket->has_rtt || (!socket_storage && !network_has_rtt(sk)))
 		return;
-	if (socket->time - at - 1 < network_clock(RTT_EVERY_NS))
-		return; /* the time is in the next interval; one that is further in the future has passed, as the clock wraps around */
+	if (!network_rtt_is_due(socket->time, at))
+		return;
 	srtt = BPF_CORE_READ((struct tcp_sock *)sk, srtt_us);
 	if (!srtt)
 		return;

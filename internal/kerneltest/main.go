@@ -56,7 +56,7 @@ var quickTests = map[string]string{
 	"internal/observe/memory":    "^(TestLevels|TestManyLooks)$",
 	"internal/observe/oncpu":     "^(TestNothingIsLost|TestMaxDepth)$",
 	"internal/observe/network": "^(TestBytesOfConnections|TestDatagrams|TestHandshake|TestFailedConnects|TestRetransmitsAndRTT|TestDrops|TestTranslatedPeers|" +
-		"TestRequests)$",
+		"TestRequests|TestSocketsWithoutAFile)$",
 	"internal/engine":           "^(TestOffCPUTime|TestBlockReasons|TestShutdown|TestATaskAttaches|TestPoliciesOfProcesses|TestPoliciesOfNewProcesses)$",
 	"internal/distribution/e2e": "^Test",
 }

@@ -214,9 +214,15 @@ func (s *Socket) Pass(to *Program) *Socket {
 	path := filepath.Join(s.program.t.TempDir(), "pass")
 	done := make(chan Outcome)
 	go func() { done <- to.must(order{Do: "receive", Path: path}) }()
-	s.program.must(order{Do: "pass", Socket: s.fd, Path: path})
+	s.PassTo(path)
 	out := <-done
 	return &Socket{program: to, fd: out.Socket, Local: s.Local, Remote: s.Remote}
+}
+
+// PassTo sends a descriptor of the socket to the Unix socket that is bound to a path.
+func (s *Socket) PassTo(path string) {
+	s.program.t.Helper()
+	s.program.must(order{Do: "pass", Socket: s.fd, Path: path})
 }
 
 // SendBuffer sets how many bytes may wait to be sent (SO_SNDBUF).

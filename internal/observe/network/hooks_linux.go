@@ -34,6 +34,10 @@ type features struct {
 	lengths bool
 	// socketStorage is storage for each socket that tracing programs may use (5.11), taskStorage that for each task.
 	socketStorage, taskStorage bool
+	// listed: TCP sockets are kept in a list, and others are counted by file, because no program can iterate over socket storage.
+	listed bool
+	// allocates: hash maps allocate their elements in any context (6.1), so that a large one takes only what it uses.
+	allocates bool
 	// uring are the tracepoints and types by which requests of io_uring are followed where programs cannot run at functions (6.4; with all
 	// memory since 6.10).
 	uring bool
@@ -63,6 +67,7 @@ func featuresOf(loader *kernel.Loader) (features, error) {
 	}{
 		{&f.lengths, loader.HasTracepoint, "sock_send_length"},
 		{&f.socketStorage, loader.HasFunction, "bpf_sk_storage_get_tracing"},
+		{&f.allocates, loader.HasStruct, "bpf_mem_alloc"},
 		{&f.unixEnds, loader.HasFunction, "unix_release"},
 	} {
 		var err error
@@ -224,8 +229,8 @@ const enter, exit = "sys_enter_", "sys_exit_"
 // tracing returns the programs at tracepoints with types and at functions.
 func (f features) tracing() []string {
 	list := []string{bindings.NetworkProgStateChanges}
-	if f.requests {
-		list = append(list, bindings.NetworkCaptureProgSocketDestroyed)
+	if f.requests || f.listed {
+		list = append(list, bindings.NetworkProgSocketDestroyed)
 	}
 	if !f.answers {
 		list = append(list, f.retransmits, bindings.NetworkProgRetransmittedSynack, bindings.NetworkProgResetSent, bindings.NetworkProgResetReceived, f.drops)
@@ -252,10 +257,10 @@ func (f features) iterating() []string {
 
 // counts returns the program that counts open sockets.
 func (f features) counts() string {
-	if f.socketStorage {
-		return bindings.NetworkProgCountSocket
+	if f.listed {
+		return bindings.NetworkProgCountFile
 	}
-	return bindings.NetworkProgCountFile
+	return bindings.NetworkProgCountSocket
 }
 
 // trim removes from an object what the kernel does not have; others are programs that are kept in any case.

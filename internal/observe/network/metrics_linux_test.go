@@ -30,7 +30,7 @@ func TestPlan(t *testing.T) {
 		{256, 128, plan{series: 7749, shards: 16, sockets: minSockets}},
 		{4096, 1, plan{series: maxSeries, shards: 1, sockets: minSockets}},
 	} {
-		got := newPlan(Config{MapBytes: c.megabytes << 20}, c.cpus)
+		got := newPlan(Config{MapBytes: c.megabytes << 20}, features{}, c.cpus)
 		c.want.ends = minEnds
 		require.Equal(t, c.want, got, "%d MiB, %d CPUs", c.megabytes, c.cpus)
 		if got.series > minSeries {
@@ -38,7 +38,7 @@ func TestPlan(t *testing.T) {
 			require.LessOrEqual(t, rest, c.megabytes<<20/tableShare)
 		}
 	}
-	many := newPlan(Config{SocketBytes: 64 << 20}, 1)
+	many := newPlan(Config{SocketBytes: 64 << 20}, features{}, 1)
 	require.EqualValues(t, (64<<20)*16/(304*16+160), many.sockets)
 	require.Equal(t, many.sockets/16, many.ends)
 	require.LessOrEqual(t, many.sockets*socketBytes+many.ends*endBytes, uint32(64<<20))

@@ -62,6 +62,7 @@ type Observer struct {
 	losses  [bindings.NetworkNetworkLossNETWORK_LOSS_REASONS]atomic.Uint64
 	hooks   atomic.Int64
 	sockets atomic.Uint64
+	listed  atomic.Uint64 // sockets in the list, as of the last count
 	// counted is when sockets were last counted, counting how long that took.
 	counted  time.Time
 	counting time.Duration
@@ -98,9 +99,12 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 	if config.OnlyAnswered {
 		has = has.onlyAnswers()
 	}
+	if has.listed, err = has.listsSockets(loader.Load, spec, shared); err != nil {
+		return nil, err
+	}
 	o := &Observer{
 		config: config, features: has, epoch: 1,
-		plan: newPlan(config, runtime.NumCPU()),
+		plan: newPlan(config, has, runtime.NumCPU()),
 		warnings: warn.NewRarely(config.Logger,
 			"Could not resolve the translated addresses of some peers; they are reported with the addresses of their sockets", nil),
 	}
@@ -363,6 +367,9 @@ func (o *Observer) MapBytes() uint64 {
 	bytes := o.plan.bytes(o.features)
 	if o.features.socketStorage {
 		bytes += o.sockets.Load() * socketBytes
+	}
+	if o.features.listed && o.features.allocates {
+		bytes += o.listed.Load() * listedBytes
 	}
 	if o.features.taskStorage {
 		bytes += o.threads.Load() * taskBytes

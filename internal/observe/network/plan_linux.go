@@ -28,6 +28,10 @@ const (
 	// socketBytes is what the kernel keeps of a socket: 192 bytes for its storage, 96 for the element in it, and the owner of each of them
 	// (TestSocketBytes measures it).
 	socketBytes = 192 + 96 + 2*8
+	// listedBytes is what a listed socket takes in addition: an element of a hash map (of 96 bytes, the next size that the kernel allocates)
+	// and a bucket (TestListedSocketBytes measures it).
+	bucketBytes = 16
+	listedBytes = 96 + bucketBytes
 	// taskBytes is what the kernel keeps of a thread.
 	taskBytes = 512
 	// socketsPerEnd is the number of remembered sockets for each end that is kept: an end is looked up when the connection is accepted and
@@ -146,9 +150,9 @@ func (c *Config) protocolBits() uint32 {
 }
 
 // newPlan prefers series to shards until there are enough series.
-func newPlan(config Config, cpus int) plan {
+func newPlan(config Config, has features, cpus int) plan {
 	mapBytes := config.MapBytes / tableShare
-	p := plan{shards: 1, exponential: config.ExponentialHistograms, sockets: uint32(max(config.SocketBytes*socketsPerEnd/(socketBytes*socketsPerEnd+endBytes), minSockets))}
+	p := plan{shards: 1, exponential: config.ExponentialHistograms, sockets: uint32(max(config.SocketBytes*socketsPerEnd/(has.bytesOfSocket()*socketsPerEnd+endBytes), minSockets))}
 	p.ends = max(p.sockets/socketsPerEnd, minEnds)
 	if config.Requests {
 		p.capture, p.buffer, p.protocols = captureBytes, config.BufferBytes, config.protocolBits()
@@ -170,6 +174,25 @@ func newPlan(config Config, cpus int) plan {
 	return p
 }
 
+// bytesOfSocket returns the memory of a remembered socket.
+func (f features) bytesOfSocket() uint64 {
+	if f.listed {
+		return socketBytes + listedBytes
+	}
+	return socketBytes
+}
+
+// listSize returns how many sockets can be listed.
+func (p plan) listSize(has features) uint32 {
+	switch {
+	case !has.listed:
+		return 1
+	case has.socketStorage && has.allocates:
+		return p.sockets
+	}
+	return min(p.sockets, socketsByAddress)
+}
+
 func fitting(mapBytes uint64, shards uint32) uint64 { return mapBytes / bytesOf(shards) }
 
 // bytesOf returns the memory of a series in all tables.
@@ -182,6 +205,9 @@ func (p plan) bytes(has features) uint64 {
 	bytes := uint64(p.series)*bytesOf(p.shards) + uint64(p.ends)*endBytes + uint64(p.buffer)
 	if !has.socketStorage {
 		bytes += uint64(min(p.sockets, socketsByAddress)) * addressBytes
+	}
+	if has.listed && !has.allocates {
+		bytes += uint64(p.listSize(has)) * listedBytes
 	}
 	bytes += uint64(p.tls)*tlsBytes + uint64(min(p.tls, oldGoPrograms))*oldGoBytes + uint64(p.frames)*framesBytes + uint64(p.messages())*messageBytes
 	bytes += uint64(p.held)*heldBytes + uint64(p.asked)*askedBytes + uint64(p.rings(has))*ringBytes + uint64(p.tails())*tailBytes
@@ -241,11 +267,13 @@ func (p plan) connectionSizes(has features) sizes {
 			bindings.NetworkMapNetworkListeners:       p.series,
 			bindings.NetworkMapNetworkReceivers:       p.series,
 			bindings.NetworkMapNetworkSocketAddresses: min(p.sockets, socketsByAddress),
+			bindings.NetworkMapNetworkListedSockets:   p.listSize(has),
 			bindings.NetworkMapNetworkThreadIds:       threadsByID,
 		},
 		used: map[string]bool{
 			bindings.NetworkMapNetworkSockets:         has.socketStorage,
 			bindings.NetworkMapNetworkSocketAddresses: !has.socketStorage,
+			bindings.NetworkMapNetworkListedSockets:   has.listed,
 			bindings.NetworkMapNetworkThreads:         has.taskStorage,
 			bindings.NetworkMapNetworkThreadIds:       !has.taskStorage,
 		},
@@ -256,6 +284,7 @@ func (p plan) connectionSizes(has features) sizes {
 			bindings.NetworkVarMaxSockets:    p.sockets,
 			bindings.NetworkVarEndsKept:      p.ends,
 			bindings.NetworkVarSocketStorage: has.socketStorage,
+			bindings.NetworkVarSocketsListed: has.listed,
 			bindings.NetworkVarTaskStorage:   has.taskStorage,
 		},
 	}
@@ -295,6 +324,9 @@ func (p plan) captureSizes(has features) sizes {
 
 // size sets the sizes of an object's tables.
 func (p plan) size(spec *ebpf.CollectionSpec, has features) error {
+	if !has.allocates {
+		spec.Maps[bindings.NetworkMapNetworkListedSockets].Flags = 0
+	}
 	all := []sizes{p.connectionSizes(has)}
 	if has.requests {
 		all = append(all, p.captureSizes(has))

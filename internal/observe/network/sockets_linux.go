@@ -106,7 +106,7 @@ func (o *Observer) countSockets() error {
 	seen := o.coll.Variables[bindings.NetworkVarSocketsSeen]
 	err := errors.Join(seen.Set(uint32(0)), o.coll.Variables[bindings.NetworkVarCountingRound].Set(o.round))
 	var over *ebpf.Map
-	if o.features.socketStorage {
+	if !o.features.listed {
 		over = o.coll.Maps[bindings.NetworkMapNetworkSockets]
 	}
 	if err == nil {
@@ -115,6 +115,11 @@ func (o *Observer) countSockets() error {
 	var n uint32
 	if err == nil {
 		err = seen.Get(&n)
+	}
+	if err == nil && o.features.listed {
+		var listed uint32
+		listed, err = o.countListed()
+		n += listed
 	}
 	if err == nil {
 		err = o.coll.Variables[bindings.NetworkVarSocketsKnown].Set(n)
