@@ -11,6 +11,9 @@ const (
 	// paceMin and paceMost bound the time between two deferrable readings of one memory map: the first changes are read soon, many in a row
 	// less often.
 	paceMin, paceMost = 2 * time.Millisecond, 50 * time.Millisecond
+	// paceCalm is how many times the pause passes without a reading before the next one counts as the first again. The pause is paceMost at
+	// least in that: readings that are each a little late, as on a busy machine, are still many in a row.
+	paceCalm = 4
 	// paceShare is how many times the CPU time of a reading the next one waits at least, up to paceLongest, after many in a row.
 	paceShare, paceLongest = 50, 10 * time.Second
 )
@@ -29,7 +32,7 @@ type Pace struct {
 func (p *Pace) Read(user Account, began, now time.Time, cost time.Duration) (often bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if began.Sub(p.last) > 4*max(p.pause, paceMin) {
+	if began.Sub(p.last) > paceCalm*max(p.pause, paceMost) {
 		p.pause = paceMin
 	} else if p.pause < paceMost {
 		p.pause = min(max(2*p.pause, paceMin), paceMost)
