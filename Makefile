@@ -128,12 +128,10 @@ image: $(foreach a,$(ARCHITECTURES),$(RELEASE)/bin/$(VARIANT)-$a) ## container i
 test: go-check test-compile ## everything that CI runs
 	@$(MAKE) -j 2 test-waits test-beside
 
-# Tests that measure wait for half of their time: one after the other.
+# Tests that measure wait for half of their time: one after the other. All of them run, so that one run shows all failures.
 .PHONY: test-waits
 test-waits:
-	@$(MAKE) test-alone
-	@$(MAKE) e2e
-	@$(MAKE) test-kernels-quick
+	@status=0; for part in test-alone e2e test-kernels-quick; do $(MAKE) $$part || status=$$?; done; exit $$status
 
 # What measures nothing runs beside them, on CPUs that nobody else wants (SCHED_IDLE, sched(7)); first the distribution, for e2e, and the kernels with
 # their tests.
@@ -221,7 +219,7 @@ test-long: build fetch-servers test-fuzz ## the longer form of tests that CI run
 	  default-jdk-headless:java libnetty-java:/usr/share/java/netty-handler.jar libnetty-tcnative-java:/usr/share/java/netty-tcnative.jar dnsmasq-base:dnsmasq unbound:unbound bind9-dnsutils:dig curl:curl gcc:gcc libc6-dev:/usr/include/stdio.h libssl-dev:/usr/include/openssl/ssl.h musl-tools:musl-gcc
 	@EBPFRECEIVER_LONG=1 E2E_REQUIRED=1 $(GO) test -count=1 -timeout 10m -run 'RealServers|PoliciesOfServices' -v ./internal/e2e
 	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'OldGoReleases|IdleReadIsWaiting' -v ./internal/observe/network
-	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'Swarm|Shares|Allocators' -v ./internal/engine
+	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'Swarm|Shares|Allocators|Probed' -v ./internal/engine
 
 FUZZTIME     ?= 30s
 FUZZ         ?= receiver internal

@@ -251,7 +251,7 @@ func TestDiskWaits(t *testing.T) {
 	o := begin(t, config)
 	program := launch(t, blocked, "disk", folder)
 	numbers := program.end()
-	require.Len(t, numbers, 4)
+	require.Len(t, numbers, 6)
 	o.end()
 	samples := o.waits(blocked, program.Process.Pid)
 	for i, functions := range [][]string{{"write", "fsync"}, {"read"}} {
@@ -260,11 +260,12 @@ func TestDiskWaits(t *testing.T) {
 			disk += total(samples, func(s *model.Sample) bool { return s.BlockReason == model.BlockDisk && below(function)(s) })
 			preempted += total(samples, func(s *model.Sample) bool { return s.BlockReason == model.BlockPreempted && below(function)(s) })
 		}
-		off, delayed := numbers[2*i], numbers[2*i+1]
+		off, delayed, took := numbers[3*i], numbers[3*i+1], numbers[3*i+2]
 		t.Logf("%v: off the CPU %s, %s of it waiting for a CPU; reported %s for the disk and %s preempted", functions, off, delayed, disk, preempted)
-		// A wait is as short as 50 µs: the switches themselves are a part of it. Waiting for a CPU may fall between two calls.
+		// A wait is as short as 50 µs: the switches themselves are a part of it. Waiting for a CPU may fall between two calls. In a virtual
+		// machine the program's CPU time includes what the host took from it while it waited: only the clock bounds the waits from above.
 		require.GreaterOrEqual(t, disk+preempted, (off-delayed)*3/4)
-		require.LessOrEqual(t, disk+preempted, off*5/4)
+		require.LessOrEqual(t, disk+preempted, took)
 		require.Greater(t, disk, (off-delayed)/2)
 	}
 }

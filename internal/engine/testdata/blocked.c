@@ -5,8 +5,8 @@
 //   mixed MS      two threads compute, sleep briefly and long; prints id, wall clock and CPU time of each
 //   shares MS     long_wait and brief_wait in turns of 7 and 3 ms; prints what each took off the CPU
 //   crowd MS      two threads compute on one CPU; prints id and time in the run queue of each
-//   disk DIR      writes a file in DIR to its device and reads it back, past the page cache; prints what each took off the CPU, and
-//                 how much of it was waiting for a CPU
+//   disk DIR      writes a file in DIR to its device and reads it back, past the page cache; prints what each took off the CPU, how
+//                 much of it was waiting for a CPU, and its wall clock
 //   fault         touches two pages that come 60 ms later; prints what each took off the CPU, then the time before they came
 //   reasons       waits 60 ms for each thing; prints what main waited for, in the order of the calls
 #define _GNU_SOURCE
@@ -248,19 +248,21 @@ static void disk(const char *dir) {
 	must(!unlink(path), "unlink");
 	must(!posix_memalign(&block, 4096, BLOCK), "posix_memalign");
 	memset(block, 1, BLOCK);
-	long delayed[3] = {run_delay()};
+	long delayed[3] = {run_delay()}, clock[3] = {clock_ns(CLOCK_MONOTONIC)};
 	before = off_cpu();
 	for (int i = 0; i < BLOCKS; i++)
 		must(pwrite(fd, block, BLOCK, (off_t)i * BLOCK) == BLOCK, "pwrite");
 	must(!fsync(fd), "fsync");
 	long written = off_cpu() - before;
+	clock[1] = clock_ns(CLOCK_MONOTONIC);
 	delayed[1] = run_delay();
 	before = off_cpu();
 	for (int i = 0; i < BLOCKS; i++)
 		must(pread(fd, block, BLOCK, (off_t)i * BLOCK) == BLOCK, "pread");
 	long read = off_cpu() - before;
+	clock[2] = clock_ns(CLOCK_MONOTONIC);
 	delayed[2] = run_delay();
-	printf("%ld %ld %ld %ld\n", written, delayed[1] - delayed[0], read, delayed[2] - delayed[1]);
+	printf("%ld %ld %ld %ld %ld %ld\n", written, delayed[1] - delayed[0], clock[1] - clock[0], read, delayed[2] - delayed[1], clock[2] - clock[1]);
 	nap(300000000); // disks are quick: the engine reads the names of functions while the program lives
 }
 
