@@ -139,7 +139,7 @@ test-waits:
 test-beside:
 	@chrt --idle 0 $(MAKE) build bin/otelcol-ebpf-quick bin/demo-load
 	@chrt --idle 0 $(MAKE) test-kernels-quick KERNELTEST_FLAGS=-prepare
-	@chrt --idle 0 $(MAKE) check-generate test-quiet test-tools lint cross
+	@chrt --idle 0 $(MAKE) -k check-generate test-quiet test-tools lint cross
 
 # Packages whose tests watch the host: each runs when the one before it has ended. Those of MEASURE compare CPU times, too; the others of ALONE run
 # beside them with less of the CPUs (nice(1)), because they wait for half of their time.
@@ -171,8 +171,9 @@ test-tools:
 
 .PHONY: test-alone
 test-alone:
-	@$(MAKE) test-watch & watch=$$!; status=0; $(MAKE) test-measure || status=$$?; wait $$watch || status=$$?; exit $$status
-	@internal/tools/progress.sh "go test ./internal/accuracy, without the race detector, which would be most of the time" $(GO) test ./internal/accuracy
+	@$(MAKE) test-watch & watch=$$!; status=0; $(MAKE) test-measure || status=$$?; wait $$watch || status=$$?; \
+	  internal/tools/progress.sh "go test ./internal/accuracy, without the race detector, which would be most of the time" $(GO) test ./internal/accuracy || status=$$?; \
+	  exit $$status
 
 .PHONY: test-measure
 test-measure:
@@ -213,13 +214,13 @@ fetch-servers: ## servers for test-long that Debian has not: Envoy, netty with B
 
 .PHONY: test-long
 test-long: build fetch-servers test-fuzz ## the longer form of tests that CI runs in short: 10,000 short-lived processes in 30 s, more samples, more allocators, all servers, fuzzing
-	@$(ENSURE) "requests are told of servers that others have written, as they come with Debian" \
+	@$(ENSURE) "requests of third-party servers are reported, as they come with Debian" \
 	  nginx-light:nginx apache2-bin:apache2 haproxy:haproxy nodejs:node python3:/usr/bin/python3 \
 	  python3-uvicorn:/usr/lib/python3/dist-packages/uvicorn python3-hypercorn:/usr/lib/python3/dist-packages/hypercorn \
 	  default-jdk-headless:java libnetty-java:/usr/share/java/netty-handler.jar libnetty-tcnative-java:/usr/share/java/netty-tcnative.jar dnsmasq-base:dnsmasq unbound:unbound bind9-dnsutils:dig curl:curl gcc:gcc libc6-dev:/usr/include/stdio.h libssl-dev:/usr/include/openssl/ssl.h musl-tools:musl-gcc
 	@EBPFRECEIVER_LONG=1 E2E_REQUIRED=1 $(GO) test -count=1 -timeout 10m -run 'RealServers|PoliciesOfServices' -v ./internal/e2e
 	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'OldGoReleases|IdleReadIsWaiting' -v ./internal/observe/network
-	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'Swarm|Shares|Allocators|Probed' -v ./internal/engine
+	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'Swarm|Shares|Allocators|Probed|DiskWaits' -v ./internal/engine
 
 FUZZTIME     ?= 30s
 FUZZ         ?= receiver internal

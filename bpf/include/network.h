@@ -304,7 +304,7 @@ struct network_thread {
 volatile const bool task_storage = true;
 volatile const bool socket_storage = true;
 
-/* TCP sockets are in network_listed_sockets, and others are counted by file. */
+/* No program can iterate over socket storage: TCP sockets are in network_listed_sockets, others are counted by file. */
 volatile const bool sockets_listed = false;
 
 /* A power of two. A series has this many records, and each CPU adds to one of them. */

@@ -192,15 +192,11 @@ static __noinline int list_subflow(const struct sock *sk)
 {
 	struct network_process who = {};
 	struct network_tuple tuple = {};
-	u64 address = (u64)sk;
 
 	network_read_tuple(&tuple, sk, NETWORK_TCP);
 	network_read_sequence(&tuple, sk, NETWORK_SERVER);
-	if (!network_accepter(&who, &tuple))
-		return 0;
-	network_list(sk, network_connection(&who, &tuple, NETWORK_SERVER));
-	if (BPF_CORE_READ(sk, __sk_common.skc_state) == TCP_CLOSE) /* it may have been destroyed before it was listed */
-		bpf_map_delete_elem(&network_listed_sockets, &address);
+	if (network_find_accepter(&who, &tuple))
+		network_list(sk, network_connection(&who, &tuple, NETWORK_SERVER));
 	return 0;
 }
 
@@ -209,7 +205,7 @@ static __noinline int count_subflow(const struct sock *sk)
 {
 	struct network_listed_socket *listed;
 	struct network_record *record;
-	u32 srtt, state;
+	u32 now = network_clock(bpf_ktime_get_ns()), srtt, state;
 
 	if (!sk)
 		return 0;
@@ -222,13 +218,13 @@ static __noinline int count_subflow(const struct sock *sk)
 	if (!listed)
 		return 0;
 	listed->state = state;
-	if (!network_rtt_is_due(listed->time, network_clock(bpf_ktime_get_ns())))
+	if (!network_rtt_is_due(listed->time, now))
 		return 0;
 	srtt = BPF_CORE_READ((const struct tcp_sock *)sk, srtt_us);
 	record = srtt ? network_record(listed->series) : 0;
 	if (!record)
 		return 0;
-	listed->time = network_clock(bpf_ktime_get_ns()) + network_clock(RTT_EVERY_NS);
+	listed->time = now + network_clock(RTT_EVERY_NS);
 	network_observe(&record->rtt, (u64)srtt * 1000 / 8);
 	return 0;
 }

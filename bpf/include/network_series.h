@@ -372,28 +372,43 @@ static __always_inline struct network_listed_socket *network_listed(const struct
 	return sockets_listed ? bpf_map_lookup_elem(&network_listed_sockets, &address) : 0;
 }
 
-/* Lists a TCP socket with a series. */
-static __always_inline void network_list(const struct sock *sk, u32 id)
-{
-	struct network_series *series = bpf_map_lookup_elem(&network_slots, &id);
-	struct network_listed_socket entry = { .series = id };
-	u64 address = (u64)sk;
-
-	if (!sockets_listed || !series || !network_has_rtt(sk))
-		return;
-	entry.generation = series->generation;
-	entry.time = network_clock(bpf_ktime_get_ns());
-	entry.state = BPF_CORE_READ(sk, __sk_common.skc_state);
-	if (bpf_map_update_elem(&network_listed_sockets, &address, &entry, BPF_ANY))
-		network_lost(NETWORK_LOST_SOCKETS);
-}
-
 static __always_inline void network_unlist(const struct sock *sk)
 {
 	u64 address = (u64)sk;
 
 	if (sockets_listed)
 		bpf_map_delete_elem(&network_listed_sockets, &address);
+}
+
+/*
+ * Lists a TCP socket with a series. Its state may change meanwhile, and one that is closed and that no process
+ * refers to may have been destroyed before it was listed.
+ */
+static __always_inline void network_list(const struct sock *sk, u32 id)
+{
+	struct network_listed_socket entry = { .series = id }, *listed;
+	struct network_series *series;
+	u64 address = (u64)sk;
+	u8 state;
+
+	if (!sockets_listed || !network_has_rtt(sk))
+		return;
+	series = bpf_map_lookup_elem(&network_slots, &id);
+	if (!series)
+		return;
+	entry.generation = series->generation;
+	entry.time = network_clock(bpf_ktime_get_ns());
+	entry.state = BPF_CORE_READ(sk, __sk_common.skc_state);
+	if (bpf_map_update_elem(&network_listed_sockets, &address, &entry, BPF_ANY)) {
+		network_lost(NETWORK_LOST_SOCKETS);
+		return;
+	}
+	state = BPF_CORE_READ(sk, __sk_common.skc_state);
+	listed = network_listed(sk);
+	if (listed)
+		listed->state = state;
+	if (state == TCP_CLOSE && !BPF_CORE_READ(sk, sk_socket))
+		network_unlist(sk);
 }
 
 /* Gets the process of a series. */

@@ -157,7 +157,7 @@ static __always_inline u32 network_find(const struct sock *sk, u32 role) { retur
  * Sets who to the process of an accepted connection that was not used yet: the one that accepted it, if recorded,
  * otherwise the one that listens. Returns false if it is unknown or out of scope.
  */
-static __always_inline bool network_accepter(struct network_process *who, const struct network_tuple *tuple)
+static __always_inline bool network_find_accepter(struct network_process *who, const struct network_tuple *tuple)
 {
 	struct network_listener *listener;
 	struct network_process *accepter;
@@ -183,7 +183,7 @@ static __noinline int network_claim(struct sock *sk)
 
 	network_read_tuple(&tuple, sk, NETWORK_TCP);
 	network_read_sequence(&tuple, sk, NETWORK_SERVER);
-	if (network_accepter(&who, &tuple))
+	if (network_find_accepter(&who, &tuple))
 		network_bind_to(sk, &who, NETWORK_SERVER);
 	return 0;
 }

@@ -44,6 +44,30 @@ func TestPlan(t *testing.T) {
 	require.LessOrEqual(t, many.sockets*socketBytes+many.ends*endBytes, uint32(64<<20))
 }
 
+// TestPlanOfListedSockets checks how many sockets are remembered and listed in 64 MiB, and what the list takes from the start.
+func TestPlanOfListedSockets(t *testing.T) {
+	for _, c := range []struct {
+		has           features
+		sockets, list uint32
+		bytes         uint64
+	}{
+		{features{socketStorage: true, allocates: true}, 213722, 1, 0},
+		{features{socketStorage: true, allocates: true, listed: true}, 151830, 151830, 16 << 18},
+		{features{socketStorage: true, listed: true}, 65536, 65536, 16<<16 + 96*65536},
+		{features{listed: true}, 213722, 65536, 16<<16 + 96*65536},
+		{features{listed: true, allocates: true}, 213722, 65536, 16 << 16},
+	} {
+		got := newPlan(Config{SocketBytes: 64 << 20}, c.has, 1)
+		require.Equal(t, c.sockets, got.sockets, "%+v", c.has)
+		require.Equal(t, c.list, got.listSize(c.has), "%+v", c.has)
+		require.Equal(t, c.bytes, got.listBytes(c.has), "%+v", c.has)
+		require.LessOrEqual(t, uint64(got.sockets)*c.has.bytesOfSocket()+uint64(got.ends)*endBytes, uint64(64<<20))
+		without := c.has
+		without.listed = false
+		require.Equal(t, c.bytes, got.bytes(c.has)-got.bytes(without))
+	}
+}
+
 func TestAttributes(t *testing.T) {
 	client := peer{
 		role: Client, transport: bindings.NetworkNetworkTransportNETWORK_TCP, address: netip.MustParseAddr("2001:db8::1"),

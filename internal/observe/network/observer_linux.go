@@ -63,6 +63,7 @@ type Observer struct {
 	hooks   atomic.Int64
 	sockets atomic.Uint64
 	listed  atomic.Uint64 // sockets in the list, as of the last count
+	list    listReader
 	// counted is when sockets were last counted, counting how long that took.
 	counted  time.Time
 	counting time.Duration
@@ -99,7 +100,7 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 	if config.OnlyAnswered {
 		has = has.onlyAnswers()
 	}
-	if has.listed, err = has.listsSockets(loader.Load, spec, shared); err != nil {
+	if has.listed, err = has.listsSockets(loader.Load, spec, shared, config.Logger); err != nil {
 		return nil, err
 	}
 	o := &Observer{

@@ -6,6 +6,7 @@ package network
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/cilium/ebpf"
 
@@ -28,10 +29,9 @@ const (
 	// socketBytes is what the kernel keeps of a socket: 192 bytes for its storage, 96 for the element in it, and the owner of each of them
 	// (TestSocketBytes measures it).
 	socketBytes = 192 + 96 + 2*8
-	// listedBytes is what a listed socket takes in addition: an element of a hash map (of 96 bytes, the next size that the kernel allocates)
-	// and a bucket (TestListedSocketBytes measures it).
-	bucketBytes = 16
-	listedBytes = 96 + bucketBytes
+	// listedBytes is what a listed socket takes in addition, an element of a hash map: 80 bytes, for which the kernel allocates 96
+	// (TestListedSocketBytes measures it). bucketBytes is a bucket of that map. Their number is the next power of two.
+	listedBytes, bucketBytes = 96, 16
 	// taskBytes is what the kernel keeps of a thread.
 	taskBytes = 512
 	// socketsPerEnd is the number of remembered sockets for each end that is kept: an end is looked up when the connection is accepted and
@@ -41,7 +41,6 @@ const (
 	minEnds = 2 * 4096
 	// tableShare is the part of the kernel's tables' memory that series take. By the default limits they are some 3,700. A server that forks
 	// for each of 200 requests in a second has 2,000 of them in use: one of an exited process stays for two reports.
-	// of 200 requests in a second has 2,000 of them in use: one of an ended process stays for two reports.
 	tableShare = 2
 
 	maxSeries = 16384
@@ -153,6 +152,9 @@ func (c *Config) protocolBits() uint32 {
 func newPlan(config Config, has features, cpus int) plan {
 	mapBytes := config.MapBytes / tableShare
 	p := plan{shards: 1, exponential: config.ExponentialHistograms, sockets: uint32(max(config.SocketBytes*socketsPerEnd/(has.bytesOfSocket()*socketsPerEnd+endBytes), minSockets))}
+	if has.listed && has.socketStorage && !has.allocates { // the list is allocated as a whole
+		p.sockets = min(p.sockets, socketsByAddress)
+	}
 	p.ends = max(p.sockets/socketsPerEnd, minEnds)
 	if config.Requests {
 		p.capture, p.buffer, p.protocols = captureBytes, config.BufferBytes, config.protocolBits()
@@ -174,10 +176,10 @@ func newPlan(config Config, has features, cpus int) plan {
 	return p
 }
 
-// bytesOfSocket returns the memory of a remembered socket.
+// bytesOfSocket returns the memory of a remembered socket at most. By its address it takes less than in socket storage, listed too.
 func (f features) bytesOfSocket() uint64 {
-	if f.listed {
-		return socketBytes + listedBytes
+	if f.listed && f.socketStorage {
+		return socketBytes + listedBytes + 2*bucketBytes
 	}
 	return socketBytes
 }
@@ -187,10 +189,22 @@ func (p plan) listSize(has features) uint32 {
 	switch {
 	case !has.listed:
 		return 1
-	case has.socketStorage && has.allocates:
+	case has.socketStorage:
 		return p.sockets
 	}
 	return min(p.sockets, socketsByAddress)
+}
+
+// listBytes returns the memory that the list of sockets takes from the start.
+func (p plan) listBytes(has features) uint64 {
+	size := uint64(p.listSize(has))
+	switch {
+	case !has.listed:
+		return 0
+	case has.allocates:
+		return bucketBytes << bits.Len64(size-1)
+	}
+	return bucketBytes<<bits.Len64(size-1) + size*listedBytes
 }
 
 func fitting(mapBytes uint64, shards uint32) uint64 { return mapBytes / bytesOf(shards) }
@@ -206,9 +220,7 @@ func (p plan) bytes(has features) uint64 {
 	if !has.socketStorage {
 		bytes += uint64(min(p.sockets, socketsByAddress)) * addressBytes
 	}
-	if has.listed && !has.allocates {
-		bytes += uint64(p.listSize(has)) * listedBytes
-	}
+	bytes += p.listBytes(has)
 	bytes += uint64(p.tls)*tlsBytes + uint64(min(p.tls, oldGoPrograms))*oldGoBytes + uint64(p.frames)*framesBytes + uint64(p.messages())*messageBytes
 	bytes += uint64(p.held)*heldBytes + uint64(p.asked)*askedBytes + uint64(p.rings(has))*ringBytes + uint64(p.tails())*tailBytes
 	if !has.taskStorage {

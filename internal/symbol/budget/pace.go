@@ -11,8 +11,8 @@ const (
 	// paceMin and paceMost bound the time between two deferrable readings of one memory map: the first changes are read soon, many in a row
 	// less often.
 	paceMin, paceMost = 2 * time.Millisecond, 50 * time.Millisecond
-	// paceCalm is how many times the pause passes without a reading before the next one counts as the first again. The pause is paceMost at
-	// least in that: readings that are each a little late, as on a busy machine, are still many in a row.
+	// paceCalm is how many pauses, or how many times paceMost if that is longer, must pass between two readings for the second one to count
+	// as the first again. Readings that each come a little late, as on a busy machine, are still many in a row.
 	paceCalm = 4
 	// paceShare is how many times the CPU time of a reading the next one waits at least, up to paceLongest, after many in a row.
 	paceShare, paceLongest = 50, 10 * time.Second
