@@ -366,6 +366,9 @@ const (
 	NetworkVarEndsKept                   = "ends_kept"
 	NetworkVarEndsNoted                  = "ends_noted"
 	NetworkVarEpoch                      = "epoch"
+	NetworkVarListIterated               = "list_iterated"
+	NetworkVarListRound                  = "list_round"
+	NetworkVarListedSeen                 = "listed_seen"
 	NetworkVarMaxSockets                 = "max_sockets"
 	NetworkVarPowersOfTwo                = "powers_of_two"
 	NetworkVarScopeBit                   = "scope_bit"
@@ -515,6 +518,9 @@ type NetworkVariableSpecs struct {
 	EndsKept                   *ebpf.VariableSpec `ebpf:"ends_kept"`
 	EndsNoted                  *ebpf.VariableSpec `ebpf:"ends_noted"`
 	Epoch                      *ebpf.VariableSpec `ebpf:"epoch"`
+	ListIterated               *ebpf.VariableSpec `ebpf:"list_iterated"`
+	ListRound                  *ebpf.VariableSpec `ebpf:"list_round"`
+	ListedSeen                 *ebpf.VariableSpec `ebpf:"listed_seen"`
 	MaxSockets                 *ebpf.VariableSpec `ebpf:"max_sockets"`
 	PowersOfTwo                *ebpf.VariableSpec `ebpf:"powers_of_two"`
 	ScopeBit                   *ebpf.VariableSpec `ebpf:"scope_bit"`
@@ -630,6 +636,9 @@ type NetworkVariables struct {
 	EndsKept                   *ebpf.Variable `ebpf:"ends_kept"`
 	EndsNoted                  *ebpf.Variable `ebpf:"ends_noted"`
 	Epoch                      *ebpf.Variable `ebpf:"epoch"`
+	ListIterated               *ebpf.Variable `ebpf:"list_iterated"`
+	ListRound                  *ebpf.Variable `ebpf:"list_round"`
+	ListedSeen                 *ebpf.Variable `ebpf:"listed_seen"`
 	MaxSockets                 *ebpf.Variable `ebpf:"max_sockets"`
 	PowersOfTwo                *ebpf.Variable `ebpf:"powers_of_two"`
 	ScopeBit                   *ebpf.Variable `ebpf:"scope_bit"`

@@ -545,6 +545,9 @@ const (
 	NetworkCaptureVarEndsKept                 = "ends_kept"
 	NetworkCaptureVarEndsNoted                = "ends_noted"
 	NetworkCaptureVarEpoch                    = "epoch"
+	NetworkCaptureVarListIterated             = "list_iterated"
+	NetworkCaptureVarListRound                = "list_round"
+	NetworkCaptureVarListedSeen               = "listed_seen"
 	NetworkCaptureVarMaxSockets               = "max_sockets"
 	NetworkCaptureVarNetworkTlsGo             = "network_tls_go"
 	NetworkCaptureVarParsedStreams            = "parsed_streams"
@@ -739,6 +742,9 @@ type NetworkCaptureVariableSpecs struct {
 	EndsKept                 *ebpf.VariableSpec `ebpf:"ends_kept"`
 	EndsNoted                *ebpf.VariableSpec `ebpf:"ends_noted"`
 	Epoch                    *ebpf.VariableSpec `ebpf:"epoch"`
+	ListIterated             *ebpf.VariableSpec `ebpf:"list_iterated"`
+	ListRound                *ebpf.VariableSpec `ebpf:"list_round"`
+	ListedSeen               *ebpf.VariableSpec `ebpf:"listed_seen"`
 	MaxSockets               *ebpf.VariableSpec `ebpf:"max_sockets"`
 	NetworkTlsGo             *ebpf.VariableSpec `ebpf:"network_tls_go"`
 	ParsedStreams            *ebpf.VariableSpec `ebpf:"parsed_streams"`
@@ -882,6 +888,9 @@ type NetworkCaptureVariables struct {
 	EndsKept                 *ebpf.Variable `ebpf:"ends_kept"`
 	EndsNoted                *ebpf.Variable `ebpf:"ends_noted"`
 	Epoch                    *ebpf.Variable `ebpf:"epoch"`
+	ListIterated             *ebpf.Variable `ebpf:"list_iterated"`
+	ListRound                *ebpf.Variable `ebpf:"list_round"`
+	ListedSeen               *ebpf.Variable `ebpf:"listed_seen"`
 	MaxSockets               *ebpf.Variable `ebpf:"max_sockets"`
 	NetworkTlsGo             *ebpf.Variable `ebpf:"network_tls_go"`
 	ParsedStreams            *ebpf.Variable `ebpf:"parsed_streams"`

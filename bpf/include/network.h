@@ -307,6 +307,9 @@ volatile const bool socket_storage = true;
 /* No program can iterate over socket storage: TCP sockets are in network_listed_sockets, others are counted by file. */
 volatile const bool sockets_listed = false;
 
+/* Programs can iterate over that map (bpf_for_each_map_elem, Linux 5.13). Otherwise user space reads it. */
+volatile const bool list_iterated = false;
+
 /* A power of two. A series has this many records, and each CPU adds to one of them. */
 volatile const u32 shards = 1;
 volatile const u32 shard_mask;
@@ -435,9 +438,9 @@ struct {
 } network_socket_addresses SEC(".maps");
 
 /*
- * A TCP socket with a series. Sockets are listed on kernels where no program iterates over socket storage: an
- * iterator over files does not visit sockets whose descriptor is closed or in transit, subflows of MPTCP, and
- * files that only io_uring has.
+ * A TCP socket with a series, or an accepted one whose process is unknown: its generation is NETWORK_NONE.
+ * Sockets are listed on kernels where no program iterates over socket storage: an iterator over files does not
+ * visit sockets whose descriptor is closed or in transit, subflows of MPTCP, and files that only io_uring has.
  */
 struct network_listed_socket {
 	u32 series;

@@ -261,6 +261,8 @@ static __always_inline int state_changed(struct sock *sk, int before, int after)
 			capture_end_of_socket(sk);
 		return 0;
 	}
+	if (after == TCP_SYN_SENT || (before == TCP_LISTEN && after == TCP_SYN_RECV))
+		network_unlist(sk); /* of the previous connection, or the previous socket at this address */
 	if (after == TCP_SYN_SENT) {
 		capture_end_of_socket(sk); /* of the previous connection of the socket */
 		connecting(sk);
@@ -314,9 +316,13 @@ int BPF_PROG(state_changes, struct sock *sk, int before, int after)
 SEC("tp_btf/tcp_destroy_sock")
 int BPF_PROG(socket_destroyed, struct sock *sk)
 {
+	u64 address = (u64)sk;
+
 	network_unlist(sk);
 	capture_end_of_socket(sk);
 	uring_forget(sk);
+	if (!socket_storage)
+		bpf_map_delete_elem(&network_socket_addresses, &address); /* another process's socket may be there next */
 	return 0;
 }
 
@@ -426,7 +432,12 @@ int count_socket(struct bpf_iter__bpf_sk_storage_map *ctx)
 /* Number of the report; user space changes it before each one, and never to 0. */
 volatile u32 counting_round;
 
-/* Counts sockets that are not listed by iterating over files. A socket may have several files. */
+u32 list_round; /* in which listed sockets were counted last */
+
+/*
+ * Counts listed sockets if the kernel can iterate over their map, and all others by iterating over files. A
+ * socket may have several files.
+ */
 SEC("iter/task_file")
 int count_file(struct bpf_iter__task_file *ctx)
 {
@@ -434,13 +445,17 @@ int count_file(struct bpf_iter__task_file *ctx)
 	struct network_socket *socket;
 	struct sock *sk;
 
+	if (list_iterated && list_round != counting_round) { /* once for each report */
+		list_round = counting_round;
+		bpf_for_each_map_elem(&network_listed_sockets, count_listed, 0, 0);
+	}
 	if (!ctx->task || !file)
 		return 0;
 	sk = network_sock_of_file(file);
 	if (!sk)
 		return 0;
 	if (network_has_subflows(sk))
-		count_subflow((const struct sock *)network_tcp_of(sk));
+		sample_subflow((const struct sock *)network_tcp_of(sk));
 	socket = network_socket_of(sk);
 	if (!socket || socket->round == counting_round)
 		return 0;

@@ -115,6 +115,7 @@ static __noinline int arrived(struct sock *sk)
 	socket->generation = NETWORK_NONE;
 	socket->role = NETWORK_SERVER;
 	socket->port = sk->__sk_common.skc_dport;
+	network_list_unclaimed(sk);
 	return 0;
 }
 
@@ -181,18 +182,20 @@ static __noinline int stopped_listening(const struct sock *sk)
 	return 0;
 }
 
-/* Number of sockets with state, as of the last report. */
-u32 sockets_seen;
+/* Number of sockets with state that are not listed, and of those that are, as of the last report. */
+u32 sockets_seen, listed_seen;
 
 /*
- * Lists the first subflow of an accepted MPTCP connection that was not used yet. The subflow has no file, and an
- * iterator over files has no pointer to it that socket storage accepts.
+ * Sets the process of a listed connection that was accepted and not used yet. It may have no file, and only its
+ * address is known, which socket storage does not accept: the state of the socket stays without a series.
  */
-static __noinline int list_subflow(const struct sock *sk)
+static __noinline int claim_listed(const struct sock *sk)
 {
 	struct network_process who = {};
 	struct network_tuple tuple = {};
 
+	if (!sk || !BPF_CORE_READ(sk, sk_socket))
+		return 0; /* it waits to be accepted */
 	network_read_tuple(&tuple, sk, NETWORK_TCP);
 	network_read_sequence(&tuple, sk, NETWORK_SERVER);
 	if (network_find_accepter(&who, &tuple))
@@ -200,25 +203,18 @@ static __noinline int list_subflow(const struct sock *sk)
 	return 0;
 }
 
-/* Samples the round-trip time of the first subflow of an MPTCP connection, which is listed first if necessary. */
-static __noinline int count_subflow(const struct sock *sk)
+/* Samples the round-trip time of the first subflow of an MPTCP connection. */
+static __noinline int sample_subflow(const struct sock *sk)
 {
-	struct network_listed_socket *listed;
+	struct network_listed_socket *listed = sk ? network_listed(sk) : 0;
+	u32 now = network_clock(bpf_ktime_get_ns()), srtt;
 	struct network_record *record;
-	u32 now = network_clock(bpf_ktime_get_ns()), srtt, state;
 
-	if (!sk)
-		return 0;
-	state = BPF_CORE_READ(sk, __sk_common.skc_state);
-	listed = network_listed(sk);
-	if (!listed && state != TCP_CLOSE && state != TCP_LISTEN) {
-		list_subflow(sk);
+	if (listed && listed->generation == NETWORK_NONE) {
+		claim_listed(sk);
 		listed = network_listed(sk);
 	}
-	if (!listed)
-		return 0;
-	listed->state = state;
-	if (!network_rtt_is_due(listed->time, now))
+	if (!listed || listed->generation == NETWORK_NONE || !network_rtt_is_due(listed->time, now))
 		return 0;
 	srtt = BPF_CORE_READ((const struct tcp_sock *)sk, srtt_us);
 	record = srtt ? network_record(listed->series) : 0;
@@ -230,9 +226,31 @@ static __noinline int count_subflow(const struct sock *sk)
 }
 
 /*
- * Counts an open socket unless it is listed: user space counts those. Samples the round-trip time of an idle
- * connection.
+ * Counts a listed socket. Its state is read from the socket: the kernel does not run a program for a change of
+ * state that interrupts the same program.
  */
+static long count_listed(struct bpf_map *map, const u64 *address, struct network_listed_socket *listed, void *unused)
+{
+	const struct sock *sk = (const struct sock *)*address;
+	struct network_series *series;
+	u32 state = BPF_CORE_READ(sk, __sk_common.skc_state), id;
+
+	listed_seen += 1;
+	listed->state = state;
+	if (listed->generation == NETWORK_NONE) {
+		claim_listed(sk);
+		listed = network_listed(sk);
+		if (!listed)
+			return 0;
+	}
+	id = listed->series;
+	series = bpf_map_lookup_elem(&network_slots, &id);
+	if (series && series->generation == listed->generation)
+		series->open[state & (NETWORK_STATES - 1)] += 1;
+	return 0;
+}
+
+/* Counts an open socket unless it is listed. Samples the round-trip time of an idle connection. */
 static __always_inline void count_open(struct sock *sk, struct network_socket *socket)
 {
 	struct network_listed_socket *listed;
@@ -258,8 +276,6 @@ static __always_inline void count_open(struct sock *sk, struct network_socket *s
 		listed->state = state; /* it may have changed while the socket was listed */
 	else
 		series->open[state & (NETWORK_STATES - 1)] += 1;
-	if (sockets_listed && state == TCP_LISTEN)
-		sockets_seen += BPF_CORE_READ(sk, sk_ack_backlog); /* connections that wait to be accepted have no file */
 	record = network_record(socket->series);
 	if (record)
 		network_sample_rtt(record, sk, socket, bpf_ktime_get_ns());

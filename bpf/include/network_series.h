@@ -381,22 +381,17 @@ static __always_inline void network_unlist(const struct sock *sk)
 }
 
 /*
- * Lists a TCP socket with a series. Its state may change meanwhile, and one that is closed and that no process
- * refers to may have been destroyed before it was listed.
+ * Lists a TCP socket. Its state may change meanwhile, and one that is closed and that no process refers to may
+ * have been destroyed before it was listed.
  */
-static __always_inline void network_list(const struct sock *sk, u32 id)
+static __always_inline void network_list_as(const struct sock *sk, u32 id, u32 generation)
 {
-	struct network_listed_socket entry = { .series = id }, *listed;
-	struct network_series *series;
+	struct network_listed_socket entry = { .series = id, .generation = generation }, *listed;
 	u64 address = (u64)sk;
 	u8 state;
 
-	if (!sockets_listed || !network_has_rtt(sk))
+	if (!network_has_rtt(sk))
 		return;
-	series = bpf_map_lookup_elem(&network_slots, &id);
-	if (!series)
-		return;
-	entry.generation = series->generation;
 	entry.time = network_clock(bpf_ktime_get_ns());
 	entry.state = BPF_CORE_READ(sk, __sk_common.skc_state);
 	if (bpf_map_update_elem(&network_listed_sockets, &address, &entry, BPF_ANY)) {
@@ -409,6 +404,22 @@ static __always_inline void network_list(const struct sock *sk, u32 id)
 		listed->state = state;
 	if (state == TCP_CLOSE && !BPF_CORE_READ(sk, sk_socket))
 		network_unlist(sk);
+}
+
+/* Lists a TCP socket with a series, if sockets are listed. */
+static __always_inline void network_list(const struct sock *sk, u32 id)
+{
+	struct network_series *series = sockets_listed ? bpf_map_lookup_elem(&network_slots, &id) : 0;
+
+	if (series)
+		network_list_as(sk, id, series->generation);
+}
+
+/* Lists a connection that was accepted, whose process is not known yet. */
+static __always_inline void network_list_unclaimed(const struct sock *sk)
+{
+	if (sockets_listed)
+		network_list_as(sk, 0, NETWORK_NONE);
 }
 
 /* Gets the process of a series. */

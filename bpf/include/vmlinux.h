@@ -235,7 +235,6 @@ struct sock {
 	u8 sk_shutdown;
 	int sk_err;
 	int sk_err_soft;
-	u32 sk_ack_backlog;
 	u32 sk_max_ack_backlog;
 	struct socket *sk_socket;
 	u8 sk_userlocks : 4;

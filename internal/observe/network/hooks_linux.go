@@ -36,6 +36,8 @@ type features struct {
 	socketStorage, taskStorage bool
 	// listed: TCP sockets are kept in a list, and others are counted by file, because no program can iterate over socket storage.
 	listed bool
+	// iteratesMaps: programs can iterate over maps (5.13), also over that list.
+	iteratesMaps bool
 	// allocates: hash maps allocate their elements in any context (6.1), so that a large one takes only what it uses.
 	allocates bool
 	// uring are the tracepoints and types by which requests of io_uring are followed where programs cannot run at functions (6.4; with all
@@ -75,6 +77,11 @@ func featuresOf(loader *kernel.Loader) (features, error) {
 			return f, err
 		}
 	}
+	helpers, err := loader.EnumValues("bpf_func_id")
+	if err != nil {
+		return f, err
+	}
+	_, f.iteratesMaps = helpers["BPF_FUNC_for_each_map_elem"]
 	// Programs at tracepoints may use it since 5.12.
 	missing := ebpffeatures.HaveProgramHelper(ebpf.TracePoint, asm.FnTaskStorageGet)
 	if missing != nil && !errors.Is(missing, ebpf.ErrNotSupported) {
@@ -104,7 +111,6 @@ func featuresOf(loader *kernel.Loader) (features, error) {
 			f.functions = append(f.functions, of)
 		}
 	}
-	var err error
 	if f.uring, err = hasUring(loader); err != nil {
 		return f, err
 	}

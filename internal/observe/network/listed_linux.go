@@ -32,45 +32,75 @@ type listReader struct {
 // loadProgram is [kernel.Loader.Load].
 type loadProgram func(what string, spec *ebpf.CollectionSpec, shared map[string]*ebpf.Map) (*ebpf.Collection, error)
 
-// storageIterator records whether the running kernel takes a program that iterates over socket storage. Kernels refuse it whatever their
-// version and type information are, so that only loading it shows that.
-type storageIterator struct {
-	mu             sync.Mutex
-	known, refused bool
+// trial records whether the running kernel takes a program. Kernels refuse some whatever their version and type information are, so that only
+// loading it shows that.
+type trial struct {
+	program string
+	mu      sync.Mutex
+	done    bool
+	refused error
 }
 
-// socketStorageIterator is that of the running kernel.
-var socketStorageIterator storageIterator
+// The programs that are tried.
+var (
+	storageIterator = trial{program: bindings.NetworkProgCountSocket}
+	listIterator    = trial{program: bindings.NetworkProgCountFile}
+)
 
 // transient are the errors of a load that say nothing about the kernel.
 var transient = []error{kernel.ErrGivenUp, unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EAGAIN}
 
-// listsSockets reports whether TCP sockets are to be listed: no program can iterate over socket storage.
-func (f features) listsSockets(load loadProgram, spec *ebpf.CollectionSpec, shared map[string]*ebpf.Map, log *zap.Logger) (bool, error) {
-	if f.listed || !f.socketStorage {
-		return true, nil
+// isRefused loads the program of spec once, and logs why it was refused. It returns an error if that says nothing about the kernel. Concurrent
+// calls do not wait for each other.
+func (t *trial) isRefused(load loadProgram, spec *ebpf.CollectionSpec, shared map[string]*ebpf.Map, log *zap.Logger) (bool, error) {
+	if done, refused := t.result(); done {
+		return refused, nil
 	}
-	return socketStorageIterator.isRefused(load, spec, shared, log)
-}
-
-// isRefused loads the program once and logs why it was refused. It returns an error if that says nothing about the kernel.
-func (i *storageIterator) isRefused(load loadProgram, spec *ebpf.CollectionSpec, shared map[string]*ebpf.Map, log *zap.Logger) (bool, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.known {
-		return i.refused, nil
-	}
-	coll, err := load("the program that counts sockets", withOneProgram(spec, bindings.NetworkProgCountSocket), shared)
+	coll, err := load("the program that counts sockets", withOneProgram(spec, t.program), shared)
 	if slices.ContainsFunc(transient, func(cause error) bool { return errors.Is(err, cause) }) {
 		return false, err
 	}
-	i.known, i.refused = true, err != nil
-	if err != nil {
-		log.Info("Open TCP sockets are counted by a list, which takes more memory: the kernel refuses the iterator over socket storage", zap.Error(err))
-		return true, nil
+	if err == nil {
+		coll.Close()
 	}
-	coll.Close()
-	return false, nil
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.done && err != nil {
+		log.Info("Open sockets are counted in another way: the kernel refuses the program "+t.program, zap.Error(err))
+	}
+	t.done, t.refused = true, err
+	return err != nil, nil
+}
+
+func (t *trial) result() (done, refused bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.done, t.refused != nil
+}
+
+// countingBy returns the features with the way by which open sockets are counted.
+func (f features) countingBy(load loadProgram, spec *ebpf.CollectionSpec, shared map[string]*ebpf.Map, log *zap.Logger) (features, error) {
+	var err error
+	if !f.listed && f.socketStorage {
+		if f.listed, err = storageIterator.isRefused(load, spec, shared, log); err != nil {
+			return f, err
+		}
+	} else {
+		f.listed = true
+	}
+	if !f.listed || !f.iteratesMaps {
+		return f, nil
+	}
+	for name, value := range map[string]bool{
+		bindings.NetworkVarSocketStorage: f.socketStorage, bindings.NetworkVarSocketsListed: true, bindings.NetworkVarListIterated: true,
+	} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return f, fmt.Errorf("setting %s: %w", name, err)
+		}
+	}
+	refused, err := listIterator.isRefused(load, spec, shared, log)
+	f.iteratesMaps = !refused
+	return f, err
 }
 
 // withOneProgram returns an object with one program of another object and the maps that it uses.
@@ -84,8 +114,11 @@ func withOneProgram(spec *ebpf.CollectionSpec, name string) *ebpf.CollectionSpec
 	return &ebpf.CollectionSpec{Maps: uses, Programs: map[string]*ebpf.ProgramSpec{name: program}, Types: spec.Types, ByteOrder: spec.ByteOrder}
 }
 
-// countListed adds the listed sockets to the open sockets of their series; it returns their number.
+// countListed returns the number of listed sockets. It adds them to the open sockets of their series, if no program has.
 func (o *Observer) countListed() (n uint32, err error) {
+	if o.features.iteratesMaps {
+		return n, o.coll.Variables[bindings.NetworkVarListedSeen].Get(&n)
+	}
 	list, slots, into := o.coll.Maps[bindings.NetworkMapNetworkListedSockets], o.table.slots.items, &o.list
 	if into.keys == nil {
 		into.keys, into.sockets = make([]uint64, listedAtOnce), make([]listedSocket, listedAtOnce)
@@ -100,7 +133,6 @@ func (o *Observer) countListed() (n uint32, err error) {
 		}
 		n += uint32(read)
 		if errors.Is(err, ebpf.ErrKeyNotExist) {
-			o.listed.Store(uint64(n))
 			return n, nil
 		}
 		if err != nil {

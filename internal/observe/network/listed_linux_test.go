@@ -24,10 +24,11 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
 // countEachWay runs a test with each way to count open sockets: the iterator over socket storage where the kernel takes it, the list of TCP
-// sockets with socket storage, and the list without.
+// sockets with socket storage, also where no program can iterate over it, and the list without socket storage.
 func countEachWay(t *testing.T, test func(t *testing.T, change func(*features))) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -35,6 +36,7 @@ func countEachWay(t *testing.T, test func(t *testing.T, change func(*features)))
 	}
 	t.Run("as the kernel allows", func(t *testing.T) { test(t, nil) })
 	t.Run("listed", func(t *testing.T) { test(t, func(f *features) { f.listed = true }) })
+	t.Run("listed, read from user space", func(t *testing.T) { test(t, func(f *features) { f.listed, f.iteratesMaps = true, false }) })
 	t.Run("listed without socket storage", func(t *testing.T) { test(t, func(f *features) { f.listed, f.socketStorage = true, false }) })
 }
 
@@ -170,6 +172,97 @@ func TestListedSocketBytes(t *testing.T) {
 	require.GreaterOrEqual(t, w.MapBytes(), known+sockets*listedBytes)
 }
 
+// TestUnusedConnectionsLeaveTheList checks that connections that are accepted and closed without use are not listed any longer, also if data of
+// the client crosses the end: the kernel destroys the server's socket then, and sends a reset by it after that.
+func TestUnusedConnectionsLeaveTheList(t *testing.T) {
+	guest.TakesLong(t)
+	countEachWay(t, func(t *testing.T, change func(*features)) {
+		w := watch(t, config(), change)
+		n := nettest.New(t)
+		server, client := nettest.Start(t, n), nettest.Start(t, n)
+		l := server.Listen("tcp4", loopback)
+		w.report()
+		known := w.sockets.Load()
+		for range 50 {
+			from, to := client.Dial("tcp4", l.Local), l.Accept()
+			to.Close()
+			from.TryWrite(nettest.Transfer{How: "write", Bytes: 10}) // carries the acknowledgement of the end
+			from.Close()
+		}
+		require.Eventually(t, func() bool {
+			w.report()
+			return w.sockets.Load() < known+10 // others on the host have sockets, too
+		}, 5*time.Second, 10*time.Millisecond)
+	})
+}
+
+// TestUnusedConnectionInTransit checks that an accepted connection is counted whose only descriptor was passed on unused, and those of a
+// listener's queue as remembered.
+func TestUnusedConnectionInTransit(t *testing.T) {
+	guest.TakesLong(t)
+	countEachWay(t, func(t *testing.T, change func(*features)) {
+		w := watch(t, config(), change)
+		n := nettest.New(t)
+		server, client := nettest.Start(t, n), nettest.Start(t, n)
+		l := server.Listen("tcp4", loopback)
+		client.Dial("tcp4", l.Local)
+		inTransit := leaveInTransit(t, l.Accept())
+		w.report()
+		require.EqualValues(t, 1, w.open(client, "established"))
+		if w.features.listed && !w.features.iteratesMaps {
+			require.Zero(t, w.open(server, "established"), "user space cannot read whose it is")
+		} else {
+			require.EqualValues(t, 1, w.open(server, "established"))
+		}
+		require.NoError(t, unix.Close(inTransit))
+		const queued = 50
+		known := w.sockets.Load()
+		for range queued {
+			client.Dial("tcp4", l.Local)
+		}
+		w.report()
+		require.InDelta(t, known+2*queued, w.sockets.Load(), 10, "others on the host have sockets, too")
+		require.EqualValues(t, queued, w.open(client, "established"))
+		require.Zero(t, w.open(server, "established"))
+	})
+}
+
+// TestSocketsAtTheAddressesOfOthers checks that sockets of a process out of scope do not count for the process that had others at the same
+// addresses before.
+func TestSocketsAtTheAddressesOfOthers(t *testing.T) {
+	guest.TakesLong(t)
+	countEachWay(t, func(t *testing.T, change func(*features)) {
+		w := watch(t, config(), change)
+		n := nettest.New(t)
+		server, client, other := nettest.Start(t, n), nettest.Start(t, n), nettest.Start(t, n)
+		require.NoError(t, w.tracker.Decide(uint32(other.PID()), lifecycle.ScopeNone))
+		l := server.Listen("tcp4", loopback)
+		var ends []*nettest.Socket
+		for range 100 {
+			from, to := client.Dial("tcp4", l.Local), l.Accept()
+			nettest.Carry(from, nettest.Transfer{How: "write", Bytes: 10}, to, nettest.Transfer{How: "read", Bytes: 10})
+			ends = append(ends, from, to)
+		}
+		for _, end := range ends {
+			end.Close()
+		}
+		client.Dial("tcp4", l.Local)
+		l.Accept()
+		require.Eventually(t, func() bool {
+			w.report()
+			return w.open(client, "established") == 1 && w.open(server, "established") == 1
+		}, 5*time.Second, 10*time.Millisecond)
+		elsewhere := other.Listen("tcp4", loopback)
+		for range 100 {
+			other.Dial("tcp4", elsewhere.Local)
+			elsewhere.Accept()
+		}
+		w.report()
+		require.EqualValues(t, 1, w.open(client, "established"))
+		require.EqualValues(t, 1, w.open(server, "established"))
+	})
+}
+
 // TestRefusedIterator checks that the program that iterates over socket storage is loaded once, and that sockets are listed if the kernel
 // refuses it, for whatever reason, but not because loading was cancelled or no file could be opened.
 func TestRefusedIterator(t *testing.T) {
@@ -185,7 +278,7 @@ func TestRefusedIterator(t *testing.T) {
 		require.NotContains(t, alone.Maps, bindings.NetworkMapNetworkThreads)
 		return &ebpf.Collection{}, answer
 	}
-	var unknown storageIterator
+	unknown := trial{program: bindings.NetworkProgCountSocket}
 	core, logs := observer.New(zap.InfoLevel)
 	log := zap.New(core)
 	for _, passing := range transient {
@@ -198,7 +291,7 @@ func TestRefusedIterator(t *testing.T) {
 		answer error
 		want   bool
 	}{{unix.EPERM, true}, {errors.Join(unix.EINVAL, fs.ErrInvalid), true}, {nil, false}} {
-		var fresh storageIterator
+		fresh := trial{program: bindings.NetworkProgCountSocket}
 		loads, answer = 0, c.answer
 		for range 2 {
 			refused, err := fresh.isRefused(load, spec, nil, log)
@@ -215,9 +308,10 @@ func TestRefusedIterator(t *testing.T) {
 	}
 	loads = 0
 	for _, f := range []features{{}, {listed: true, socketStorage: true}} {
-		lists, err := f.listsSockets(load, spec, nil, log)
+		counting, err := f.countingBy(load, spec, nil, log)
 		require.NoError(t, err)
-		require.True(t, lists)
+		require.True(t, counting.listed)
+		require.False(t, counting.iteratesMaps)
 	}
 	require.Zero(t, loads, "nothing to find out")
 }

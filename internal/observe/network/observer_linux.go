@@ -100,7 +100,7 @@ func start(config Config, has features, loader *kernel.Loader, shared map[string
 	if config.OnlyAnswered {
 		has = has.onlyAnswers()
 	}
-	if has.listed, err = has.listsSockets(loader.Load, spec, shared, config.Logger); err != nil {
+	if has, err = has.countingBy(loader.Load, spec, shared, config.Logger); err != nil {
 		return nil, err
 	}
 	o := &Observer{

@@ -297,6 +297,7 @@ func (p plan) connectionSizes(has features) sizes {
 			bindings.NetworkVarEndsKept:      p.ends,
 			bindings.NetworkVarSocketStorage: has.socketStorage,
 			bindings.NetworkVarSocketsListed: has.listed,
+			bindings.NetworkVarListIterated:  has.listed && has.iteratesMaps,
 			bindings.NetworkVarTaskStorage:   has.taskStorage,
 		},
 	}

@@ -104,7 +104,7 @@ func (o *Observer) countSockets() error {
 	}
 	o.round = o.round%math.MaxUint8 + 1 // a socket keeps 8 bits of it
 	seen := o.coll.Variables[bindings.NetworkVarSocketsSeen]
-	err := errors.Join(seen.Set(uint32(0)), o.coll.Variables[bindings.NetworkVarCountingRound].Set(o.round))
+	err := errors.Join(seen.Set(uint32(0)), o.coll.Variables[bindings.NetworkVarListedSeen].Set(uint32(0)), o.coll.Variables[bindings.NetworkVarCountingRound].Set(o.round))
 	var over *ebpf.Map
 	if !o.features.listed {
 		over = o.coll.Maps[bindings.NetworkMapNetworkSockets]
@@ -119,6 +119,7 @@ func (o *Observer) countSockets() error {
 	if err == nil && o.features.listed {
 		var listed uint32
 		listed, err = o.countListed()
+		o.listed.Store(uint64(listed))
 		n += listed
 	}
 	if err == nil {
