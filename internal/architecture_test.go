@@ -38,7 +38,7 @@ var imports = map[string][]string{
 	"observe":    {"bpf", "kernel", "proc", "process", "setting", "conntrack", "unwind", "symbol", "l7", "tls", "elfimage", "garbage", "warn", "model"},
 	"process":    {"bpf", "kernel", "proc", "warn", "model"}, // its life is followed by a BPF program, which kernel loads
 	"setting":    {"process"},
-	"conntrack":  {"kernel", "proc"},
+	"conntrack":  {"kernel", "proc", "thread"},
 	"unwind":     {"bpf", "kernel", "symbol", "debuginfo", "elfimage", "model"},
 	"tls":        {"symbol", "elfimage"},
 	"kernel":     {"bpf", "model"},
@@ -50,6 +50,7 @@ var imports = map[string][]string{
 	"elfimage":   {},
 	"garbage":    {},
 	"proc":       {},
+	"thread":     {},
 	"warn":       {},
 	"model":      {},
 
@@ -66,7 +67,7 @@ var imports = map[string][]string{
 	"demo":         {"pdata"}, // what it shows is read from what the Collector writes
 	"distribution": {"receiver", "cgroup"},
 	"kerneltest":   {},
-	"nettest":      {},
+	"nettest":      {"thread"},
 }
 
 // knowsCollector are the rooms that may import the Collector's packages.

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 
@@ -16,6 +15,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/proc"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/thread"
 )
 
 // errGone: the process had exited, or left the namespace, before that could be opened.
@@ -66,21 +66,16 @@ func openOfThread(procRoot, pid string, missing error) (*os.File, error) {
 
 // inside runs f in a network namespace, on a thread that is discarded after it.
 func inside(namespace *os.File, f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread exits with the goroutine
+	return thread.RunApart(func() error {
 		err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET)
 		if errors.Is(err, unix.EPERM) {
-			done <- lacking(fmt.Errorf("entering a network namespace: %w", err), kernel.CapSysAdmin)
-			return
+			return lacking(fmt.Errorf("entering a network namespace: %w", err), kernel.CapSysAdmin)
 		}
 		if err != nil {
-			done <- fmt.Errorf("entering a network namespace: %w", err)
-			return
+			return fmt.Errorf("entering a network namespace: %w", err)
 		}
-		done <- f()
-	}()
-	return <-done
+		return f()
+	})
 }
 
 // tracking reports whether the namespace of this thread tracks any connection now. A ctnetlink request where nothing is tracked would make

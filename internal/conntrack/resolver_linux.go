@@ -93,7 +93,7 @@ func New(config Config) (*Resolver, error) {
 		config.Now = time.Now
 	}
 	var own unix.Stat_t
-	if err := unix.Stat("/proc/self/ns/net", &own); err != nil {
+	if err := unix.Stat("/proc/thread-self/ns/net", &own); err != nil {
 		return nil, fmt.Errorf("identifying the network namespace of this process: %w", err)
 	}
 	return &Resolver{config: config, own: own.Ino, memory: newCache(config.Entries, config.Life), untracked: map[uint64]time.Time{}}, nil

@@ -55,7 +55,7 @@ func TestInTheClientsNamespace(t *testing.T) {
 	r := resolver(t, Config{})
 	for range 2 { // the second time from the cache
 		others := r.OtherSides(at, []Flow{of(client, TCP), flow("10.1.1.1:1", "10.1.1.2:2")})
-		require.Equal(t, []Flow{of(server, TCP), flow("10.1.1.2:2", "10.1.1.1:1")}, others)
+		require.Equal(t, []Flow{of(server, TCP), flow("10.1.1.2:2", "10.1.1.1:1")}, others, "%+v, %v", r.Stats(), r.Degraded())
 	}
 	require.Equal(t, Stats{Translated: 1, Untranslated: 1, Remembered: 2}, r.Stats())
 	require.NoError(t, r.Degraded())

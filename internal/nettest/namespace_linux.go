@@ -5,13 +5,14 @@ package nettest
 import (
 	"fmt"
 	"os"
-	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/thread"
 )
 
 // Namespace is a network namespace of its own, with lo up.
@@ -29,7 +30,7 @@ func New(t testing.TB) *Namespace {
 		t.Skip("making network namespaces needs root")
 	}
 	n := &Namespace{}
-	err := onThread(func() error {
+	err := thread.RunApart(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("making a network namespace: %w", err)
 		}
@@ -60,22 +61,12 @@ func (n *Namespace) Do(f func() error) error {
 	if n == nil {
 		return f()
 	}
-	return onThread(func() error {
+	return thread.RunApart(func() error {
 		if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("entering a network namespace: %w", err)
 		}
 		return f()
 	})
-}
-
-// onThread runs f on a thread that is thrown away after it, so that whatever f does to the thread is of no consequence.
-func onThread(f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		done <- f()
-	}()
-	return <-done
 }
 
 // up brings an interface up.
