@@ -334,6 +334,7 @@ const (
 	NetworkProgCloseEnds                 = "close_ends"
 	NetworkProgConnectEnds               = "connect_ends"
 	NetworkProgCountFile                 = "count_file"
+	NetworkProgCountFileAndList          = "count_file_and_list"
 	NetworkProgCountSocket               = "count_socket"
 	NetworkProgDatagramReceived          = "datagram_received"
 	NetworkProgDropped                   = "dropped"
@@ -366,7 +367,6 @@ const (
 	NetworkVarEndsKept                   = "ends_kept"
 	NetworkVarEndsNoted                  = "ends_noted"
 	NetworkVarEpoch                      = "epoch"
-	NetworkVarListIterated               = "list_iterated"
 	NetworkVarListRound                  = "list_round"
 	NetworkVarListedSeen                 = "listed_seen"
 	NetworkVarMaxSockets                 = "max_sockets"
@@ -455,6 +455,7 @@ type NetworkProgramSpecs struct {
 	CloseEnds            *ebpf.ProgramSpec `ebpf:"close_ends"`
 	ConnectEnds          *ebpf.ProgramSpec `ebpf:"connect_ends"`
 	CountFile            *ebpf.ProgramSpec `ebpf:"count_file"`
+	CountFileAndList     *ebpf.ProgramSpec `ebpf:"count_file_and_list"`
 	CountSocket          *ebpf.ProgramSpec `ebpf:"count_socket"`
 	DatagramReceived     *ebpf.ProgramSpec `ebpf:"datagram_received"`
 	Dropped              *ebpf.ProgramSpec `ebpf:"dropped"`
@@ -518,7 +519,6 @@ type NetworkVariableSpecs struct {
 	EndsKept                   *ebpf.VariableSpec `ebpf:"ends_kept"`
 	EndsNoted                  *ebpf.VariableSpec `ebpf:"ends_noted"`
 	Epoch                      *ebpf.VariableSpec `ebpf:"epoch"`
-	ListIterated               *ebpf.VariableSpec `ebpf:"list_iterated"`
 	ListRound                  *ebpf.VariableSpec `ebpf:"list_round"`
 	ListedSeen                 *ebpf.VariableSpec `ebpf:"listed_seen"`
 	MaxSockets                 *ebpf.VariableSpec `ebpf:"max_sockets"`
@@ -636,7 +636,6 @@ type NetworkVariables struct {
 	EndsKept                   *ebpf.Variable `ebpf:"ends_kept"`
 	EndsNoted                  *ebpf.Variable `ebpf:"ends_noted"`
 	Epoch                      *ebpf.Variable `ebpf:"epoch"`
-	ListIterated               *ebpf.Variable `ebpf:"list_iterated"`
 	ListRound                  *ebpf.Variable `ebpf:"list_round"`
 	ListedSeen                 *ebpf.Variable `ebpf:"listed_seen"`
 	MaxSockets                 *ebpf.Variable `ebpf:"max_sockets"`
@@ -687,6 +686,7 @@ type NetworkPrograms struct {
 	CloseEnds            *ebpf.Program `ebpf:"close_ends"`
 	ConnectEnds          *ebpf.Program `ebpf:"connect_ends"`
 	CountFile            *ebpf.Program `ebpf:"count_file"`
+	CountFileAndList     *ebpf.Program `ebpf:"count_file_and_list"`
 	CountSocket          *ebpf.Program `ebpf:"count_socket"`
 	DatagramReceived     *ebpf.Program `ebpf:"datagram_received"`
 	Dropped              *ebpf.Program `ebpf:"dropped"`
@@ -721,6 +721,7 @@ func (p *NetworkPrograms) Close() error {
 		p.CloseEnds,
 		p.ConnectEnds,
 		p.CountFile,
+		p.CountFileAndList,
 		p.CountSocket,
 		p.DatagramReceived,
 		p.Dropped,

@@ -478,6 +478,7 @@ const (
 	NetworkCaptureProgCloseEnds               = "close_ends"
 	NetworkCaptureProgConnectEnds             = "connect_ends"
 	NetworkCaptureProgCountFile               = "count_file"
+	NetworkCaptureProgCountFileAndList        = "count_file_and_list"
 	NetworkCaptureProgCountSocket             = "count_socket"
 	NetworkCaptureProgDatagramReceived        = "datagram_received"
 	NetworkCaptureProgDropped                 = "dropped"
@@ -545,7 +546,6 @@ const (
 	NetworkCaptureVarEndsKept                 = "ends_kept"
 	NetworkCaptureVarEndsNoted                = "ends_noted"
 	NetworkCaptureVarEpoch                    = "epoch"
-	NetworkCaptureVarListIterated             = "list_iterated"
 	NetworkCaptureVarListRound                = "list_round"
 	NetworkCaptureVarListedSeen               = "listed_seen"
 	NetworkCaptureVarMaxSockets               = "max_sockets"
@@ -626,6 +626,7 @@ type NetworkCaptureProgramSpecs struct {
 	CloseEnds               *ebpf.ProgramSpec `ebpf:"close_ends"`
 	ConnectEnds             *ebpf.ProgramSpec `ebpf:"connect_ends"`
 	CountFile               *ebpf.ProgramSpec `ebpf:"count_file"`
+	CountFileAndList        *ebpf.ProgramSpec `ebpf:"count_file_and_list"`
 	CountSocket             *ebpf.ProgramSpec `ebpf:"count_socket"`
 	DatagramReceived        *ebpf.ProgramSpec `ebpf:"datagram_received"`
 	Dropped                 *ebpf.ProgramSpec `ebpf:"dropped"`
@@ -742,7 +743,6 @@ type NetworkCaptureVariableSpecs struct {
 	EndsKept                 *ebpf.VariableSpec `ebpf:"ends_kept"`
 	EndsNoted                *ebpf.VariableSpec `ebpf:"ends_noted"`
 	Epoch                    *ebpf.VariableSpec `ebpf:"epoch"`
-	ListIterated             *ebpf.VariableSpec `ebpf:"list_iterated"`
 	ListRound                *ebpf.VariableSpec `ebpf:"list_round"`
 	ListedSeen               *ebpf.VariableSpec `ebpf:"listed_seen"`
 	MaxSockets               *ebpf.VariableSpec `ebpf:"max_sockets"`
@@ -888,7 +888,6 @@ type NetworkCaptureVariables struct {
 	EndsKept                 *ebpf.Variable `ebpf:"ends_kept"`
 	EndsNoted                *ebpf.Variable `ebpf:"ends_noted"`
 	Epoch                    *ebpf.Variable `ebpf:"epoch"`
-	ListIterated             *ebpf.Variable `ebpf:"list_iterated"`
 	ListRound                *ebpf.Variable `ebpf:"list_round"`
 	ListedSeen               *ebpf.Variable `ebpf:"listed_seen"`
 	MaxSockets               *ebpf.Variable `ebpf:"max_sockets"`
@@ -931,6 +930,7 @@ type NetworkCapturePrograms struct {
 	CloseEnds               *ebpf.Program `ebpf:"close_ends"`
 	ConnectEnds             *ebpf.Program `ebpf:"connect_ends"`
 	CountFile               *ebpf.Program `ebpf:"count_file"`
+	CountFileAndList        *ebpf.Program `ebpf:"count_file_and_list"`
 	CountSocket             *ebpf.Program `ebpf:"count_socket"`
 	DatagramReceived        *ebpf.Program `ebpf:"datagram_received"`
 	Dropped                 *ebpf.Program `ebpf:"dropped"`
@@ -1000,6 +1000,7 @@ func (p *NetworkCapturePrograms) Close() error {
 		p.CloseEnds,
 		p.ConnectEnds,
 		p.CountFile,
+		p.CountFileAndList,
 		p.CountSocket,
 		p.DatagramReceived,
 		p.Dropped,

@@ -307,9 +307,6 @@ volatile const bool socket_storage = true;
 /* No program can iterate over socket storage: TCP sockets are in network_listed_sockets, others are counted by file. */
 volatile const bool sockets_listed = false;
 
-/* Programs can iterate over that map (bpf_for_each_map_elem, Linux 5.13). Otherwise user space reads it. */
-volatile const bool list_iterated = false;
-
 /* A power of two. A series has this many records, and each CPU adds to one of them. */
 volatile const u32 shards = 1;
 volatile const u32 shard_mask;

@@ -432,23 +432,13 @@ int count_socket(struct bpf_iter__bpf_sk_storage_map *ctx)
 /* Number of the report; user space changes it before each one, and never to 0. */
 volatile u32 counting_round;
 
-u32 list_round; /* in which listed sockets were counted last */
-
-/*
- * Counts listed sockets if the kernel can iterate over their map, and all others by iterating over files. A
- * socket may have several files.
- */
-SEC("iter/task_file")
-int count_file(struct bpf_iter__task_file *ctx)
+/* Counts the socket of a file, unless it is listed. A socket may have several files. */
+static __always_inline int count_socket_of_file(struct bpf_iter__task_file *ctx)
 {
 	struct file *file = ctx->file;
 	struct network_socket *socket;
 	struct sock *sk;
 
-	if (list_iterated && list_round != counting_round) { /* once for each report */
-		list_round = counting_round;
-		bpf_for_each_map_elem(&network_listed_sockets, count_listed, 0, 0);
-	}
 	if (!ctx->task || !file)
 		return 0;
 	sk = network_sock_of_file(file);
@@ -462,6 +452,23 @@ int count_file(struct bpf_iter__task_file *ctx)
 	socket->round = counting_round;
 	count_open(sk, socket);
 	return 0;
+}
+
+/* Counts sockets by iterating over files. User space counts those that are listed. */
+SEC("iter/task_file")
+int count_file(struct bpf_iter__task_file *ctx) { return count_socket_of_file(ctx); }
+
+u32 list_round; /* of the report for which the listed sockets were counted */
+
+/* The same, and counts listed sockets, too. Kernels before 5.13 refuse programs with a callback. */
+SEC("iter/task_file")
+int count_file_and_list(struct bpf_iter__task_file *ctx)
+{
+	if (list_round != counting_round) {
+		list_round = counting_round;
+		bpf_for_each_map_elem(&network_listed_sockets, count_listed, 0, 0);
+	}
+	return count_socket_of_file(ctx);
 }
 
 /* Runs for each open file of a process, once after the start: adopts sockets that existed before. */

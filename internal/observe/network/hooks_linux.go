@@ -263,10 +263,13 @@ func (f features) iterating() []string {
 
 // counts returns the program that counts open sockets.
 func (f features) counts() string {
-	if f.listed {
-		return bindings.NetworkProgCountFile
+	switch {
+	case !f.listed:
+		return bindings.NetworkProgCountSocket
+	case f.iteratesMaps:
+		return bindings.NetworkProgCountFileAndList
 	}
-	return bindings.NetworkProgCountSocket
+	return bindings.NetworkProgCountFile
 }
 
 // trim removes from an object what the kernel does not have; others are programs that are kept in any case.

@@ -44,7 +44,7 @@ type trial struct {
 // The programs that are tried.
 var (
 	storageIterator = trial{program: bindings.NetworkProgCountSocket}
-	listIterator    = trial{program: bindings.NetworkProgCountFile}
+	listIterator    = trial{program: bindings.NetworkProgCountFileAndList}
 )
 
 // transient are the errors of a load that say nothing about the kernel.
@@ -91,9 +91,7 @@ func (f features) countingBy(load loadProgram, spec *ebpf.CollectionSpec, shared
 	if !f.listed || !f.iteratesMaps {
 		return f, nil
 	}
-	for name, value := range map[string]bool{
-		bindings.NetworkVarSocketStorage: f.socketStorage, bindings.NetworkVarSocketsListed: true, bindings.NetworkVarListIterated: true,
-	} {
+	for name, value := range map[string]bool{bindings.NetworkVarSocketStorage: f.socketStorage, bindings.NetworkVarSocketsListed: true} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return f, fmt.Errorf("setting %s: %w", name, err)
 		}

@@ -297,7 +297,6 @@ func (p plan) connectionSizes(has features) sizes {
 			bindings.NetworkVarEndsKept:      p.ends,
 			bindings.NetworkVarSocketStorage: has.socketStorage,
 			bindings.NetworkVarSocketsListed: has.listed,
-			bindings.NetworkVarListIterated:  has.listed && has.iteratesMaps,
 			bindings.NetworkVarTaskStorage:   has.taskStorage,
 		},
 	}
