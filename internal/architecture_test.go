@@ -63,11 +63,12 @@ var imports = map[string][]string{
 	"flamegraph":   {"model", "pdata"},
 	"accuracy":     nil,
 	"bench":        nil,
-	"hostile":      {"bench", "pdata"},
+	"hostile":      {"bench", "freeport", "pdata"},
 	"demo":         {"pdata"}, // what it shows is read from what the Collector writes
 	"distribution": {"receiver", "cgroup"},
 	"kerneltest":   {},
 	"nettest":      {"thread"},
+	"freeport":     {},
 }
 
 // knowsCollector are the rooms that may import the Collector's packages.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/collector"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/workload"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 )
 
 // profile writes Go profiles of the Collector under the fixed load: one CPU profile of the start-up, one of the steady
@@ -40,7 +41,7 @@ func (b *bench) profile(ctx context.Context) (err error) {
 	if err := sleep(ctx, warmUp); err != nil {
 		return err
 	}
-	port, err := workload.FreePort()
+	port, err := freeport.Get()
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/collector"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/report"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/workload"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
@@ -284,7 +285,7 @@ func (b *bench) profileSteady(ctx context.Context, server *workload.Web, load *w
 	if err != nil {
 		return err
 	}
-	if config.PprofPort, err = workload.FreePort(); err != nil {
+	if config.PprofPort, err = freeport.Get(); err != nil {
 		return err
 	}
 	return b.with(ctx, config, func(subject *collector.Collector) error {

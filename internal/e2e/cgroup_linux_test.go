@@ -17,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 )
 
 // memoryGroup makes a control group with a limit of memory, of whichever version has that controller, and returns its folder, what puts a Collector there,
@@ -101,7 +103,7 @@ func TestControlGroup(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			folder, enter, kills := memoryGroup(t, c.limit)
-			itself := endpoint(t)
+			itself := freeport.Endpoint(t)
 			collector := start(t, binary, fmt.Sprintf(confined, c.memoryMiB, itself[strings.LastIndexByte(itself, ':')+1:]), enter)
 			for _, text := range c.says {
 				require.Contains(t, collector.log.String(), text)

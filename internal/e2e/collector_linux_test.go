@@ -5,7 +5,6 @@ package e2e
 import (
 	"bytes"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -189,13 +188,4 @@ func (c *collector) stop() {
 	c.t.Helper()
 	require.NoError(c.t, c.Process.Signal(syscall.SIGTERM))
 	require.Zero(c.t, c.exit(), "%s", &c.log)
-}
-
-// endpoint is an address on which nothing listens.
-func endpoint(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
-	return l.Addr().String()
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 )
 
 // reporting observes the connections of one process, and its requests or not, and says how it is by health_check and metrics of its own.
@@ -109,7 +111,7 @@ func TestHealth(t *testing.T) {
 	const sent = 20
 	cases := healthCases()
 	for _, c := range cases {
-		c.health, c.scrape, c.file = endpoint(t), endpoint(t), filepath.Join(t.TempDir(), "metrics.json")
+		c.health, c.scrape, c.file = freeport.Endpoint(t), freeport.Endpoint(t), filepath.Join(t.TempDir(), "metrics.json")
 		_, port, _ := strings.Cut(c.scrape, ":")
 		c.collector = launch(t, distribution(t), fmt.Sprintf(reporting, c.health, os.Getpid(), c.capture(), c.file, port), runningWith(t, c.confinement))
 	}

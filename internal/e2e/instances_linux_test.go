@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 )
 
@@ -35,7 +36,7 @@ service:
 func TestShortLivedProcessesAreOneSeries(t *testing.T) {
 	needRoot(t)
 	binary, program := distribution(t), testbin.C(t, "testdata/forks.c")
-	pages := []string{endpoint(t), endpoint(t)}
+	pages := []string{freeport.Endpoint(t), freeport.Endpoint(t)}
 	c := start(t, binary, fmt.Sprintf(byInstance, program, pages[0], pages[1]), nil)
 	port := forking(t, program)
 	read := func(page string) string { return get(t, "http://"+page+"/metrics") }
@@ -91,7 +92,7 @@ func TestShortLivedProcessesAreOneSeries(t *testing.T) {
 func TestClientsOfForkingServerHaveOnePeer(t *testing.T) {
 	needRoot(t)
 	binary, program := distribution(t), testbin.C(t, "testdata/forks.c")
-	pages := []string{endpoint(t), endpoint(t)}
+	pages := []string{freeport.Endpoint(t), freeport.Endpoint(t)}
 	port := forking(t, program)
 	start(t, binary, fmt.Sprintf(byInstance, program, pages[0], pages[1]), nil)
 	for range 50 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 )
 
@@ -64,11 +65,11 @@ func TestMemoryWithinLimits(t *testing.T) {
 	binary := distribution(t)
 	const none = "otlp: {protocols: {grpc: {endpoint: localhost:0}}}"
 	port := func(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
-	bare := start(t, binary, strings.Replace(fmt.Sprintf(crowded, port(endpoint(t)), "otlp"), "receivers:\n  ebpf:", "receivers:\n  "+none+"\n  ebpf:", 1), nil)
+	bare := start(t, binary, strings.Replace(fmt.Sprintf(crowded, port(freeport.Endpoint(t)), "otlp"), "receivers:\n  ebpf:", "receivers:\n  "+none+"\n  ebpf:", 1), nil)
 	time.Sleep(time.Second)
 	without := anonymous(t, bare.Process.Pid)
 
-	itself := endpoint(t)
+	itself := freeport.Endpoint(t)
 	c := start(t, binary, fmt.Sprintf(crowded, port(itself), "ebpf"), nil)
 	swarm := exec.Command(testbin.C(t, "../engine/testdata/swarm.c"), "3000", "1500", "500")
 	require.NoError(t, swarm.Start())

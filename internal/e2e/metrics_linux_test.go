@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 )
 
@@ -44,7 +45,7 @@ service:
 func TestKnownTransfer(t *testing.T) {
 	needRoot(t)
 	binary, program := distribution(t), testbin.C(t, "testdata/transfer.c")
-	file, scrape := filepath.Join(t.TempDir(), "metrics.json"), endpoint(t)
+	file, scrape := filepath.Join(t.TempDir(), "metrics.json"), freeport.Endpoint(t)
 	const toServer, toClient = 12_345_678, 7_654_321
 	server := serve(t, toClient)
 	c := start(t, binary, fmt.Sprintf(counting, program, file, scrape), nil)

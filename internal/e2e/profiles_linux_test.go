@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pprofile"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/pdata"
@@ -138,7 +139,7 @@ func (s *seen) add(f pdata.FoldedSample) {
 func TestTwoCollectors(t *testing.T) {
 	needRoot(t)
 	binary, program := distribution(t), seventy(t)
-	address, file := endpoint(t), filepath.Join(t.TempDir(), "profiles.json")
+	address, file := freeport.Endpoint(t), filepath.Join(t.TempDir(), "profiles.json")
 	second := start(t, binary, fmt.Sprintf(receiving, address, file), nil)
 	first := start(t, binary, fmt.Sprintf(sending, program, address), nil)
 	used := 9 * time.Second

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 )
 
 // TestBadConfiguration checks that the Collector does not start and names the keys by their full paths, whatever the receivers
@@ -49,7 +51,7 @@ service: {pipelines: {profiles: {receivers: [ebpf, ebpf/x], exporters: [nop]}}}
 // TestNobody starts the Collector as a user without privileges: the receiver says what it lacks, the rest works.
 func TestNobody(t *testing.T) {
 	dir := shared(t)
-	health, file := endpoint(t), filepath.Join(dir, "metrics.json")
+	health, file := freeport.Endpoint(t), filepath.Join(dir, "metrics.json")
 	c := start(t, copied(t, distribution(t), dir), fmt.Sprintf(`
 extensions: {health_check: {endpoint: %q}}
 receivers:
@@ -88,7 +90,7 @@ service:
 // until they match.
 func TestSelectorsThatMatchNothing(t *testing.T) {
 	needRoot(t)
-	metrics := endpoint(t)
+	metrics := freeport.Endpoint(t)
 	host, port, err := net.SplitHostPort(metrics)
 	require.NoError(t, err)
 	c := start(t, distribution(t), fmt.Sprintf(`

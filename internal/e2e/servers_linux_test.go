@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/plog"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/workload"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 )
 
 // everyRequest logs each request of some processes, and serves the receiver's own metrics.
@@ -148,7 +149,7 @@ func TestRealServers(t *testing.T) {
 	health := startHealth(t, s)
 	names := startNames(t, s)
 
-	file, scrape := filepath.Join(t.TempDir(), "logs.json"), endpoint(t)
+	file, scrape := filepath.Join(t.TempDir(), "logs.json"), freeport.Endpoint(t)
 	host, port, err := net.SplitHostPort(scrape)
 	require.NoError(t, err)
 	c := start(t, binary, fmt.Sprintf(everyRequest, strings.Join(s.targets, ", "), file, host, port), nil)

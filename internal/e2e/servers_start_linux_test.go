@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 )
 
 // systemPython is the one for which packages of Python are installed.
@@ -83,15 +85,6 @@ func (s *site) ports(t *testing.T, cmd *exec.Cmd) (pid int, ports []int) {
 	return pid, ports
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	_, port, err := net.SplitHostPort(endpoint(t))
-	require.NoError(t, err)
-	n, err := strconv.Atoi(port)
-	require.NoError(t, err)
-	return n
-}
-
 func awaitPort(t *testing.T, name string, port int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -106,7 +99,7 @@ func logOf(path string) func(t *testing.T) string {
 }
 
 func serveNginx(t *testing.T, s *site) []listener {
-	plain, clear2, secure, log := freePort(t), freePort(t), freePort(t), s.dir+"/nginx.log"
+	plain, clear2, secure, log := freeport.For(t), freeport.For(t), freeport.For(t), s.dir+"/nginx.log"
 	config := s.file(t, "nginx.conf", fmt.Sprintf(`
 daemon off; master_process off; user root; pid %[1]s/nginx.pid; error_log stderr crit;
 events { worker_connections 64; }
@@ -129,7 +122,7 @@ http {
 }
 
 func serveApache(t *testing.T, s *site) []listener {
-	plain, secure, log := freePort(t), freePort(t), s.dir+"/apache.log"
+	plain, secure, log := freeport.For(t), freeport.For(t), s.dir+"/apache.log"
 	modules := ""
 	for _, module := range []string{"mpm_event", "authz_core", "ssl", "socache_shmcb", "http2", "proxy", "proxy_http"} {
 		modules += fmt.Sprintf("LoadModule %[1]s_module /usr/lib/apache2/modules/mod_%[1]s.so\n", module)
@@ -165,7 +158,7 @@ ProxyPass /slow http://127.0.0.1:%[6]d/slow
 }
 
 func serveHAProxy(t *testing.T, s *site) []listener {
-	plain, secure, log := freePort(t), freePort(t), s.dir+"/haproxy.log"
+	plain, secure, log := freeport.For(t), freeport.For(t), s.dir+"/haproxy.log"
 	config := s.file(t, "haproxy.cfg", fmt.Sprintf(`
 global
 	log stdout format raw local0
@@ -227,7 +220,7 @@ func (s *site) serveASGI(t *testing.T, args ...string) (pid int) {
 
 func serveUvicorn(t *testing.T, s *site) []listener {
 	run := func(args ...string) (pid, port int) {
-		port = freePort(t)
+		port = freeport.For(t)
 		return s.serveASGI(t, append([]string{"-m", "uvicorn", "app:app", "--log-level", "critical", "--port", strconv.Itoa(port)}, args...)...), port
 	}
 	plain, plainPort := run()
@@ -239,7 +232,7 @@ func serveUvicorn(t *testing.T, s *site) []listener {
 }
 
 func serveHypercorn(t *testing.T, s *site) []listener {
-	plain, secure := freePort(t), freePort(t)
+	plain, secure := freeport.For(t), freeport.For(t)
 	pid := s.serveASGI(t, "app.py", fmt.Sprintf("127.0.0.1:%d", plain), fmt.Sprintf("127.0.0.1:%d", secure), s.cert, s.key)
 	return []listener{
 		{pid: pid, port: plain, versions: []string{"1.1", "2"}, delayed: true},
@@ -362,7 +355,7 @@ const envoyTLS = `
 `
 
 func serveEnvoy(t *testing.T, s *site) []listener {
-	plain, secure, log := freePort(t), freePort(t), s.dir+"/envoy.log"
+	plain, secure, log := freeport.For(t), freeport.For(t), s.dir+"/envoy.log"
 	listeners := fmt.Sprintf(envoyListener, plain, log, "") + fmt.Sprintf(envoyListener, secure, log, fmt.Sprintf(envoyTLS, s.cert, s.key))
 	config := s.file(t, "envoy.yaml", fmt.Sprintf(envoyConfig, listeners, s.backend))
 	cmd := exec.Command(envoy, "--config-path", config, "--log-level", "error", "--concurrency", "2", "--use-dynamic-base-id")

@@ -27,6 +27,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/plog"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/pdata"
 )
 
@@ -102,7 +103,7 @@ func installed(t *testing.T, name string) string {
 // compresses what is hard to.
 func startNginx(t *testing.T) *service {
 	t.Helper()
-	program, dir, address := installed(t, "nginx"), t.TempDir(), endpoint(t)
+	program, dir, address := installed(t, "nginx"), t.TempDir(), freeport.Endpoint(t)
 	config := filepath.Join(dir, "nginx.conf")
 	configure := func(threads int) {
 		require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `
@@ -183,7 +184,7 @@ func startCrowd(t *testing.T) (s *service, above float64) {
 	_, err = fmt.Sscan(string(text), &load)
 	require.NoError(t, err)
 	workers := int(load) + 16 // of which two are added within ten seconds
-	dir, address := t.TempDir(), endpoint(t)
+	dir, address := t.TempDir(), freeport.Endpoint(t)
 	config := filepath.Join(dir, "nginx.conf")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "large"), hard(), 0o600))
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 )
 
@@ -54,7 +55,7 @@ func startAsking(t *testing.T, program string, args ...string) (pid int, end fun
 func TestSeriesAreShared(t *testing.T) {
 	needRoot(t)
 	binary, program := distribution(t), testbin.Go(t, "testdata/manyseries")
-	page := endpoint(t)
+	page := freeport.Endpoint(t)
 	c := start(t, binary, fmt.Sprintf(sharing, program, page), nil)
 	before := anonymous(t, c.Process.Pid)
 	for range 3 {

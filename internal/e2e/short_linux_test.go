@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 )
 
 // short observes the requests of one executable to one server, and exports the receiver's own metrics.
@@ -36,7 +38,7 @@ service:
 func TestRequestsOfShortProcesses(t *testing.T) {
 	needRoot(t)
 	const runs, least = 100, 95
-	binary, file, own := distribution(t), filepath.Join(t.TempDir(), "metrics.json"), endpoint(t)
+	binary, file, own := distribution(t), filepath.Join(t.TempDir(), "metrics.json"), freeport.Endpoint(t)
 	curl, err := exec.LookPath("curl")
 	require.NoError(t, err)
 	curl, err = filepath.EvalSymlinks(curl)

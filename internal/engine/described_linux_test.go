@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/monitor"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
@@ -79,21 +80,12 @@ func changeling(t *testing.T) (pid int, command func(what, how string)) {
 	}
 }
 
-// freePort is one on which no process listens at the moment.
-func freePort(t *testing.T) uint16 {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, listener.Close()) }()
-	return uint16(listener.Addr().(*net.TCPAddr).Port)
-}
-
 // TestWhatAProcessDoesLater holds that a process is watched and observed by selectors that match it only because of what it does after
 // its exec, and that a policy keeps its silence for one that it did not match for a while.
 func TestWhatAProcessDoesLater(t *testing.T) {
 	needRoot(t)
 	guest.SameOnEveryKernel(t) // what processes do is read from /proc; other tests hold what programs do with a new scope
-	port := freePort(t)
+	port := uint16(freeport.For(t))
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	pid, command := changeling(t)
 	at := func(name string, target ...process.Selector) Policy {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/procfs"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/prom"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 )
 
 const configuration = `
@@ -69,8 +69,8 @@ func startCollector(s *stage, line func([]byte)) (*collector, error) {
 		return nil, errors.Join(err, to.Close())
 	}
 	closeBoth := func() error { return errors.Join(from.Close(), to.Close()) }
-	own, errOwn := freePort()
-	exported, err := freePort()
+	own, errOwn := freeport.Get()
+	exported, err := freeport.Get()
 	if err := errors.Join(errOwn, err); err != nil {
 		return nil, errors.Join(err, closeBoth())
 	}
@@ -95,14 +95,6 @@ func startCollector(s *stage, line func([]byte)) (*collector, error) {
 	go func() { c.ended <- c.cmd.Wait() }()
 	go c.follow(line)
 	return c, nil
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
 // follow reads what the Collector writes until nothing more can come.

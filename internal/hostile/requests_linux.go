@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 )
 
 const (
@@ -52,7 +54,7 @@ type client struct {
 
 // startWeb starts the web server and waits until it listens.
 func (s *stage) startWeb(ctx context.Context) (*client, error) {
-	port, err := freePort()
+	port, err := freeport.Get()
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/workload"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 )
 
 // startNginx starts one worker below a master. It compresses text, reads files and speaks TLS.
@@ -25,11 +25,11 @@ func startNginx(ctx context.Context, p *Place) (*Running, error) {
 		return nil, err
 	}
 	nginx, wrk := paths[0], paths[1]
-	plain, err := workload.FreePort()
+	plain, err := freeport.Get()
 	if err != nil {
 		return nil, err
 	}
-	secure, err := workload.FreePort()
+	secure, err := freeport.Get()
 	if err != nil {
 		return nil, err
 	}

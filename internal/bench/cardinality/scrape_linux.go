@@ -9,15 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 )
 
 const (
@@ -41,20 +41,21 @@ type pages struct{ metrics, own string }
 
 // startCollector starts the distribution, and returns its pages.
 func (o *options) startCollector(ctx context.Context, folder string) (p pages, end func(), err error) {
-	endpoint, err := freePort()
+	port, err := freeport.Get()
 	if err != nil {
 		return p, nil, err
 	}
-	own, err := freePort()
+	ownPort, err := freeport.Get()
 	if err != nil {
 		return p, nil, err
 	}
+	endpoint := fmt.Sprintf("127.0.0.1:%d", port)
 	receiver := ""
 	if o.inScope {
 		receiver = fmt.Sprintf("targets: {include: [{exe: %q}]}", folder+"/*")
 	}
 	path := filepath.Join(folder, "config.yaml")
-	if err := os.WriteFile(path, fmt.Appendf(nil, defaults, receiver, endpoint.String(), own.Port()), 0o644); err != nil {
+	if err := os.WriteFile(path, fmt.Appendf(nil, defaults, receiver, endpoint, ownPort), 0o644); err != nil {
 		return p, nil, err
 	}
 	var log bytes.Buffer
@@ -68,7 +69,7 @@ func (o *options) startCollector(ctx context.Context, folder string) (p pages, e
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = cmd.Wait() // its log has its errors
 	}
-	p = pages{metrics: "http://" + endpoint.String() + "/metrics", own: "http://" + own.String() + "/metrics"}
+	p = pages{metrics: "http://" + endpoint + "/metrics", own: fmt.Sprintf("http://127.0.0.1:%d/metrics", ownPort)}
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		if err = p.attached(); err == nil {
 			return p, end, nil
@@ -90,16 +91,6 @@ func (p *pages) attached() error {
 		err = errors.New("no probe is attached")
 	}
 	return err
-}
-
-// freePort returns an address on which no process listens.
-func freePort() (at netip.AddrPort, err error) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return at, err
-	}
-	at = netip.MustParseAddrPort(free.Addr().String())
-	return at, free.Close()
 }
 
 // scrape is what a Prometheus gets.

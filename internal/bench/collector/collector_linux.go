@@ -16,6 +16,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/procfs"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/prom"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/workload"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 )
 
 const (
@@ -41,10 +42,10 @@ type Collector struct {
 // Start starts binary. Files are written to dir.
 func Start(ctx context.Context, binary, dir string, config Config, nice int) (*Collector, error) {
 	var err error
-	if config.MetricsPort, err = workload.FreePort(); err != nil {
+	if config.MetricsPort, err = freeport.Get(); err != nil {
 		return nil, err
 	}
-	if config.OTLPPort, err = workload.FreePort(); err != nil {
+	if config.OTLPPort, err = freeport.Get(); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(dir, "collector.yaml")

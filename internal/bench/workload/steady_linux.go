@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 )
 
 // Asked is what a client has counted and timed itself.
@@ -116,7 +118,7 @@ func (s *Steady) Serve(ctx context.Context, dir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	port, err := FreePort()
+	port, err := freeport.Get()
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 )
 
 const (
@@ -58,7 +60,7 @@ func startWeb(ctx context.Context, dir string, nice int, secure bool) (*Web, err
 	if w.wrk, err = exec.LookPath("wrk"); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrAbsent, err)
 	}
-	port, err := FreePort()
+	port, err := freeport.Get()
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +96,7 @@ func (w *Web) secure(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	port, err := FreePort()
+	port, err := freeport.Get()
 	if err != nil {
 		return "", err
 	}
@@ -179,16 +181,6 @@ func (c *Client) Rate() (float64, error) {
 // Stop ends nginx.
 func (w *Web) Stop() error {
 	return errors.Join(w.server.Stop(), w.log.Close())
-}
-
-// FreePort returns a TCP port of the loopback interface on which no process listens now.
-func FreePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("looking for a free port: %w", err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	return port, listener.Close()
 }
 
 func waitForPort(ctx context.Context, port int, ended <-chan struct{}) error {

@@ -7,7 +7,6 @@ package e2e
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 )
 
@@ -116,15 +116,6 @@ func (c *collector) stop(t *testing.T) {
 	require.Zero(t, c.wait(t), "exit code; log: %s", &c.log)
 }
 
-// freeEndpoint returns an address on which nothing listens.
-func freeEndpoint(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // profilesPipeline is a configuration with a pipeline of profiles that needs no privileges.
 func profilesPipeline(t *testing.T) string {
 	return fmt.Sprintf(`
@@ -133,5 +124,5 @@ exporters: {nop: }
 service:
   telemetry: {metrics: {level: none}}
   pipelines: {profiles: {receivers: [otlp], exporters: [nop]}}
-`, freeEndpoint(t))
+`, freeport.Endpoint(t))
 }

@@ -19,6 +19,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 )
 
 const examples = "../../../docs/examples/"
@@ -36,7 +38,7 @@ func TestExampleConfiguration(t *testing.T) {
 	backend := newBackend(t)
 	t.Setenv("OTLP_ENDPOINT", backend.endpoint)
 	t.Setenv("OTLP_INSECURE", "true")
-	t.Setenv("HEALTH_ENDPOINT", freeEndpoint(t))
+	t.Setenv("HEALTH_ENDPOINT", freeport.Endpoint(t))
 	collector := start(t, string(text))
 	requireHealthy(t, os.Getenv("HEALTH_ENDPOINT"))
 	for _, signal := range []string{"profiles", "metrics"} {
@@ -63,7 +65,7 @@ func TestKubernetesExample(t *testing.T) {
 	t.Cleanup(api.Close)
 	host, port, err := net.SplitHostPort(api.Listener.Addr().String())
 	require.NoError(t, err)
-	health := freeEndpoint(t)
+	health := freeport.Endpoint(t)
 	for key, value := range map[string]string{
 		"OTLP_ENDPOINT": backend.endpoint, "NODE_NAME": "node", "KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port,
 	} {
@@ -202,7 +204,7 @@ type backend struct{ endpoint, dir string }
 
 func newBackend(t *testing.T) *backend {
 	t.Helper()
-	b := &backend{freeEndpoint(t), t.TempDir()}
+	b := &backend{freeport.Endpoint(t), t.TempDir()}
 	var exporters, pipelines []string
 	for _, signal := range []string{"profiles", "metrics", "logs"} {
 		exporters = append(exporters, fmt.Sprintf("file/%s: {path: %s/%s.json}", signal, b.dir, signal))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/pdata"
 )
 
@@ -32,7 +33,7 @@ func TestProfileTwoCollectors(t *testing.T) {
 		t.Skip("not root: sampling other processes needs CAP_BPF and CAP_PERFMON")
 	}
 	demo := binary(t, "demo-load")
-	endpoint, file := freeEndpoint(t), filepath.Join(t.TempDir(), "profiles.json")
+	endpoint, file := freeport.Endpoint(t), filepath.Join(t.TempDir(), "profiles.json")
 	second := start(t, receivingConfig(endpoint, file))
 	first := start(t, profilingConfig(endpoint, demo))
 

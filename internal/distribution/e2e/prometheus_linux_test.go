@@ -27,6 +27,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 )
 
@@ -110,7 +111,7 @@ type exporting struct {
 
 func newExporting(t *testing.T, histograms string) *exporting {
 	t.Helper()
-	return &exporting{histograms: histograms, plain: freeEndpoint(t), labels: freeEndpoint(t), itself: freeEndpoint(t)}
+	return &exporting{histograms: histograms, plain: freeport.Endpoint(t), labels: freeport.Endpoint(t), itself: freeport.Endpoint(t)}
 }
 
 func (e *exporting) start(t *testing.T) *collector {
@@ -184,7 +185,7 @@ func scrapeConfig(t *testing.T, explicit, exponential *exporting) string {
 // makeTraffic runs all programs and returns how many requests of each kind were sent, and how many lookups.
 func makeTraffic(t *testing.T) (asked, looked float64) {
 	t.Helper()
-	web, opaque := freeEndpoint(t), freeEndpoint(t)
+	web, opaque := freeport.Endpoint(t), freeport.Endpoint(t)
 	toServer, toClient := handshake(t)
 	const resolver = "127.0.0.9:53"
 	background(t, "shop", "server", web)
@@ -301,7 +302,7 @@ func startPrometheus(t *testing.T, config string) *prometheus {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "prometheus.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
-	p := &prometheus{endpoint: freeEndpoint(t)}
+	p := &prometheus{endpoint: freeport.Endpoint(t)}
 	cmd := exec.Command(path, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+p.endpoint,
 		"--web.enable-otlp-receiver", "--web.enable-remote-write-receiver")
 	log := &output{}

@@ -25,6 +25,7 @@ import (
 	"golang.org/x/net/http2/h2c" //lint:ignore SA1019 net/http has no upgrade from HTTP/1.1
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 )
@@ -129,7 +130,7 @@ func TestHTTP2(t *testing.T) {
 // startNginx2 starts an nginx that speaks HTTP/2, through TLS if it is given a certificate.
 func startNginx2(t *testing.T, cert, key string) *speaker {
 	t.Helper()
-	port := freePort(t)
+	port := freeport.For(t)
 	listen := fmt.Sprintf("127.0.0.1:%d http2;", port)
 	if cert != "" {
 		listen = fmt.Sprintf("127.0.0.1:%d ssl http2; ssl_certificate %s; ssl_certificate_key %s;", port, cert, key)

@@ -31,6 +31,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
@@ -252,7 +253,7 @@ func obliging(functions int, name string, args ...string) party {
 // startNginx starts an nginx that answers as the others do.
 func startNginx(t *testing.T, cert, key string) *speaker {
 	t.Helper()
-	port := freePort(t)
+	port := freeport.For(t)
 	return runNginx(t, port, fmt.Sprintf("127.0.0.1:%d ssl; ssl_certificate %s; ssl_certificate_key %s;", port, cert, key))
 }
 
@@ -276,14 +277,6 @@ http {
 		return err == nil && conn.Close() == nil
 	}, 10*time.Second, time.Millisecond, "nginx listens")
 	return s
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // bodyBytes is the length of the body of each response.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/recording"
 )
@@ -212,7 +213,7 @@ func startGo(t *testing.T) string {
 }
 
 func startNode(t *testing.T) string {
-	return startProgram(t, freePort(t), "node", "-e", `
+	return startProgram(t, strconv.Itoa(freeport.For(t)), "node", "-e", `
 		const [port, text] = process.argv.slice(1);
 		require("http").createServer((req, res) => {
 			if (req.url.startsWith("/file.txt")) { req.method === "POST" ? req.pipe(res) : res.end(text); }
@@ -224,7 +225,7 @@ func startNode(t *testing.T) string {
 func startPython(t *testing.T) string {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "file.txt"), []byte(fileText), 0o644))
-	return startProgram(t, freePort(t), "python3", "-m", "http.server", "--protocol", "HTTP/1.1", "--bind", "localhost", "--directory", dir, "PORT")
+	return startProgram(t, strconv.Itoa(freeport.For(t)), "python3", "-m", "http.server", "--protocol", "HTTP/1.1", "--bind", "localhost", "--directory", dir, "PORT")
 }
 
 // startProgram starts a server, PORT among its arguments being the port, and waits until it listens.
@@ -249,13 +250,4 @@ func startProgram(t *testing.T, port, name string, args ...string) string {
 		return c.Close() == nil
 	}, 10*time.Second, 20*time.Millisecond)
 	return addr
-}
-
-func freePort(t *testing.T) string {
-	l, err := net.Listen("tcp", "localhost:0")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, l.Close()) }()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	return port
 }

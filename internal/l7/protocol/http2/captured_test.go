@@ -24,6 +24,7 @@ import (
 	xhttp2 "golang.org/x/net/http2"
 	"golang.org/x/net/http2/h2c" //lint:ignore SA1019 net/http has no upgrade from HTTP/1.1
 
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/l7/recording"
 )
@@ -238,7 +239,7 @@ func startGo(t *testing.T) string {
 }
 
 func startNode(t *testing.T) string {
-	port := freePort(t)
+	port := strconv.Itoa(freeport.For(t))
 	return startProgram(t, port, "node", "-e", `
 		const [port, text] = process.argv.slice(1);
 		require("http2").createServer((req, res) => {
@@ -250,7 +251,7 @@ func startNode(t *testing.T) string {
 }
 
 func startNginx(t *testing.T) string {
-	dir, port := t.TempDir(), freePort(t)
+	dir, port := t.TempDir(), strconv.Itoa(freeport.For(t))
 	require.NoError(t, os.Chmod(dir, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "file.txt"), []byte(fileText), 0o644))
 	conf := filepath.Join(dir, "nginx.conf")
@@ -280,13 +281,4 @@ func startProgram(t *testing.T, port, name string, args ...string) string {
 		return c.Close() == nil
 	}, 10*time.Second, 20*time.Millisecond)
 	return addr
-}
-
-func freePort(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, l.Close()) }()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	return port
 }
