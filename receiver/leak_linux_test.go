@@ -73,7 +73,7 @@ func TestNothingIsLeft(t *testing.T) {
 			require.NotEqual(t, componentstatus.StatusPermanentError, e.Status(), "%v", e.Err())
 		}
 		open, programs = openFiles(t), len(profiles.(*ebpfReceiver).engine.Stats().Programs)
-		require.Eventually(t, func() bool { return len(sink.AllProfiles()) > 0 }, 20*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return len(sink.AllProfiles()) > 0 }, time.Minute, 10*time.Millisecond)
 		_, err = tt.GetMetric("otelcol_ebpf_events")
 		require.NoError(t, err)
 		require.NoError(t, profiles.Shutdown(t.Context()))

@@ -64,7 +64,7 @@ func TestSamplesOfOthers(t *testing.T) {
 	ours := func(pid int64) bool { return pid == int64(server) || clients[pid] }
 	samples := func() map[string]map[string]any { return samplesOf(t, logs, ours) }
 	spans := func() map[string]ptrace.Span { return spansOfBoth(t, traces, ours) }
-	require.Eventually(t, func() bool { return len(samples()) >= 2*2*4 && len(spans()) >= 2*5 }, 20*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return len(samples()) >= 2*2*4 && len(spans()) >= 2*5 }, time.Minute, 100*time.Millisecond)
 	require.NoError(t, r.Shutdown(t.Context()))
 
 	got := samples()

@@ -133,7 +133,7 @@ func TestTaskOfTheConfiguration(t *testing.T) {
 	for _, e := range host.events {
 		require.NotEqual(t, componentstatus.StatusPermanentError, e.Status(), "%v", e.Err())
 	}
-	require.Eventually(t, func() bool { return len(exportedEvents(logs)["ebpf.task.finished"]) > 0 }, 30*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return len(exportedEvents(logs)["ebpf.task.finished"]) > 0 }, time.Minute, 50*time.Millisecond)
 	tasks := r.(*ebpfReceiver).tasks.manager.Load().Tasks()
 	require.Len(t, tasks, 1)
 	require.NoError(t, r.Shutdown(context.Background()))

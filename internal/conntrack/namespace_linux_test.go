@@ -26,7 +26,7 @@ func TestNamespaceOfAnEndedMainThread(t *testing.T) {
 	cmd := exec.Command(testbin.C(t, "../engine/testdata/leaderless.c"), "60000", "0")
 	require.NoError(t, cmd.Start())
 	pid := strconv.Itoa(cmd.Process.Pid)
-	require.Eventually(t, func() bool { _, err := os.Readlink("/proc/" + pid + "/ns/net"); return err != nil }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Readlink("/proc/" + pid + "/ns/net"); return err != nil }, time.Minute, time.Millisecond)
 	file, inode, err := openNamespace("/proc", pid, own.Ino)
 	require.NoError(t, err)
 	require.Equal(t, own.Ino, inode)

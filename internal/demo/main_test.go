@@ -36,7 +36,7 @@ func fastest(all []time.Duration) time.Duration {
 func TestRunEnds(t *testing.T) {
 	start := time.Now()
 	require.NotZero(t, run(start.Add(50*time.Millisecond), 1, func() bool { return false }))
-	require.Less(t, time.Since(start), 5*time.Second)
+	require.Less(t, time.Since(start), time.Minute)
 
 	require.Zero(t, run(time.Now().Add(time.Hour), 1, func() bool { return true }))
 }

@@ -43,7 +43,7 @@ func memoryGroup(t *testing.T, limit int) (folder string, enter func(*exec.Cmd),
 	err = os.Mkdir(folder, 0o755)
 	if err == nil {
 		t.Cleanup(func() {
-			require.Eventually(t, func() bool { return os.Remove(folder) == nil }, 10*time.Second, 20*time.Millisecond, "the Collector has left")
+			require.Eventually(t, func() bool { return os.Remove(folder) == nil }, time.Minute, 20*time.Millisecond, "the Collector has left")
 		})
 		err = os.WriteFile(filepath.Join(folder, limitFile), []byte(strconv.Itoa(limit)), 0o644)
 	}
@@ -116,7 +116,7 @@ func TestControlGroup(t *testing.T) {
 				return n
 			}
 			if c.observes { // by then symbols and unwind tables are read, too
-				require.Eventually(t, func() bool { return seen() > 100 }, 20*time.Second, 100*time.Millisecond)
+				require.Eventually(t, func() bool { return seen() > 100 }, time.Minute, 100*time.Millisecond)
 			} else {
 				require.Zero(t, seen())
 			}
@@ -125,7 +125,7 @@ func TestControlGroup(t *testing.T) {
 				require.NoError(t, collector.Process.Signal(syscall.SIGHUP))
 				require.Eventually(t, func() bool {
 					return strings.Count(collector.log.String(), ready) == 2 && seen() > 0
-				}, 30*time.Second, 100*time.Millisecond, "it observes when the configuration was loaded again:\n%s", &collector.log)
+				}, time.Minute, 100*time.Millisecond, "it observes when the configuration was loaded again:\n%s", &collector.log)
 				require.NotContains(t, collector.log.String(), "observes nothing")
 			}
 			require.Zero(t, kills(), "%s", folder)

@@ -93,7 +93,7 @@ func TestWaitsAndAllocations(t *testing.T) {
 				}
 			}
 			return true
-		}, 40*time.Second, 200*time.Millisecond, "%v of %s", want, &c.log)
+		}, time.Minute, 200*time.Millisecond, "%v of %s", want, &c.log)
 	}
 	require.NotContains(t, functionsByType(t, file, sleeping.Process.Pid), model.ValueType{Type: "alloc_space", Unit: "bytes"}, "memory's own targets leave it out")
 	c.stop()

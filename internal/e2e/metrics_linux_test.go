@@ -59,11 +59,11 @@ func TestKnownTransfer(t *testing.T) {
 	require.Eventually(t, func() bool {
 		page = get(t, "http://"+scrape+"/metrics")
 		return len(samples(page, transmitted...)) > 0 && len(samples(page, received...)) > 0
-	}, 20*time.Second, 200*time.Millisecond, "the Collector's log: %s", &c.log)
+	}, time.Minute, 200*time.Millisecond, "the Collector's log: %s", &c.log)
 	require.Eventually(t, func() bool {
 		page = get(t, "http://"+scrape+"/metrics")
 		return samples(page, transmitted...)[0] == toServer && samples(page, received...)[0] == toClient
-	}, 20*time.Second, 200*time.Millisecond, "bytes; what is exported: %s", page)
+	}, time.Minute, 200*time.Millisecond, "bytes; what is exported: %s", page)
 	require.Len(t, samples(page, transmitted...), 1)
 	require.Contains(t, page, "# TYPE ebpf_network_io_bytes_total counter")
 	require.Contains(t, page, "# TYPE ebpf_network_operation_duration_seconds histogram")

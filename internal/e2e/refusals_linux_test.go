@@ -75,7 +75,7 @@ service:
 	require.Eventually(t, func() bool {
 		text, err := os.ReadFile(file)
 		return err == nil && len(text) > 0
-	}, 20*time.Second, 50*time.Millisecond, "the other pipeline works: %s", &c.log)
+	}, time.Minute, 50*time.Millisecond, "the other pipeline works: %s", &c.log)
 	answer, err := http.Get("http://" + health)
 	require.NoError(t, err)
 	text, err := io.ReadAll(answer.Body)

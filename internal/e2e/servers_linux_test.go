@@ -167,7 +167,7 @@ func TestRealServers(t *testing.T) {
 	}
 	health.ask(t)
 	names.ask(t)
-	require.Eventually(t, func() bool { return losses(t, scrape, "tls_opaque_java") >= opaque }, 30*time.Second, 100*time.Millisecond,
+	require.Eventually(t, func() bool { return losses(t, scrape, "tls_opaque_java") >= opaque }, time.Minute, 100*time.Millisecond,
 		"that nothing is seen of connections by Java's TLS is counted")
 	unpaired, undecided := losses(t, scrape, "request_unpaired")-before, losses(t, scrape, "undecided")
 	interrupted = losses(t, scrape, "request_interrupted") - interrupted

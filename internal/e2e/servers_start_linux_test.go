@@ -90,7 +90,7 @@ func awaitPort(t *testing.T, name string, port int) {
 	require.Eventually(t, func() bool {
 		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		return err == nil && conn.Close() == nil
-	}, 30*time.Second, 10*time.Millisecond, "%s does not listen on port %d", name, port)
+	}, time.Minute, 10*time.Millisecond, "%s does not listen on port %d", name, port)
 }
 
 // logOf reads a server's log.

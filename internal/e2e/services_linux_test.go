@@ -153,13 +153,13 @@ func (s *service) awaitWorkers(path string, workers int) {
 	require.Eventually(s.t, func() bool {
 		response, err := http.Get(s.url + path)
 		return err == nil && response.Body.Close() == nil
-	}, 20*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	var children []string
 	require.Eventually(s.t, func() bool {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", s.Process.Pid))
 		children = strings.Fields(string(text))
 		return err == nil && len(children) == workers
-	}, 20*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	var err error
 	s.works, err = strconv.Atoi(children[0])
 	require.NoError(s.t, err)

@@ -66,7 +66,7 @@ func TestRequestsOfShortProcesses(t *testing.T) {
 		}
 		return sum
 	}
-	require.Eventually(t, func() bool { return counted()+lost() >= runs }, 10*time.Second, 200*time.Millisecond, "the Collector's log: %s", &c.log)
+	require.Eventually(t, func() bool { return counted()+lost() >= runs }, time.Minute, 200*time.Millisecond, "the Collector's log: %s", &c.log)
 	require.LessOrEqual(t, counted(), runs, "each once")
 	require.GreaterOrEqual(t, counted(), least)
 	c.stop()
@@ -125,7 +125,7 @@ func TestExcludedShortProcesses(t *testing.T) {
 	}
 	clients.Wait()
 	require.Zero(t, failed.Load())
-	require.Eventually(t, func() bool { return httpCounts(t, metrics)["server GET /excluded 200"] == runs }, 10*time.Second, 100*time.Millisecond, "%s", &c.log)
+	require.Eventually(t, func() bool { return httpCounts(t, metrics)["server GET /excluded 200"] == runs }, time.Minute, 100*time.Millisecond, "%s", &c.log)
 	c.stop()
 	for key := range httpCounts(t, metrics) {
 		require.False(t, strings.HasPrefix(key, "client "), key)

@@ -16,7 +16,7 @@ import (
 func TestSamplingIsAnnounced(t *testing.T) {
 	e := begin(t, configuration(9*time.Millisecond))
 	field := kindField(oncpu.Name)
-	require.Eventually(t, func() bool { return e.logs.FilterField(field).Len() == 1 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return e.logs.FilterField(field).Len() == 1 }, time.Minute, 10*time.Millisecond)
 	entry := e.logs.FilterField(field).All()[0]
 	require.Regexp(t, `^on_cpu: sampling \d+ CPUs every 9ms, reports every 1s$`, entry.Message)
 	fields := entry.ContextMap()

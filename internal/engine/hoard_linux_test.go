@@ -77,7 +77,7 @@ func TestGoHoard(t *testing.T) {
 			require.NoError(t, err, string(out))
 			e := remembering(t, distance, false, process.Selector{Exe: path})
 			p := steps(t, path)
-			require.Eventually(t, func() bool { return e.Stats().Attached["memory"] == 1 }, 10*time.Second, 10*time.Millisecond, "runtime.mallocgc")
+			require.Eventually(t, func() bool { return e.Stats().Attached["memory"] == 1 }, time.Minute, 10*time.Millisecond, "runtime.mallocgc")
 			p.step("warm")
 			time.Sleep(time.Second)
 			truth := p.step("done")
@@ -102,7 +102,7 @@ func TestGoHoardTwice(t *testing.T) {
 	path := testbin.Go(t, "testdata/gohoard")
 	e := remembering(t, distance, false, process.Selector{Exe: path})
 	one, other := steps(t, path), steps(t, path)
-	require.Eventually(t, func() bool { return e.Stats().Attached["memory"] == 2 }, 10*time.Second, 10*time.Millisecond, "runtime.mallocgc")
+	require.Eventually(t, func() bool { return e.Stats().Attached["memory"] == 2 }, time.Minute, 10*time.Millisecond, "runtime.mallocgc")
 	for _, step := range []string{"warm", "done"} {
 		one.step(step)
 		other.step(step)

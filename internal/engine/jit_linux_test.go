@@ -86,7 +86,7 @@ func TestRuntimeIsExportedPerProcess(t *testing.T) {
 		require.Eventually(t, func() bool {
 			exported := e.of(isPID(one.Process.Pid))
 			return len(exported) > 0 && exported[len(exported)-1].Runtime == one.want
-		}, 30*time.Second, 50*time.Millisecond, "%s: %+v", one.Path, one.want)
+		}, time.Minute, 50*time.Millisecond, "%s: %+v", one.Path, one.want)
 	}
 	for _, p := range e.of(runs(plain)) {
 		require.Zero(t, p.Runtime)
@@ -145,7 +145,7 @@ func TestJava(t *testing.T) {
 	if out, err = exec.Command(jcmd, strconv.Itoa(p.Process.Pid), "Compiler.perfmap").CombinedOutput(); err != nil {
 		t.Skipf("this java writes no perf map (JDK 17 and newer do): %v: %s", err, out)
 	}
-	require.Eventually(t, func() bool { return e.Stats().Runtimes[model.Runtime{Language: "jvm", Names: "perf_map"}] == 1 }, 5*time.Second, 10*time.Millisecond, "%v", e.Stats().Runtimes)
+	require.Eventually(t, func() bool { return e.Stats().Runtimes[model.Runtime{Language: "jvm", Names: "perf_map"}] == 1 }, time.Minute, 10*time.Millisecond, "%v", e.Stats().Runtimes)
 	exported := time.Now()
 	spent := p.end()
 	e.end()

@@ -47,7 +47,7 @@ func TestMainThreadEnds(t *testing.T) {
 			var p *program
 			if c.before {
 				p = launch(t, path, milliseconds(time.Minute), "0")
-				require.Eventually(t, func() bool { return mainHasEnded(p.Process.Pid) }, 10*time.Second, time.Millisecond)
+				require.Eventually(t, func() bool { return mainHasEnded(p.Process.Pid) }, time.Minute, time.Millisecond)
 			}
 			e := begin(t, config)
 			if !c.before {

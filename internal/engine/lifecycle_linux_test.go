@@ -148,7 +148,7 @@ func TestLimit(t *testing.T) {
 	e, err := Start(t.Context(), config, hooks, zap.NewNop())
 	require.NoError(t, err)
 	endLast(t, e)
-	require.Eventually(t, func() bool { return e.Stats().Levels["on_cpu"] == observe.SamplingLevels }, 40*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return e.Stats().Levels["on_cpu"] == observe.SamplingLevels }, time.Minute, 100*time.Millisecond)
 	require.NoError(t, e.Shutdown())
 	mu.Lock()
 	defer mu.Unlock()

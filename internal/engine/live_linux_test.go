@@ -46,6 +46,6 @@ func TestLiveEnds(t *testing.T) {
 	_, err = p.in.Write([]byte("\n")) // exit
 	require.NoError(t, err)
 	require.NoError(t, p.Wait())
-	require.Eventually(t, func() bool { return e.Stats().Attached["memory"] == 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return e.Stats().Attached["memory"] == 0 }, time.Minute, 10*time.Millisecond)
 	require.Empty(t, e.inUse(path, both))
 }

@@ -95,7 +95,7 @@ func (s *stepper) step(end string) map[string][]int64 {
 // attached waits until functions of a program are looked at.
 func (o *observed) attached() {
 	o.t.Helper()
-	require.Eventually(o.t, func() bool { return o.Stats().Attached["memory"] > 2 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(o.t, func() bool { return o.Stats().Attached["memory"] > 2 }, time.Minute, 10*time.Millisecond)
 	time.Sleep(50 * time.Millisecond) // for what is attached one by one
 	o.unwound()
 }
@@ -103,7 +103,7 @@ func (o *observed) attached() {
 // unwound waits until the unwind tables that are wanted are there: a stack before that may end at its first frame.
 func (o *observed) unwound() {
 	o.t.Helper()
-	require.Eventually(o.t, o.unwinding.idle, 10*time.Second, time.Millisecond)
+	require.Eventually(o.t, o.unwinding.idle, time.Minute, time.Millisecond)
 }
 
 // uses sums values by the function in which a stack is, of those that are asked for.
@@ -238,7 +238,7 @@ func TestNotAttached(t *testing.T) {
 	e := remembering(t, 1<<20, false, process.Selector{Exe: mapper})
 	p := launch(t, mapper, file, "1500")
 	const warning = "Some allocations are not seen"
-	require.Eventually(t, func() bool { return e.logs.FilterMessage(warning).Len() > 0 }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return e.logs.FilterMessage(warning).Len() > 0 }, time.Minute, 10*time.Millisecond)
 	logged := e.logs.FilterMessage(warning).All()[0]
 	require.Equal(t, zap.WarnLevel, logged.Level)
 	require.Contains(t, logged.ContextMap()["error"], fmt.Sprintf("attaching to the allocator in %s of process %d: ", file, p.Process.Pid))

@@ -94,10 +94,10 @@ func TestDeadlock(t *testing.T) {
 	}
 }
 
-// TestSleepers holds that the only long wait of programs that start together is unwound by their tables, also where the
+// TestMeasureSleepers holds that the only long wait of programs that start together is unwound by their tables, also where the
 // kernel met them before or in the middle of their exec. Few programs are read before they are sampled, of all that start on
 // the host: some may go without.
-func TestSleepers(t *testing.T) {
+func TestMeasureSleepers(t *testing.T) {
 	needRoot(t)
 	needPromptness(t)
 	sleeper := copyFile(t, "/bin/sleep", filepath.Join(t.TempDir(), "sleeper"))
@@ -148,9 +148,9 @@ func TestOffCPUTime(t *testing.T) {
 	}
 }
 
-// TestPreempted holds that a thread whose CPU another one has is recorded as preempted, for as long as the kernel says that it
+// TestMeasurePreempted holds that a thread whose CPU another one has is recorded as preempted, for as long as the kernel says that it
 // was in the run queue.
-func TestPreempted(t *testing.T) {
+func TestMeasurePreempted(t *testing.T) {
 	needRoot(t)
 	blocked := testbin.C(t, "testdata/blocked.c")
 	o := begin(t, waiting(process.Selector{Exe: blocked}))
@@ -175,8 +175,8 @@ func TestPreempted(t *testing.T) {
 	}
 }
 
-// TestOffCPUShares holds that functions are exported with their parts of the time that was waited.
-func TestOffCPUShares(t *testing.T) {
+// TestMeasureOffCPUShares holds that functions are exported with their parts of the time that was waited.
+func TestMeasureOffCPUShares(t *testing.T) {
 	needRoot(t)
 	blocked := testbin.C(t, "testdata/blocked.c")
 	discovered := copyFile(t, blocked, filepath.Join(t.TempDir(), "met")) // its unwind tables are the same
@@ -241,8 +241,8 @@ func onBlockDevice(t *testing.T) string {
 	return ""
 }
 
-// TestDiskWaits holds that what a program waits for its disk is recorded so: its time in writing, syncing and reading off the CPU.
-func TestDiskWaits(t *testing.T) {
+// TestMeasureDiskWaits holds that what a program waits for its disk is recorded so: its time in writing, syncing and reading off the CPU.
+func TestMeasureDiskWaits(t *testing.T) {
 	needRoot(t)
 	folder := onBlockDevice(t)
 	blocked := testbin.C(t, "testdata/blocked.c")

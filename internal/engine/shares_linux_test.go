@@ -17,8 +17,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
-// TestShares profiles a program that knows how it spends its time, by three engines at three periods at once.
-func TestShares(t *testing.T) {
+// TestMeasureShares profiles a program that knows how it spends its time, by three engines at three periods at once.
+func TestMeasureShares(t *testing.T) {
 	needRoot(t)
 	seventy := testbin.C(t, "testdata/seventy.c")
 	periods := []time.Duration{2 * time.Millisecond, 9 * time.Millisecond, 50 * time.Millisecond}

@@ -15,9 +15,9 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
-// TestNotInStep profiles a program that works for a quarter of every 8 ms, every 8 ms: a sampler that keeps its
+// TestMeasureNotInStep profiles a program that works for a quarter of every 8 ms, every 8 ms: a sampler that keeps its
 // distance to it sees it always or never.
-func TestNotInStep(t *testing.T) {
+func TestMeasureNotInStep(t *testing.T) {
 	needRoot(t)
 	dependsOnKernel(t, false)
 	const period, lasts = 8 * time.Millisecond, 8 * time.Second

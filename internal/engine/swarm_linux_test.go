@@ -105,7 +105,7 @@ func TestSwarm(t *testing.T) {
 				now, endings, decided := held(t, e)
 				t.Logf("%d subjects, %d of them ending, %d scopes, %d processes", now, endings, decided, e.Stats().Known)
 				return now < subjects+room && decided < scopes+room && e.Stats().Known < known+room
-			}, 40*time.Second, time.Second, "began with %d subjects, %d scopes, %d processes", subjects, scopes, known)
+			}, time.Minute, time.Second, "began with %d subjects, %d scopes, %d processes", subjects, scopes, known)
 			require.LessOrEqual(t, runtime.NumGoroutine(), goroutines+4)
 			e.end()
 			stats := e.Stats()

@@ -58,7 +58,7 @@ func (o *observed) warmUp(programs ...*program) {
 			}
 		}
 		return true
-	}, 30*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 	_, err := run.Stop()
 	require.NoError(o.t, err)
 	o.mu.Lock()
@@ -89,7 +89,7 @@ func (o *observed) awaitSamples(of *program, n int64, match func(*model.Profile)
 	require.Eventually(o.t, func() bool {
 		exported := slices.DeleteFunc(o.of(isPID(of.Process.Pid)), func(p *model.Profile) bool { return !match(p) })
 		return add(exported).samples >= n
-	}, 30*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 }
 
 // bpfFiles are the descriptors of this process that hold programs, maps, links and perf events, ordered by what they are.
@@ -120,7 +120,7 @@ func mappedTables(t *testing.T) int {
 		before := mapped
 		mapped = bytes.Count(maps, []byte("bpf"))
 		return mapped == before
-	}, 10*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 	return mapped
 }
 
@@ -182,7 +182,7 @@ func TestTaskBesideObserve(t *testing.T) {
 	config := configuration(20*time.Millisecond, process.Selector{Exe: path})
 	config.OnDemand = true
 	e := begin(t, config)
-	require.Eventually(t, func() bool { return len(e.of(isPID(busy.Process.Pid))) > 0 }, 20*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(e.of(isPID(busy.Process.Pid))) > 0 }, time.Minute, 20*time.Millisecond)
 	run := e.ask("parallel", onCPU(5*time.Millisecond), e.identity(busy))
 	e.awaitSamples(busy, 20, func(p *model.Profile) bool { return p.TaskID == "parallel" })
 	e.awaitSamples(busy, 10, func(p *model.Profile) bool { return p.TaskID == "" })
@@ -216,7 +216,7 @@ func TestTaskOfTargets(t *testing.T) {
 	run, err := e.Start(task.Spec{TaskID: "targets", Options: options, Targets: []process.Selector{{Exe: path}}})
 	require.NoError(t, err)
 	late := launch(t, path, "600", "-")
-	require.Eventually(t, func() bool { return run.Covers(e.identity(late).ID) }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return run.Covers(e.identity(late).ID) }, time.Minute, 5*time.Millisecond)
 	late.end()
 	_, err = run.Stop()
 	require.NoError(t, err)
@@ -273,7 +273,7 @@ func TestATaskAttaches(t *testing.T) {
 	attached := func() int64 { return int64(e.Stats().Attached["memory"]) }
 	await := func(match func(int64) bool, why string) {
 		t.Helper()
-		require.Eventually(t, func() bool { return match(attached()) }, 20*time.Second, 10*time.Millisecond, why)
+		require.Eventually(t, func() bool { return match(attached()) }, time.Minute, 10*time.Millisecond, why)
 	}
 	options := &memory.Options{Common: observe.Common{ReportInterval: 200 * time.Millisecond}, Source: memory.SourceMalloc, SampleBytes: setting.ByteSize(1)}
 	first := e.ask("first", options, identities[0])

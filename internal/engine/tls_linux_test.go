@@ -54,7 +54,7 @@ func TestRequestsThroughTLS(t *testing.T) {
 	out, err := client.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, client.Start())
-	require.Eventually(t, func() bool { return o.Stats().Attached["network"] > hooks }, 30*time.Second, 10*time.Millisecond, "it is attached to")
+	require.Eventually(t, func() bool { return o.Stats().Attached["network"] > hooks }, time.Minute, 10*time.Millisecond, "it is attached to")
 	_, err = fmt.Fprintln(in, "/here /there")
 	require.NoError(t, err)
 	lines := bufio.NewScanner(out)
@@ -64,7 +64,7 @@ func TestRequestsThroughTLS(t *testing.T) {
 	time.Sleep(3 * time.Second) // a report is made
 	require.NoError(t, in.Close())
 	require.NoError(t, client.Wait())
-	require.Eventually(t, func() bool { return o.Stats().Attached["network"] == hooks }, 30*time.Second, 10*time.Millisecond, "it is left")
+	require.Eventually(t, func() bool { return o.Stats().Attached["network"] == hooks }, time.Minute, 10*time.Millisecond, "it is left")
 	o.end()
 	require.EqualValues(t, 2*times, o.lastCount(client.Process.Pid, "http.client.request.duration",
 		model.Bool("ebpf.tls", true), model.Text("url.scheme", "https"), model.Int("http.response.status_code", 200)))

@@ -130,7 +130,7 @@ func TestTablesOfScopeAlone(t *testing.T) {
 	}
 	outside := run(outsider, unknown)
 	last := run(opener, known) // it begins later: its tables are made after what the other process did
-	require.Eventually(t, func() bool { return sent(last) }, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return sent(last) }, time.Minute, 50*time.Millisecond)
 	require.Equal(t, before, built(), "out of scope")
 	require.False(t, sent(outside))
 	for runs := 0; built() == before; runs++ {

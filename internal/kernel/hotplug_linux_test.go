@@ -43,7 +43,7 @@ func TestHotPlugEndsWithoutEvents(t *testing.T) {
 	h, err := WatchHotPlug()
 	require.NoError(t, err)
 	require.NoError(t, h.Close())
-	require.Less(t, time.Since(before), 5*time.Second)
+	require.Less(t, time.Since(before), time.Minute)
 	select {
 	case <-h.Events():
 		t.Log("a CPU came or went during the test")

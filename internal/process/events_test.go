@@ -336,7 +336,7 @@ func TestConcurrentUse(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return table.Stats().Scans > 2 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return table.Stats().Scans > 2 }, time.Minute, time.Millisecond)
 	cancel()
 	group.Wait()
 	scan(t, table)

@@ -97,6 +97,6 @@ func inNamespaces(t *testing.T, uid uint32, command ...string) (pid int) {
 	require.Eventually(t, func() bool {
 		name, err := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/comm")
 		return err == nil && string(name) == "sleep\n"
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	return cmd.Process.Pid
 }

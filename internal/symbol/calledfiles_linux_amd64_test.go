@@ -138,7 +138,7 @@ func TestCalledExited(t *testing.T) {
 	require.Eventually(t, func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid()))
 		return err == nil && strings.Contains(string(stat), ") Z ")
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	for b := range s.all {
 		s.closeFile(b)
 	}

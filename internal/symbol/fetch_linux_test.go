@@ -47,7 +47,7 @@ func TestDebuginfod(t *testing.T) {
 	require.Equal(t, "/buildid/"+f.Mapping.BuildID.GNU+"/debuginfo", <-asked)
 	close(release)
 	want := linesOf(t, whole, f.Address)
-	require.Eventually(t, func() bool { return len(settledFrame(t, a, addr).Lines) > 0 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(settledFrame(t, a, addr).Lines) > 0 }, time.Minute, 10*time.Millisecond)
 	require.Equal(t, want, linesOfFrame(settledFrame(t, a, addr)))
 	a.Close()
 	b := openSpace(t, s, p.pid())

@@ -213,7 +213,7 @@ func TestProcessGone(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err = s.Open(model.ProcessID{PID: uint32(zombie.Process.Pid)})
 		return err != nil
-	}, 5*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	require.ErrorIs(t, err, ErrProcessExited)
 	require.NoError(t, zombie.Wait())
 }
@@ -234,7 +234,7 @@ func TestNamesAfterExit(t *testing.T) {
 		defer d.close()
 		_, err = s.readRegions(d)
 		return err != nil
-	}, 5*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	require.Equal(t, "hidden", nameOf(a, p.functions["hidden"]))
 	a.read = time.Time{}
 	require.Empty(t, nameOf(a, 0x10))
@@ -334,7 +334,7 @@ func TestZombie(t *testing.T) {
 		}
 		mapped = &entries[i]
 		return true
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	require.True(t, d.alive())
 
 	require.NoError(t, cmd.Process.Kill())
@@ -342,7 +342,7 @@ func TestZombie(t *testing.T) {
 	require.Eventually(t, func() bool { // it releases its memory before, its root not much later
 		fields, err := statOf(d.fd)
 		return err == nil && fields[0] == "Z"
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	require.False(t, d.alive())
 	_, err = d.locate(mapped)
 	require.ErrorIs(t, err, ErrProcessExited)
@@ -371,7 +371,7 @@ int main(void) { pthread_t t; pthread_create(&t, 0, work, 0); pthread_exit(0); }
 		d, err = procfs{root: "/", files: patience.New()}.dir(model.ProcessID{PID: uint32(p.pid())})
 		require.NoError(t, err)
 		return d.thread >= 0
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	require.True(t, d.alive())
 
 	s := newSymbolizer(t, Config{})
@@ -385,7 +385,7 @@ int main(void) { pthread_t t; pthread_create(&t, 0, work, 0); pthread_exit(0); }
 	require.Empty(t, s.Stats().Errors)
 
 	require.NoError(t, p.cmd.Process.Kill())
-	require.Eventually(t, func() bool { return !d.alive() }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return !d.alive() }, time.Minute, time.Millisecond)
 	_, err = d.maps()
 	require.ErrorIs(t, err, ErrProcessExited)
 	d.close()

@@ -402,7 +402,7 @@ func TestPerfMapIsReadInPieces(t *testing.T) {
 		began := time.Now()
 		now.move(jitWindow)
 		nameOf(a, code)
-		require.Less(t, time.Since(began), 2*time.Second)
+		require.Less(t, time.Since(began), time.Minute)
 		require.LessOrEqual(t, a.jit.perfMap.Read, uint64(looks+2)*(jitBudget+elfsym.ScratchBytes))
 	}
 	require.LessOrEqual(t, s.held(), s.memory)

@@ -139,7 +139,7 @@ func forgetTables(t testing.TB, s *Symbolizer) {
 	s.memory = 0
 	s.lines.giveWay()
 	s.mu.Unlock()
-	require.Eventually(t, func() bool { return s.Stats().TableBytes == 0 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Stats().TableBytes == 0 }, time.Minute, time.Millisecond)
 	s.mu.Lock()
 	s.memory = memory
 	s.mu.Unlock()
@@ -179,7 +179,7 @@ func TestSeparateFiles(t *testing.T) {
 				require.NoError(t, file.Close())
 				require.Equal(t, 2, openBelowDir(t, dir))
 				a.Close()
-				require.Eventually(t, func() bool { return openBelowDir(t, dir) == 0 }, 20*time.Second, time.Millisecond,
+				require.Eventually(t, func() bool { return openBelowDir(t, dir) == 0 }, time.Minute, time.Millisecond,
 					"neither the program nor its debug file is held open")
 				require.Empty(t, s.Stats().Errors)
 				b := openSpace(t, s, p.pid())

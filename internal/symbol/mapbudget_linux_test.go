@@ -31,20 +31,20 @@ func TestMapsOfAUserAreReadLater(t *testing.T) {
 	s.maps = budget.New(1e-9, budget.MapsAtOnce) // of which opening these has taken nothing
 	require.NoError(t, mine.Refresh())
 	settled := func(a *AddressSpace) bool { return a.pace.Wait(s.now()) == 0 }
-	require.Eventually(t, func() bool { return settled(mine) }, time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return settled(mine) }, time.Minute, time.Millisecond)
 	require.Zero(t, mine.RefreshIn(), "no file was new")
 
 	mapCopy(t)
 	require.NoError(t, mine.Refresh())
 	at := mapCopy(t)
-	require.Eventually(t, func() bool { return settled(mine) }, time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return settled(mine) }, time.Minute, time.Millisecond)
 	require.Greater(t, mine.RefreshIn(), time.Second)
 	mine.read = time.Time{}
 	require.Empty(t, nameOf(mine, at))
 	require.EqualValues(t, 1, s.Stats().Unnamed[reason.NameNoMapping], "the map was not read for an address")
 	require.Greater(t, openSpace(t, s, sleeper(t, uint32(os.Getuid()))).RefreshIn(), time.Second)
 
-	require.Eventually(t, func() bool { return settled(other) }, time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return settled(other) }, time.Minute, time.Millisecond)
 	require.Zero(t, other.RefreshIn())
 	require.NoError(t, mine.Refresh(), "an exec does not wait")
 	require.NotNil(t, mine.find(at))
@@ -183,7 +183,7 @@ func TestReadingThatFailsIsCharged(t *testing.T) {
 	require.NoError(t, err)
 	defer d.close()
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	require.Eventually(t, func() bool { return !d.alive() }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return !d.alive() }, time.Minute, time.Millisecond)
 	_, spent, err := a.readRegionsOf(d)
 	require.ErrorIs(t, err, ErrProcessExited)
 	require.Positive(t, spent)

@@ -78,7 +78,7 @@ func kill(t *testing.T, p target) {
 	require.Eventually(t, func() bool {
 		text, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid()) + "/maps")
 		return err != nil || len(text) == 0
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }
 
 // mapVersion maps a new file with the content, and a number after it, and returns an address of its code.

@@ -123,7 +123,7 @@ func TestViewsEnd(t *testing.T) {
 	require.Zero(t, views)
 	require.Zero(t, domains)
 	require.Less(t, after, before)
-	require.Eventually(t, func() bool { return openBelowMounts(t, debuginfo.BuildIDPath(id)) == 0 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return openBelowMounts(t, debuginfo.BuildIDPath(id)) == 0 }, time.Minute, time.Millisecond)
 	b.Close()
 }
 
@@ -271,7 +271,7 @@ func TestDecisionsAreBounded(t *testing.T) {
 			s.leave(of(i))
 		}
 	})
-	require.Less(t, took, 500*time.Millisecond)
+	require.Less(t, took, 5*time.Second)
 	require.Zero(t, s.decisions.All())
 	require.Zero(t, s.decisions.Users())
 	require.Empty(t, s.decided)

@@ -51,7 +51,7 @@ func TestRunFor(t *testing.T) {
 	began := time.Now()
 	require.NoError(t, p.runFor(t.Context(), 200*time.Millisecond, []string{"/bin/sleep", "30"}, []string{"/bin/sleep", "31"}))
 	require.GreaterOrEqual(t, time.Since(began), 200*time.Millisecond)
-	require.Less(t, time.Since(began), 10*time.Second)
+	require.Less(t, time.Since(began), time.Minute)
 	require.ErrorContains(t, p.runFor(t.Context(), time.Minute, []string{"/bin/sleep", "30"}, []string{"/bin/true"}), "true has ended too early")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

@@ -123,7 +123,7 @@ func TestBusyKeepsItsTime(t *testing.T) {
 	used, err := p.Wait()
 	require.NoError(t, err)
 	require.Greater(t, used, 50*time.Millisecond)
-	require.Less(t, time.Since(p.Started()), 10*time.Second)
+	require.Less(t, time.Since(p.Started()), time.Minute)
 
 	_, err = load.StartOne(t.Context(), "cobol", time.Second)
 	require.EqualError(t, err, `starting the load: there is no program "cobol"`)

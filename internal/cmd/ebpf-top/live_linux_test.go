@@ -97,7 +97,7 @@ func (p *pseudoterminal) waitFor(t *testing.T, want string) (text string) {
 		}
 		p.text.Reset()
 		return true
-	}, 10*time.Second, 5*time.Millisecond, "%q", want)
+	}, time.Minute, 5*time.Millisecond, "%q", want)
 	return text
 }
 

@@ -66,7 +66,7 @@ func start(t *testing.T, config string, args ...string) *collector {
 		log := c.log.String()
 		observes := strings.Contains(log, "The receiver has started") || strings.Contains(log, "The receiver observes nothing")
 		return strings.Contains(log, ready) && (observes || !strings.Contains(log, ours))
-	}, 40*time.Second, 50*time.Millisecond, "the Collector's log: %s", &c.log)
+	}, time.Minute, 50*time.Millisecond, "the Collector's log: %s", &c.log)
 	// The Collector says so before it begins to listen for signals (otelcol's Run), and nothing shows when it does.
 	time.Sleep(signalDelay())
 	return c

@@ -235,6 +235,6 @@ func (b *backend) await(t *testing.T, signal string, texts ...string) (found str
 			return true
 		}
 		return false
-	}, 40*time.Second, 200*time.Millisecond, "%s with %v", signal, texts)
+	}, time.Minute, 200*time.Millisecond, "%s with %v", signal, texts)
 	return found
 }

@@ -321,7 +321,7 @@ func startPrometheus(t *testing.T, config string) *prometheus {
 			return false
 		}
 		return response.Body.Close() == nil && response.StatusCode == http.StatusOK
-	}, 20*time.Second, 50*time.Millisecond, "%s", log)
+	}, time.Minute, 50*time.Millisecond, "%s", log)
 	return p
 }
 

@@ -132,7 +132,7 @@ func (c *crowd) eventually(what func() bool) {
 	require.Eventually(c.t, func() bool {
 		c.LookAll() // as with each scan
 		return what()
-	}, 30*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }
 
 // TestExecOfUserOverItsPart has a process of a user that is over its part of the CPU time execute a program that is known: it is attached to
@@ -160,16 +160,16 @@ func TestExecOfUserOverItsPart(t *testing.T) {
 		opened := c.opened.Load()
 		c.note(c.inScope, pid, true)
 		c.Look(pid)
-		require.Eventually(t, func() bool { return c.opened.Load() > opened }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return c.opened.Load() > opened }, time.Minute, time.Millisecond)
 		_, err = in.Write([]byte("\n"))
 		require.NoError(t, err)
 		require.Eventually(t, func() bool {
 			name, err := os.ReadFile("/proc/" + strconv.Itoa(int(pid)) + "/comm")
 			return err == nil && string(name) == "sleep\n"
-		}, 10*time.Second, time.Millisecond)
+		}, time.Minute, time.Millisecond)
 		if notified {
 			c.Executed(pid)
-			require.Eventually(t, func() bool { return c.isAttached(pid) }, 5*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return c.isAttached(pid) }, time.Minute, time.Millisecond)
 			continue
 		}
 		c.Look(pid)
@@ -198,13 +198,13 @@ func TestRefusedAreAttachedToLater(t *testing.T) {
 	c.eventually(func() bool { return c.Failed() == uint64(len(later)) })
 	require.False(t, c.isAttached(later[0]) || c.isAttached(later[1]))
 	c.leaves(before)
-	require.Eventually(t, func() bool { return c.isAttached(later[0]) != c.isAttached(later[1]) }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.isAttached(later[0]) != c.isAttached(later[1]) }, time.Minute, time.Millisecond)
 	first, last := later[0], later[1]
 	if c.isAttached(last) {
 		first, last = last, first
 	}
 	c.leaves(first)
-	require.Eventually(t, func() bool { return c.isAttached(last) }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.isAttached(last) }, time.Minute, time.Millisecond)
 	require.EqualValues(t, len(later), c.Failed())
 }
 
@@ -218,11 +218,11 @@ func TestCrowdMakesRoom(t *testing.T) {
 	}
 	all := []uint32{c.sleeps(), c.sleeps()}
 	c.eventually(func() bool { return c.isAttached(all[0]) && c.isAttached(all[1]) })
-	require.Eventually(t, func() bool { return c.Failed() >= 2 }, 30*time.Second, time.Millisecond, "two of the others gave way")
+	require.Eventually(t, func() bool { return c.Failed() >= 2 }, time.Minute, time.Millisecond, "two of the others gave way")
 	for _, pid := range append(others, all...) {
 		c.leaves(pid)
 	}
-	require.Eventually(t, func() bool { return c.Functions() == 0 }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return c.Functions() == 0 }, time.Minute, time.Millisecond)
 	c.once.Do(c.Close)
 	require.Empty(t, c.known)
 	require.Empty(t, c.refused)

@@ -210,7 +210,7 @@ func (o *overheard) wait(t *testing.T, w *watching, want map[string]int) {
 			}
 		}
 		return true
-	}, 20*time.Second, readInterval, "want %v, got %v", want, got)
+	}, time.Minute, readInterval, "want %v, got %v", want, got)
 	if w.missed() == 0 {
 		require.Equal(t, want, got)
 	}

@@ -40,7 +40,7 @@ func (n *counter) requireCount(t *testing.T, path string, before tally, requests
 		n.take(t)
 		return n.all.ofPath(path).requests-before.requests >= requests || n.missed() > 0
 	}
-	require.Eventually(t, enough, 5*time.Second, 5*time.Millisecond, name)
+	require.Eventually(t, enough, time.Minute, 5*time.Millisecond, name)
 	n.settle()
 	n.take(t)
 	if n.exact() {

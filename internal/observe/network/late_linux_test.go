@@ -89,7 +89,7 @@ func TestShortLivedTLS(t *testing.T) {
 		client := speak(t, testbin.Go(t, "testdata/gotls"), "client", port, "1")
 		require.Equal(t, "ready", client.line())
 		w.attachedTo(scope, goFunctions, client)
-		require.Eventually(t, func() bool { return w.tls.attachedAt(uint32(client.PID())) != 0 }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return w.tls.attachedAt(uint32(client.PID())) != 0 }, time.Minute, time.Millisecond)
 		for range sure {
 			require.Equal(t, 1, client.ask("/sure"))
 		}
@@ -111,7 +111,7 @@ func TestShortLivedTLS(t *testing.T) {
 			w.settle()
 			seen, counted = w.requestsOf(pids), w.opaqueOfAll()
 			return seen+counted >= started
-		}, 30*time.Second, 10*time.Millisecond, "of %d: %v", started, w.Losses())
+		}, time.Minute, 10*time.Millisecond, "of %d: %v", started, w.Losses())
 		require.EqualValues(t, started, seen+counted, "seen %d, counted %d", seen, counted)
 		require.GreaterOrEqual(t, seen, uint64(sure))
 	})

@@ -85,7 +85,7 @@ func TestWalksEnd(t *testing.T) {
 		w.adopted = 1
 		require.NoError(t, w.adopt())
 		return w.adopted == adoptions
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	require.NoError(t, w.tracker.Forget(uint32(os.Getpid())))
 	w.adopted = 1
 	require.NoError(t, w.adopt())

@@ -16,9 +16,9 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
 
-// TestSocketBytes checks that sockets take as much of the kernel's memory as is accounted for them: by the kernel's own account, before and
+// TestMeasureSocketBytes checks that sockets take as much of the kernel's memory as is accounted for them: by the kernel's own account, before and
 // after they are remembered.
-func TestSocketBytes(t *testing.T) {
+func TestMeasureSocketBytes(t *testing.T) {
 	const programs, each = 3, 17000
 	all := make([]*nettest.Program, programs)
 	for i := range all {

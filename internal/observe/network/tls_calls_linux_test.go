@@ -43,7 +43,7 @@ func TestTLSLibraryIsLoadedLater(t *testing.T) {
 		require.Eventually(t, func() bool {
 			w.LookAll() // as with each scan
 			return w.tls.Functions() == 2*openSSLFunctions
-		}, 30*time.Second, 50*time.Millisecond)
+		}, time.Minute, 50*time.Millisecond)
 		require.Equal(t, asking, client.ask("/here"))
 		w.settle()
 		w.nearly(map[string]uint64{"200": asking}, w.tlsRequests(client, "client"), "client")
@@ -120,14 +120,14 @@ func TestHandshakesWithoutARequest(t *testing.T) {
 		config, scope := tlsConfig(t)
 		w := watch(t, config, by.change)
 		w.attachedTo(scope, openSSLFunctions, server)
-		require.Eventually(t, func() bool { return w.tls.attachedAt(uint32(server.PID())) != 0 }, 10*time.Second, time.Millisecond,
+		require.Eventually(t, func() bool { return w.tls.attachedAt(uint32(server.PID())) != 0 }, time.Minute, time.Millisecond,
 			"connections that begin before it is noted count as begun before the library was attached to")
 		for range connections {
 			conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // on the loopback device
 			require.NoError(t, err)
 			require.NoError(t, conn.Close())
 		}
-		require.Eventually(t, func() bool { return w.opaque("tls_opaque") >= connections }, 30*time.Second, 10*time.Millisecond, "those of the client, which is not attached to")
+		require.Eventually(t, func() bool { return w.opaque("tls_opaque") >= connections }, time.Minute, 10*time.Millisecond, "those of the client, which is not attached to")
 		w.settle()
 		if !w.leavesOut() {
 			require.Zero(t, w.opaque("tls_opaque_openssl"))

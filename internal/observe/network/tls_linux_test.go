@@ -152,7 +152,7 @@ func (s *speaker) awaitsInput() {
 	require.Eventually(s.t, func() bool {
 		call, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", s.PID()))
 		return err == nil && strings.HasPrefix(string(call), reads)
-	}, 30*time.Second, time.Millisecond, "it reads its input")
+	}, time.Minute, time.Millisecond, "it reads its input")
 }
 
 // line reads a line of the program's output.
@@ -180,7 +180,7 @@ func (w *watching) attachedTo(scope *tlsScope, functions int, programs ...proces
 		scope.set(p.PID(), true)
 		w.Look(uint32(p.PID()))
 	}
-	require.Eventually(w.t, func() bool { return w.tls.Functions() == functions }, 30*time.Second, time.Millisecond, "%d functions", functions)
+	require.Eventually(w.t, func() bool { return w.tls.Functions() == functions }, time.Minute, time.Millisecond, "%d functions", functions)
 }
 
 // detached ends programs and waits until no function is attached to any more.
@@ -191,7 +191,7 @@ func (w *watching) detached(scope *tlsScope, programs ...*speaker) {
 		scope.set(p.PID(), false)
 		w.Look(uint32(p.PID()))
 	}
-	require.Eventually(w.t, func() bool { return w.tls.Functions() == 0 }, 30*time.Second, time.Millisecond)
+	require.Eventually(w.t, func() bool { return w.tls.Functions() == 0 }, time.Minute, time.Millisecond)
 }
 
 // leavesOut reports whether the kernel has skipped programs, or may have: kernels without sessions do not count it for programs at functions
@@ -275,7 +275,7 @@ http {
 	require.Eventually(t, func() bool {
 		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		return err == nil && conn.Close() == nil
-	}, 10*time.Second, time.Millisecond, "nginx listens")
+	}, time.Minute, time.Millisecond, "nginx listens")
 	return s
 }
 
@@ -432,7 +432,7 @@ func TestTLSIsLeft(t *testing.T) {
 
 			scope.set(server.PID(), false)
 			w.Look(uint32(server.PID()))
-			require.Eventually(t, func() bool { return w.tls.Functions() == goFunctions }, 30*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return w.tls.Functions() == goFunctions }, time.Minute, time.Millisecond)
 			require.Equal(t, times, client.ask("/here"))
 			w.settle()
 			w.nearly(map[string]uint64{"200": times}, w.tlsRequests(server, "server"), "server")
@@ -440,8 +440,8 @@ func TestTLSIsLeft(t *testing.T) {
 
 			client.end()
 			w.Look(uint32(client.PID()))
-			require.Eventually(t, func() bool { return probes(t) == before }, 30*time.Second, 10*time.Millisecond, "descriptors stay")
-			require.Eventually(t, func() bool { return w.tls.Functions() == 0 }, 30*time.Second, time.Millisecond, "detaching takes the kernel some time")
+			require.Eventually(t, func() bool { return probes(t) == before }, time.Minute, 10*time.Millisecond, "descriptors stay")
+			require.Eventually(t, func() bool { return w.tls.Functions() == 0 }, time.Minute, time.Millisecond, "detaching takes the kernel some time")
 			require.Zero(t, w.loss("tls_not_attached"))
 		})
 	}
@@ -458,7 +458,7 @@ func TestOpaqueTLS(t *testing.T) {
 		config.TLS.Libraries = []tls.Library{tls.OpenSSL}
 		w := watch(t, config, way.change)
 		require.Equal(t, 2*connections, client.ask("/1", "/2", "/3"))
-		require.Eventually(t, func() bool { return w.opaque("tls_opaque") >= 2*connections }, 30*time.Second, 10*time.Millisecond, "%v", w.Losses())
+		require.Eventually(t, func() bool { return w.opaque("tls_opaque") >= 2*connections }, time.Minute, 10*time.Millisecond, "%v", w.Losses())
 		w.settle()
 		require.Empty(t, w.points(server, "http.server.request.duration"))
 		require.Empty(t, w.points(client, "http.client.request.duration"))
@@ -469,10 +469,10 @@ func TestOpaqueTLS(t *testing.T) {
 
 		scope.set(server.PID(), true) // its library is known now, and not one that is configured
 		w.Look(uint32(server.PID()))
-		require.Eventually(t, func() bool { return w.tls.libraryOf(uint32(server.PID())) == tls.Go }, 30*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return w.tls.libraryOf(uint32(server.PID())) == tls.Go }, time.Minute, time.Millisecond)
 		require.Zero(t, w.tls.Functions())
 		require.Equal(t, 2*connections, client.ask("/1", "/2", "/3"))
-		require.Eventually(t, func() bool { return w.opaque("tls_opaque_go") == connections }, 30*time.Second, 10*time.Millisecond, "%v", w.Losses())
+		require.Eventually(t, func() bool { return w.opaque("tls_opaque_go") == connections }, time.Minute, 10*time.Millisecond, "%v", w.Losses())
 		require.GreaterOrEqual(t, w.opaque("tls_opaque"), uint64(3*connections), "the client's library is not known")
 	})
 }

@@ -151,7 +151,7 @@ func TestWhatIsPassedOnIsOpaque(t *testing.T) {
 		if w.handed(); w.leavesOut() {
 			return // it may be that the end was not captured
 		}
-		require.Eventually(t, func() bool { return w.opaque("tls_opaque_go") == 2*connections }, 30*time.Second, 10*time.Millisecond, "%v", w.Losses())
+		require.Eventually(t, func() bool { return w.opaque("tls_opaque_go") == 2*connections }, time.Minute, 10*time.Millisecond, "%v", w.Losses())
 		w.settle()
 		require.EqualValues(t, 2*connections, w.opaque("tls_opaque_go"), "what is looked into is not opaque")
 		require.Zero(t, w.opaque("tls_opaque"))

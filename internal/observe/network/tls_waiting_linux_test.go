@@ -46,7 +46,7 @@ func (w *watching) goroutines(of process) (keys []goroutineKey) {
 func (w *watching) forgetGoroutines(programs ...process) {
 	w.t.Helper()
 	for _, p := range programs {
-		require.Eventually(w.t, func() bool { return len(w.goroutines(p)) > 0 }, 30*time.Second, time.Millisecond, "none of %d waits", p.PID())
+		require.Eventually(w.t, func() bool { return len(w.goroutines(p)) > 0 }, time.Minute, time.Millisecond, "none of %d waits", p.PID())
 	}
 	for _, p := range programs {
 		for _, key := range w.goroutines(p) {
@@ -143,7 +143,7 @@ func TestGoroutinesLeaveRoom(t *testing.T) {
 			require.Equal(t, 1, client.ask("/here"))
 		}
 		for _, p := range []process{server, client} {
-			require.Eventually(t, func() bool { return len(w.goroutines(p)) == 0 || w.leavesOut() }, 30*time.Second, time.Millisecond, "%d", len(w.goroutines(p)))
+			require.Eventually(t, func() bool { return len(w.goroutines(p)) == 0 || w.leavesOut() }, time.Minute, time.Millisecond, "%d", len(w.goroutines(p)))
 		}
 	})
 }

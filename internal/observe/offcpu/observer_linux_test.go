@@ -410,7 +410,7 @@ func waits(t *testing.T, pid uint32) {
 			}
 		}
 		return true
-	}, 10*time.Second, 3*time.Millisecond)
+	}, time.Minute, 3*time.Millisecond)
 	sleep(3 * time.Millisecond)
 }
 

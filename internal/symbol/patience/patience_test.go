@@ -74,7 +74,7 @@ func TestPatienceIsBounded(t *testing.T) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.unanswered == 0
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }
 
 // TestPatienceCloses checks that a file that cannot be closed now is closed later, and that no caller waits twice.

@@ -97,7 +97,7 @@ func emulated(t *testing.T, program string) *stub {
 		var err error
 		conn, err = net.Dial("unix", socket)
 		return err == nil
-	}, 5*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	t.Cleanup(func() { _ = conn.Close() }) // qemu may have done so
 	return &stub{t: t, conn: conn, in: bufio.NewReader(conn)}
 }

@@ -279,6 +279,6 @@ func startProgram(t *testing.T, port, name string, args ...string) string {
 			return false
 		}
 		return c.Close() == nil
-	}, 10*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	return addr
 }
