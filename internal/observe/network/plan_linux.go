@@ -27,10 +27,10 @@ const (
 	// endBytes is the memory of one of the ends of connections.
 	endBytes = 160
 	// socketBytes is what the kernel keeps of a socket: 192 bytes for its storage, 96 for the element in it, and the owner of each of them
-	// (TestSocketBytes measures it).
+	// (TestMeasureSocketBytes measures it).
 	socketBytes = 192 + 96 + 2*8
 	// listedBytes is what a listed socket takes in addition, an element of a hash map: 80 bytes, for which the kernel allocates 96
-	// (TestListedSocketBytes measures it). bucketBytes is a bucket of that map. Their number is the next power of two.
+	// (TestMeasureListedSocketBytes measures it). bucketBytes is a bucket of that map. Their number is the next power of two.
 	listedBytes, bucketBytes = 96, 16
 	// taskBytes is what the kernel keeps of a thread.
 	taskBytes = 512
