@@ -34,7 +34,7 @@ func openBPF(t *testing.T) (n int) {
 	require.NoError(t, err)
 	for _, link := range links {
 		target, err := os.Readlink(link)
-		if err == nil && (strings.Contains(target, "bpf") || strings.Contains(target, "perf_event")) {
+		if err == nil && (strings.HasPrefix(target, "anon_inode:bpf") || target == "anon_inode:[perf_event]") {
 			n++
 		}
 	}

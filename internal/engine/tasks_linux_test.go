@@ -100,7 +100,7 @@ func bpfFiles(t *testing.T) []string {
 	var files []string
 	for _, entry := range entries {
 		to, err := os.Readlink(filepath.Join("/proc/self/fd", entry.Name()))
-		if err == nil && (strings.Contains(to, "bpf") || strings.Contains(to, "perf_event")) {
+		if err == nil && (strings.HasPrefix(to, "anon_inode:bpf") || to == "anon_inode:[perf_event]") {
 			files = append(files, to)
 		}
 	}

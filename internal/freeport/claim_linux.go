@@ -33,7 +33,7 @@ type claims struct{ *os.File }
 // claim reports whether no other process had claimed the port; now this one has.
 func (c *claims) claim(port int) (bool, error) {
 	if c.File == nil {
-		path := filepath.Join(os.TempDir(), fmt.Sprintf("ebpfreceiver-ports-%d.lock", os.Getuid()))
+		path := filepath.Join(os.TempDir(), fmt.Sprintf("loopback-ports-%d.lock", os.Getuid()))
 		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 		if err != nil {
 			return false, fmt.Errorf("claiming port %d: %w", port, err)
