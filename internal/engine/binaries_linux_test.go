@@ -17,8 +17,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
-// TestExec holds that what a process did before and after an exec is attributed to the program that did it.
-func TestExec(t *testing.T) {
+// TestMeasureExec holds that what a process did before and after an exec is attributed to the program that did it.
+func TestMeasureExec(t *testing.T) {
 	needRoot(t)
 	needPromptness(t)
 	chain, seventy := testbin.C(t, "testdata/chain.c"), testbin.C(t, "testdata/seventy.c")

@@ -29,9 +29,9 @@ func TestCompiledCode(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	jit := testbin.C(t, "testdata/jit.c")
 	const caller = "main work "
-	used, whole := 3*time.Second, 0.95 // of which the time until the unwind tables are made is a greater part
+	used, whole, share := 3*time.Second, 0.7, 0.15 // a busy machine makes the unwind tables late
 	if inLongForm() {
-		used, whole = 8*time.Second, 0.98
+		used, whole, share = 8*time.Second, 0.98, 0.04
 	}
 	for _, format := range []string{"map", "dump"} {
 		t.Run(format, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestCompiledCode(t *testing.T) {
 			t.Logf("%s; spent %v; lost %v; unnamed %v", got, spent, e.Stats().Lost, e.Stats().Unnamed)
 			for i, chain := range []string{"jit_outer jit_hot", "jit_outer jit_cold", "jit_outer_again jit_hot_again", "jit_outer_again jit_cold_again"} {
 				truth := spent[i].Seconds() / total.Seconds()
-				require.InDelta(t, truth, got.within(caller+chain), 0.04, "%s: %v", chain, got.stacks)
+				require.InDelta(t, truth, got.within(caller+chain), share, "%s: %v", chain, got.stacks)
 			}
 			require.Greater(t, float64(got.errors[model.StackWhole])/float64(got.samples), whole, "stacks lead to the thread's first frame")
 			f := frameOf(profiles, "jit_hot")
@@ -108,8 +108,8 @@ for (let before = used(); before < end;) {
 console.log(spent[0], spent[1], used())
 `
 
-// TestNode profiles node, which names its functions in a perf map. Its jitdump comes late: it is written when 2 MB are full.
-func TestNode(t *testing.T) {
+// TestMeasureNode profiles node, which names its functions in a perf map. Its jitdump comes late: it is written when 2 MB are full.
+func TestMeasureNode(t *testing.T) {
 	needRoot(t)
 	node := needRuntime(t, "node")
 	e := begin(t, configuration(2*time.Millisecond, process.Selector{Cmdline: "busy-for-test.js"}))
@@ -131,8 +131,8 @@ func TestNode(t *testing.T) {
 	require.EqualValues(t, 2, f.Lines[0].Function.StartLine)
 }
 
-// TestJava profiles java, which has its functions named by jcmd while it runs.
-func TestJava(t *testing.T) {
+// TestMeasureJava profiles java, which has its functions named by jcmd while it runs.
+func TestMeasureJava(t *testing.T) {
 	needRoot(t)
 	java, jcmd, javac := needRuntime(t, "java"), needRuntime(t, "jcmd"), needRuntime(t, "javac")
 	dir := t.TempDir()

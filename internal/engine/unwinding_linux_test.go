@@ -139,9 +139,9 @@ func TestTablesOfScopeAlone(t *testing.T) {
 	}
 }
 
-// TestLibraryOpened holds that stacks through a library without frame pointers are whole soon after it was opened, and at
+// TestMeasureLibraryOpened holds that stacks through a library without frame pointers are whole soon after it was opened, and at
 // once when another process has it, or a copy of it: no table is made again.
-func TestLibraryOpened(t *testing.T) {
+func TestMeasureLibraryOpened(t *testing.T) {
 	needRoot(t)
 	opener := compileText(t, "opener", openerC, "-ldl")
 	unknown := library(t, t.TempDir())
@@ -186,8 +186,8 @@ func TestLibraryOpened(t *testing.T) {
 	require.Zero(t, e.Stats().Incomplete[LossKey{"unwind", "table_failed"}])
 }
 
-// TestDebugFileUnwinds runs a program that has unwind tables only in its separate debug file, but for the start-up code of the C library.
-func TestDebugFileUnwinds(t *testing.T) {
+// TestMeasureDebugFileUnwinds runs a program that has unwind tables only in its separate debug file, but for the start-up code of the C library.
+func TestMeasureDebugFileUnwinds(t *testing.T) {
 	needRoot(t)
 	if _, err := exec.LookPath("objcopy"); err != nil {
 		t.Skipf("no objcopy: %v", err)
@@ -248,8 +248,8 @@ func TestForked(t *testing.T) {
 	require.LessOrEqual(t, float64(children.samples-children.errors[model.StackWhole]), allowed*float64(children.samples))
 }
 
-// TestGoGrows holds that what Go's runtime does on another stack, to make room on a goroutine's, has the goroutine's functions as callers.
-func TestGoGrows(t *testing.T) {
+// TestMeasureGoGrows holds that what Go's runtime does on another stack, to make room on a goroutine's, has the goroutine's functions as callers.
+func TestMeasureGoGrows(t *testing.T) {
 	needRoot(t)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the walk does not have the register that g is in")
