@@ -154,7 +154,7 @@ GATE        := -skip '^TestMeasure'
 .PHONY: test-measure
 test-measure: test-compile ## tests that compare memory or times with the truth, for a quiet machine; each runs three times
 	@uptime
-	@$(GO) test -count=3 -p 1 -timeout 30m -run '^TestMeasure' $(ALONE)
+	@$(GO) test -count=3 -p 1 -timeout 30m -run '^TestMeasure' $(ALONE) ./internal/accuracy
 
 .PHONY: test-unit
 test-unit: test-compile test-quiet test-tools test-alone ## all Go tests under the race detector; as root the privileged ones too

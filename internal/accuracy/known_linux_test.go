@@ -159,9 +159,9 @@ func TestKnownAccounts(t *testing.T) {
 	}
 }
 
-// TestKnownShares checks that functions of optimized programs without frame pointers have the shares of samples, with their
+// TestMeasureKnownShares checks that functions of optimized programs without frame pointers have the shares of samples, with their
 // callers, that the programs themselves know.
-func TestKnownShares(t *testing.T) {
+func TestMeasureKnownShares(t *testing.T) {
 	paths := knownPrograms(t)
 	var exes []string
 	for _, path := range paths {

@@ -19,9 +19,9 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/pdata"
 )
 
-// TestKnownWaits checks that functions have the shares of waiting, and programs the time of it, that the programs themselves
+// TestMeasureKnownWaits checks that functions have the shares of waiting, and programs the time of it, that the programs themselves
 // know.
-func TestKnownWaits(t *testing.T) {
+func TestMeasureKnownWaits(t *testing.T) {
 	paths := knownPrograms(t)
 	config := onCPU(slices.Collect(maps.Values(paths))...)
 	config.Observe = nil
