@@ -69,6 +69,7 @@ var imports = map[string][]string{
 	"kerneltest":   {},
 	"nettest":      {"thread"},
 	"freeport":     {},
+	"testrun":      {"kerneltest"},
 }
 
 // knowsCollector are the rooms that may import the Collector's packages.

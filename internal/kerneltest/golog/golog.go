@@ -42,7 +42,7 @@ type Log struct {
 }
 
 var (
-	startLine = regexp.MustCompile(`^=== (RUN|CONT|NAME|PAUSE) +(\S+)$`)
+	startLine = regexp.MustCompile(`^=== (RUN|CONT|NAME|PAUSE) +(\S*)$`) // NAME has no name after the last test
 	endLine   = regexp.MustCompile(`^ *--- (PASS|FAIL|SKIP): (\S+) \(([0-9.]+s)\)$`)
 )
 
@@ -50,7 +50,10 @@ var (
 func (l *Log) Add(line string) {
 	line = strings.TrimSuffix(line, "\r")
 	if m := startLine.FindStringSubmatch(line); m != nil {
-		l.current = l.test(m[2])
+		l.current = nil
+		if m[2] != "" {
+			l.current = l.test(m[2])
+		}
 		return
 	}
 	if m := endLine.FindStringSubmatch(line); m != nil {
