@@ -274,8 +274,8 @@ test-kernels: build bin/demo-load ## boot Debian's kernels 5.10, 6.1, 6.12 and 7
 	@$(GO) run ./internal/kerneltest $(KERNELTEST_FLAGS)
 
 .PHONY: test-kernels-quick
-test-kernels-quick: ## the oldest and the newest, with those tests alone that tell in minutes whether a kernel takes every program: what CI runs
-	@$(MAKE) test-kernels KERNELTEST_FLAGS="-quick -kernels 5.10,7.2 $(KERNELTEST_FLAGS)"
+test-kernels-quick: ## the oldest kernel, with those tests alone that tell in minutes whether it takes every program: what CI runs
+	@$(MAKE) test-kernels KERNELTEST_FLAGS="-quick -kernels 5.10 $(KERNELTEST_FLAGS)"
 
 .PHONY: test-kernels-long
 test-kernels-long: ## the same with tests that take long on emulated CPUs: two thirds of an hour

@@ -57,7 +57,7 @@ var quickTests = map[string]string{
 	"internal/observe/oncpu":     "^(TestNothingIsLost|TestMaxDepth)$",
 	"internal/observe/network": "^(TestBytesOfConnections|TestDatagrams|TestHandshake|TestFailedConnects|TestRetransmitsAndRTT|TestDrops|TestTranslatedPeers|" +
 		"TestRequests|TestSocketsWithoutAFile)$",
-	"internal/engine":           "^(TestOffCPUTime|TestBlockReasons|TestShutdown|TestATaskAttaches|TestPoliciesOfProcesses|TestPoliciesOfNewProcesses)$",
+	"internal/engine":           "^(TestOffCPUTime|TestBlockReasons|TestShutdown|TestPoliciesOfProcesses|TestPoliciesOfNewProcesses)$",
 	"internal/distribution/e2e": "^Test",
 }
 
