@@ -152,9 +152,9 @@ MEASURE     := ./internal/bench/... ./internal/engine/... ./internal/observe/mem
 GATE        := -skip '^TestMeasure'
 
 .PHONY: test-measure
-test-measure: test-compile ## tests that compare memory or times with the truth, for a quiet machine; each runs three times
+test-measure: test-compile build bin/demo-load ## tests that compare memory or times with the truth, for a quiet machine; each runs three times
 	@uptime
-	@$(GO) test -count=3 -p 1 -timeout 30m -run '^TestMeasure' $(ALONE) ./internal/accuracy
+	@$(GO) test -count=3 -p 1 -timeout 30m -tags e2e -run '^TestMeasure' $(ALONE) ./internal/accuracy ./internal/distribution/e2e
 
 .PHONY: test-unit
 test-unit: test-compile test-quiet test-tools test-alone ## all Go tests under the race detector; as root the privileged ones too
@@ -290,7 +290,7 @@ test-kernels-arm64: ## the quick tests in the kernels for arm64, but for those o
 .PHONY: e2e
 e2e: build bin/otelcol-ebpf-quick bin/demo-load ## run the built distribution from outside
 	@$(ENSURE) "policies watch nginx and a Java server" nginx-light:nginx default-jdk-headless:jcmd
-	@$(GO) test -tags e2e -count=1 -timeout 5m ./internal/distribution/...
+	@$(GO) test -tags e2e -count=1 -timeout 5m $(GATE) ./internal/distribution/...
 	@E2E_REQUIRED=1 $(GO) test -count=1 -timeout 10m $(GATE) ./internal/e2e
 
 .PHONY: cardinality

@@ -6,8 +6,6 @@ package engine
 
 import (
 	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -28,17 +26,9 @@ func none() Hooks {
 }
 
 // openBPF counts this process's BPF and perf files.
-func openBPF(t *testing.T) (n int) {
+func openBPF(t *testing.T) int {
 	t.Helper()
-	links, err := filepath.Glob("/proc/self/fd/*")
-	require.NoError(t, err)
-	for _, link := range links {
-		target, err := os.Readlink(link)
-		if err == nil && (strings.HasPrefix(target, "anon_inode:bpf") || target == "anon_inode:[perf_event]") {
-			n++
-		}
-	}
-	return n
+	return len(bpfFiles(t))
 }
 
 // TestNothingToObserve holds that without an observation nothing is attached and no privilege needed.

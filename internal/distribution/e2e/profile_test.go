@@ -33,7 +33,7 @@ func TestProfileTwoCollectors(t *testing.T) {
 	require.Positive(t, got.leaf["main.demoSeventyPercent"])
 	require.Positive(t, got.leaf["main.demoThirtyPercent"])
 	require.Positive(t, got.below["main.main"])
-	require.Less(t, time.Duration(got.samples)*period, cpu+cpu/10, "no more samples than CPU time")
+	require.Less(t, got.time(), cpu+cpu/10, "no more samples than CPU time")
 }
 
 // TestMeasureProfileTwoCollectors holds the same profile's CPU time and shares. In an emulated machine interrupts and switches take a good
@@ -43,7 +43,7 @@ func TestMeasureProfileTwoCollectors(t *testing.T) {
 		t.Skip("the timer of an emulated machine misses ticks")
 	}
 	got, cpu := profileTwoCollectors(t)
-	require.InEpsilon(t, cpu.Seconds(), (time.Duration(got.samples) * period).Seconds(), 0.03, "CPU time in all")
+	require.InEpsilon(t, cpu.Seconds(), got.time().Seconds(), 0.03, "CPU time in all")
 	require.InDelta(t, 0.70, got.share("main.demoSeventyPercent"), 0.03)
 	require.InDelta(t, 0.30, got.share("main.demoThirtyPercent"), 0.03)
 	require.Greater(t, float64(got.below["main.main"])/float64(got.samples), 0.95, "stacks from main down")
@@ -68,9 +68,8 @@ func profileTwoCollectors(t *testing.T) (profile, time.Duration) {
 
 	got := readProfiles(t, file, int64(load.Process.Pid))
 	require.NotZero(t, got.samples, "log of the first Collector: %s\nof the second: %s", &first.log, &second.log)
-	sampled := time.Duration(got.samples) * period
 	t.Log(got.top(12))
-	t.Logf("CPU time %s, sampled %s, shares %.3f and %.3f", cpu, sampled, got.share("main.demoSeventyPercent"), got.share("main.demoThirtyPercent"))
+	t.Logf("CPU time %s, sampled %s, shares %.3f and %.3f", cpu, got.time(), got.share("main.demoSeventyPercent"), got.share("main.demoThirtyPercent"))
 	return got, cpu
 }
 
@@ -119,6 +118,9 @@ type profile struct {
 func (p profile) share(function string) float64 {
 	return float64(p.leaf[function]) / float64(p.samples)
 }
+
+// time is the CPU time that the samples stand for.
+func (p profile) time() time.Duration { return time.Duration(p.samples) * period }
 
 // top names the functions with the largest shares, for a person who reads why the test failed.
 func (p profile) top(n int) string {
