@@ -12,7 +12,7 @@ import (
 )
 
 // passWait is how long a program waits for the other one to be ready.
-const passWait = 5 * time.Second
+const passWait = time.Minute
 
 // pass sends a descriptor to the socket that is bound to a path, as soon as there is
 // one.

@@ -100,6 +100,8 @@ type capture struct {
 	interval     time.Duration // how often the ring is read
 	// quiet and endedFor are datagramsQuietFor and endedFor, except in tests.
 	quiet, endedFor time.Duration
+	// patience is that of [Config].
+	patience *atomic.Int64
 
 	lost   *requests.Losses // of connections, by process
 	opaque opaque
@@ -141,7 +143,7 @@ func newCapture(config Config, ring *ring, t *table) *capture {
 		mostConnected: max(config.ConnectionBytes, minConnected),
 		totals:        requests.NewTotals(config.Journal.Redact), streams: map[streamID]*stream{}, unix: map[uint64]uint32{},
 		lost: requests.NewLosses(), opaque: newOpaque(), unseen: newOpaque(), late: newLate(),
-		interval: config.interval, quiet: cmp.Or(config.quiet, datagramsQuietFor), endedFor: cmp.Or(config.quiet, endedFor), closing: make(chan struct{}), charge: config.Charge,
+		interval: config.interval, patience: config.patience, quiet: cmp.Or(config.quiet, datagramsQuietFor), endedFor: cmp.Or(config.quiet, endedFor), closing: make(chan struct{}), charge: config.Charge,
 		answered: config.Answered, onlyAnswered: config.OnlyAnswered, paths: config.Paths, left: config.left, exchanged: config.exchanged,
 	}
 	c.totals.ByPeer(t.reported.of)
@@ -253,11 +255,15 @@ func (c *capture) read() error {
 	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
-	if err := c.handOver(c.waiting.take); err != nil {
+	patience := orderPatience
+	if c.patience != nil {
+		patience = time.Duration(c.patience.Load())
+	}
+	if err := c.handOver(func(now uint64, record func(*segment, []byte)) { c.waiting.take(now, patience, record) }); err != nil {
 		return err
 	}
 	// However long this thread was not scheduled meanwhile, what was written before is recorded.
-	c.clock = uint64(began - min(began, orderPatience.Nanoseconds()))
+	c.clock = max(c.clock, uint64(began-min(began, patience.Nanoseconds())))
 	return nil
 }
 

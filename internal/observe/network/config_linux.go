@@ -6,6 +6,7 @@ package network
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -60,6 +61,8 @@ type Config struct {
 	interval time.Duration
 	// quiet is how long a socket that sent a datagram may wait for the response, and how often sockets are checked for that; 0: the default.
 	quiet time.Duration
+	// patience, if not nil, is orderPatience in ns: tests know when all is recorded.
+	patience *atomic.Int64
 	// Charge runs work outside of Drain and Report and accounts for its cost; nil: no accounting.
 	Charge func(work func())
 	// SysRoot is where the host's sysfs is mounted, ProcRoot its procfs.

@@ -37,6 +37,7 @@ func countEachWanted(t *testing.T, path string, test func(t *testing.T, n *count
 func (n *counter) requireCount(t *testing.T, path string, before tally, requests, errors uint64, name string) {
 	t.Helper()
 	enough := func() bool {
+		n.handed()
 		n.take(t)
 		return n.all.ofPath(path).requests-before.requests >= requests || n.missed() > 0
 	}

@@ -46,7 +46,7 @@ func TestListedAndIterated(t *testing.T) {
 				calls.next()
 			}
 			want, got := iterated.openByState(), listed.openByState()
-			for began := time.Now(); !maps.Equal(want, got) && time.Since(began) < 5*time.Second; { // some states change later
+			for began := time.Now(); !maps.Equal(want, got) && time.Since(began) < time.Minute; { // some states change later
 				time.Sleep(10 * time.Millisecond)
 				want, got = iterated.openByState(), listed.openByState()
 			}

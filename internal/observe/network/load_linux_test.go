@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/stretchr/testify/require"
@@ -108,10 +109,12 @@ func TestPeersOfOneCall(t *testing.T) {
 		wrote := from.Write(nettest.Transfer{How: "sendmmsg", Bytes: messages * bytes, Chunk: bytes, Messages: messages, Tos: peers, Once: true})
 		require.EqualValues(t, messages, wrote.Messages)
 		to.Read(nettest.Transfer{How: "recvmmsg", Bytes: messages * bytes, Chunk: bytes, Messages: messages, To: to.Local, Once: true})
+		before := n.Counters(t)["IpInDelivers"]
 		for _, peer := range peers { // each answers from its own address
 			nettest.Start(t, n).DialFrom("udp4", netip.AddrPortFrom(peer.Addr(), 0), netip.AddrPortFrom(peer.Addr(), from.Local.Port())).
 				Write(nettest.Transfer{How: "write", Bytes: 2 * bytes, Chunk: bytes})
 		}
+		require.Eventually(t, func() bool { return n.Counters(t)["IpInDelivers"] >= before+messages }, time.Minute, time.Millisecond, "all have arrived")
 		read := from.Read(nettest.Transfer{How: "recvmmsg", Bytes: messages * bytes, Chunk: bytes, Messages: messages, To: from.Local, Once: true})
 		require.EqualValues(t, messages, read.Messages, "all in one call")
 		w.report()

@@ -8,12 +8,14 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,6 +98,7 @@ func TestRequestsAreLogged(t *testing.T) {
 			require.NoError(t, err)
 			_, err = io.Copy(io.Discard, response.Body)
 			require.NoError(t, err)
+			allAsleep() // the server's call has returned, too
 			took[traceOf(n)] = time.Since(began)
 			require.NoError(t, response.Body.Close())
 		}
@@ -155,9 +158,13 @@ func TestRequestsAreLogged(t *testing.T) {
 		for _, of := range top {
 			reasons[fmt.Sprint(of["ebpf.role"], " ", of["ebpf.reason"], " ", of["url.path"])]++
 		}
-		require.Equal(t, map[string]int{
-			"client slow /slow": 1, "server slow /slow": 1, "client 4xx /404": 1, "server 4xx /404": 1, "client 5xx /503": 1, "server 5xx /503": 1,
-		}, reasons)
+		want := map[string]int{"client 4xx /404": 1, "server 4xx /404": 1, "client 5xx /503": 1, "server 5xx /503": 1}
+		if took[traceOf(0)] < slow {
+			want["client slow /slow"], want["server slow /slow"] = 1, 1
+		} else { // the host was so slow that another one may have taken longest
+			maps.DeleteFunc(reasons, func(reason string, _ int) bool { return strings.Contains(reason, " slow ") })
+		}
+		require.Equal(t, want, reasons)
 		for _, reason := range []string{"request_logs_full", "buffer_unread"} {
 			require.Zero(t, w.loss(reason), reason)
 		}

@@ -111,10 +111,7 @@ func TestLastCountsAreExported(t *testing.T) {
 	require.Contains(t, w.table.live, id)
 	from.Close()
 	to.Close()
-	for range idleReports + 1 {
-		w.report()
-	}
-	require.True(t, w.table.live[id].leaving)
+	w.reportUntil(func() bool { return w.table.live[id].leaving })
 	w.table.records.items[id*w.table.shards].Sent += 5 // by a program that had found the series before
 	w.report()
 	require.EqualValues(t, 105, w.sum(from.Program(), "ebpf.network.io"))

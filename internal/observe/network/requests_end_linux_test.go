@@ -63,7 +63,7 @@ func endWith(t *testing.T, pause time.Duration, head, body string) (took time.Du
 	exchangeBytes(t, client, server, []byte("GET /end HTTP/1.1\r\nHost: a\r\n\r\n"))
 	exchangeBytes(t, server, client, []byte(head))
 	time.Sleep(pause)
-	exchangeBytes(t, server, client, []byte(body))
+	exchangeBytes(t, server, client, []byte(body)) // in this goroutine: the server's call has returned, too
 	took = time.Since(began)
 	time.Sleep(pause)
 	require.NoError(t, server.Close())

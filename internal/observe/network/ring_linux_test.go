@@ -92,10 +92,23 @@ func TestWaitingPiecesAreBounded(t *testing.T) {
 	require.Less(t, c.waiting.size(), minWaiting+2*size)
 }
 
-// TestSmallBuffer checks that the reader is woken each time that a buffer fills, not once per interval: of bursts of most of a buffer, ten in
-// an interval, most is reported. A busy host may lose some; woken once per interval the reader sees a quarter.
+// TestSmallBuffer checks that of bursts that fill a buffer some is reported, and none of it twice.
 func TestSmallBuffer(t *testing.T) {
 	guest.SameOnEveryKernel(t)
+	burstsFill(t, func(*testing.T, uint64, uint64, ...any) {})
+}
+
+// TestMeasureSmallBuffer checks that the reader is woken each time that a buffer fills, not once per interval: of bursts of most of a buffer,
+// ten in an interval, most is reported. A busy host may lose some; woken once per interval the reader sees a quarter.
+func TestMeasureSmallBuffer(t *testing.T) {
+	burstsFill(t, func(t *testing.T, reported, all uint64, message ...any) {
+		t.Helper()
+		require.GreaterOrEqual(t, reported, all*2/3, message...)
+	})
+}
+
+// burstsFill makes bursts of requests; judge judges how many of all were reported.
+func burstsFill(t *testing.T, judge func(t *testing.T, reported, all uint64, message ...any)) {
 	const (
 		buffer  = 64 << 10
 		bursts  = 100
@@ -135,7 +148,8 @@ func TestSmallBuffer(t *testing.T) {
 			for _, n := range counts(w.requestPoints("http." + side + ".request.duration")) {
 				reported += n
 			}
-			require.GreaterOrEqual(t, reported, uint64(bursts*each*2/3), "%s: %v", side, w.Losses())
+			require.Positive(t, reported, "%s: %v", side, w.Losses())
+			judge(t, reported, bursts*each, "%s: %v", side, w.Losses())
 			require.LessOrEqual(t, reported, uint64(bursts*each), side)
 		}
 	})

@@ -6,6 +6,7 @@ package network
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -90,6 +91,7 @@ func TestAcceptedIdle(t *testing.T) {
 		last := client.Dial("tcp4", own.Local)
 		reset := shared.Accept()
 		last.Reset()
+		require.Eventually(t, func() bool { return reset.Kernel().State == closed }, time.Minute, time.Millisecond)
 		w.report()
 		require.EqualValues(t, connections-1, w.open(worker, "established", "ebpf.role=server"))
 		require.EqualValues(t, 2, w.sum(worker, "ebpf.tcp.resets", "network.io.direction=receive", "ebpf.role=server"))

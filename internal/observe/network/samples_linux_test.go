@@ -180,8 +180,14 @@ func TestSamples(t *testing.T) {
 		watched.Store(w)
 		eachVersion(t, func(t *testing.T, transport *http.Transport) {
 			w.t = t
+			var fast time.Duration // of both sides, or more
 			for n, path := range []string{"/fast", "/slow", "/absent", "/packed", "/packed?what=c4111"} {
+				began := time.Now()
 				ask(t, transport, http.MethodGet, server.URL+path, n, "")
+				if path == "/fast" {
+					allAsleep() // the server's call has returned, too
+					fast = time.Since(began)
+				}
 			}
 			ask(t, transport, http.MethodPost, server.URL+"/fail?card=c4111", 5, "card=c4111&cvc=c4111")
 			transport.CloseIdleConnections()
@@ -190,8 +196,9 @@ func TestSamples(t *testing.T) {
 				return // some of the segments were not captured
 			}
 			for _, role := range []string{"client", "server"} {
-				for _, path := range []string{"/fast", "/absent"} {
-					require.NotContains(t, got, role+" "+path+" request")
+				require.NotContains(t, got, role+" /absent request")
+				if fast < slowSample {
+					require.NotContains(t, got, role+" /fast request")
 				}
 				for path, n := range map[string]int{"/slow": 1, "/packed": 4, "/fail": 5} {
 					for _, what := range []string{"request", "response"} {
@@ -235,12 +242,10 @@ func TestSamples(t *testing.T) {
 		w.t = t
 		if w.missed() == 0 {
 			// A connection that ends after the last round has ended with one of the next.
-			for range 20 {
-				if w.handed(); left.Load() == int64(config.Journal.Samples.Bytes) {
-					break
-				}
-			}
-			require.EqualValues(t, config.Journal.Samples.Bytes, left.Load(), "nothing is kept of what has ended")
+			require.Eventually(t, func() bool {
+				w.handed()
+				return left.Load() == int64(config.Journal.Samples.Bytes)
+			}, time.Minute, time.Millisecond, "nothing is kept of what has ended")
 		}
 	})
 }
@@ -252,6 +257,7 @@ func TestPacketsOfCalls(t *testing.T) {
 	defer func() { require.NoError(t, listener.Close()) }()
 	runEachWay(t, func(t *testing.T, by *way) {
 		w := watch(t, sampling(1000, requests.Rule{URI: regexp.MustCompile("^/packets")}), by.change)
+		began := time.Now()
 		client, err := net.Dial("tcp", listener.Addr().String())
 		require.NoError(t, err)
 		server, err := listener.Accept()
@@ -281,7 +287,7 @@ func TestPacketsOfCalls(t *testing.T) {
 				operations = append(operations, call.of["ebpf.operation"].(string))
 				require.EqualValues(t, 1, call.of["ebpf.sample.packets"], "%s: %v", side, call.of)
 				require.Positive(t, call.of["ebpf.sample.rtt"])
-				require.Less(t, call.of["ebpf.sample.rtt"], 10.0, "in s")
+				require.Less(t, call.of["ebpf.sample.rtt"], time.Since(began).Seconds(), "in s")
 			}
 			require.Equal(t, want, operations, side)
 		}
@@ -377,6 +383,7 @@ func TestSpans(t *testing.T) {
 		response, err := http.Get(server.URL + "/absent")
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
+		allAsleep() // the servers' calls have returned, too
 		took := time.Since(began)
 		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 		w.settle()

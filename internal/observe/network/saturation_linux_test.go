@@ -26,6 +26,7 @@ func TestFullBuffer(t *testing.T) {
 		connections = 4
 		each        = 500 // while the reader is blocked; one in ten is slow
 		after       = 50
+		together    = 5 // of these: they fit in the buffer while its reader stands still
 	)
 	mux := http.NewServeMux()
 	answer := func(path string, status int, pause time.Duration) {
@@ -60,13 +61,12 @@ func TestFullBuffer(t *testing.T) {
 							return
 						}
 						_, err = io.Copy(io.Discard, response.Body)
-						took := time.Since(began)
 						if err != nil || response.Body.Close() != nil {
 							t.Errorf("reading a response: %v", err)
 							return
 						}
 						mu.Lock()
-						longest[response.StatusCode] = max(longest[response.StatusCode], took)
+						longest[response.StatusCode] = max(longest[response.StatusCode], time.Since(began))
 						mu.Unlock()
 					}
 				})
@@ -82,7 +82,10 @@ func TestFullBuffer(t *testing.T) {
 		})
 		gate.Unlock()
 		w.handed()
-		ask(after, func(int) string { return "/after" })
+		for range after / together {
+			ask(together, func(int) string { return "/after" })
+			w.handed()
+		}
 		for _, client := range clients {
 			client.CloseIdleConnections()
 		}

@@ -62,9 +62,16 @@ func TestSpansOfManyRequests(t *testing.T) {
 			transport.CloseIdleConnections()
 			w.settle()
 			var all []*model.Spans
-			for end := time.Now().Add(requests.PairWait + 500*time.Millisecond); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			require.Eventually(t, func() bool {
 				all = append(all, w.Spans()...)
-			}
+				exported := 0
+				for _, of := range all {
+					if of.Process != nil && of.Process.ID.PID == uint32(os.Getpid()) {
+						exported += len(of.Spans)
+					}
+				}
+				return exported >= 2*each || w.missed() > 0
+			}, time.Minute, 10*time.Millisecond)
 			if w.missed() > 0 {
 				return // some of the requests were not seen
 			}

@@ -229,6 +229,7 @@ func TestCallOfGoThatBeganBefore(t *testing.T) {
 			require.NoError(t, response.Body.Close())
 		}
 		ask()
+		allAsleep() // the server reads again
 		config, scope := tlsConfig(t)
 		w := watch(t, config, by.change)
 		w.attachedTo(scope, goFunctions, server)

@@ -45,6 +45,7 @@ func (w *watching) goroutines(of process) (keys []goroutineKey) {
 // the programs has one.
 func (w *watching) forgetGoroutines(programs ...process) {
 	w.t.Helper()
+	allAsleep() // they have left the calls before
 	for _, p := range programs {
 		require.Eventually(w.t, func() bool { return len(w.goroutines(p)) > 0 }, time.Minute, time.Millisecond, "none of %d waits", p.PID())
 	}

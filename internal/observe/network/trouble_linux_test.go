@@ -14,6 +14,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/bpf/bindings"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
 )
@@ -36,6 +37,23 @@ func (w *watching) reportOf(counts func() [2]int64) [2]int64 {
 // TestRetransmitsAndRTT checks that retransmits are as many as the kernel counts, for the right process, and that the round-trip time is that
 // of the path.
 func TestRetransmitsAndRTT(t *testing.T) {
+	retransmit(t, func(*testing.T, *model.Histogram, time.Duration) {})
+}
+
+// TestMeasureRTTOfATransfer checks that the mean round-trip time of a transfer is about that of the kernel.
+func TestMeasureRTTOfATransfer(t *testing.T) {
+	retransmit(t, func(t *testing.T, rtt *model.Histogram, kernel time.Duration) {
+		t.Helper()
+		tolerance := 0.3
+		if guest.Running() {
+			tolerance = 0.9 // an emulated CPU is slow with each packet
+		}
+		require.InEpsilon(t, kernel.Seconds(), rtt.Sum/float64(rtt.Count), tolerance, "mean of the transfer against the kernel's at its end")
+	})
+}
+
+// retransmit transfers by a path that loses segments; judge judges the round-trip times, with the kernel's own at the end.
+func retransmit(t *testing.T, judge func(t *testing.T, rtt *model.Histogram, kernel time.Duration)) {
 	const delay = 20 * time.Millisecond
 	runEachWayUntilSeen(t, func(t *testing.T, by *way) (seen bool) {
 		w := by.share(t)
@@ -43,6 +61,7 @@ func TestRetransmitsAndRTT(t *testing.T) {
 		_, far, relay := nettest.JoinByRelay(t, here, there, nettest.Path{Delay: delay, Lose: nettest.LoseSegments(50)}, nettest.Path{})
 		client, server := nettest.Start(t, here), nettest.Start(t, there)
 		l := server.Listen("tcp4", netip.AddrPortFrom(far.IPv4, 0))
+		began := time.Now()
 		from := client.Dial("tcp4", l.Local)
 		to := l.Accept()
 		nettest.Carry(from, nettest.Transfer{How: "write", Bytes: amount}, to, nettest.Transfer{How: "read", Bytes: amount})
@@ -57,11 +76,8 @@ func TestRetransmitsAndRTT(t *testing.T) {
 		require.Equal(t, sent, [2]int64{w.sum(client, "ebpf.tcp.retransmits", "ebpf.role=client"), w.sum(server, "ebpf.tcp.retransmits")})
 		rtt := w.histogram(client, "ebpf.tcp.rtt")
 		require.GreaterOrEqual(t, rtt.Min, delay.Seconds())
-		tolerance := 0.3
-		if guest.Running() {
-			tolerance = 0.9 // an emulated CPU is slow with each packet
-		}
-		require.InEpsilon(t, kernel.RTT.Seconds(), rtt.Sum/float64(rtt.Count), tolerance, "mean of the transfer against the kernel's at its end")
+		require.Less(t, rtt.Max, time.Since(began).Seconds())
+		judge(t, rtt, kernel.RTT)
 		return true
 	})
 }
@@ -75,12 +91,17 @@ func TestRetransmitsThatAreNotSent(t *testing.T) {
 		end, _ := nettest.Join(t, here, nettest.New(t))
 		client := nettest.Start(t, here)
 		absent := netip.AddrPortFrom(end.IPv4.Next().Next(), 80)
-		require.Equal(t, "EHOSTUNREACH", client.TryDial("tcp4", absent, true).Errno)
-		kernel := here.Counters(t)
+		const most = 5 // the neighbour may be given up before the SYN is sent again
+		tries := 0
+		kernel := map[string]int64{}
+		for ; tries < most && kernel["TcpExtTCPSpuriousRtxHostQueues"] == 0; tries++ {
+			require.Equal(t, "EHOSTUNREACH", client.TryDial("tcp4", absent, true).Errno)
+			kernel = here.Counters(t)
+		}
 		require.Positive(t, kernel["TcpExtTCPSpuriousRtxHostQueues"], "it was tried")
 		w.report()
 		require.Equal(t, kernel["TcpRetransSegs"], w.sum(client, "ebpf.tcp.retransmits"))
-		require.EqualValues(t, 1, w.sum(client, "ebpf.tcp.connection.failures"), "the connection was seen")
+		require.EqualValues(t, tries, w.sum(client, "ebpf.tcp.connection.failures"), "the connections were seen")
 	})
 }
 
@@ -95,17 +116,36 @@ func TestAnswersAreSentAgain(t *testing.T) {
 		l := server.Listen("tcp4", netip.AddrPortFrom(far.IPv4, 0))
 		client.Dial("tcp4", l.Local)
 		l.Accept()
-		w.report()
+		again := w.reportOf(func() [2]int64 {
+			return [2]int64{there.Counters(t)["TcpRetransSegs"], here.Counters(t)["TcpRetransSegs"]}
+		})
 		require.EqualValues(t, 1, relay.Lost())
-		again := there.Counters(t)["TcpRetransSegs"]
-		require.Positive(t, again)
-		require.Equal(t, again, w.sum(server, "ebpf.tcp.retransmits", "ebpf.role=server"))
-		require.Equal(t, here.Counters(t)["TcpRetransSegs"], w.sum(client, "ebpf.tcp.retransmits", "ebpf.role=client"))
+		require.Positive(t, again[0])
+		require.Equal(t, again[0], w.sum(server, "ebpf.tcp.retransmits", "ebpf.role=server"))
+		require.Equal(t, again[1], w.sum(client, "ebpf.tcp.retransmits", "ebpf.role=client"))
 	})
 }
 
-// TestRTTOfAnIdleConnection checks that the round-trip time is accurate within a tenth, of idle connections, too.
+// TestRTTOfAnIdleConnection checks that the round-trip time is reported of idle connections, too: that of the handshake.
 func TestRTTOfAnIdleConnection(t *testing.T) {
+	idleRTT(t, func(*testing.T, *model.Histogram, time.Duration) {})
+}
+
+// TestMeasureRTTOfAnIdleConnection checks that the round-trip time of an idle connection is accurate within a tenth.
+func TestMeasureRTTOfAnIdleConnection(t *testing.T) {
+	idleRTT(t, func(t *testing.T, rtt *model.Histogram, kernel time.Duration) {
+		t.Helper()
+		tolerance := 0.1
+		if guest.Running() {
+			tolerance = 0.3 // an emulated CPU is slow with each packet
+		}
+		require.InEpsilon(t, kernel.Seconds(), rtt.Sum/float64(rtt.Count), tolerance)
+		require.InEpsilon(t, kernel.Seconds(), rtt.Max, tolerance)
+	})
+}
+
+// idleRTT connects by a path with a delay, and leaves the connection idle; judge judges the round-trip times, with the kernel's own.
+func idleRTT(t *testing.T, judge func(t *testing.T, rtt *model.Histogram, kernel time.Duration)) {
 	const delay = 30 * time.Millisecond
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
@@ -113,19 +153,19 @@ func TestRTTOfAnIdleConnection(t *testing.T) {
 		_, far, _ := nettest.JoinByRelay(t, here, there, nettest.Path{Delay: delay}, nettest.Path{})
 		client, server := nettest.Start(t, here), nettest.Start(t, there)
 		l := server.Listen("tcp4", netip.AddrPortFrom(far.IPv4, 0))
+		began := time.Now()
 		from := client.Dial("tcp4", l.Local)
+		took := time.Since(began)
 		l.Accept()
 		w.report()
 		w.report()
-		rtt := w.histogram(client, "ebpf.tcp.rtt")
-		tolerance := 0.1
-		if guest.Running() {
-			tolerance = 0.3 // an emulated CPU is slow with each packet
+		if here.Counters(t)["TcpRetransSegs"] > 0 {
+			t.Skip("the host was so slow that the handshake was not timed")
 		}
-		kernel := from.Kernel().RTT.Seconds() // the delay and what a busy host adds to it
+		rtt := w.histogram(client, "ebpf.tcp.rtt")
 		require.GreaterOrEqual(t, rtt.Min, delay.Seconds())
-		require.InEpsilon(t, kernel, rtt.Sum/float64(rtt.Count), tolerance)
-		require.InEpsilon(t, kernel, rtt.Max, tolerance)
+		require.Less(t, rtt.Max, took.Seconds(), "there was no round trip but the handshake's")
+		judge(t, rtt, from.Kernel().RTT) // the delay and what a busy host adds to it
 	})
 }
 
@@ -155,10 +195,9 @@ func TestDrops(t *testing.T) {
 		for range 20 {
 			from.TryWrite(nettest.Transfer{How: "write", Bytes: 1, Once: true}) // every other one returns the error of the one before
 		}
-		after := w.drops()
 		noPorts := n.Counters(t)["UdpNoPorts"]
 		require.Positive(t, noPorts)
-		require.GreaterOrEqual(t, after-before, noPorts)
+		require.Eventually(t, func() bool { return w.drops()-before >= noPorts }, time.Minute, time.Millisecond, "it counts before it drops")
 	})
 }
 
@@ -246,10 +285,10 @@ func TestDropsOfAProcess(t *testing.T) {
 				to.Read(nettest.Transfer{How: "recvfrom", Bytes: 1, Once: true})
 			}
 			from.Write(nettest.Transfer{How: "write", Bytes: datagrams * 1000, Chunk: 1000})
-			w.report()
-			full := n.Counters(t)["UdpRcvbufErrors"] - counted
+			errors := func() [2]int64 { return [2]int64{n.Counters(t)["UdpRcvbufErrors"]} }
+			require.Eventually(t, func() bool { return errors()[0]-counted > datagrams/2 }, time.Minute, time.Millisecond)
+			full := w.reportOf(errors)[0] - counted // the kernel may process datagrams after they were sent
 			counted += full
-			require.Greater(t, full, int64(datagrams/2))
 			if w.features.drops != bindings.NetworkProgDroppedOfSocket {
 				require.GreaterOrEqual(t, w.sum(nil, "ebpf.network.drops"), counted, "the kernel does not say which process they belong to")
 				continue

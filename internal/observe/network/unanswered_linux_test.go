@@ -23,8 +23,24 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 )
 
-// clientPatience is how long clients of these tests wait for a response.
+// clientPatience is how long clients of these tests wait for a response that does not come.
 const clientPatience = 100 * time.Millisecond
+
+// impatientTransport returns the transport of a client that waits so long for a response, from when the request is sent: to connect may take
+// as long. Another connection has what is answered.
+func impatientTransport(version2 bool) *http.Transport {
+	transport := patientTransport(version2)
+	transport.ResponseHeaderTimeout = clientPatience
+	return transport
+}
+
+func patientTransport(version2 bool) *http.Transport {
+	transport := &http.Transport{}
+	if version2 {
+		transport.Protocols = cleartext()
+	}
+	return transport
+}
 
 // impatient is a server that does not answer some paths, with the numbers of its requests and responses.
 type impatient struct {
@@ -102,6 +118,19 @@ func (w *watching) requestLogs() map[string]uint64 {
 // with its duration and how it ended; and that a response that comes later counts only for the server.
 func TestRequestsWithoutAResponse(t *testing.T) {
 	guest.SameOnEveryKernel(t)
+	giveUp(t, func(*testing.T, *model.Histogram, string) {})
+}
+
+// TestMeasureRequestsWithoutAResponse checks that requests that were given up took as long as their clients have waited.
+func TestMeasureRequestsWithoutAResponse(t *testing.T) {
+	giveUp(t, func(t *testing.T, waited *model.Histogram, side string) {
+		t.Helper()
+		require.InDelta(t, clientPatience.Seconds(), waited.Sum/float64(waited.Count), 0.06, side)
+	})
+}
+
+// giveUp makes requests, most of which are not answered; judge judges the times of those that were given up.
+func giveUp(t *testing.T, judge func(t *testing.T, waited *model.Histogram, side string)) {
 	const fast, late, never, refused = 4, 4, 4, 3
 	for _, version2 := range []bool{false, true} {
 		t.Run(fmt.Sprintf("HTTP/2=%t", version2), func(t *testing.T) {
@@ -110,13 +139,14 @@ func TestRequestsWithoutAResponse(t *testing.T) {
 				config := requestConfig()
 				config.Journal = requests.JournalConfig{Which: requests.AllRequests, Bytes: 1 << 20}
 				w := watch(t, config, by.change)
-				transport := &http.Transport{}
-				if version2 {
-					transport.Protocols = cleartext()
-				}
-				client := &http.Client{Transport: transport, Timeout: clientPatience}
-				failed := 0
+				patient, impatient := patientTransport(version2), impatientTransport(version2)
+				began, failed := time.Now(), 0
 				for path, times := range map[string]int{"/fast": fast, "/late": late, "/never": never, "/refused": refused} {
+					patient.CloseIdleConnections() // on one that was used before, a refused request would be sent again
+					client := &http.Client{Transport: patient}
+					if path == "/late" || path == "/never" {
+						client.Transport = impatient
+					}
 					for range times {
 						response, err := client.Get(server.URL + path)
 						if err != nil {
@@ -129,9 +159,11 @@ func TestRequestsWithoutAResponse(t *testing.T) {
 					}
 				}
 				require.Equal(t, late+never+refused, failed, "by the client's own count")
-				transport.CloseIdleConnections()
+				patient.CloseIdleConnections()
+				impatient.CloseIdleConnections()
 				server.wait(t, "/late", late)
 				w.handed()
+				elapsed := time.Since(began)
 				require.NoError(t, w.Stop())
 				w.report()
 				logs := w.requestLogs()
@@ -154,8 +186,12 @@ func TestRequestsWithoutAResponse(t *testing.T) {
 					require.Zero(t, w.sum(self{}, "ebpf.http."+side+".requests.untimed"), side)
 					for _, waited := range []*model.Histogram{got["GET 0 timeout"], got["GET 0 client_closed"]} {
 						if waited != nil { // a server has read the request later, and sees it given up at the same time
-							require.InDelta(t, clientPatience.Seconds(), waited.Sum/float64(waited.Count), 0.06, side)
+							require.LessOrEqual(t, waited.Sum/float64(waited.Count), elapsed.Seconds(), side)
+							judge(t, waited, side)
 						}
+					}
+					if waited := got["GET 0 timeout"]; waited != nil {
+						require.GreaterOrEqual(t, waited.Sum/float64(waited.Count), clientPatience.Seconds(), side)
 					}
 				}
 				require.Equal(t, map[string]uint64{
@@ -270,6 +306,21 @@ func inShort(p model.Point) string {
 // whether requests to their path leave the kernel or are counted there.
 func TestPoliciesSeeRequestsWithoutAResponse(t *testing.T) {
 	guest.SameOnEveryKernel(t)
+	giveUpForPolicies(t, func(*testing.T, tally) {})
+}
+
+// TestMeasurePoliciesOfRequestsWithoutAResponse checks that policies get requests that were given up with the time that their clients have
+// waited.
+func TestMeasurePoliciesOfRequestsWithoutAResponse(t *testing.T) {
+	giveUpForPolicies(t, func(t *testing.T, never tally) {
+		t.Helper()
+		each := float64(60 * time.Millisecond)
+		require.InDelta(t, time.Duration(never.requests)*clientPatience, never.took, float64(never.requests)*each)
+	})
+}
+
+// giveUpForPolicies makes requests, most of which are not answered; judge judges what policies get of those that never are.
+func giveUpForPolicies(t *testing.T, judge func(t *testing.T, never tally)) {
 	const times, late = 4, 3
 	for name, wanted := range map[string]Wanted{
 		"reported": {Reported: []string{"/never", "/late", "/fast"}}, "counted": {Counted: []string{"/never", "/late", "/fast"}}, "begun": {Begun: []string{"/never", "/late", "/fast"}},
@@ -285,22 +336,26 @@ func TestPoliciesSeeRequestsWithoutAResponse(t *testing.T) {
 					config := requestConfig()
 					config.quiet = 2 * clientPatience
 					n := count(t, config, by, os.Getpid(), wanted, "/never", "/late", "/fast")
-					transport := &http.Transport{}
-					if version2 {
-						transport.Protocols = cleartext()
-					}
+					n.config.patience.Store(int64(time.Hour)) // until all is said: no request is given up because its response comes late
+					transport := impatientTransport(version2)
 					defer transport.CloseIdleConnections()
-					client := &http.Client{Transport: transport, Timeout: clientPatience}
+					began, client := time.Now(), &http.Client{Transport: transport}
 					for path, times := range map[string]int{"/never": times, "/late": late} {
 						for range times {
 							_, err := client.Get(server.URL + path)
 							require.Error(t, err)
 						}
 					}
-					response, err := client.Get(server.URL + "/fast")
+					patient := patientTransport(version2)
+					response, err := (&http.Client{Transport: patient}).Get(server.URL + "/fast")
 					require.NoError(t, err)
 					require.NoError(t, response.Body.Close())
+					patient.CloseIdleConnections()
 					transport.CloseIdleConnections()
+					server.wait(t, "/late", late)
+					allAsleep()
+					elapsed := time.Since(began)
+					n.config.patience.Store(int64(orderPatience))
 					require.Eventually(t, func() bool {
 						n.take(t)
 						return n.all.ofPath("/never").requests >= times && n.all.ofPath("/fast").requests > 0 && n.all.ofPath("/late").requests >= late || n.missed() > 0
@@ -315,7 +370,8 @@ func TestPoliciesSeeRequestsWithoutAResponse(t *testing.T) {
 					n.take(t)
 					got := n.all.ofPath("/never")
 					require.EqualValues(t, []uint64{times, times}, []uint64{got.requests, got.errors})
-					require.InDelta(t, times*clientPatience, got.took, float64(times*60*time.Millisecond))
+					require.LessOrEqual(t, got.took, times*elapsed)
+					judge(t, got)
 					require.Equal(t, []uint64{1, 0}, []uint64{n.all.ofPath("/fast").requests, n.all.ofPath("/fast").errors})
 					got = n.all.ofPath("/late")
 					failed := uint64(0)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,9 +118,10 @@ func TestUnixSocketsLoseSegmentsOfADirection(t *testing.T) {
 	const body, most = 300, 10000
 	runEachWay(t, func(t *testing.T, by *way) {
 		var gate sync.Mutex
+		var rounds atomic.Int64
 		config := requestConfig()
 		config.BufferBytes = 64 << 10
-		config.Charge = func(work func()) { gate.Lock(); defer gate.Unlock(); work() }
+		config.Charge = func(work func()) { rounds.Add(1); gate.Lock(); defer gate.Unlock(); work() }
 		o := overhear(&config)
 		w := watch(t, config, by.change)
 		posts := func(path string, length int) *talk {
@@ -134,15 +136,16 @@ func TestUnixSocketsLoseSegmentsOfADirection(t *testing.T) {
 		filler, c := posts("/filler", body*most), posts("/1", body)
 		w.handed()
 		gate.Lock()
-		time.Sleep(4 * config.interval) // the reader waits for the gate
+		before := rounds.Load()
+		require.Eventually(t, func() bool { return rounds.Load() > before }, time.Minute, time.Millisecond, "the reader waits for the gate")
 		for range most {
 			filler.asks(strings.Repeat("f", 1))
 			if lost() > 0 {
 				break
 			}
 		}
-		before := lost()
-		require.Positive(t, before, "the buffer is full")
+		lostBefore := lost()
+		require.Positive(t, lostBefore, "the buffer is full")
 		c.asks(strings.Repeat("b", body))
 		after := lost()
 		gate.Unlock()
@@ -152,7 +155,7 @@ func TestUnixSocketsLoseSegmentsOfADirection(t *testing.T) {
 		c.answers("HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
 		c.end()
 		filler.end()
-		require.EqualValues(t, 2, after-before, "what was written and what was read")
+		require.EqualValues(t, 2, after-lostBefore, "what was written and what was read")
 		want := map[string]int{}
 		for _, role := range []string{"client", "server"} {
 			want[role+" POST /1 201"], want[role+"   202"], want[role+" POST /filler 0"] = 1, 1, 1

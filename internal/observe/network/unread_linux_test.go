@@ -18,6 +18,7 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 )
@@ -63,6 +64,17 @@ func (e *ending) reads(want string, reset bool) {
 	} else {
 		require.NoError(e.t, err)
 	}
+}
+
+// unread returns how many bytes wait to be read.
+func unread(t *testing.T, conn *net.TCPConn) (n int) {
+	t.Helper()
+	raw, err := conn.SyscallConn()
+	require.NoError(t, err)
+	var failed error
+	require.NoError(t, raw.Control(func(fd uintptr) { n, failed = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }))
+	require.NoError(t, failed)
+	return n
 }
 
 // endings are ways in which a connection ends; each returns the status that its client has read, and its server written.
@@ -121,9 +133,11 @@ var endings = map[string]func(t *testing.T, request string) (client, server int)
 	},
 	// The server has not read all of a request when it closes: the client is reset.
 	"refused": func(t *testing.T, request string) (client, server int) {
+		const more = 1000
 		e := newEnding(t, request)
-		_, err := io.WriteString(e.client, strings.Repeat("x", 1000))
+		_, err := io.WriteString(e.client, strings.Repeat("x", more))
 		require.NoError(t, err)
+		require.Eventually(t, func() bool { return unread(t, e.server) == more }, time.Minute, time.Millisecond)
 		const response = "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno"
 		e.answers(response)
 		time.Sleep(unreadFor)
@@ -165,6 +179,7 @@ var endings = map[string]func(t *testing.T, request string) (client, server int)
 		e := newEnding(t, request)
 		require.NoError(t, e.client.SetLinger(0))
 		require.NoError(t, e.client.Close())
+		require.Eventually(t, func() bool { return infoOf(t, e.server).State == closed }, time.Minute, time.Millisecond)
 		_, err := io.WriteString(e.server, fine)
 		require.Error(t, err)
 		require.NoError(t, e.server.Close())

@@ -55,10 +55,10 @@ func (w *waiting) held() int {
 	return cap(w.bytes) + cap(w.spare) + cap(w.segments)*int(unsafe.Sizeof(waitingPiece{}))
 }
 
-// take passes on, in order, the segments before which no other is expected; all that were recorded until now, of CLOCK_MONOTONIC in ns, have
-// been added.
-func (w *waiting) take(now uint64, record func(p *segment, data []byte)) {
-	w.takeUntil(now-min(now, uint64(orderPatience)), record)
+// take passes on, in order, the segments before which no other is expected after a patience; all that were recorded until now, of
+// CLOCK_MONOTONIC in ns, have been added.
+func (w *waiting) take(now uint64, patience time.Duration, record func(p *segment, data []byte)) {
+	w.takeUntil(now-min(now, uint64(patience)), record)
 }
 
 // takeUntil passes on, in order, the segments that were transferred until then.

@@ -24,7 +24,7 @@ func TestSegmentsAreOrdered(t *testing.T) {
 	var got []string
 	take := func(now uint64) []string {
 		got = nil
-		w.take(now, func(p *segment, data []byte) { got = append(got, fmt.Sprintf("%d %s", p.Kind, data)) })
+		w.take(now, orderPatience, func(p *segment, data []byte) { got = append(got, fmt.Sprintf("%d %s", p.Kind, data)) })
 		return got
 	}
 	w.add(rawPiece(segment{Kind: 0, Began: 2 * ms, Ended: 11 * ms}, "response")) // a read that waited

@@ -245,6 +245,15 @@ func (w *watching) report() {
 	w.last = w.Report(time.Now())
 }
 
+// reportUntil makes reports until something holds: the kernel may free sockets some time after they are closed.
+func (w *watching) reportUntil(holds func() bool, message ...any) {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool {
+		w.report()
+		return holds()
+	}, time.Minute, time.Millisecond, message...)
+}
+
 // process is the one whose points are wanted; nil: no process.
 type process interface{ PID() int }
 

@@ -51,7 +51,7 @@ def call(channel, name):
 
 def ask(port, times):
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-        grpc.channel_ready_future(channel).result(timeout=30)
+        grpc.channel_ready_future(channel).result(timeout=60)
         print("ready", flush=True)
         for line in sys.stdin:
             print(sum(call(channel, name) for name in line.split() for _ in range(times)), flush=True)

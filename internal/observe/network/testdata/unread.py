@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Speaks HTTPS with itself on connections that end, for the kernel, before the response is read: the client half-closes, or the server
 resets. Prints how many responses the client has read."""
+import fcntl
 import os
 import select
 import socket
 import ssl
+import struct
 import sys
+import termios
 import threading
 import time
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 REFUSED = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno"
+
+
+def unread(connection):
+    return struct.unpack("i", fcntl.ioctl(connection.fileno(), termios.FIONREAD, bytes(4)))[0]
 
 
 def serve(listener, context):
@@ -22,13 +29,14 @@ def serve(listener, context):
             select.select([connection], [], [])  # until its end
             connection.sendall(OK)
         else:
-            time.sleep(.005)  # more of the request comes, which is not read
+            while not unread(connection):  # more of the request comes, which is not read
+                time.sleep(.001)
             connection.sendall(REFUSED)
         connection.close()
 
 
 def ask(port, context, way):
-    plain = socket.create_connection(("127.0.0.1", port), timeout=20)
+    plain = socket.create_connection(("127.0.0.1", port), timeout=60)
     connection = context.wrap_socket(plain)
     connection.sendall(b"POST /%s HTTP/1.1\r\nHost: here\r\nContent-Length: %d\r\n\r\n" % (way.encode(), 0 if way == "half" else 100000))
     if way == "half":

@@ -18,6 +18,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
@@ -99,6 +100,10 @@ func callTogether(port, name string, times int) (counted int, err error) {
 	conn, err := grpc.NewClient("127.0.0.1:"+port, grpc.WithTransportCredentials(insecure))
 	if err != nil {
 		return 0, err
+	}
+	conn.Connect() // or that takes a part of the calls' time
+	for state := conn.GetState(); state != connectivity.Ready; state = conn.GetState() {
+		conn.WaitForStateChange(context.Background(), state)
 	}
 	client := grpc_health_v1.NewHealthClient(conn)
 	got := make(chan codes.Code)
