@@ -141,19 +141,39 @@ func chain(stack []pdata.FoldedFrame) string {
 	return strings.Join(names, " ")
 }
 
-// TestKnownAccounts holds what the programs say of themselves to what they are made for.
+// accounts are the shares that the programs are made for.
+var accounts = map[string]map[string]float64{
+	"blocked": {"blocked_a": 0.6, "blocked_b": 0.4},
+	"alloc":   {"alloc_a": 0.7, "alloc_b": 0.3},
+}
+
+// TestKnownAccounts holds what the programs say of themselves to what they are made for. They do one thing and the other in turns, but on a busy
+// machine sleeps take longer, and there may be no time to allocate.
 func TestKnownAccounts(t *testing.T) {
 	paths := knownPrograms(t)
-	for mode, want := range map[string]map[string]float64{
-		"blocked": {"blocked_a": 0.6, "blocked_b": 0.4},
-		"alloc":   {"alloc_a": 0.7, "alloc_b": 0.3},
-	} {
+	for mode, want := range accounts {
 		for name, amounts := range runAll(t, paths, mode, 200) {
-			got := shares(amounts)
-			require.Len(t, got, len(want))
+			require.Len(t, amounts, len(want))
+			for function, share := range want {
+				require.Contains(t, amounts, function, name)
+				if mode == "blocked" {
+					require.Positive(t, amounts[function], "%s of %s", function, name)
+				} else if shares(amounts)[function] > 0 {
+					require.InDelta(t, share, shares(amounts)[function], 1e-6, "%s of %s", function, name)
+				}
+			}
+		}
+	}
+}
+
+// TestMeasureKnownAccounts holds that the shares are as they should be on a quiet machine.
+func TestMeasureKnownAccounts(t *testing.T) {
+	paths := knownPrograms(t)
+	for mode, want := range accounts {
+		for name, amounts := range runAll(t, paths, mode, 200) {
 			for function, share := range want {
 				// Where others are at work each sleep takes longer by some time, the brief ones by a greater part.
-				require.InDelta(t, share, got[function], 0.1, "%s of %s", function, name)
+				require.InDelta(t, share, shares(amounts)[function], 0.1, "%s of %s", function, name)
 			}
 		}
 	}

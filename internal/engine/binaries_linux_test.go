@@ -5,8 +5,10 @@
 package engine
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/oncpu"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
@@ -40,8 +43,29 @@ func TestMeasureExec(t *testing.T) {
 	require.InEpsilon(t, before.samples+after.samples, all.samples, 0.1, "hardly a sample in between")
 }
 
-// TestExitWhileSampled holds that what was seen of a process is complete though it ended before the tables were read.
+// TestExitWhileSampled holds that what was seen of a process has its names though it ended before the tables were read. A busy machine reads
+// some processes too late.
 func TestExitWhileSampled(t *testing.T) {
+	needRoot(t)
+	needPromptness(t)
+	chain := testbin.C(t, "testdata/chain.c")
+	config := configuration(time.Millisecond, process.Selector{Exe: chain})
+	planOf[*oncpu.Options](config).ReportInterval = time.Hour
+	e := begin(t, config)
+	require.Eventually(t, func() bool {
+		p := launch(t, chain, "60", "-")
+		require.Empty(t, p.end())
+		e.reportNow()
+		return passing("main prologue")(add(e.of(runs(chain))))
+	}, time.Minute, time.Millisecond)
+	for _, profile := range e.of(runs(chain)) {
+		require.NotEmpty(t, profile.Process.ServiceName)
+		require.NotEmpty(t, profile.Process.ExecutableName())
+	}
+}
+
+// TestMeasureExitWhileSampled holds that all of it was seen.
+func TestMeasureExitWhileSampled(t *testing.T) {
 	needRoot(t)
 	needPromptness(t)
 	chain := testbin.C(t, "testdata/chain.c")
@@ -54,10 +78,6 @@ func TestExitWhileSampled(t *testing.T) {
 			got := add(e.of(isPID(p.Process.Pid)))
 			near(t, work, got.time)
 			require.Greater(t, got.within("main prologue"), 0.8, "%v; unnamed %v", got.stacks, e.Stats().Unnamed)
-			for _, profile := range e.of(isPID(p.Process.Pid)) {
-				require.NotEmpty(t, profile.Process.ServiceName)
-				require.NotEmpty(t, profile.Process.ExecutableName())
-			}
 		}()
 	}
 	e.end()
@@ -65,12 +85,27 @@ func TestExitWhileSampled(t *testing.T) {
 
 // TestDamagedBinaries holds that nothing about a binary keeps its samples from being exported.
 func TestDamagedBinaries(t *testing.T) {
+	damagedBinaries(t, func(t *testing.T, e *observed, p *program) {
+		e.await(p.Process.Pid, passing("main prologue"))
+		p.kill()
+	})
+}
+
+// TestMeasureDamagedBinaries holds that these samples are complete.
+func TestMeasureDamagedBinaries(t *testing.T) {
+	damagedBinaries(t, func(t *testing.T, e *observed, p *program) {
+		e.await(p.Process.Pid, func(got sum) bool { return got.samples > 500 })
+		got := add(e.of(isPID(p.Process.Pid)))
+		require.Greater(t, got.within("main prologue"), 0.8, "%v", got.stacks)
+	})
+}
+
+// damagedBinaries runs a program from each binary, and passes it to judge when it is observed.
+func damagedBinaries(t *testing.T, judge func(*testing.T, *observed, *program)) {
+	t.Helper()
 	needRoot(t)
 	chain := testbin.C(t, "testdata/chain.c")
-	dir, work := t.TempDir(), 2*time.Second
-	if emulated {
-		work *= 2 // the engine takes longer to start
-	}
+	dir := t.TempDir()
 	nothing := func(string) error { return nil }
 	for name, c := range map[string]struct{ before, while func(path string) error }{
 		"deleted":                 {nothing, os.Remove},
@@ -84,19 +119,23 @@ func TestDamagedBinaries(t *testing.T) {
 			require.NoError(t, os.Mkdir(sub, 0o755))
 			path := copyFile(t, chain, filepath.Join(sub, "victim"))
 			require.NoError(t, c.before(path))
-			p := launch(t, path, milliseconds(work), "-")
+			p := launch(t, path, endless, "-")
+			require.Eventually(t, func() bool { return executes(p) }, time.Minute, time.Millisecond)
 			require.NoError(t, c.while(path))
 			e := begin(t, configuration(2*time.Millisecond, process.Selector{Exe: dir + "/**"})) // what the host runs is held, too
-			require.Empty(t, p.end())
+			judge(t, e, p)
 			held := e.memory()
 			e.end()
-			got := add(e.of(isPID(p.Process.Pid)))
-			t.Logf("%s; errors %v", got, e.Stats().SymbolErrors)
-			require.Positive(t, got.samples)
-			require.Greater(t, got.within("main prologue"), 0.8, "%v", got.stacks)
+			t.Logf("errors %v", e.Stats().SymbolErrors)
 			require.Less(t, held, uint64(64<<20), "what is held does not grow with the file")
 		})
 	}
+}
+
+// executes reports whether a process runs its program: before, it is a copy of this one.
+func executes(p *program) bool {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.Process.Pid))
+	return err == nil && strings.HasPrefix(string(line), p.Args[0]+"\x00")
 }
 
 // replace puts another file in the place of one that runs.
@@ -126,14 +165,14 @@ func TestNotELF(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "library.so")
 			require.NoError(t, os.WriteFile(file, c.content, 0o755))
-			p := launch(t, mapper, file, "1500")
-			time.Sleep(100 * time.Millisecond) // it has mapped the file before its mappings are read
+			p := launch(t, mapper, file, endless)
+			require.Eventually(t, func() bool { // it has mapped the file before its mappings are read
+				maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.Process.Pid))
+				return err == nil && strings.Contains(string(maps), file)
+			}, time.Minute, time.Millisecond)
 			e := begin(t, configuration(2*time.Millisecond, process.Selector{Exe: mapper}))
-			require.Empty(t, p.end())
-			e.end()
-			got := add(e.of(isPID(p.Process.Pid)))
-			require.Positive(t, got.samples)
-			require.Positive(t, e.Stats().SymbolErrors[c.reason], "%v", e.Stats().SymbolErrors)
+			e.await(p.Process.Pid, func(got sum) bool { return got.samples > 0 && e.Stats().SymbolErrors[c.reason] > 0 })
+			p.kill()
 		})
 	}
 }

@@ -47,7 +47,7 @@ func heldUp(t *testing.T) (plan *heldPlan, loading <-chan struct{}, proceed func
 func TestStartsDoNotWaitForEachOther(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	needRoot(t)
-	busy := launch(t, testbin.C(t, "testdata/chain.c"), "60000", "-")
+	busy := launch(t, testbin.C(t, "testdata/chain.c"), endless, "-")
 	e := begin(t, onDemand())
 	e.warmUp(busy)
 	before, known := bpfFiles(t), e.identity(busy)
@@ -91,7 +91,7 @@ func TestShutdownAwaitsStarts(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	needRoot(t)
 	before := bpfFiles(t)
-	busy := launch(t, testbin.C(t, "testdata/chain.c"), "60000", "-")
+	busy := launch(t, testbin.C(t, "testdata/chain.c"), endless, "-")
 	e := begin(t, onDemand())
 	known := e.identity(busy)
 	plan, loading, proceed := heldUp(t)

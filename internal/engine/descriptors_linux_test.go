@@ -54,15 +54,16 @@ func TestFewDescriptors(t *testing.T) {
 	e := begin()
 	files := highestEvent(t) + 1
 	// From above: with much fewer the library that loads programs would remember for good that the kernel lacks what it has.
-	for e.Stats().Attached["on_cpu"] == len(online) {
+	stats := e.Stats()
+	for ; stats.Attached["on_cpu"] == len(online); stats = e.Stats() {
 		require.NoError(t, e.Shutdown())
 		files--
 		allow(files)
 		e = begin()
 	}
 	defer func() { require.NoError(t, e.Shutdown()) }()
-	stats := e.Stats()
-	require.Equal(t, len(online)-1, stats.Attached["on_cpu"])
+	require.Positive(t, stats.Attached["on_cpu"])
+	require.Less(t, stats.Attached["on_cpu"], len(online)) // by more than one where this process had other files open for a moment
 	require.Contains(t, stats.Degraded["cpus"], "on_cpu: opening a perf event on CPU ")
 	require.Contains(t, stats.Degraded["cpus"], "too many open files; raise the limit of open files (ulimit -n, ")
 

@@ -47,14 +47,15 @@ func TestLaterProfilesWaitForTheirNames(t *testing.T) {
 	e.handOverSoon([]*model.Profile{second})
 	require.False(t, isClosed(e.waiting.settled), "the frame of the second has no name yet")
 
-	e.handOverDue(<-e.waiting.due())
+	<-e.waiting.due()
+	e.handOverDue(e.waiting.batches[0].deadline) // a busy machine is as late as the second
 	require.Equal(t, []*model.Profile{first}, got)
 	require.Same(t, first, got[0])
 	require.NotNil(t, e.waiting.due(), "the second has its own deadline")
 	open()
 	select {
 	case <-e.waiting.settled:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the name was not found")
 	}
 	e.handOver()

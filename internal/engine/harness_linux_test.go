@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,20 +99,70 @@ func endLast(t *testing.T, e *Engine) {
 	t.Cleanup(func() { _ = e.Shutdown() }) // an error if the engine has ended
 }
 
-// put keeps profiles with the names that are known now, as what exports them does.
+// put keeps profiles.
 func (o *observed) put(profiles []*model.Profile) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, p := range profiles {
 		for i := range p.Samples {
-			frames := slices.Clone(p.Samples[i].Frames) // those of memory in use are in the next report, too
-			for k, f := range frames {
-				frames[k] = f.Settled()
-			}
-			p.Samples[i].Frames = frames
+			p.Samples[i].Frames = slices.Clone(p.Samples[i].Frames) // those of memory in use are in the next report, too
 		}
 	}
 	o.profiles = append(o.profiles, profiles...)
+}
+
+// settled is a profile with the names that are known by now. A busy machine finds some of them after the export.
+func settled(p *model.Profile) *model.Profile {
+	now := *p
+	now.Samples = slices.Clone(p.Samples)
+	for i := range now.Samples {
+		frames := slices.Clone(now.Samples[i].Frames)
+		for k, f := range frames {
+			frames[k] = f.Settled()
+		}
+		now.Samples[i].Frames = frames
+	}
+	return &now
+}
+
+// reportNow exports all that was observed before.
+func (o *observed) reportNow() {
+	o.t.Helper()
+	require.NoError(o.t, o.inLoop(func() error {
+		for _, r := range o.running {
+			if err := r.Drain(); err != nil {
+				return err
+			}
+			o.report(r, time.Now())
+		}
+		return nil
+	}))
+}
+
+// named waits until what was exported has its names.
+func (o *observed) named() {
+	o.t.Helper()
+	require.Eventually(o.t, func() bool { return isClosed(o.symbols.Settled()) }, time.Minute, time.Millisecond)
+}
+
+// await waits until what was exported of a process fits.
+func (o *observed) await(pid int, fits func(sum) bool) {
+	o.t.Helper()
+	var got sum
+	defer func() {
+		if o.t.Failed() {
+			o.t.Logf("%s, %v; lost %v", got, got.stacks, o.Stats().Lost)
+		}
+	}()
+	require.Eventually(o.t, func() bool {
+		got = add(o.of(isPID(pid)))
+		return fits(got)
+	}, time.Minute, 50*time.Millisecond)
+}
+
+// passing fits what has a sample with these functions in this order, next to each other.
+func passing(chain string) func(sum) bool {
+	return func(s sum) bool { return s.within(chain) > 0 }
 }
 
 func (o *observed) putMetrics(metrics []*model.Metrics) {
@@ -142,7 +193,7 @@ func (o *observed) of(fits func(*model.Process) bool) []*model.Profile {
 	var list []*model.Profile
 	for _, p := range o.profiles {
 		if fits(p.Process) {
-			list = append(list, p)
+			list = append(list, settled(p))
 		}
 	}
 	return list
@@ -210,6 +261,9 @@ type program struct {
 	took  time.Duration
 }
 
+// endless is how many milliseconds a program works that is killed when it was seen.
+const endless = "3600000"
+
 func launch(t *testing.T, path string, args ...string) *program {
 	t.Helper()
 	p := &program{Cmd: exec.Command(path, args...), t: t, began: time.Now()}
@@ -238,16 +292,26 @@ func (o *observed) tabled(path string, args ...string) (pid int) {
 func (o *observed) makeTables(path string, args ...string) (pid int) {
 	o.t.Helper()
 	p := launch(o.t, path, args...)
-	require.Eventually(o.t, func() bool {
-		return slices.ContainsFunc(o.of(isPID(p.Process.Pid)), func(profile *model.Profile) bool {
-			return slices.ContainsFunc(profile.Samples, func(one model.Sample) bool {
-				return len(one.Frames) > 2 && (one.Error == model.StackWhole || one.Error == model.StackCut)
-			})
-		})
-	}, time.Minute, 100*time.Millisecond, "a report has stacks that tables led through")
-	require.NoError(o.t, p.Process.Kill())
-	require.Error(o.t, p.Wait(), "it was killed")
+	require.Eventually(o.t, func() bool { return o.hasTables(p.Process.Pid) }, time.Minute, 100*time.Millisecond)
+	p.kill()
 	return p.Process.Pid
+}
+
+// hasTables reports whether a report of a process has stacks that tables led through.
+func (o *observed) hasTables(pid int) bool {
+	return slices.ContainsFunc(o.of(isPID(pid)), func(profile *model.Profile) bool {
+		return slices.ContainsFunc(profile.Samples, func(one model.Sample) bool {
+			return len(one.Frames) > 2 && (one.Error == model.StackWhole || one.Error == model.StackCut)
+		})
+	})
+}
+
+// kill ends a program that would run on.
+func (p *program) kill() {
+	p.t.Helper()
+	require.NoError(p.t, p.Process.Kill())
+	require.Error(p.t, p.Wait(), "it was killed")
+	p.took = time.Since(p.began)
 }
 
 // end waits for it and returns the numbers that it printed.
@@ -281,6 +345,14 @@ func needPromptness(t *testing.T) {
 }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// possible holds that a program that has ended was sampled, and for no longer than it ran; TestMeasure* compare the two.
+func (p *program) possible(got sum, period time.Duration) {
+	p.t.Helper()
+	require.Positive(p.t, got.samples)
+	// Each CPU has a timer of its own, and the program may change CPUs.
+	require.LessOrEqual(p.t, got.time, time.Duration(runtime.NumCPU())*(p.took+2*period))
+}
 
 // near holds that a program was sampled for about the time that it worked; another test covers how exact it is.
 func near(t *testing.T, want, got time.Duration) {

@@ -41,7 +41,7 @@ func TestHoard(t *testing.T) {
 	p := steps(t, path)
 	e.attached()
 	p.step("warm")
-	time.Sleep(time.Second) // unwind tables are made
+	e.warmed()
 	truth := p.step("done")
 	inUse := e.inUse(path, truth)
 	e.end()
@@ -79,7 +79,7 @@ func TestGoHoard(t *testing.T) {
 			p := steps(t, path)
 			require.Eventually(t, func() bool { return e.Stats().Attached["memory"] == 1 }, time.Minute, 10*time.Millisecond, "runtime.mallocgc")
 			p.step("warm")
-			time.Sleep(time.Second)
+			e.warmed()
 			truth := p.step("done")
 			inUse := e.inUse(path, truth)
 			e.end()
@@ -128,8 +128,10 @@ func nestedSampled(t *testing.T, allocs string, plain bool) {
 	p := steps(t, path)
 	e.attached()
 	p.step("warm")
-	time.Sleep(time.Second)
+	e.warmed()
 	truth := p.step("done")
+	e.reportNow()
+	e.named()
 	e.end()
 	got := uses(e.of(runs(path)), "alloc_space", truth)
 	for name, want := range truth {
@@ -154,9 +156,11 @@ func pageFaults(t *testing.T, toucher string, plain bool) {
 	e := remembering(t, 0, plain, process.Selector{Exe: path})
 	p := steps(t, path)
 	p.step("warm")
-	time.Sleep(time.Second) // unwind tables are made
+	e.warmed()
 	warm := len(e.of(runs(path)))
 	truth := p.step("done")
+	e.reportNow()
+	e.named()
 	e.end()
 	got := map[string]int64{}
 	for _, profile := range e.of(runs(path))[warm:] {

@@ -25,40 +25,69 @@ import (
 // TestCompiledCode profiles a program that makes code while it runs, announces it as it goes, and knows how it spends its
 // time: compiled frames are named, and lead on to frames of the program, which has no frame pointers.
 func TestCompiledCode(t *testing.T) {
-	needRoot(t)
-	guest.SameOnEveryKernel(t)
-	jit := testbin.C(t, "testdata/jit.c")
+	compiledCode(t, func(t *testing.T, e *observed, jit, format string) {
+		p := &program{Cmd: exec.Command(jit, "0", format, "by input"), t: t, began: time.Now()}
+		p.Stdout = &p.out
+		in, err := p.StdinPipe()
+		require.NoError(t, err)
+		require.NoError(t, p.Start())
+		t.Cleanup(func() { _ = os.Remove(perfMapOf(p)) })
+		t.Cleanup(func() { _ = p.Process.Kill() }) // it has ended, unless the test failed
+		for _, chains := range [][2]string{{"jit_outer jit_hot", "jit_outer jit_cold"}, {"jit_outer_again jit_hot_again", "jit_outer_again jit_cold_again"}} {
+			e.await(p.Process.Pid, func(got sum) bool {
+				return got.within("main work "+chains[0]) > 0 && got.within("main work "+chains[1]) > 0 && got.errors[model.StackWhole] > 0
+			})
+			_, err := in.Write([]byte("\n"))
+			require.NoError(t, err)
+		}
+		p.end()
+		e.end()
+	})
+}
+
+// TestMeasureCompiledCode holds that compiled functions have their parts of the samples, and that all have names.
+func TestMeasureCompiledCode(t *testing.T) {
 	const caller = "main work "
 	used, whole, share := 3*time.Second, 0.7, 0.15 // a busy machine makes the unwind tables late
 	if inLongForm() {
 		used, whole, share = 8*time.Second, 0.98, 0.04
 	}
+	compiledCode(t, func(t *testing.T, e *observed, jit, format string) {
+		p := launch(t, jit, milliseconds(used), format)
+		t.Cleanup(func() { _ = os.Remove(perfMapOf(p)) }) // the dump's folder goes anyway
+		spent := p.end()
+		e.end()
+		got := add(e.of(runs(jit)))
+		total := spent[0] + spent[1] + spent[2] + spent[3]
+		t.Logf("%s; spent %v; lost %v; unnamed %v", got, spent, e.Stats().Lost, e.Stats().Unnamed)
+		for i, chain := range []string{"jit_outer jit_hot", "jit_outer jit_cold", "jit_outer_again jit_hot_again", "jit_outer_again jit_cold_again"} {
+			truth := spent[i].Seconds() / total.Seconds()
+			require.InDelta(t, truth, got.within(caller+chain), share, "%s: %v", chain, got.stacks)
+		}
+		require.Greater(t, float64(got.errors[model.StackWhole])/float64(got.samples), whole, "stacks lead to the thread's first frame")
+		require.Zero(t, e.Stats().Unnamed["anonymous"]+e.Stats().Unnamed["not_in_code_map"])
+		require.Empty(t, e.Stats().SymbolErrors)
+	})
+}
+
+// compiledCode has judge observe the program to its end.
+func compiledCode(t *testing.T, judge func(t *testing.T, e *observed, jit, format string)) {
+	t.Helper()
+	needRoot(t)
+	guest.SameOnEveryKernel(t)
+	jit := testbin.C(t, "testdata/jit.c")
 	for _, format := range []string{"map", "dump"} {
 		t.Run(format, func(t *testing.T) {
 			e := begin(t, configuration(2*time.Millisecond, process.Selector{Exe: jit}))
 			t.Chdir(t.TempDir()) // where the dump is written
-			p := launch(t, jit, milliseconds(used), format)
-			t.Cleanup(func() { _ = os.Remove(perfMapOf(p)) }) // the dump's folder goes anyway
-			spent := p.end()
-			e.end()
-			profiles := e.of(runs(jit))
-			got := add(profiles)
-			total := spent[0] + spent[1] + spent[2] + spent[3]
-			t.Logf("%s; spent %v; lost %v; unnamed %v", got, spent, e.Stats().Lost, e.Stats().Unnamed)
-			for i, chain := range []string{"jit_outer jit_hot", "jit_outer jit_cold", "jit_outer_again jit_hot_again", "jit_outer_again jit_cold_again"} {
-				truth := spent[i].Seconds() / total.Seconds()
-				require.InDelta(t, truth, got.within(caller+chain), share, "%s: %v", chain, got.stacks)
-			}
-			require.Greater(t, float64(got.errors[model.StackWhole])/float64(got.samples), whole, "stacks lead to the thread's first frame")
-			f := frameOf(profiles, "jit_hot")
+			judge(t, e, jit, format)
+			f := frameOf(e.of(runs(jit)), "jit_hot")
 			require.NotNil(t, f)
 			require.Equal(t, model.FrameNative, f.Type)
 			if format == "dump" {
 				require.Equal(t, "jit.c", f.Lines[0].Function.Filename)
 				require.EqualValues(t, 4711, f.Lines[0].Line)
 			}
-			require.Zero(t, e.Stats().Unnamed["anonymous"]+e.Stats().Unnamed["not_in_code_map"])
-			require.Empty(t, e.Stats().SymbolErrors)
 		})
 	}
 }
@@ -72,16 +101,15 @@ func TestRuntimeIsExportedPerProcess(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "silent"), 0o700))
 	sending, silent := copyFile(t, jit, filepath.Join(dir, "node")), copyFile(t, plain, filepath.Join(dir, "silent", "node"))
 	e := begin(t, configuration(10*time.Millisecond, process.Selector{Exe: sending}, process.Selector{Exe: silent}, process.Selector{Exe: plain}))
-	const long = "60000" // milliseconds: they are killed before
-	first := launch(t, sending, long, "map")
+	first := launch(t, sending, endless, "map")
 	t.Cleanup(func() { _ = os.Remove(perfMapOf(first)) })
 	for _, one := range []struct {
 		*program
 		want model.Runtime
 	}{
 		{first, model.Runtime{Language: model.FrameV8, Names: model.NamesPerfMap}},
-		{launch(t, silent, long), model.Runtime{Language: model.FrameV8, Names: model.NamesNone}},
-		{launch(t, plain, long), model.Runtime{}},
+		{launch(t, silent, endless), model.Runtime{Language: model.FrameV8, Names: model.NamesNone}},
+		{launch(t, plain, endless), model.Runtime{}},
 	} {
 		require.Eventually(t, func() bool {
 			exported := e.of(isPID(one.Process.Pid))

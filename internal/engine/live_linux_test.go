@@ -26,20 +26,25 @@ func TestLiveEnds(t *testing.T) {
 	p := steps(t, path)
 	e.attached()
 	p.step("warm")
-	time.Sleep(time.Second) // unwind tables are made
+	seen := 0
+	warm := func() { // until it is attached to, and unwound by its tables
+		require.Eventually(t, func() bool {
+			e.warmed()
+			e.named()
+			return len(uses(e.of(runs(path))[seen:], "alloc_space", map[string][]int64{"main": nil})) > 0
+		}, time.Minute, 50*time.Millisecond)
+	}
+	warm()
 	first := p.step("done")["before"]
 	require.Equal(t, map[string][2]int64{"before": {first[1], first[0]}}, e.inUse(path, both))
 
 	_, err := p.in.Write([]byte("\n")) // exec
 	require.NoError(t, err)
-	left := e.inUse(path, both)
-	for deadline := time.Now().Add(10 * time.Second); len(left) > 0 && time.Now().Before(deadline); { // until it has run exec
-		left = e.inUse(path, both)
-	}
-	require.Empty(t, left, "the new program has nothing yet")
+	require.Eventually(t, func() bool { return len(e.inUse(path, both)) == 0 }, time.Minute, 10*time.Millisecond, "the new program has nothing yet")
+	seen = len(e.of(runs(path)))
 	e.attached()
 	p.step("warm")
-	time.Sleep(time.Second)
+	warm()
 	second := p.step("done")["after"]
 	require.Equal(t, map[string][2]int64{"after": {second[1], second[0]}}, e.inUse(path, both))
 

@@ -30,13 +30,16 @@ func TestMapBytes(t *testing.T) {
 	c.Observe = append(c.Observe, &offcpu.Options{Common: observe.Common{ReportInterval: time.Second}, Options: stacks.Options{KernelStacks: true, UserStacks: true, MaxDepth: 127}, MinBlock: time.Millisecond})
 	c.Observe = append(c.Observe, &memory.Options{Common: observe.Common{ReportInterval: time.Second}, Source: memory.SourceMalloc, SampleBytes: setting.ByteSize(512 << 10), Live: true})
 	e := begin(t, c)
-	exported := e.Stats().MapBytes
-	held := uint64(0)
-	for id, bytes := range mapsByTheKernel(t) {
-		if _, ok := before[id]; !ok {
-			held += bytes
+	var exported, held uint64
+	require.Eventually(t, func() bool { // no table came meanwhile
+		exported, held = e.Stats().MapBytes, 0
+		for id, bytes := range mapsByTheKernel(t) {
+			if _, ok := before[id]; !ok {
+				held += bytes
+			}
 		}
-	}
+		return e.Stats().MapBytes == exported
+	}, time.Minute, 10*time.Millisecond)
 	t.Logf("exported %d, by the kernel %d", exported, held)
 	require.InEpsilon(t, held, exported, 0.1)
 }

@@ -92,11 +92,32 @@ func (s *stepper) step(end string) map[string][]int64 {
 	return nil
 }
 
-// attached waits until functions of a program are looked at.
-func (o *observed) attached() {
+// attached waits until functions of a program are looked at, and returns how many. They are attached to one by one: all are when there are no
+// more for a second.
+func (o *observed) attached() (functions int) {
 	o.t.Helper()
-	require.Eventually(o.t, func() bool { return o.Stats().Attached["memory"] > 2 }, time.Minute, 10*time.Millisecond)
-	time.Sleep(50 * time.Millisecond) // for what is attached one by one
+	functions = o.attachedTo("memory", 2)
+	o.unwound()
+	return functions
+}
+
+// attachedTo waits until a kind has attached to more, and returns to how many when there are no more for a second.
+func (o *observed) attachedTo(kind string, before int) (functions int) {
+	o.t.Helper()
+	since := time.Now()
+	require.Eventually(o.t, func() bool {
+		if now := o.Stats().Attached[kind]; now != functions {
+			functions, since = now, time.Now()
+		}
+		return functions > before && time.Since(since) > time.Second
+	}, time.Minute, 10*time.Millisecond)
+	return functions
+}
+
+// warmed waits until the programs that were sampled have unwind tables.
+func (o *observed) warmed() {
+	o.t.Helper()
+	o.reportNow()
 	o.unwound()
 }
 
@@ -137,11 +158,12 @@ func passes(frames []*model.Frame, function string) bool {
 
 // inUse is what is in use of a program now; nothing where no profile says so.
 func (o *observed) inUse(path string, functions map[string][]int64) map[string][2]int64 {
-	now := time.Now()
-	time.Sleep(time.Second) // three reports
+	before := len(o.of(runs(path)))
+	o.reportNow()
+	o.named()
 	var last []*model.Profile
-	for _, p := range o.of(runs(path)) {
-		if p.SampleTypes[0].Type == "inuse_space" && p.Start.Add(p.Duration).After(now) && (len(last) == 0 || !p.Start.Before(last[0].Start)) {
+	for _, p := range o.of(runs(path))[before:] {
+		if p.SampleTypes[0].Type == "inuse_space" && (len(last) == 0 || !p.Start.Before(last[0].Start)) {
 			last = []*model.Profile{p}
 		}
 	}
@@ -190,7 +212,7 @@ func TestAllocators(t *testing.T) {
 			p := steps(t, path, environment...)
 			e.attached()
 			p.step("warm")
-			time.Sleep(time.Second) // unwind tables are made
+			e.warmed()
 			truth := p.step("done")
 			inUse := e.inUse(path, truth)
 			p.step("freed")
@@ -236,13 +258,13 @@ func TestNotAttached(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "half.so")
 	require.NoError(t, os.WriteFile(file, whole[:len(whole)/2], 0o755))
 	e := remembering(t, 1<<20, false, process.Selector{Exe: mapper})
-	p := launch(t, mapper, file, "1500")
+	p := launch(t, mapper, file, endless)
 	const warning = "Some allocations are not seen"
 	require.Eventually(t, func() bool { return e.logs.FilterMessage(warning).Len() > 0 }, time.Minute, 10*time.Millisecond)
 	logged := e.logs.FilterMessage(warning).All()[0]
 	require.Equal(t, zap.WarnLevel, logged.Level)
 	require.Contains(t, logged.ContextMap()["error"], fmt.Sprintf("attaching to the allocator in %s of process %d: ", file, p.Process.Pid))
-	p.end()
+	p.kill()
 	require.EqualValues(t, 1, e.Stats().Lost[LossKey{"memory", "not_attached"}])
 	require.Equal(t, 1, e.logs.FilterMessage(warning).Len(), "once for all that the file says")
 }

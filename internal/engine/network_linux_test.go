@@ -72,7 +72,10 @@ func TestNetwork(t *testing.T) {
 		process.Selector{PID: uint32(server.PID()), Set: map[string]string{"service.name": "shop"}})
 	config.Observe = []observe.Plan{&network.Plan{Common: observe.Common{ReportInterval: time.Second}, ResolveNAT: true}}
 	o := begin(t, config)
-	time.Sleep(3 * time.Second) // what is open is found when it is known who is in scope
+	require.Eventually(t, func() bool { // what is open is found when it is known who is in scope
+		established := model.Text("network.connection.state", "established")
+		return o.lastSum(client.PID(), "ebpf.network.connections", established) > 0 && o.lastSum(server.PID(), "ebpf.network.connections", established) > 0
+	}, time.Minute, 10*time.Millisecond)
 
 	nettest.Carry(before, nettest.Transfer{How: "write", Bytes: amount}, accepted, nettest.Transfer{How: "read", Bytes: amount})
 	outside := outsider.Dial("tcp4", l.Local)
@@ -108,6 +111,9 @@ func TestWithoutStacksNothingIsOpened(t *testing.T) {
 		require.Eventually(t, func() bool {
 			return o.lastSum(p.PID(), "ebpf.network.io", model.Text("network.io.direction", "transmit")) == 100
 		}, time.Minute, 10*time.Millisecond)
+		if stacks {
+			require.Eventually(t, func() bool { return o.opened(p.PID()) }, time.Minute, 10*time.Millisecond)
+		}
 		require.Equal(t, stacks, o.opened(p.PID()))
 		o.end()
 	}

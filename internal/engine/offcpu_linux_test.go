@@ -5,6 +5,8 @@
 package engine
 
 import (
+	"fmt"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -72,25 +74,71 @@ func show(t *testing.T, samples []model.Sample) {
 	}
 }
 
-// TestDeadlock holds that two threads that wait for each other's mutex for two seconds, until the process ends, are recorded
-// with these two seconds below pthread_mutex_lock.
+// discovered starts a program that waits for the end of its input until it is discovered and has unwind tables.
+func (o *observed) discovered(path string, args ...string) *program {
+	o.t.Helper()
+	p := &program{Cmd: exec.Command(path, args...), t: o.t, began: time.Now()}
+	p.Stdout = &p.out
+	in, err := p.StdinPipe()
+	require.NoError(o.t, err)
+	require.NoError(o.t, p.Start())
+	o.t.Cleanup(func() {
+		if p.ProcessState == nil {
+			_ = p.Process.Kill()
+			_ = p.Wait() // it was killed
+		}
+	})
+	require.Eventually(o.t, func() bool { return executes(p) && o.opened(p.Process.Pid) }, time.Minute, 10*time.Millisecond)
+	o.unwound()
+	require.NoError(o.t, in.Close())
+	return p
+}
+
+// TestDeadlock holds that two threads that wait for each other's mutex until the process ends are recorded with that time below
+// pthread_mutex_lock.
 func TestDeadlock(t *testing.T) {
+	deadlocked(t, func(_, locked time.Duration) {})
+}
+
+// TestMeasureDeadlock holds that it is not more.
+func TestMeasureDeadlock(t *testing.T) {
+	tolerance := 0.02
+	if emulated {
+		tolerance = 0.2
+	}
+	deadlocked(t, func(held, locked time.Duration) { require.InEpsilon(t, held.Seconds(), locked.Seconds(), tolerance) })
+}
+
+// deadlocked passes how long two threads waited at least, and how long by what was exported.
+func deadlocked(t *testing.T, judge func(held, locked time.Duration)) {
+	t.Helper()
 	needRoot(t)
 	blocked := testbin.C(t, "testdata/blocked.c")
 	o := begin(t, waiting(process.Selector{Exe: blocked}))
-	threads := launch(t, blocked, "deadlock", "2000").end()
-	require.Len(t, threads, 2)
+	o.makeTables(blocked, "mixed", endless)
+	p := &program{Cmd: exec.Command(blocked, "deadlock", endless), t: t, began: time.Now()}
+	out, err := p.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.Start())
+	var threads [2]int
+	_, err = fmt.Fscan(out, &threads[0], &threads[1])
+	require.NoError(t, err)
+	began := time.Now()
+	require.Eventually(t, func() bool { return o.opened(p.Process.Pid) }, time.Minute, 10*time.Millisecond)
+	o.unwound()
+	time.Sleep(2 * time.Second)
+	held := time.Since(began)
+	p.kill()
+	o.reportNow()
+	o.named()
 	o.end()
 	for _, thread := range threads {
-		samples := o.waits(blocked, int(thread))
-		locked := total(samples, func(s *model.Sample) bool {
+		locked := total(o.waits(blocked, thread), func(s *model.Sample) bool {
 			return s.BlockReason == model.BlockLock && below("pthread_mutex_lock")(s)
 		})
-		if !emulated {
-			require.InEpsilon(t, 2.0, locked.Seconds(), 0.02)
-		} else {
-			require.InEpsilon(t, 2.0, locked.Seconds(), 0.2)
-		}
+		require.GreaterOrEqual(t, locked, held)
+		require.LessOrEqual(t, locked, p.took)
+		judge(held, locked)
 	}
 }
 
@@ -125,9 +173,37 @@ func TestMeasureSleepers(t *testing.T) {
 	require.LessOrEqual(t, broken, len(running)/3)
 }
 
-// TestOffCPUTime holds that the time of all waits of a thread is what the kernel says that it did not run: the wall clock
-// less its CPU time.
+// TestOffCPUTime holds that brief and long waits of each thread are exported, and in all no more than its time on the clock.
 func TestOffCPUTime(t *testing.T) {
+	needRoot(t)
+	blocked := testbin.C(t, "testdata/blocked.c")
+	o := begin(t, waiting(process.Selector{Exe: blocked}))
+	p := launch(t, blocked, "mixed", endless)
+	var waits map[uint32][]model.Sample
+	require.Eventually(t, func() bool {
+		waits = map[uint32][]model.Sample{}
+		for _, profile := range o.of(runs(blocked)) {
+			for _, s := range profile.Samples {
+				waits[s.ThreadID] = append(waits[s.ThreadID], s)
+			}
+		}
+		mixed := 0
+		for _, samples := range waits {
+			if total(samples, because(model.BlockShort)) > 0 && total(samples, because(model.BlockSleep)) > 0 {
+				mixed++
+			}
+		}
+		return mixed >= 2
+	}, time.Minute, 50*time.Millisecond)
+	p.kill()
+	for _, samples := range waits {
+		require.LessOrEqual(t, total(samples, all), p.took)
+	}
+}
+
+// TestMeasureOffCPUTime holds that the time of all waits of a thread is what the kernel says that it did not run: the wall clock
+// less its CPU time.
+func TestMeasureOffCPUTime(t *testing.T) {
 	needRoot(t)
 	blocked := testbin.C(t, "testdata/blocked.c")
 	o := begin(t, waiting(process.Selector{Exe: blocked}))
@@ -181,7 +257,7 @@ func TestMeasureOffCPUShares(t *testing.T) {
 	blocked := testbin.C(t, "testdata/blocked.c")
 	discovered := copyFile(t, blocked, filepath.Join(t.TempDir(), "met")) // its unwind tables are the same
 	o := begin(t, waiting(process.Selector{Exe: blocked}, process.Selector{Exe: discovered}))
-	o.tabled(discovered, "shares", milliseconds(time.Minute))
+	o.tabled(discovered, "shares", endless)
 	spent := launch(t, blocked, "shares", "3000").end()
 	require.Len(t, spent, 2)
 	o.end()
@@ -201,14 +277,40 @@ func TestMeasureOffCPUShares(t *testing.T) {
 
 // TestBlockReasons holds that each wait is recorded with its reason.
 func TestBlockReasons(t *testing.T) {
+	blockReasons(t, func(samples []model.Sample, waited map[model.BlockReason]time.Duration) {
+		for reason := range waited {
+			require.Positive(t, total(samples, because(reason)), "%s", reason)
+		}
+	})
+}
+
+// TestMeasureBlockReasons holds that all of the time is recorded so.
+func TestMeasureBlockReasons(t *testing.T) {
+	blockReasons(t, func(samples []model.Sample, waited map[model.BlockReason]time.Duration) {
+		tolerance := 0.02
+		if emulated {
+			tolerance = 0.15 // the program's looks at the clock have the time in them that an emulated CPU stands still
+		}
+		untimed := below("pthread_barrier_wait") // where two threads begin, which the program does not time
+		for reason, expected := range waited {
+			got := total(samples, func(s *model.Sample) bool { return because(reason)(s) && !untimed(s) })
+			require.InDelta(t, expected.Seconds(), got.Seconds(), tolerance, "%s", reason)
+		}
+	})
+}
+
+// blockReasons passes the waits of a program's main thread, and how long it waited by its own account.
+func blockReasons(t *testing.T, judge func(samples []model.Sample, waited map[model.BlockReason]time.Duration)) {
+	t.Helper()
 	needRoot(t)
 	blocked := testbin.C(t, "testdata/blocked.c")
 	o := begin(t, waiting(process.Selector{Exe: blocked}))
-	program := launch(t, blocked, "reasons")
+	program := o.discovered(blocked, "reasons")
 	waited := program.end()
 	require.Len(t, waited, 10)
 	o.end()
 	samples := o.waits(blocked, program.Process.Pid)
+	require.LessOrEqual(t, total(samples, all), program.took)
 	want := map[model.BlockReason]time.Duration{}
 	for i, reason := range []model.BlockReason{
 		model.BlockLock, model.BlockSleep, model.BlockSleep, model.BlockSleep, model.BlockNetwork, model.BlockNetwork,
@@ -216,15 +318,7 @@ func TestBlockReasons(t *testing.T) {
 	} {
 		want[reason] += waited[i]
 	}
-	tolerance := 0.02
-	if emulated {
-		tolerance = 0.15 // the program's looks at the clock have the time in them that an emulated CPU stands still
-	}
-	untimed := below("pthread_barrier_wait") // where two threads begin, which the program does not time
-	for reason, expected := range want {
-		got := total(samples, func(s *model.Sample) bool { return because(reason)(s) && !untimed(s) })
-		require.InDelta(t, expected.Seconds(), got.Seconds(), tolerance, "%s", reason)
-	}
+	judge(samples, want)
 }
 
 // onBlockDevice returns a folder of a file system that is on a block device.
@@ -273,16 +367,32 @@ func TestMeasureDiskWaits(t *testing.T) {
 	}
 }
 
-// TestPageFaultWaits holds that a thread that waits for its memory is recorded so, below the code that touched it, for as long
-// as the process that serves the memory kept it waiting.
-func TestPageFaultWaits(t *testing.T) {
+// TestPageFaultWaits holds that a thread that waits for its memory is recorded so, below the code that touched it.
+func TestPageFaultWaits(t *testing.T) { pageFaultWaits(t, func(_, _, _ time.Duration) {}) }
+
+// TestMeasurePageFaultWaits holds that it is recorded for as long as the process that serves the memory kept it waiting.
+func TestMeasurePageFaultWaits(t *testing.T) {
+	pageFaultWaits(t, func(reported, held, off time.Duration) {
+		require.GreaterOrEqual(t, reported, held-held/100)
+		if emulated {
+			off += off / 5 // between the looks at the clock an emulated CPU stands still now and then
+		}
+		require.LessOrEqual(t, reported, off+off/50, "the kernel takes the switches themselves for the thread's own time")
+	})
+}
+
+// pageFaultWaits passes how long a thread waited for its memory: as reported, as it was kept waiting, and as it was off the CPU.
+func pageFaultWaits(t *testing.T, judge func(reported, held, off time.Duration)) {
+	t.Helper()
 	needRoot(t)
 	blocked := testbin.C(t, "testdata/blocked.c")
 	o := begin(t, waiting(process.Selector{Exe: blocked}))
-	o.makeTables(blocked, "mixed", milliseconds(time.Minute)) // else the first wait may come before the tables
-	program := launch(t, blocked, "fault")
+	o.makeTables(blocked, "mixed", endless) // else the first wait may come before the tables
+	program := o.discovered(blocked, "fault")
 	numbers := program.end()
 	require.Len(t, numbers, 4)
+	o.reportNow()
+	o.named()
 	o.end()
 	samples := o.waits(blocked, program.Process.Pid)
 	off, held := numbers[0]+numbers[1], numbers[2]+numbers[3]
@@ -290,9 +400,7 @@ func TestPageFaultWaits(t *testing.T) {
 		return s.BlockReason == model.BlockPageFault && below("main touch")(s)
 	})
 	t.Logf("kept waiting for %s, off the CPU %s, reported %s", held, off, reported)
-	require.GreaterOrEqual(t, reported, held-held/100)
-	if emulated {
-		off += off / 5 // between the looks at the clock an emulated CPU stands still now and then
-	}
-	require.LessOrEqual(t, reported, off+off/50, "the kernel takes the switches themselves for the thread's own time")
+	require.Positive(t, reported)
+	require.LessOrEqual(t, reported, program.took)
+	judge(reported, held, off)
 }

@@ -32,7 +32,7 @@ func TestScope(t *testing.T) {
 		"include":               configuration(2*time.Millisecond, process.Selector{Exe: wanted, Set: attributes}),
 		"exclude":               excluding,
 		"narrowed by the kind":  narrowed,
-		"include by cmdline":    configuration(2*time.Millisecond, process.Selector{Cmdline: "^" + wanted + " 600 -$"}),
+		"include by cmdline":    configuration(2*time.Millisecond, process.Selector{Cmdline: "^" + wanted + " " + endless + " -$"}),
 		"include by service":    configuration(2*time.Millisecond, process.Selector{Service: "^unknown_service:wanted$"}),
 		"two includes, one hit": configuration(2*time.Millisecond, process.Selector{Comm: "^absent$"}, process.Selector{Exe: wanted}),
 	}
@@ -42,14 +42,17 @@ func TestScope(t *testing.T) {
 			observing[name] = begin(t, config)
 		}
 	}
-	in, out := launch(t, wanted, "600", "-"), launch(t, other, "600", "-") // the cmdline says so, too
-	in.end()
-	out.end()
+	in, out := launch(t, wanted, endless, "-"), launch(t, other, endless, "-") // the cmdline says so, too
+	for _, e := range observing {
+		e.await(in.Process.Pid, func(got sum) bool { return got.samples > 300 }) // so long the other one worked, too
+	}
+	in.kill()
+	out.kill()
 	for name, e := range observing {
 		t.Run(name, func(t *testing.T) {
 			e.end()
 			got := add(e.of(isPID(in.Process.Pid)))
-			near(t, 600*time.Millisecond, got.time)
+			in.possible(got, 2*time.Millisecond)
 			requireNothingOf(t, e, out)
 			require.Empty(t, e.of(isPID(os.Getpid())), "the observer is never in scope")
 			stats := e.Stats()
@@ -94,15 +97,16 @@ func TestServiceName(t *testing.T) {
 	chain := testbin.C(t, "testdata/chain.c")
 	e := begin(t, configuration(2*time.Millisecond))
 	t.Setenv("OTEL_SERVICE_NAME", "named by its environment")
-	p := launch(t, chain, "300", "-")
-	p.end()
+	p := launch(t, chain, endless, "-")
+	launched := time.Now()
+	named := func(m *model.Process) bool { return isPID(p.Process.Pid)(m) && runs(chain)(m) }
+	require.Eventually(t, func() bool { return len(e.of(named)) > 0 }, time.Minute, 50*time.Millisecond)
+	p.kill()
 	e.end()
-	profiles := e.of(func(m *model.Process) bool { return isPID(p.Process.Pid)(m) && runs(chain)(m) })
-	require.NotEmpty(t, profiles)
-	for _, profile := range profiles {
+	for _, profile := range e.of(named) {
 		require.Equal(t, "named by its environment", profile.Process.ServiceName)
-		require.Equal(t, []string{chain, "300", "-"}, profile.Process.Arguments)
-		require.WithinDuration(t, p.began, profile.Process.CreationTime, time.Second)
+		require.Equal(t, []string{chain, endless, "-"}, profile.Process.Arguments)
+		require.WithinRange(t, profile.Process.CreationTime, p.began.Add(-time.Second), launched.Add(time.Second))
 	}
 }
 

@@ -15,9 +15,42 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
 )
 
-// TestWithoutSomeStacks holds that a kind samples whichever stacks are asked for, alone as well: CPU time agrees with the program's own account,
-// waits as its clocks have them.
+// TestWithoutSomeStacks holds that a kind samples whichever stacks are asked for, alone as well.
 func TestWithoutSomeStacks(t *testing.T) {
+	needRoot(t)
+	computing, blocked := testbin.C(t, "testdata/chain.c"), testbin.C(t, "testdata/blocked.c")
+	for name, c := range map[string]struct{ user, kernel bool }{
+		"user alone": {true, false}, "kernel alone": {false, true}, "none": {false, false},
+	} {
+		t.Run("on_cpu, "+name, func(t *testing.T) {
+			config := configuration(2*time.Millisecond, process.Selector{Exe: computing})
+			planOf[*oncpu.Options](config).UserStacks, planOf[*oncpu.Options](config).KernelStacks = c.user, c.kernel
+			o := begin(t, config)
+			program := launch(t, computing, endless, "-")
+			o.await(program.Process.Pid, func(got sum) bool { return got.samples > 100 && (!c.user || got.within("main") > 0) })
+			program.kill()
+			o.end()
+			program.possible(add(o.of(isPID(program.Process.Pid))), 2*time.Millisecond)
+			require.Equal(t, c.user, hasFrames(o.of(isPID(program.Process.Pid)), "main"))
+		})
+		t.Run("off_cpu, "+name, func(t *testing.T) {
+			config := waiting(process.Selector{Exe: blocked})
+			planOf[*offcpu.Options](config).UserStacks, planOf[*offcpu.Options](config).KernelStacks = c.user, c.kernel
+			o := begin(t, config)
+			program := launch(t, blocked, "shares", endless)
+			o.await(program.Process.Pid, func(got sum) bool { return got.samples > 0 && (!c.user || got.within("main") > 0) })
+			program.kill()
+			o.end()
+			exported := total(o.waits(blocked, program.Process.Pid), all)
+			require.Positive(t, exported)
+			require.LessOrEqual(t, exported, program.took)
+			require.Equal(t, c.user, hasFrames(o.of(isPID(program.Process.Pid)), "main"))
+		})
+	}
+}
+
+// TestMeasureWithoutSomeStacks holds that CPU time agrees with the program's own account, waits as its clocks have them.
+func TestMeasureWithoutSomeStacks(t *testing.T) {
 	needRoot(t)
 	computing, blocked := testbin.C(t, "testdata/chain.c"), testbin.C(t, "testdata/blocked.c")
 	for name, c := range map[string]struct{ user, kernel bool }{
@@ -30,9 +63,7 @@ func TestWithoutSomeStacks(t *testing.T) {
 			program := launch(t, computing, "600", "-")
 			program.end()
 			o.end()
-			got := add(o.of(isPID(program.Process.Pid)))
-			near(t, 600*time.Millisecond, got.time)
-			require.Equal(t, c.user, hasFrames(o.of(isPID(program.Process.Pid)), "main"))
+			near(t, 600*time.Millisecond, add(o.of(isPID(program.Process.Pid))).time)
 		})
 		t.Run("off_cpu, "+name, func(t *testing.T) {
 			config := waiting(process.Selector{Exe: blocked})
@@ -42,9 +73,7 @@ func TestWithoutSomeStacks(t *testing.T) {
 			waited := program.end()
 			require.Len(t, waited, 2)
 			o.end()
-			exported := total(o.waits(blocked, program.Process.Pid), func(*model.Sample) bool { return true })
-			require.InEpsilon(t, (waited[0] + waited[1]).Seconds(), exported.Seconds(), 0.1)
-			require.Equal(t, c.user, hasFrames(o.of(isPID(program.Process.Pid)), "main"))
+			require.InEpsilon(t, (waited[0] + waited[1]).Seconds(), total(o.waits(blocked, program.Process.Pid), all).Seconds(), 0.1)
 		})
 	}
 }

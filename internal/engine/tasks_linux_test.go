@@ -130,7 +130,7 @@ func TestTask(t *testing.T) {
 	needRoot(t)
 	path := testbin.C(t, "testdata/chain.c")
 	e := begin(t, onDemand())
-	busy, other, third := launch(t, path, "60000", "-"), launch(t, path, "60000", "-"), launch(t, path, "60000", "-")
+	busy, other, third := launch(t, path, endless, "-"), launch(t, path, endless, "-"), launch(t, path, endless, "-")
 	require.Zero(t, e.Stats().Attached["on_cpu"])
 	e.warmUp(busy, other)
 	before, mapped := bpfFiles(t), mappedTables(t)
@@ -160,6 +160,7 @@ func TestTask(t *testing.T) {
 	events := e.Stats().Events["on_cpu"]
 	require.GreaterOrEqual(t, events, uint64(firstSamples.samples), "counts never fall")
 
+	e.named()
 	for pid, id := range map[int]string{busy.Process.Pid: "one", other.Process.Pid: "two"} {
 		got := e.of(isPID(pid))
 		require.NotEmpty(t, got)
@@ -178,7 +179,7 @@ func TestTask(t *testing.T) {
 func TestTaskBesideObserve(t *testing.T) {
 	guest.SameOnEveryKernel(t) // a bit of scopes is a constant of each object, which others load on each kernel
 	path := testbin.C(t, "testdata/chain.c")
-	busy := launch(t, path, "60000", "-")
+	busy := launch(t, path, endless, "-")
 	config := configuration(20*time.Millisecond, process.Selector{Exe: path})
 	config.OnDemand = true
 	e := begin(t, config)
@@ -188,6 +189,7 @@ func TestTaskBesideObserve(t *testing.T) {
 	e.awaitSamples(busy, 10, func(p *model.Profile) bool { return p.TaskID == "" })
 	_, err := run.Stop()
 	require.NoError(t, err)
+	e.named()
 	e.end()
 	var of [2][]*model.Profile
 	for _, p := range e.of(isPID(busy.Process.Pid)) {
@@ -215,9 +217,10 @@ func TestTaskOfTargets(t *testing.T) {
 	options := onCPU(5 * time.Millisecond)
 	run, err := e.Start(task.Spec{TaskID: "targets", Options: options, Targets: []process.Selector{{Exe: path}}})
 	require.NoError(t, err)
-	late := launch(t, path, "600", "-")
+	late := launch(t, path, endless, "-")
 	require.Eventually(t, func() bool { return run.Covers(e.identity(late).ID) }, time.Minute, 5*time.Millisecond)
-	late.end()
+	e.awaitSamples(late, 1, func(*model.Profile) bool { return true })
+	late.kill()
 	_, err = run.Stop()
 	require.NoError(t, err)
 	got := e.of(isPID(late.Process.Pid))
@@ -231,7 +234,7 @@ func TestEveryKindForATask(t *testing.T) {
 	guest.SameOnEveryKernel(t) // a bit of scopes is a constant of each object, which others load on each kernel
 	path := testbin.C(t, "testdata/chain.c")
 	e := begin(t, onDemand())
-	busy := launch(t, path, "60000", "-")
+	busy := launch(t, path, endless, "-")
 	all := []observe.Plan{
 		onCPU(9 * time.Millisecond),
 		&offcpu.Options{Common: observe.Common{ReportInterval: time.Second}, Options: stacks.Options{UserStacks: true, MaxDepth: 127}, MinBlock: time.Millisecond},
@@ -277,9 +280,7 @@ func TestATaskAttaches(t *testing.T) {
 	}
 	options := &memory.Options{Common: observe.Common{ReportInterval: 200 * time.Millisecond}, Source: memory.SourceMalloc, SampleBytes: setting.ByteSize(1)}
 	first := e.ask("first", options, identities[0])
-	await(func(n int64) bool { return n > 2 }, "the first is attached to")
-	time.Sleep(200 * time.Millisecond) // for what is attached one by one
-	one := attached()
+	one := int64(e.attached())
 	second := e.ask("second", options, identities[1])
 	await(func(n int64) bool { return n == 2*one }, "the second is, too")
 	e.unwound()
@@ -289,6 +290,7 @@ func TestATaskAttaches(t *testing.T) {
 	await(func(n int64) bool { return n == one }, "the first is left")
 	_, err = second.Stop()
 	require.NoError(t, err)
+	e.named()
 	allocated := uses(e.of(isPID(steppers[1].Process.Pid)), "alloc_space", truth)
 	require.NotEmpty(t, truth)
 	for function, want := range truth {
@@ -325,7 +327,7 @@ func TestRefusedTasks(t *testing.T) {
 	require.ErrorContains(t, err, "targets[0]: comm")
 	require.Equal(t, before, bpfFiles(t))
 
-	alive := launch(t, testbin.C(t, "testdata/chain.c"), "60000", "-")
+	alive := launch(t, testbin.C(t, "testdata/chain.c"), endless, "-")
 	var runs []task.Observation
 	for i := range TaskObservations {
 		runs = append(runs, e.ask("full", onCPU(time.Duration(10+i)*time.Millisecond), e.identity(alive)))

@@ -46,7 +46,7 @@ func TestRequestsThroughTLS(t *testing.T) {
 	config.Observe = []observe.Plan{&network.Plan{Common: observe.Common{ReportInterval: time.Second}, Requests: true, BufferBytes: 1 << 20, TLS: []tls.Library{"go"}}}
 	o := begin(t, config)
 	time.Sleep(3 * time.Second) // what others do is looked at until they are known to be out of scope
-	hooks := o.Stats().Attached["network"]
+	hooks := o.attachedTo("network", 0)
 
 	client := exec.Command(path, "client", server.URL[strings.LastIndex(server.URL, ":")+1:], strconv.Itoa(times))
 	in, err := client.StdinPipe()
@@ -54,20 +54,23 @@ func TestRequestsThroughTLS(t *testing.T) {
 	out, err := client.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, client.Start())
-	require.Eventually(t, func() bool { return o.Stats().Attached["network"] > hooks }, time.Minute, 10*time.Millisecond, "it is attached to")
+	o.attachedTo("network", hooks)
 	_, err = fmt.Fprintln(in, "/here /there")
 	require.NoError(t, err)
 	lines := bufio.NewScanner(out)
 	for lines.Scan() && lines.Text() != strconv.Itoa(2*times) {
 		require.Equal(t, "ready", lines.Text())
 	}
-	time.Sleep(3 * time.Second) // a report is made
+	counted := func() uint64 {
+		return o.lastCount(client.Process.Pid, "http.client.request.duration",
+			model.Bool("ebpf.tls", true), model.Text("url.scheme", "https"), model.Int("http.response.status_code", 200))
+	}
+	require.Eventually(t, func() bool { return counted() == 2*times }, time.Minute, 50*time.Millisecond)
 	require.NoError(t, in.Close())
 	require.NoError(t, client.Wait())
 	require.Eventually(t, func() bool { return o.Stats().Attached["network"] == hooks }, time.Minute, 10*time.Millisecond, "it is left")
 	o.end()
-	require.EqualValues(t, 2*times, o.lastCount(client.Process.Pid, "http.client.request.duration",
-		model.Bool("ebpf.tls", true), model.Text("url.scheme", "https"), model.Int("http.response.status_code", 200)))
+	require.EqualValues(t, 2*times, counted())
 }
 
 // lastCount is the count of a metric in the last report of a process that has it, summed over the points that have all these attributes.

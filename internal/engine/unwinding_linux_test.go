@@ -109,34 +109,25 @@ func TestTablesOfScopeAlone(t *testing.T) {
 	opener, outsider := compileText(t, "opener", openerC, "-ldl"), compileText(t, "outsider", openerC+"int outsider;", "-ldl", "-Wl,--build-id")
 	known, unknown := library(t, "known"), library(t, t.TempDir())
 	e := begin(t, configuration(time.Millisecond, process.Selector{Exe: opener}))
-	run := func(program, library string) int {
-		p := launch(t, program, library, "300", "0", "300")
-		p.end()
-		return p.Process.Pid
-	}
 	built := func() uint64 { return e.unwinding.store.Stats().Built }
 	sent := func(pid int) bool {
 		return slices.ContainsFunc(e.of(isPID(pid)), func(p *model.Profile) bool { return len(p.Samples) > 0 })
 	}
-	before, calm := uint64(0), 0
-	for runs := 0; calm < 3; runs++ { // what programs in scope map has tables when further runs add none
-		require.Less(t, runs, 40)
-		run(opener, known)
-		if now := built(); now == 0 || now != before {
-			before, calm = now, 0
-		} else {
-			calm++
-		}
+	run := func(library string) {
+		p := launch(t, opener, library, "0", "0", endless)
+		e.await(p.Process.Pid, passing("main burn middle inner"))
+		e.unwound()
+		p.kill()
 	}
-	outside := run(outsider, unknown)
-	last := run(opener, known) // it begins later: its tables are made after what the other process did
-	require.Eventually(t, func() bool { return sent(last) }, time.Minute, 50*time.Millisecond)
+	run(known)
+	before := built()
+	outside := launch(t, outsider, unknown, "300", "0", "300")
+	outside.end()
+	run(known) // it begins later: its tables are made after what the other process did
 	require.Equal(t, before, built(), "out of scope")
-	require.False(t, sent(outside))
-	for runs := 0; built() == before; runs++ {
-		require.Less(t, runs, 20, "the same library in scope has a table")
-		run(opener, unknown)
-	}
+	require.False(t, sent(outside.Process.Pid))
+	run(unknown)
+	require.Greater(t, built(), before, "the same library in scope has a table")
 }
 
 // TestMeasureLibraryOpened holds that stacks through a library without frame pointers are whole soon after it was opened, and at
@@ -223,12 +214,31 @@ func TestForked(t *testing.T) {
 	needRoot(t)
 	forker := testbin.C(t, "testdata/forker.c", "-DSALT=\""+t.TempDir()+"\"")
 	e := begin(t, configuration(time.Millisecond, process.Selector{Exe: forker}))
+	p := launch(t, forker, "300", "1000000", "5")
+	require.Eventually(t, func() bool {
+		for _, profile := range e.of(func(who *model.Process) bool { return who.Executable == forker && !isPID(p.Process.Pid)(who) }) {
+			for _, one := range profile.Samples {
+				if one.Error == model.StackWhole && strings.HasSuffix(names(one.Frames), "main burn middle inner") {
+					return true
+				}
+			}
+		}
+		return false
+	}, time.Minute, 50*time.Millisecond)
+	p.kill()
+}
+
+// TestMeasureForked holds that nearly all of their stacks are so.
+func TestMeasureForked(t *testing.T) {
+	needRoot(t)
+	forker := testbin.C(t, "testdata/forker.c", "-DSALT=\""+t.TempDir()+"\"")
+	e := begin(t, configuration(time.Millisecond, process.Selector{Exe: forker}))
 	time.Sleep(300 * time.Millisecond) // what is read of a host at the start
 	before, count, each := "300", 200, 5
 	if emulated {
 		before, count, each = "2000", 50, 20
 	}
-	discovered := e.tabled(forker, "60000", "0", "0")
+	discovered := e.tabled(forker, endless, "0", "0")
 	p := launch(t, forker, before, strconv.Itoa(count), strconv.Itoa(each))
 	require.Empty(t, p.end())
 	e.end()
@@ -263,7 +273,7 @@ func TestMeasureGoGrows(t *testing.T) {
 	case testbin.UnderRace: // the first samples find no tables for longer
 		whole = 0.85
 	}
-	e.tabled(path, milliseconds(time.Minute))
+	e.tabled(path, endless)
 	p := launch(t, path, milliseconds(work))
 	require.Empty(t, p.end())
 	e.end()
@@ -287,12 +297,32 @@ func TestMeasureGoGrows(t *testing.T) {
 func TestInTheKernel(t *testing.T) {
 	needRoot(t)
 	zeros := testbin.C(t, "testdata/zeros.c")
+	e := begin(t, configuration(2*time.Millisecond, process.Selector{Exe: zeros}))
+	p := launch(t, zeros, endless)
+	require.Eventually(t, func() bool {
+		for _, profile := range e.of(isPID(p.Process.Pid)) {
+			for _, one := range profile.Samples {
+				stack := names(one.Frames)
+				if one.Error == model.StackWhole && strings.Contains(stack, "main outer inner") && strings.HasSuffix(stack, "read") {
+					return true
+				}
+			}
+		}
+		return false
+	}, time.Minute, 50*time.Millisecond)
+	p.kill()
+}
+
+// TestMeasureInTheKernel holds that nearly all of them are.
+func TestMeasureInTheKernel(t *testing.T) {
+	needRoot(t)
+	zeros := testbin.C(t, "testdata/zeros.c")
 	work := 2 * time.Second
 	if emulated {
 		work *= 2 // the first look at a program takes long there
 	}
 	e := begin(t, configuration(2*time.Millisecond, process.Selector{Exe: zeros}))
-	e.tabled(zeros, milliseconds(time.Minute))
+	e.tabled(zeros, endless)
 	p := launch(t, zeros, milliseconds(work))
 	require.Empty(t, p.end())
 	e.end()

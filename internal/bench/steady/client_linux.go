@@ -24,7 +24,7 @@ const (
 	// maxAnswer bounds an answer, its head included.
 	maxAnswer = 16 << 10
 	// answerTimeout is how long an answer is waited for.
-	answerTimeout = 10 * time.Second
+	answerTimeout = time.Minute
 	// processors is how many threads may run Go code: the one that keeps the rate sleeps in the kernel, which must not
 	// keep the others from reading answers where the client has one CPU.
 	processors = 4

@@ -11,12 +11,26 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/bench/workload"
 )
 
-// TestAsksAtItsRate checks that the server has counted what the client says, that an answer that is late delays no other
-// connection, and that the time that a request waits for a free one counts.
+// latePause is how late some answers are.
+const latePause = 30 * time.Millisecond
+
+// TestAsksAtItsRate checks that the server has counted what the client says, and that the time of a late answer counts.
 func TestAsksAtItsRate(t *testing.T) {
-	const pause, rate = 30 * time.Millisecond, 500
+	asksAtItsRate(t, func(*testing.T, workload.Asked) {})
+}
+
+// TestMeasureAsksAtItsRate checks that an answer that is late delays no other connection.
+func TestMeasureAsksAtItsRate(t *testing.T) {
+	asksAtItsRate(t, func(t *testing.T, got workload.Asked) { require.Less(t, got.Took.P50, latePause) })
+}
+
+func asksAtItsRate(t *testing.T, judge func(*testing.T, workload.Asked)) {
+	t.Helper()
+	const pause, rate = latePause, 500
 	for name, start := range map[string]func(http.Handler) *httptest.Server{"plain": httptest.NewServer, "tls": httptest.NewTLSServer} {
 		t.Run(name, func(t *testing.T) {
 			var asked, slow atomic.Int64
@@ -38,16 +52,29 @@ func TestAsksAtItsRate(t *testing.T) {
 			require.Zero(t, got.Failed)
 			require.GreaterOrEqual(t, got.Elapsed, time.Second-time.Second/rate)
 			require.GreaterOrEqual(t, got.Took.P99, pause)
-			require.Less(t, got.Took.P50, pause)
+			judge(t, got)
 		})
 	}
 }
 
-// TestOneConnectionQueues checks that requests that find no free connection are recorded with the time that they waited.
+// queuePause is what an answer takes where requests queue.
+const queuePause = 10 * time.Millisecond
+
+// TestOneConnectionQueues checks that requests that find no free connection are answered.
 func TestOneConnectionQueues(t *testing.T) {
-	const pause = 10 * time.Millisecond
+	require.GreaterOrEqual(t, oneConnectionQueues(t).Took.P50, queuePause)
+}
+
+// TestMeasureOneConnectionQueues checks that they are recorded with the time that they waited.
+func TestMeasureOneConnectionQueues(t *testing.T) {
+	require.GreaterOrEqual(t, oneConnectionQueues(t).Took.P50, 20*queuePause, "the 25th has waited for 24 others, and was due after 25 ms")
+}
+
+// oneConnectionQueues asks ten times as often as can be answered.
+func oneConnectionQueues(t *testing.T) workload.Asked {
+	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		time.Sleep(pause)
+		time.Sleep(queuePause)
 		_, _ = io.WriteString(w, body)
 	}))
 	defer server.Close()
@@ -56,7 +83,7 @@ func TestOneConnectionQueues(t *testing.T) {
 	got, err := c.run()
 	require.NoError(t, err)
 	require.EqualValues(t, 50, got.Answered)
-	require.GreaterOrEqual(t, got.Took.P50, 20*pause, "the 25th has waited for 24 others, and was due after 25 ms")
+	return got
 }
 
 // TestAsFastAsAnswered checks that each connection sends the next request at once, and that recorded durations include no waiting.
@@ -71,11 +98,16 @@ func TestAsFastAsAnswered(t *testing.T) {
 	defer server.Close()
 	c := client{connections: connections, length: 10 * pause}
 	require.NoError(t, c.to(server.URL))
-	got, err := c.run()
-	require.NoError(t, err)
-	require.EqualValues(t, asked.Load(), got.Answered)
-	require.LessOrEqual(t, got.Answered, uint64(10*connections))
-	require.Greater(t, got.Answered, uint64(connections))
+	var got workload.Asked
+	for began := time.Now(); got.Answered <= connections; { // a machine that stands still has no time for more
+		require.Less(t, time.Since(began), time.Minute)
+		asked.Store(0)
+		var err error
+		got, err = c.run()
+		require.NoError(t, err)
+		require.EqualValues(t, asked.Load(), got.Answered)
+		require.LessOrEqual(t, got.Answered, uint64(10*connections))
+	}
 	require.GreaterOrEqual(t, got.Took.P50, pause)
 }
 

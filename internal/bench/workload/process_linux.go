@@ -128,20 +128,37 @@ func Renice(nice int) (undo func() error, err error) {
 	if nice == 0 {
 		return func() error { return nil }, nil
 	}
+	// A thread may have started meanwhile from one whose turn had not come.
+	for again := true; again; {
+		if again, err = reniceThreads(nice); err != nil {
+			return nil, fmt.Errorf("setting the nice level %d of this process's threads: %w", nice, err)
+		}
+	}
+	return func() error { return reniceGroup("self", 0) }, reniceGroup("self", nice)
+}
+
+// reniceThreads gives each thread of this process a nice level, and reports whether one had another.
+func reniceThreads(nice int) (changed bool, err error) {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
-		return nil, fmt.Errorf("listing this process's threads: %w", err)
+		return false, err
 	}
 	for _, thread := range threads {
 		tid, err := strconv.Atoi(thread.Name())
 		if err != nil {
-			return nil, fmt.Errorf("listing this process's threads: %w", err)
+			return false, err
 		}
-		if err := unix.Setpriority(unix.PRIO_PROCESS, tid, nice); err != nil && !errors.Is(err, unix.ESRCH) {
-			return nil, fmt.Errorf("setting the nice level %d: %w", nice, err)
+		// The system call counts from 40 downwards (getpriority(2), notes).
+		level, err := unix.Getpriority(unix.PRIO_PROCESS, tid)
+		if err == nil && level != 20-nice {
+			changed = true
+			err = unix.Setpriority(unix.PRIO_PROCESS, tid, nice)
+		}
+		if err != nil && !errors.Is(err, unix.ESRCH) {
+			return false, err
 		}
 	}
-	return func() error { return reniceGroup("self", 0) }, reniceGroup("self", nice)
+	return changed, nil
 }
 
 // PID is the program's process id.

@@ -5,6 +5,7 @@ package workload
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -32,7 +33,7 @@ func TestStartPinsAndWaits(t *testing.T) {
 	require.NoError(t, err)
 	used, err := p.Wait()
 	require.NoError(t, err)
-	require.Less(t, used, 5*time.Second)
+	require.LessOrEqual(t, used, time.Since(p.Started()))
 	require.Equal(t, "Cpus_allowed_list:\t0\n", output.String())
 
 	var own unix.CPUSet
@@ -64,7 +65,7 @@ func TestStopAndCancelEndIt(t *testing.T) {
 	cancel()
 	select {
 	case <-cancelled.Ended():
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it runs on after its context has ended")
 	}
 	require.ErrorIs(t, unix.Kill(stopped.PID(), 0), unix.ESRCH)
@@ -99,6 +100,9 @@ func TestRenice(t *testing.T) {
 		tid, err := strconv.Atoi(thread.Name())
 		require.NoError(t, err)
 		level, err := unix.Getpriority(unix.PRIO_PROCESS, tid)
+		if errors.Is(err, unix.ESRCH) {
+			continue // it has ended
+		}
 		require.NoError(t, err)
 		require.Equal(t, 20-1, level)
 		_ = unix.Setpriority(unix.PRIO_PROCESS, tid, 0)
@@ -106,27 +110,39 @@ func TestRenice(t *testing.T) {
 	require.NoError(t, undo())
 }
 
-// TestBusyKeepsItsTime checks that the programs end by themselves and are as busy as they should be.
+// TestBusyKeepsItsTime checks that the programs end by themselves.
 func TestBusyKeepsItsTime(t *testing.T) {
+	load, used := busy(t)
+	require.Positive(t, used)
+	_, err := load.StartOne(t.Context(), "cobol", time.Second)
+	require.EqualError(t, err, `starting the load: there is no program "cobol"`)
+}
+
+// TestMeasureBusy checks that they are as busy as they should be.
+func TestMeasureBusy(t *testing.T) {
+	_, used := busy(t)
+	require.Greater(t, used, 50*time.Millisecond)
+}
+
+// busy runs a program for 300 ms, and returns its CPU time.
+func busy(t *testing.T) (load *Busy, used time.Duration) {
+	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Skip("the load in C needs gcc: ", err)
 	}
 	dir := t.TempDir()
 	module, err := filepath.Abs("../../..")
 	require.NoError(t, err)
-	load, err := NewBusy(t.Context(), dir, module, 0)
+	load, err = NewBusy(t.Context(), dir, module, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, load.Close()) })
 	require.Subset(t, load.Names(), []string{"c", "go"})
 	p, err := load.StartOne(t.Context(), "c", 300*time.Millisecond)
 	require.NoError(t, err)
-	used, err := p.Wait()
+	used, err = p.Wait()
 	require.NoError(t, err)
-	require.Greater(t, used, 50*time.Millisecond)
 	require.Less(t, time.Since(p.Started()), time.Minute)
-
-	_, err = load.StartOne(t.Context(), "cobol", time.Second)
-	require.EqualError(t, err, `starting the load: there is no program "cobol"`)
+	return load, used
 }
 
 func TestRate(t *testing.T) {
@@ -148,6 +164,21 @@ func TestRate(t *testing.T) {
 }
 
 func TestWebAnswers(t *testing.T) {
+	webRate(t, func(rate func() float64) {
+		for began := time.Now(); rate() == 0; {
+			require.Less(t, time.Since(began), time.Minute)
+		}
+	})
+}
+
+// TestMeasureWeb checks that the server answers as many requests as make a load.
+func TestMeasureWeb(t *testing.T) {
+	webRate(t, func(rate func() float64) { require.Greater(t, rate(), 100.0) })
+}
+
+// webRate passes a function that loads the web for a second and returns how many requests were answered in one.
+func webRate(t *testing.T, judge func(rate func() float64)) {
+	t.Helper()
 	for _, needed := range []string{"nginx", "wrk"} {
 		if _, err := exec.LookPath(needed); err != nil {
 			t.Skip("the web load needs it: ", err)
@@ -158,12 +189,14 @@ func TestWebAnswers(t *testing.T) {
 	}
 	web, err := StartWeb(t.Context(), t.TempDir(), 0)
 	require.NoError(t, err)
-	client, err := web.Load(t.Context(), time.Minute)
-	require.NoError(t, err)
-	time.Sleep(time.Second)
-	rate, err := client.Rate()
-	require.NoError(t, err)
-	require.Greater(t, rate, 100.0)
+	judge(func() float64 {
+		client, err := web.Load(t.Context(), time.Minute)
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		rate, err := client.Rate()
+		require.NoError(t, err)
+		return rate
+	})
 	require.NoError(t, web.Stop())
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cflags: -O2 -g -fomit-frame-pointer
 // Waits in known ways. Each mode prints numbers: what the kernel and its clocks say of the waits, in ns.
-//   deadlock MS   two threads wait for each other's mutex until the process ends; prints their ids
+//   deadlock MS   two threads wait for each other's mutex until the process ends; prints their ids when they do
 //   mixed MS      two threads compute, sleep briefly and long; prints id, wall clock and CPU time of each
 //   shares MS     long_wait and brief_wait in turns of 7 and 3 ms; prints what each took off the CPU
 //   crowd MS      two threads compute on one CPU; prints id and time in the run queue of each
@@ -9,6 +9,7 @@
 //                 much of it was waiting for a CPU, and its wall clock
 //   fault         touches two pages that come 60 ms later; prints what each took off the CPU, then the time before they came
 //   reasons       waits 60 ms for each thing; prints what main waited for, in the order of the calls
+// The last two compute until there is input, or its end.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -43,15 +44,25 @@ static void nap(long ns) {
 
 static pthread_mutex_t locks[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
 static pthread_barrier_t both;
+static volatile long locking[2]; // ids of threads that do nothing more but lock
 
 __attribute__((noinline)) static void *embrace(void *arg) {
 	long first = (long)arg;
 	pthread_mutex_lock(&locks[first]);
-	printf("%ld\n", tid());
-	fflush(stdout);
 	pthread_barrier_wait(&both);
+	locking[first] = tid();
 	pthread_mutex_lock(&locks[1 - first]);
 	return NULL;
+}
+
+static int sleeps(long id) {
+	char path[64], state = 0;
+	snprintf(path, sizeof(path), "/proc/self/task/%ld/stat", id);
+	FILE *f = fopen(path, "r");
+	if (!f || fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+		abort();
+	fclose(f);
+	return state == 'S';
 }
 
 static void deadlock(long ms) {
@@ -59,6 +70,11 @@ static void deadlock(long ms) {
 	pthread_barrier_init(&both, NULL, 2);
 	for (long i = 0; i < 2; i++)
 		pthread_create(&t, NULL, embrace, (void *)i);
+	for (long i = 0; i < 2; i++)
+		while (!locking[i] || !sleeps(locking[i]))
+			nap(1000000);
+	printf("%ld\n%ld\n", locking[0], locking[1]);
+	fflush(stdout);
 	nap(ms * 1000000L);
 	_exit(0);
 }
@@ -174,8 +190,7 @@ static void took(void) {
 
 /* Computes until the program has been discovered: another test covers its first milliseconds. */
 static void settle(void) {
-	long end = clock_ns(CLOCK_MONOTONIC) + 100000000;
-	while (clock_ns(CLOCK_MONOTONIC) < end)
+	while (!poll(&(struct pollfd){.events = POLLIN}, 1, 0))
 		;
 }
 
@@ -302,6 +317,7 @@ static void fault(void) {
 	struct uffdio_register wanted = {.range = {(unsigned long)absent, PAGES * PAGE}, .mode = UFFDIO_REGISTER_MODE_MISSING};
 	must(!ioctl(fd, UFFDIO_REGISTER, &wanted), "UFFDIO_REGISTER");
 	must(!pthread_create(&t, NULL, serve, (void *)fd), "pthread_create");
+	settle();
 	before = off_cpu();
 	for (long page = 0; page < PAGES; page++)
 		touch(page);

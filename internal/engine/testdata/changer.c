@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // cflags: -O2 -g -fno-builtin -fno-optimize-sibling-calls -fomit-frame-pointer
 // Keeps what it allocates by one function, then runs itself anew and keeps what it allocates by another, and prints for each
-// a line of name, objects and bytes in use. Waits for a line of input before it starts, between its steps and at the end.
+// a line of name, objects and bytes in use. Waits for a line of input before it starts, between its steps, where it allocates and
+// frees meanwhile, and at the end.
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -33,14 +35,13 @@ static void await(void)
 int main(int count, char **arguments)
 {
 	static char out[1 << 16];
+	struct pollfd input = { 0, POLLIN };
 	setvbuf(stdout, out, _IOFBF, sizeof(out));
 	await();
-	for (int i = 0; i < 20; i++) {
-		free(malloc(100));
-		usleep(1000);
-	}
 	printf("warm 0 0\n");
 	fflush(stdout);
+	while (!poll(&input, 1, 1))
+		free(malloc(100));
 	await();
 	if (count > 1)
 		after();

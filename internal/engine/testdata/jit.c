@@ -7,9 +7,11 @@
 //	jit_outer calls jit_hot for 70 % of the CPU time and jit_cold for 30 %; after half of the time all three are put
 //	to a new place, and announced as jit_outer_again and so on.
 //
-// Prints the nanoseconds of hot and cold before and after the change.
+// Prints the nanoseconds of hot and cold before and after the change. With an argument more, a line of input makes the change, and the next one
+// ends the program.
 #include <elf.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +53,7 @@ extern char __start_jitcode[], __stop_jitcode[];
 
 static char *memory;
 static FILE *told;
-static int dump;
+static int dump, change_by_input;
 
 static long used(void)
 {
@@ -138,13 +140,21 @@ static char *compile(int place, const void *function, const char *name)
 	return to;
 }
 
+static int over(long now, long until)
+{
+	struct pollfd input = { 0, POLLIN };
+	char c;
+
+	return change_by_input ? poll(&input, 1, 0) && read(0, &c, 1) : now >= until;
+}
+
 __attribute__((noinline)) static void work(int place, const char *names[3], long until, long spent[2])
 {
 	outer_fn outer = (outer_fn)compile(place, outer_code, names[0]);
 	leaf_fn leaf[2] = { (leaf_fn)compile(place + 1, hot_code, names[1]), (leaf_fn)compile(place + 2, cold_code, names[2]) };
 	long now;
 
-	for (long before = used(); before < until; before = now) {
+	for (long before = used(); !over(before, until); before = now) {
 		int turn = before % CYCLE >= CYCLE / 10 * 7;
 
 		outer(leaf[turn], 200000);
@@ -159,8 +169,9 @@ int main(int argc, char **argv)
 	const char *again[] = { "jit_outer_again", "jit_hot_again", "jit_cold_again" };
 	long total, spent[4] = { 0 };
 
-	if (argc != 3)
+	if (argc != 3 && argc != 4)
 		return 2;
+	change_by_input = argc == 4;
 	total = atol(argv[1]) * 1000000L;
 	dump = !strcmp(argv[2], "dump");
 	memory = mmap(0, 6 * PLACE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
