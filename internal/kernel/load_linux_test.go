@@ -6,6 +6,8 @@ import (
 	"context"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,9 +60,16 @@ func TestLoadIsGivenUp(t *testing.T) {
 	before := programs(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	charged, done := make(chan struct{}, len(spec.Programs)), make(chan struct{}, len(spec.Programs))
+	finish := make(chan struct{})
+	end := sync.OnceFunc(func() { close(finish) })
+	defer end()
+	var verified atomic.Int64
 	loader := NewLoader().Until(ctx, func(work func()) {
 		charged <- struct{}{}
 		work()
+		if verified.Add(1) > 1 {
+			<-finish // however late Load returns
+		}
 		done <- struct{}{}
 	})
 	require.NoError(t, loader.Err())
@@ -76,6 +85,7 @@ func TestLoadIsGivenUp(t *testing.T) {
 	require.ErrorIs(t, loader.Err(), ErrGivenUp)
 	_, err = loader.Observing(1).Load("the long programs", spec, nil)
 	require.ErrorIs(t, err, ErrGivenUp)
+	end()
 	<-done
 	require.Eventually(t, func() bool { return programs(t) == before }, time.Minute, 10*time.Millisecond, "what was verified is freed")
 	require.Empty(t, charged, "nothing is verified any more")

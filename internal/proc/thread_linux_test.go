@@ -31,12 +31,12 @@ func exeOf(t *testing.T, fd int) string {
 // TestOpen checks that the main thread shows a process as long as it runs, then another thread, and none when the process has exited.
 func TestOpen(t *testing.T) {
 	path := testbin.C(t, "../engine/testdata/leaderless.c")
-	cmd := exec.Command(path, "60000", "100")
+	cmd := exec.Command(path, "3600000", "0")
 	require.NoError(t, cmd.Start())
 	pid := uint32(cmd.Process.Pid)
-	fd, id, err := Open("/proc", pid)
+	fd, id, err := Open("/proc", uint32(os.Getpid()))
 	require.NoError(t, err)
-	require.Equal(t, pid, id)
+	require.Equal(t, uint32(os.Getpid()), id)
 	require.NoError(t, unix.Close(fd))
 
 	folder := "/proc/" + strconv.Itoa(cmd.Process.Pid)

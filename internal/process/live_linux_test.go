@@ -3,7 +3,6 @@
 package process
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -25,7 +25,7 @@ import (
 // eventually scans until a condition holds.
 func eventually(t *testing.T, table *Table, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		_, err := table.Scan(t.Context())
 		require.NoError(t, err)
@@ -48,12 +48,11 @@ func live(t *testing.T, cfg Config) *Table {
 }
 
 func TestLiveChildren(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", "sleep 60 & read line; exec sleep 61")
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "sleep 600 & read line; exec sleep 601")
 	cmd.Env = append(os.Environ(), "OTEL_SERVICE_NAME=live test", "OTEL_RESOURCE_ATTRIBUTES=service.instance.id=n%201")
 	stdin, err := cmd.StdinPipe()
 	require.NoError(t, err)
+	before := time.Now()
 	require.NoError(t, cmd.Start())
 	ended := false
 	defer func() {
@@ -75,17 +74,18 @@ func TestLiveChildren(t *testing.T) {
 		for _, p := range processes(table) {
 			if p.ID.PID == uint32(cmd.Process.Pid) {
 				shell = p
-			} else if p.Comm == "sleep" {
+			} else if p.Comm == "sleep" && len(p.Arguments) > 0 { // not in the middle of its exec
 				sleep = p
 			}
 		}
 		return shell != nil && sleep != nil
 	})
 	defer kill(t, sleep.ID.PID)
-	require.Equal(t, []string{"sh", "-c", "sleep 60 & read line; exec sleep 61"}, shell.Arguments)
+	require.Equal(t, []string{"sh", "-c", "sleep 600 & read line; exec sleep 601"}, shell.Arguments)
 	require.Equal(t, "n 1", shell.ServiceInstanceID)
-	require.WithinDuration(t, started, shell.CreationTime, 2*time.Second)
-	require.Equal(t, []string{"sleep", "60"}, sleep.Arguments)
+	const tolerance = 2 * time.Second // the kernel counts in ticks
+	require.WithinRange(t, shell.CreationTime, before.Add(-tolerance), started.Add(tolerance))
+	require.Equal(t, []string{"sleep", "600"}, sleep.Arguments)
 	require.Equal(t, []ChangeKind{Added}, changes[shell.ID])
 
 	_, err = io.WriteString(stdin, "go\n")
@@ -103,7 +103,7 @@ func TestLiveChildren(t *testing.T) {
 	late, inScope, err := table.Lookup(shell.ID)
 	require.NoError(t, err)
 	require.True(t, inScope)
-	require.Equal(t, []string{"sleep", "61"}, late.Arguments)
+	require.Equal(t, []string{"sleep", "601"}, late.Arguments)
 	require.Error(t, cmd.Wait(), "it was killed")
 	ended = true
 }
@@ -172,9 +172,11 @@ func TestLiveChangedRoot(t *testing.T) {
 // TestLiveMainThreadEnds checks that a process whose main thread has exited keeps its identity, also when it is discovered only then.
 func TestLiveMainThreadEnds(t *testing.T) {
 	guest.SameOnEveryKernel(t) // the engine's test of it runs there
-	path := testbin.C(t, "../engine/testdata/leaderless.c")
-	cmd := exec.Command(path, "60000", "200")
+	path := testbin.C(t, "testdata/outlives.c")
+	cmd := exec.Command(path, "its", "main")
 	cmd.Env = append(os.Environ(), "OTEL_SERVICE_NAME=live outlived")
+	end, err := cmd.StdinPipe()
+	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	defer func() {
 		require.NoError(t, cmd.Process.Kill())
@@ -196,6 +198,8 @@ func TestLiveMainThreadEnds(t *testing.T) {
 	program, err := before.ProgramOf(known.ID)
 	require.NoError(t, err)
 	require.NotZero(t, program)
+	_, err = end.Write([]byte("\n"))
+	require.NoError(t, err)
 	require.Eventually(t, func() bool { return before.fs.shownAs(pid) != pid }, time.Minute, time.Millisecond)
 
 	now, err := before.ProgramOf(known.ID)
@@ -203,14 +207,14 @@ func TestLiveMainThreadEnds(t *testing.T) {
 	require.Equal(t, program, now)
 	scan(t, before)
 	require.Same(t, known, found(before), "nothing has changed")
-	for _, include := range [][]Selector{nil, {{Exe: path}}, {{Comm: "^leaderless$"}}, {{Service: "^live outlived$"}}, {{Cmdline: "60000 200"}}} {
+	for _, include := range [][]Selector{nil, {{Exe: path}}, {{Comm: "^outlives$"}}, {{Service: "^live outlived$"}}, {{Cmdline: "its main"}}} {
 		after := live(t, Config{Include: include})
 		scan(t, after)
 		p := found(after)
 		require.Equal(t, path, p.Executable)
-		require.Equal(t, "leaderless", p.Comm)
+		require.Equal(t, "outlives", p.Comm)
 		require.Equal(t, "live outlived", p.ServiceName)
-		require.Equal(t, []string{path, "60000", "200"}, p.Arguments)
+		require.Equal(t, []string{path, "its", "main"}, p.Arguments)
 		require.Equal(t, known.ID, p.ID)
 		_, inScope, program, err := after.LookupProgram(known.ID, 0)
 		require.NoError(t, err)
@@ -280,14 +284,14 @@ func TestLivePorts(t *testing.T) {
 	ports := []uint16{uint16(tcp.Addr().(*net.TCPAddr).Port), uint16(udp.LocalAddr().(*net.UDPAddr).Port)}
 	for _, port := range ports {
 		table := live(t, Config{Include: []Selector{{Port: port}}})
-		eventually(t, table, func() bool { return len(pids(table)) > 0 })
-		require.Equal(t, []uint32{uint32(os.Getpid())}, pids(table))
+		// Others may listen to the port in a network namespace of their own, or at another address.
+		eventually(t, table, func() bool { return slices.Contains(pids(table), uint32(os.Getpid())) })
 	}
 	require.NoError(t, tcp.Close())
 	clock := &clock{time: time.Now()}
 	table := live(t, Config{Include: []Selector{{Port: ports[0]}}, Now: clock.now})
 	scan(t, table)
-	require.Empty(t, pids(table))
+	require.NotContains(t, pids(table), uint32(os.Getpid()))
 }
 
 func TestLiveScanLeaksNoDescriptor(t *testing.T) {
@@ -298,7 +302,7 @@ func TestLiveScanLeaksNoDescriptor(t *testing.T) {
 		scan(t, table)
 		processes(table)
 	}
-	require.Equal(t, before, descriptors(t))
+	require.LessOrEqual(t, descriptors(t), before, "the garbage collector closes what other tests have left")
 }
 
 func descriptors(t *testing.T) int {

@@ -184,7 +184,7 @@ func TestOthersTakeNoPlace(t *testing.T) {
 		c.waits()
 	}
 	pid := c.sleeps()
-	c.eventually(func() bool { return c.isAttached(pid) })
+	c.eventually(func() bool { return c.isAttached(pid) && c.Functions() > 0 })
 	require.Equal(t, 1, c.Functions())
 	require.Zero(t, c.Failed())
 }
