@@ -32,7 +32,7 @@ type place struct {
 // run executes a tool in a folder and returns its output.
 func run(t testing.TB, dir, name string, args ...string) string {
 	t.Helper()
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer stop()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir

@@ -5,6 +5,7 @@ package symbol
 import (
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -73,11 +74,16 @@ func TestLargeChecksum(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return steps.Load() > 20 }, time.Minute, time.Millisecond)
 	f := b.Frames(nil, []uint64{q.functions["outer"] + 4})[0]
+	settled := func() bool { return len(f.Settled().Lines) > 1 }
+	for !settled() {
+		taken := steps.Load()
+		require.Less(t, taken, int64(100), "before the checksum is made")
+		gate <- struct{}{}
+		require.Eventually(t, func() bool { return steps.Load() > taken || settled() }, time.Minute, 100*time.Microsecond)
+	}
 	between.Store(1)
 	gate <- struct{}{}
-	require.Eventually(t, func() bool { return len(f.Settled().Lines) > 1 }, time.Minute, 100*time.Microsecond)
-	require.Less(t, steps.Load(), int64(100), "before the checksum is made")
-	require.True(t, s.AwaitLines(20*time.Second))
+	require.True(t, s.AwaitLines(time.Minute))
 	require.Greater(t, steps.Load(), int64(size>>20), "a step for each MiB")
 	require.Empty(t, waiting.Settled().Lines)
 	require.Less(t, residentPages(t, debug)*os.Getpagesize(), 16<<20)
@@ -103,19 +109,27 @@ func TestChecksumIsStopped(t *testing.T) {
 		t.Run(ends, func(t *testing.T) {
 			p := start(t, bin)
 			var steps atomic.Int64
+			gate := make(chan struct{}) // however late it is stopped
+			open := sync.OnceFunc(func() { close(gate) })
 			s := newSymbolizer(t, Config{Charge: func(step func()) time.Duration {
 				step()
-				steps.Add(1)
+				if steps.Add(1) > 3 {
+					<-gate
+				}
 				return 10 * time.Millisecond
 			}})
+			t.Cleanup(open)
 			a := openSpace(t, s, p.pid())
 			a.Frames(nil, []uint64{p.functions["outer"] + 4})
 			require.Eventually(t, func() bool { return steps.Load() > 3 }, time.Minute, time.Millisecond)
 			before := time.Now()
 			if ends == "process" {
 				a.Close()
-				require.True(t, s.AwaitLines(2*time.Second))
+				open()
+				require.True(t, s.AwaitLines(time.Minute))
 			} else {
+				s.lines.stop() // which Close begins with
+				open()
 				require.NoError(t, s.Close())
 			}
 			require.Less(t, time.Since(before), time.Minute)

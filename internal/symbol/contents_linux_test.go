@@ -90,7 +90,7 @@ func TestLinksAreSummedOnce(t *testing.T) {
 	a := openSpace(t, s, os.Getpid())
 	require.Less(t, bytesRead(t)-before, size/2, "headers alone")
 	frame := frameOf(a, mapped, 3)
-	require.True(t, s.AwaitLines(20*time.Second), "names do not wait for sums")
+	require.True(t, s.AwaitLines(time.Minute), "names do not wait for sums")
 	require.Equal(t, "linked_3", settledName(frame))
 	keys := map[string]int{}
 	for _, r := range a.Regions() {
@@ -160,7 +160,7 @@ func TestCopiesAreUnited(t *testing.T) {
 func nameInFile(t *testing.T, s *Symbolizer, a *AddressSpace, m codefile.Mapped, i int) string {
 	t.Helper()
 	f := frameOf(a, m, i)
-	require.True(t, s.AwaitLines(20*time.Second))
+	require.True(t, s.AwaitLines(time.Minute))
 	return settledName(f)
 }
 

@@ -92,7 +92,7 @@ func TestShared(t *testing.T) {
 		p := start(t, command[0], command[1:]...)
 		a := openSpace(t, s, p.pid())
 		a.Frames(nil, []uint64{p.functions["visible"]})
-		require.True(t, s.AwaitLines(20*time.Second)) // then it is known that its root has no debug file
+		require.True(t, s.AwaitLines(time.Minute)) // then it is known that its root has no debug file
 		frames = a.Frames(frames, []uint64{p.functions["visible"]})
 	}
 	require.Same(t, frames[0], frames[1])
@@ -368,7 +368,7 @@ int main(void) { pthread_t t; pthread_create(&t, 0, work, 0); pthread_exit(0); }
 			d.close()
 		}
 		var err error
-		d, err = procfs{root: "/", files: patience.New()}.dir(model.ProcessID{PID: uint32(p.pid())})
+		d, err = procfs{root: "/", files: patience.Within(time.Minute)}.dir(model.ProcessID{PID: uint32(p.pid())})
 		require.NoError(t, err)
 		return d.thread >= 0
 	}, time.Minute, time.Millisecond)
@@ -458,7 +458,7 @@ func TestHostileFiles(t *testing.T) {
 			if name == "empty" && os.Geteuid() != 0 {
 				c.want = reason.NameNoFile // found by its path, it is not the mapped file
 			}
-			require.True(t, s.AwaitLines(20*time.Second))
+			require.True(t, s.AwaitLines(time.Minute))
 			require.Equal(t, map[reason.Name]uint64{c.want: 2}, s.Stats().Unnamed)
 			if c.want != reason.NameNoSymbol {
 				require.ErrorContains(t, s.Stats().LastError, c.path)

@@ -23,7 +23,7 @@ func TestGoTableFitsLater(t *testing.T) {
 	alpha := p.functions["main.alpha"]
 	look := func() string {
 		f := a.Frames(nil, []uint64{alpha})[0]
-		require.True(t, s.AwaitLines(20*time.Second))
+		require.True(t, s.AwaitLines(time.Minute))
 		return settledName(f)
 	}
 	s.mu.Lock()

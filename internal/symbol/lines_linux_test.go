@@ -118,7 +118,7 @@ func TestLines(t *testing.T) {
 func settledFrame(t testing.TB, a *AddressSpace, addr uint64) *model.Frame {
 	t.Helper()
 	f := a.Frames(nil, []uint64{addr})[0]
-	require.True(t, a.s.AwaitLines(20*time.Second), "%#x", addr)
+	require.True(t, a.s.AwaitLines(time.Minute), "%#x", addr)
 	if again := a.Frames(nil, []uint64{addr})[0]; again.Settled() != f.Settled() {
 		t.Errorf("%#x is another frame when it is asked for again", addr)
 	}

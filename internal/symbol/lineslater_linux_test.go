@@ -69,7 +69,7 @@ func TestLinesComeLater(t *testing.T) {
 	a.Close()
 	require.NoError(t, os.Remove(bin))
 	close(g)
-	require.True(t, s.AwaitLines(20*time.Second))
+	require.True(t, s.AwaitLines(time.Minute))
 	require.Equal(t, []string{"outer  0"}, linesOfFrame(f), "a frame that was given out does not change")
 	require.Equal(t, linesOf(t, whole, f.Address), linesOfFrame(f.Settled()))
 	require.Empty(t, s.Stats().Errors)
@@ -90,7 +90,7 @@ func TestLinesCount(t *testing.T) {
 	require.Zero(t, s.Stats().Named)
 	require.Empty(t, s.Stats().Unnamed)
 	close(g)
-	require.True(t, s.AwaitLines(20*time.Second))
+	require.True(t, s.AwaitLines(time.Minute))
 	require.Equal(t, uint64(3), s.Stats().Named)
 	require.Empty(t, s.Stats().Unnamed)
 
@@ -98,7 +98,7 @@ func TestLinesCount(t *testing.T) {
 	c := openSpace(t, s, stripped.pid())
 	for range 2 {
 		c.Frames(nil, []uint64{stripped.functions["outer"] + 4})
-		require.True(t, s.AwaitLines(20*time.Second))
+		require.True(t, s.AwaitLines(time.Minute))
 	}
 	require.Equal(t, uint64(3), s.Stats().Named)
 	require.Equal(t, map[reason.Name]uint64{reason.NameNoSymbol: 2}, s.Stats().Unnamed)

@@ -12,12 +12,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/patience"
 )
 
 // remote is a device that may hang, disk one that does not.
@@ -52,6 +54,7 @@ func newSymbolizer(t testing.TB, cfg Config) *Symbolizer {
 	cfg.DebugInfo = true
 	s, err := New(cfg)
 	require.NoError(t, err)
+	s.proc.files = patience.Within(time.Minute) // a thread may stand still for longer than a file system may
 	t.Cleanup(func() {
 		require.NoError(t, s.Close())
 		require.Zero(t, s.Stats().OpenFiles)
@@ -63,10 +66,18 @@ func newSymbolizer(t testing.TB, cfg Config) *Symbolizer {
 func plainSymbolizer(t testing.TB, cfg Config) *Symbolizer {
 	t.Helper()
 	s := newSymbolizer(t, cfg)
-	reader := s.lines
-	s.lines = nil
+	reader, contents := s.lines, s.contents
+	s.lines, s.contents = nil, nil
+	contents.close()
 	require.NoError(t, reader.close())
 	return s
+}
+
+// heldNow is the memory that a symbolizer holds while goroutines work on it.
+func heldNow(s *Symbolizer) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held()
 }
 
 func openSpace(t testing.TB, s *Symbolizer, pid int) *AddressSpace {

@@ -111,7 +111,7 @@ func sleeper(t *testing.T, uid uint32) int {
 // TestOpenIsCharged opens the memory map of a process whose files are new. What that takes is charged to its user; when the user has spent its
 // part, further new files are left out and counted, and known ones are not.
 func TestOpenIsCharged(t *testing.T) {
-	s := newSymbolizer(t, Config{MapsShare: 1})
+	s, _ := clocked(t, Config{MapsShare: 1}) // whose clock stands still: what is owed is less as time passes
 	user := budget.Account(os.Getuid())
 	setSpent := func(d time.Duration) {
 		s.maps = budget.New(1, budget.MapsAtOnce)

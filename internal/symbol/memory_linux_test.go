@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -108,6 +109,7 @@ func TestMemoryReal(t *testing.T) {
 	s.resolve(nil, r, r.mapping.Start+0x2000)
 	var before, after runtime.MemStats
 	runtime.GC()
+	runtime.GC() // frees pooled buffers of other tests
 	runtime.ReadMemStats(&before)
 	account := s.held()
 	for i := range 10000 {
@@ -194,14 +196,14 @@ func TestConcurrent(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	require.True(t, s.AwaitLines(time.Minute))
 	checkAccounts(t, s)
 }
 
 // TestClosed uses what belongs to a closed Symbolizer.
 func TestClosed(t *testing.T) {
 	p := start(t, toolchain.CompileC(t, programC, "target"))
-	s, err := New(Config{})
-	require.NoError(t, err)
+	s := newSymbolizer(t, Config{})
 	a, err := s.Open(model.ProcessID{PID: uint32(p.pid())})
 	require.NoError(t, err)
 	require.Equal(t, "main", nameOf(a, p.functions["main"]))

@@ -71,7 +71,7 @@ func TestNamesComeLater(t *testing.T) {
 	for i := range 100 {
 		frames = append(frames, frameOf(a, few, i), frameOf(a, many, 1000*i))
 	}
-	require.True(t, s.AwaitLines(20*time.Second))
+	require.True(t, s.AwaitLines(time.Minute))
 	for i := range 100 {
 		require.Equal(t, functionName("few")(i), settledName(frames[2*i]))
 		require.Equal(t, functionName("many")(1000*i), settledName(frames[2*i+1]))
@@ -99,7 +99,7 @@ func TestTableWithoutRoom(t *testing.T) {
 			i := r.IntN(functions)
 			frames[i] = frameOf(a, many, i)
 		}
-		require.True(t, s.AwaitLines(20*time.Second))
+		require.True(t, s.AwaitLines(time.Minute))
 		for i, f := range frames {
 			require.Equal(t, functionName("many")(i), settledName(f))
 		}
@@ -129,7 +129,7 @@ func TestNamesRequestedDuringMove(t *testing.T) {
 	<-inspected // the lane of small tables has found that the binary is large, and has not moved it yet
 	second := frameOf(a, many, 8)
 	close(resume)
-	require.True(t, s.AwaitLines(20*time.Second))
+	require.True(t, s.AwaitLines(time.Minute))
 	require.Equal(t, functionName("many")(7), settledName(first))
 	require.Equal(t, functionName("many")(8), settledName(second))
 	require.Empty(t, s.Stats().Unnamed)
@@ -186,10 +186,16 @@ func TestFilesThatWaitAreBounded(t *testing.T) {
 	require.NotNil(t, f.Late, "of another process")
 }
 
-// TestRoomOfManyTables checks that memory for a large table is freed within moments, since the symbolizer is locked, by evicting tens of
-// thousands of small ones.
-func TestRoomOfManyTables(t *testing.T) {
-	const tables, entries, most = 50_000, 100, 2 * time.Second
+// TestRoomOfManyTables checks that memory for a large table is freed by evicting tens of thousands of small ones.
+func TestRoomOfManyTables(t *testing.T) { evictMany(t) }
+
+// TestMeasureRoomOfManyTables checks that it takes moments, since the symbolizer is locked.
+func TestMeasureRoomOfManyTables(t *testing.T) { require.Less(t, evictMany(t), 2*time.Second) }
+
+// evictMany returns how long it took.
+func evictMany(t *testing.T) time.Duration {
+	t.Helper()
+	const tables, entries = 50_000, 100
 	each := int64(entries) * elfsym.SymbolBytes
 	s := assemble(Config{MemoryBytes: tables * (each + recordBytes)})
 	now := time.Unix(1000, 0)
@@ -208,7 +214,7 @@ func TestRoomOfManyTables(t *testing.T) {
 	took := time.Since(began)
 	require.Greater(t, s.count.tablesEvicted, uint64(tables/10))
 	t.Logf("%d of %d tables evicted in %v", s.count.tablesEvicted, tables, took)
-	require.Less(t, took, most)
+	return took
 }
 
 // TestReservedMemory checks that memory which one lane has reserved for a table is not available to the other.
@@ -240,6 +246,8 @@ func (f queuedFile) again() (source, error) { return f, nil }
 // and what was spent on the user counts for a process that was just forked, too.
 func TestUsersShareALane(t *testing.T) {
 	s := assemble(Config{})
+	now := time.Unix(1000, 0)
+	s.now = func() time.Time { return now } // what was spent is forgotten as time passes
 	s.maxOpen = maxOpenFiles
 	n := &namer{s: s, pending: map[*entry]struct{}{}, spent: budget.NewSpending()}
 	s.names = n

@@ -90,7 +90,7 @@ func TestStripped(t *testing.T) {
 	require.Empty(t, f.Lines)
 	require.Equal(t, want["hidden"], f.Address)
 	require.NotNil(t, f.Mapping)
-	require.True(t, s.AwaitLines(20*time.Second))
+	require.True(t, s.AwaitLines(time.Minute))
 	require.Equal(t, map[reason.Name]uint64{reason.NameNoSymbol: 1}, s.Stats().Unnamed)
 }
 

@@ -14,9 +14,7 @@ import (
 
 // TestRegions checks this process: its own code is at the address of the mapping, and its file can be read.
 func TestRegions(t *testing.T) {
-	s, err := New(Config{})
-	require.NoError(t, err)
-	defer s.Close() //nolint:errcheck // the test's end
+	s := newSymbolizer(t, Config{})
 	space, err := s.Open(model.ProcessID{PID: uint32(os.Getpid())})
 	require.NoError(t, err)
 	defer space.Close()

@@ -33,9 +33,10 @@ func (f lockedFile) ReadAt(buf []byte, off int64) (int, error) {
 	return f.source.ReadAt(buf, off)
 }
 
-// lockedByReader reports whether the caller holds the lock: others, such as the lane that compares files, let go of it within milliseconds.
+// lockedByReader reports whether the caller holds the lock: others, such as the lane that compares files, let go of it within a minute,
+// however long they stand still.
 func (f lockedFile) lockedByReader() bool {
-	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if f.s.mu.TryLock() {
 			f.s.mu.Unlock()
 			return false

@@ -36,6 +36,7 @@ func TestMemoryOfBuild(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	var grown int64
 	sampled := func() bool { // thousands of functions apart
+		runtime.GC() // one in the background may come late
 		runtime.ReadMemStats(&now)
 		grown = max(grown, int64(now.HeapAlloc)-int64(before.HeapAlloc))
 		return false
@@ -46,7 +47,7 @@ func TestMemoryOfBuild(t *testing.T) {
 	require.Equal(t, table.Bytes(), l.held)
 	t.Logf("%d functions, a table of %d KiB: %d KiB counted at most, the heap grew by %d KiB", functions, table.Bytes()>>10, l.peak>>10, grown>>10)
 	require.Greater(t, l.peak, table.Bytes())
-	require.Less(t, grown, l.peak+l.peak/4, "5 % is garbage that waits, and there is what the test holds")
+	require.Less(t, grown, l.peak+l.peak/4, "there is what the test holds, too")
 
 	for _, part := range []int64{100, 10, 2} {
 		small := &ledger{limit: l.peak / part}

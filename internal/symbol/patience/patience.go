@@ -24,14 +24,21 @@ const (
 // Patience makes calls that a file system may never answer: if its server, a process or another host, hangs, the caller blocks in the kernel.
 // Nothing else of the receiver may wait for it. It is safe for concurrent use.
 type Patience struct {
-	now func() time.Time
+	now    func() time.Time
+	within time.Duration
 
 	mu         sync.Mutex
 	silent     map[uint64]time.Time // by device, until when it is not asked
 	unanswered int
 }
 
-func New() *Patience { return &Patience{now: time.Now, silent: map[uint64]time.Time{}} }
+// New returns a patience of a second.
+func New() *Patience { return Within(answerWithin) }
+
+// Within returns one of another time that a file system may take for a call.
+func Within(most time.Duration) *Patience {
+	return &Patience{now: time.Now, within: most, silent: map[uint64]time.Time{}}
+}
 
 // MayHang reports whether a file system may have no disk of this host: such have a device without a driver, major number 0 (fs/super.c,
 // get_anon_bdev). FUSE, NFS and overlayfs are among them, and harmless ones.
@@ -63,7 +70,7 @@ func Ask[T any](p *Patience, dev uint64, call func() (T, error), late func(T)) (
 			}
 		}
 	}()
-	timer := time.NewTimer(answerWithin)
+	timer := time.NewTimer(p.within)
 	defer timer.Stop()
 	select {
 	case a := <-answered:
@@ -74,7 +81,7 @@ func Ask[T any](p *Patience, dev uint64, call func() (T, error), late func(T)) (
 	case <-timer.C:
 		p.Avoid(dev, p.now().Add(askAgainAfter))
 		close(given)
-		return none, fmt.Errorf("%w within %s", reason.ErrNoAnswer, answerWithin)
+		return none, fmt.Errorf("%w within %s", reason.ErrNoAnswer, p.within)
 	}
 }
 
@@ -88,14 +95,14 @@ func (p *Patience) Close(dev uint64, closeFile func() error) error {
 	if p.leftAlone(dev) {
 		return nil
 	}
-	timer := time.NewTimer(answerWithin)
+	timer := time.NewTimer(p.within)
 	defer timer.Stop()
 	select {
 	case err := <-closed:
 		return err
 	case <-timer.C:
 		p.Avoid(dev, p.now().Add(askAgainAfter))
-		return fmt.Errorf("%w within %s", reason.ErrNoAnswer, answerWithin)
+		return fmt.Errorf("%w within %s", reason.ErrNoAnswer, p.within)
 	}
 }
 
