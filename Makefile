@@ -152,9 +152,9 @@ MEASURE     := ./internal/bench/... ./internal/engine/... ./internal/observe/mem
 GATE        := -skip '^TestMeasure'
 
 .PHONY: test-measure
-test-measure: test-compile build bin/demo-load ## tests that compare memory or times with the truth, for a quiet machine; each runs three times
+test-measure: test-compile build bin/otelcol-ebpf-quick bin/demo-load ## tests that compare memory or times with the truth, for a quiet machine; each runs three times
 	@uptime
-	@$(GO) test -count=3 -p 1 -timeout 30m -tags e2e -run '^TestMeasure' $(ALONE) ./internal/accuracy ./internal/distribution/e2e
+	@E2E_REQUIRED=1 $(GO) test -count=3 -p 1 -timeout 60m -tags e2e -run '^TestMeasure' $(ALONE) ./internal/accuracy ./internal/demo ./internal/distribution/e2e ./internal/e2e
 
 .PHONY: test-unit
 test-unit: test-compile test-quiet test-tools test-alone ## all Go tests under the race detector; as root the privileged ones too
@@ -171,7 +171,7 @@ test-compile: go-check
 
 .PHONY: test-quiet
 test-quiet:
-	@internal/tools/progress.sh "go test -race, packages that measure nothing" $(GO) test -race -timeout 15m $(GATE) $$($(GO) list ./... | grep -vxFf <($(GO) list $(ALONE) ./internal/accuracy ./internal/e2e))
+	@internal/tools/progress.sh "go test -race, packages that measure nothing" $(GO) test -race -timeout 30m $(GATE) $$($(GO) list ./... | grep -vxFf <($(GO) list $(ALONE) ./internal/accuracy ./internal/e2e))
 
 .PHONY: test-tools
 test-tools:
@@ -185,11 +185,11 @@ test-alone:
 
 .PHONY: test-compare
 test-compare:
-	@internal/tools/progress.sh "go test -race, packages that compare CPU times, one at a time" $(GO) test -race -p 1 -timeout 15m $(GATE) $(MEASURE)
+	@internal/tools/progress.sh "go test -race, packages that compare CPU times, one at a time" $(GO) test -race -p 1 -timeout 30m $(GATE) $(MEASURE)
 
 .PHONY: test-watch
 test-watch:
-	@internal/tools/progress.sh "go test -race, packages that watch the host, one at a time" nice -n 10 $(GO) test -race -p 1 -timeout 15m $(GATE) \
+	@internal/tools/progress.sh "go test -race, packages that watch the host, one at a time" nice -n 10 $(GO) test -race -p 1 -timeout 30m $(GATE) \
 	  $$($(GO) list $(ALONE) | grep -vxFf <($(GO) list $(MEASURE)))
 
 # Servers that Debian has not, and a Go with arguments on the stack. Of packages of Python these alone have an OpenSSL 1.0.2 and 1.1.1, and a released Envoy.
@@ -226,7 +226,7 @@ test-long: build fetch-servers test-fuzz ## the longer form of tests that CI run
 	  nginx-light:nginx apache2-bin:apache2 haproxy:haproxy nodejs:node python3:/usr/bin/python3 \
 	  python3-uvicorn:/usr/lib/python3/dist-packages/uvicorn python3-hypercorn:/usr/lib/python3/dist-packages/hypercorn \
 	  default-jdk-headless:java libnetty-java:/usr/share/java/netty-handler.jar libnetty-tcnative-java:/usr/share/java/netty-tcnative.jar dnsmasq-base:dnsmasq unbound:unbound bind9-dnsutils:dig curl:curl gcc:gcc libc6-dev:/usr/include/stdio.h libssl-dev:/usr/include/openssl/ssl.h musl-tools:musl-gcc
-	@EBPFRECEIVER_LONG=1 E2E_REQUIRED=1 $(GO) test -count=1 -timeout 10m -run 'RealServers|PoliciesOfServices' -v ./internal/e2e
+	@EBPFRECEIVER_LONG=1 E2E_REQUIRED=1 $(GO) test -count=1 -timeout 10m -run 'RealServers|MeasurePoliciesOfServices' -v ./internal/e2e
 	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'OldGoReleases|IdleReadIsWaiting|ListedAndIterated' -v ./internal/observe/network
 	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'Swarm|Shares|Allocators|Probed|DiskWaits|CompiledCode' -v ./internal/engine
 

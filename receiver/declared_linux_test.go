@@ -70,7 +70,7 @@ func TestMetricsPipelineAlone(t *testing.T) {
 		t.Skip("loading BPF programs needs root")
 	}
 	config, sink := createDefaultConfig().(*Config), &consumertest.MetricsSink{}
-	networkOf(config).ReportInterval = time.Minute // only the last report is sent
+	networkOf(config).ReportInterval = 10 * time.Minute // only the last report is sent
 	config.Metrics.Resource = resourceProcess
 	r, err := NewFactory().CreateMetrics(t.Context(), receivertest.NewNopSettings(metadata.Type), config, sink)
 	require.NoError(t, err)

@@ -47,7 +47,7 @@ const lookUp = `import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.connect(("127.0.0.1", int(sys.argv[1])))
 s.send(bytes.fromhex(sys.argv[2]))
-s.settimeout(10)
+s.settimeout(60)
 s.recv(512)`
 
 // askAll has other processes make one request of each protocol, and returns their pids.
@@ -83,6 +83,7 @@ func TestEachProtocolAloneIsLogged(t *testing.T) {
 	for protocol, want := range map[string]string{"http": "http 1.1", "http2": "http 2", "dns": "dns"} {
 		t.Run(protocol, func(t *testing.T) {
 			config, sink := createDefaultConfig().(*Config), &consumertest.LogsSink{}
+			config.Limits.CPUPercent = 100 // it reads the requests of all connections
 			n := networkOf(config)
 			n.Protocols, n.ReportInterval, n.Requests.Log, n.Requests.Top = []string{protocol}, 500*time.Millisecond, network.LogAll, 0
 			r, err := NewFactory().CreateLogs(t.Context(), receivertest.NewNopSettings(metadata.Type), config, sink)

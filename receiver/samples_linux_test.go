@@ -23,11 +23,13 @@ import (
 // sampledBy is a configuration that samples requests that are slow, fail, are compressed or long, and exports all as spans.
 func sampledBy() *Config {
 	config := createDefaultConfig().(*Config)
+	config.Limits.CPUPercent = 100 // it reads the requests of all connections
 	options := networkOf(config)
 	options.ReportInterval, options.Capture, options.CaptureLimit = time.Second, network.CaptureMessages, 128<<10
 	options.Requests.Log, options.Requests.Top, options.Requests.Spans = network.LogNone, 0, true
+	options.Requests.SamplesPerSecond = 1000 // none is left out, however late they come
 	options.Requests.Samples = []network.SampleOptions{
-		{URIRegex: "^/slow$", MinDuration: 300 * time.Millisecond}, {URIRegex: "^/quick$", MinDuration: 300 * time.Millisecond},
+		{URIRegex: "^/slow$", MinDuration: 300 * time.Millisecond}, {URIRegex: "^/quick$", MinDuration: time.Hour},
 		{On5xx: true}, {URIRegex: "^/(packed|long)$"},
 	}
 	return config

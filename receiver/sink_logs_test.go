@@ -50,7 +50,7 @@ func TestLogsComeAgain(t *testing.T) {
 	next := &taker{answer: refuse}
 	s := newTestLogSink(next, nil)
 	s.put(logsOf(event("a", 1), event("a", 2)))
-	eventually(t, "an attempt", func() bool { return next.attempts() == 1 })
+	eventually(t, "an attempt", func() bool { return next.attempts() > 0 })
 	next.answers(nil)
 	s.put(logsOf(event("a", 3)))
 	s.stop(t.Context())
@@ -74,7 +74,7 @@ func TestLogsAreReleased(t *testing.T) {
 	next := &taker{answer: refuse}
 	s := newTestLogSink(next, map[string]bool{"off": true})
 	s.put(held("a", 1))
-	eventually(t, "an attempt", func() bool { return next.attempts() == 1 })
+	eventually(t, "an attempt", func() bool { return next.attempts() > 0 })
 	require.Zero(t, released.Load())
 	s.put(held("off", 2))
 	require.EqualValues(t, 1, released.Load())

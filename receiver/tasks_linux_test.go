@@ -114,7 +114,7 @@ func TestTaskOfTheConfiguration(t *testing.T) {
 	require.NoError(t, run.UnmarshalText([]byte("on_cpu")))
 	runOnCPU(&run).ReportInterval = time.Second
 	config.Tasks = []TaskConfig{{
-		Name: "busy", Run: []RunConfig{run}, Targets: []SelectorConfig{{PID: uint32(busy.Process.Pid)}}, Duration: 2 * time.Second,
+		Name: "busy", Run: []RunConfig{run}, Targets: []SelectorConfig{{PID: uint32(busy.Process.Pid)}}, Duration: 5 * time.Second,
 	}}
 	id := component.MustNewID("file_storage")
 	config.Storage = &id

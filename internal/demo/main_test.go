@@ -9,8 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRoundSplitsWork checks that the two functions share the time of a round 70 to 30.
+// TestRoundSplitsWork checks that the two functions share the steps of a round 70 to 30.
 func TestRoundSplitsWork(t *testing.T) {
+	require.Equal(t, 7*roundLength, 10*hotUnits)
+	sum := demoSeventyPercent(1)
+	require.NotZero(t, sum)
+	require.NotZero(t, demoThirtyPercent(sum))
+}
+
+// TestMeasureRoundSplitsWork checks that they share its time so, too.
+func TestMeasureRoundSplitsWork(t *testing.T) {
 	var hot, cold []time.Duration
 	for range 100 { // some of them are not disturbed by what else runs
 		start := time.Now()

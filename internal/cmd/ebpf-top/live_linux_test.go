@@ -118,7 +118,7 @@ func waitEnd(t *testing.T, ended <-chan error) {
 	select {
 	case err := <-ended:
 		require.NoError(t, err, "status 0")
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		require.Fail(t, "the program does not end")
 	}
 }

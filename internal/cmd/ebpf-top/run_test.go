@@ -118,12 +118,23 @@ func TestRunDraws(t *testing.T) {
 }
 
 func TestRunEndsWithContext(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	var out bytes.Buffer
+	out := &cancelling{cancel: cancel}
 	opts := options{dir: t.TempDir(), interval: time.Second, rows: 1}
-	require.NoError(t, run(ctx, opts, piped(&out, opts.rows), time.Now))
-	require.Equal(t, "waiting for the first profile in "+opts.file(profilesFile)+" …\n", out.String())
+	require.NoError(t, run(ctx, opts, piped(out, opts.rows), time.Now))
+	require.Equal(t, "waiting for the first profile in "+opts.file(profilesFile)+" …\n", out.text.String())
+}
+
+// cancelling ends a context when something is written.
+type cancelling struct {
+	text   bytes.Buffer
+	cancel func()
+}
+
+func (c *cancelling) Write(p []byte) (int, error) {
+	defer c.cancel()
+	return c.text.Write(p)
 }
 
 func TestRunReportsErrors(t *testing.T) {

@@ -67,20 +67,34 @@ func start(t *testing.T, config string, args ...string) *collector {
 		observes := strings.Contains(log, "The receiver has started") || strings.Contains(log, "The receiver observes nothing")
 		return strings.Contains(log, ready) && (observes || !strings.Contains(log, ours))
 	}, time.Minute, 50*time.Millisecond, "the Collector's log: %s", &c.log)
-	// The Collector says so before it begins to listen for signals (otelcol's Run), and nothing shows when it does.
-	time.Sleep(signalDelay())
+	c.awaitSignals(t)
 	return c
+}
+
+// awaitSignals waits until the Collector listens for signals, which it does after it has said that it is ready. SIGINT is ignored from its start on,
+// and Go leaves that so until the program asks for the signal.
+func (c *collector) awaitSignals(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
+		require.NoError(t, err)
+		_, caught, _ := strings.Cut(string(status), "\nSigCgt:")
+		var mask uint64
+		_, err = fmt.Sscanf(strings.TrimSpace(caught), "%x", &mask)
+		return err == nil && mask>>(syscall.SIGINT-1)&1 != 0
+	}, time.Minute, 20*time.Millisecond, "the Collector does not listen for signals: %s", &c.log)
+	time.Sleep(signalDelay())
 }
 
 // inGuest reports whether this is a virtual machine of the kernel matrix, which is emulated and slow.
 func inGuest() bool { return guest.Running() }
 
-// signalDelay is how long a Collector that is ready may take until it handles SIGTERM.
+// signalDelay is how long a Collector may take from SIGINT to SIGTERM, for which it asks with the next instructions.
 func signalDelay() time.Duration {
 	if inGuest() {
-		return 3 * time.Second
+		return time.Second
 	}
-	return 500 * time.Millisecond
+	return 50 * time.Millisecond
 }
 
 // launch starts the distribution with a configuration.
@@ -88,7 +102,8 @@ func launch(t *testing.T, config string, args ...string) *collector {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(config), 0o600))
-	c := &collector{cmd: exec.Command(binary(t, "otelcol-ebpf"), append([]string{"--config", path}, args...)...)}
+	ignoring := []string{"-c", `trap "" INT; exec "$0" "$@"`, binary(t, "otelcol-ebpf"), "--config", path}
+	c := &collector{cmd: exec.Command("/bin/sh", append(ignoring, args...)...)}
 	c.cmd.Stdout, c.cmd.Stderr = &c.log, &c.log
 	require.NoError(t, c.cmd.Start())
 	t.Cleanup(func() { _ = c.cmd.Process.Kill() }) // has ended already unless the test failed
@@ -103,7 +118,7 @@ func (c *collector) wait(t *testing.T) int {
 	select {
 	case <-ended:
 		return c.cmd.ProcessState.ExitCode()
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		require.Fail(t, "the Collector does not end", "log: %s", &c.log)
 		return -1
 	}

@@ -97,13 +97,14 @@ func needsRoot(t *testing.T) {
 	}
 }
 
-// requireHealthy holds that health_check answers 200.
+// requireHealthy holds that health_check comes to answer 200.
 func requireHealthy(t *testing.T, endpoint string) {
 	t.Helper()
-	response, err := http.Get("http://" + endpoint + "/status")
-	require.NoError(t, err)
-	defer response.Body.Close()
-	require.Equal(t, http.StatusOK, response.StatusCode)
+	require.Eventually(t, func() bool {
+		response, err := http.Get("http://" + endpoint + "/status")
+		require.NoError(t, err)
+		return response.Body.Close() == nil && response.StatusCode == http.StatusOK
+	}, time.Minute, 50*time.Millisecond)
 }
 
 // configOfDaemonSet is the Collector's configuration in the ConfigMap.

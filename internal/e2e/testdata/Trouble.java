@@ -38,9 +38,9 @@ public class Trouble {
     }
 
     static void answer(HttpExchange asked) throws IOException {
-        if (slow) {
+        if (slow && asked.getRequestURI().getPath().equals("/pay")) {
             try {
-                Thread.sleep(150);
+                Thread.sleep(2500);
             } catch (InterruptedException e) {
                 throw new IOException(e);
             }

@@ -37,7 +37,7 @@ func settled(t *testing.T, url string) {
 	t.Helper()
 	var status int
 	var body string
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		status, body = get(t, url)
 		if strings.Contains(body, "StatusOK") || strings.Contains(body, "Error") {
 			return

@@ -29,7 +29,7 @@ func toyKind(pid int, options, run any) (*Config, error) {
 	err := confmap.NewFromStringMap(map[string]any{
 		"targets": map[string]any{"include": targets},
 		"observe": map[string]any{"toy": options},
-		"tasks":   []any{map[string]any{"name": "toy", "targets": targets, "run": []any{map[string]any{"toy": run}}, "duration": "1m"}},
+		"tasks":   []any{map[string]any{"name": "toy", "targets": targets, "run": []any{map[string]any{"toy": run}}, "duration": "1h"}},
 	}).Unmarshal(config)
 	if err != nil {
 		return nil, err

@@ -59,20 +59,20 @@ func TestToyMonitor(t *testing.T) {
 	_, err = toyConfig("toy_pid_max", -1, busy.Process.Pid)
 	require.ErrorContains(t, err, "policies[0]::when[0]::threshold: -1 is not allowed: it must be a number from 0 on")
 
-	events, gauges := runToy(t, pidMax, busy.Process.Pid)
+	events, gauges := runToy(t, pidMax, busy.Process.Pid, true)
 	require.Len(t, events, 1)
 	require.Equal(t, "toy", events[0]["ebpf.policy"])
 	require.Equal(t, []any{map[string]any{"monitor": "toy_pid_max", "threshold": float64(pidMax), "current": float64(pidMax)}}, events[0]["ebpf.causes"])
 	require.Equal(t, []string{fmt.Sprintf("toy.pid.max {pid} %d map[ebpf.policy:toy]", pidMax)}, gauges)
 
 	// The value is one less than the threshold.
-	events, gauges = runToy(t, pidMax+1, busy.Process.Pid)
+	events, gauges = runToy(t, pidMax+1, busy.Process.Pid, false)
 	require.Empty(t, events)
 	require.Equal(t, []string{fmt.Sprintf("toy.pid.max {pid} %d map[ebpf.policy:toy]", pidMax)}, gauges)
 }
 
-// runToy runs a receiver until it has exported gauges, and returns the events of triggers and the first gauges.
-func runToy(t *testing.T, threshold, pid int) (events []map[string]any, gauges []string) {
+// runToy runs a receiver until it has exported gauges, and the event of a trigger if its policy is to fire, and returns such events and the first gauges.
+func runToy(t *testing.T, threshold, pid int, fires bool) (events []map[string]any, gauges []string) {
 	config, err := toyConfig("toy_pid_max", threshold, pid)
 	require.NoError(t, err)
 	factory, settings, host := NewFactory(), receivertest.NewNopSettings(metadata.Type), &statusHost{}
@@ -91,9 +91,14 @@ func runToy(t *testing.T, threshold, pid int) (events []map[string]any, gauges [
 	// Values are reported every ten seconds, at the end of a second in which the policy was evaluated.
 	require.Eventually(t, func() bool { return len(toyGauges(metrics)) > 0 }, 60*time.Second, 50*time.Millisecond)
 	gauges = toyGauges(metrics)[:1]
-	time.Sleep(3 * time.Second) // the policy needs two seconds
+	triggers := func() []map[string]any { return exportedEvents(logs)["ebpf.profiling.triggered"] }
+	if fires {
+		require.Eventually(t, func() bool { return len(triggers()) > 0 }, time.Minute, 50*time.Millisecond)
+	} else {
+		time.Sleep(3 * time.Second) // a policy that fires needs two
+	}
 	require.NoError(t, r.Shutdown(context.Background()))
-	return exportedEvents(logs)["ebpf.profiling.triggered"], gauges
+	return triggers(), gauges
 }
 
 // toyGauges are the points of gauges, as text.
