@@ -227,7 +227,7 @@ test-long: build fetch-servers test-fuzz ## the longer form of tests that CI run
 	  python3-uvicorn:/usr/lib/python3/dist-packages/uvicorn python3-hypercorn:/usr/lib/python3/dist-packages/hypercorn \
 	  default-jdk-headless:java libnetty-java:/usr/share/java/netty-handler.jar libnetty-tcnative-java:/usr/share/java/netty-tcnative.jar dnsmasq-base:dnsmasq unbound:unbound bind9-dnsutils:dig curl:curl gcc:gcc libc6-dev:/usr/include/stdio.h libssl-dev:/usr/include/openssl/ssl.h musl-tools:musl-gcc
 	@EBPFRECEIVER_LONG=1 E2E_REQUIRED=1 $(GO) test -count=1 -timeout 10m -run 'RealServers|MeasurePoliciesOfServices' -v ./internal/e2e
-	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'OldGoReleases|IdleReadIsWaiting|ListedAndIterated' -v ./internal/observe/network
+	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'OldGoReleases|IdleRead|ListedAndIterated' -v ./internal/observe/network
 	@EBPFRECEIVER_LONG=1 $(GO) test -count=1 -timeout 10m -run 'Swarm|Shares|Allocators|Probed|DiskWaits|CompiledCode' -v ./internal/engine
 
 FUZZTIME     ?= 30s

@@ -46,14 +46,11 @@ func TestProbed(t *testing.T) {
 var callers = []string{"turn get", "turn get_zeros", "turn put"}
 
 // TestMeasureProbed holds that nearly all of these stacks are whole. Those of the moments in which the kernel puts return addresses back are not.
-// They are few, and more where other threads want the CPU: the long form has the figure.
+// They are few, and more where other threads want the CPU.
 func TestMeasureProbed(t *testing.T) {
-	before, limit := "300", 0.1 // until unwind tables are made
-	switch {
-	case emulated:
+	before, limit := "300", 0.01 // until unwind tables are made
+	if emulated {
 		before, limit = "3000", 0.2 // moments in which the kernel notes what it does take long there
-	case inLongForm():
-		limit = 0.01
 	}
 	probed(t, func(t *testing.T, e *observed, path string, plain bool) {
 		limit := limit

@@ -15,14 +15,20 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/nettest"
 )
 
+// sharing runs tests, then ends the observers that they share.
+type sharing struct{ *testing.M }
+
+func (s sharing) Run() int {
+	code := s.M.Run()
+	if err := endAll(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
 func TestMain(m *testing.M) {
 	nettest.Main()
 	kernel.ShareTypes()
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if err := endAll(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-		os.Exit(code)
-	}))
+	goleak.VerifyTestMain(sharing{m})
 }
