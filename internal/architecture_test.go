@@ -69,6 +69,7 @@ var imports = map[string][]string{
 	"kerneltest":   {},
 	"nettest":      {"thread"},
 	"freeport":     {},
+	"sigready":     {},
 	"testrun":      {"kerneltest"},
 }
 

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"bytes"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -17,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/sigready"
 )
 
 // required names the environment variable that makes a missing binary an error.
@@ -128,7 +129,7 @@ func launch(t *testing.T, binary, config string, change func(*exec.Cmd)) *collec
 	if change != nil {
 		change(c.Cmd)
 	}
-	listening(c.Cmd)
+	sigready.Prepare(c.Cmd)
 	require.NoError(t, c.Start())
 	go func() {
 		_ = c.Wait() // the exit code says it
@@ -141,23 +142,13 @@ func launch(t *testing.T, binary, config string, change func(*exec.Cmd)) *collec
 	return c
 }
 
-// listening has a Collector show when it listens for signals, which it does after it has said that everything is ready: the shell ignores SIGINT, and Go
-// leaves that so until the program asks for the signal.
-func listening(cmd *exec.Cmd) {
-	cmd.Args = append([]string{"sh", "-c", `trap "" INT; exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
-	cmd.Path = "/bin/sh"
-}
-
 // signal sends a signal as soon as the Collector listens for it.
 func (c *collector) signal(sig syscall.Signal) {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.Process.Pid))
+		asked, err := sigready.Asked(c.Process.Pid)
 		require.NoError(c.t, err)
-		_, caught, _ := strings.Cut(string(status), "\nSigCgt:")
-		var mask uint64
-		_, err = fmt.Sscanf(strings.TrimSpace(caught), "%x", &mask)
-		return err == nil && mask>>(syscall.SIGINT-1)&1 != 0
+		return asked
 	}, time.Minute, 20*time.Millisecond, "the Collector does not listen for signals: %s", &c.log)
 	time.Sleep(50 * time.Millisecond) // it asks for SIGTERM with the next instructions
 	require.NoError(c.t, c.Process.Signal(sig))

@@ -20,6 +20,7 @@ import (
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/freeport"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/sigready"
 )
 
 // ready is the Collector's own line when all pipelines have started, and ours one that each line of a receiver of ours has.
@@ -71,17 +72,13 @@ func start(t *testing.T, config string, args ...string) *collector {
 	return c
 }
 
-// awaitSignals waits until the Collector listens for signals, which it does after it has said that it is ready. SIGINT is ignored from its start on,
-// and Go leaves that so until the program asks for the signal.
+// awaitSignals waits until the Collector listens for signals, which it does after it has said that it is ready.
 func (c *collector) awaitSignals(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.cmd.Process.Pid))
+		asked, err := sigready.Asked(c.cmd.Process.Pid)
 		require.NoError(t, err)
-		_, caught, _ := strings.Cut(string(status), "\nSigCgt:")
-		var mask uint64
-		_, err = fmt.Sscanf(strings.TrimSpace(caught), "%x", &mask)
-		return err == nil && mask>>(syscall.SIGINT-1)&1 != 0
+		return asked
 	}, time.Minute, 20*time.Millisecond, "the Collector does not listen for signals: %s", &c.log)
 	time.Sleep(signalDelay())
 }
@@ -102,8 +99,8 @@ func launch(t *testing.T, config string, args ...string) *collector {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(config), 0o600))
-	ignoring := []string{"-c", `trap "" INT; exec "$0" "$@"`, binary(t, "otelcol-ebpf"), "--config", path}
-	c := &collector{cmd: exec.Command("/bin/sh", append(ignoring, args...)...)}
+	c := &collector{cmd: exec.Command(binary(t, "otelcol-ebpf"), append([]string{"--config", path}, args...)...)}
+	sigready.Prepare(c.cmd)
 	c.cmd.Stdout, c.cmd.Stderr = &c.log, &c.log
 	require.NoError(t, c.cmd.Start())
 	t.Cleanup(func() { _ = c.cmd.Process.Kill() }) // has ended already unless the test failed

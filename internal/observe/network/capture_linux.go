@@ -100,7 +100,7 @@ type capture struct {
 	interval     time.Duration // how often the ring is read
 	// quiet and endedFor are datagramsQuietFor and endedFor, except in tests.
 	quiet, endedFor time.Duration
-	// patience is that of [Config].
+	// patience is orderPatience in ns, except in tests.
 	patience *atomic.Int64
 
 	lost   *requests.Losses // of connections, by process
@@ -155,6 +155,10 @@ func newCapture(config Config, ring *ring, t *table) *capture {
 	}
 	if config.RequestBytes > 0 {
 		c.totals.Bound(config.RequestBytes)
+	}
+	if c.patience == nil {
+		c.patience = &atomic.Int64{}
+		c.patience.Store(int64(orderPatience))
 	}
 	if c.interval == 0 {
 		c.interval = readInterval
@@ -255,10 +259,7 @@ func (c *capture) read() error {
 	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
-	patience := orderPatience
-	if c.patience != nil {
-		patience = time.Duration(c.patience.Load())
-	}
+	patience := time.Duration(c.patience.Load())
 	if err := c.handOver(func(now uint64, record func(*segment, []byte)) { c.waiting.take(now, patience, record) }); err != nil {
 		return err
 	}
