@@ -20,7 +20,6 @@ import (
 func TestDatagrams(t *testing.T) {
 	eachWay(t, func(t *testing.T, start func() *watching) {
 		w := start()
-		unknown := w.loss("peer_unknown")
 		here, there := nettest.New(t), nettest.New(t)
 		near, far := nettest.Join(t, here, there)
 		client, server := nettest.Start(t, here), nettest.Start(t, there)
@@ -50,9 +49,12 @@ func TestDatagrams(t *testing.T) {
 			}
 			calls := w.histogram(server, "ebpf.network.operation.duration", "ebpf.operation=read", "network.type="+c.family)
 			w.equal(3*3*8, int64(calls.Count), 8, "each datagram is a read of its own")
+			for p, peer := range map[*nettest.Program]netip.Addr{client: c.to, server: c.from} {
+				udp := []string{"network.transport=udp", "network.type=" + c.family}
+				require.Equal(t, w.sum(p, "ebpf.network.io", udp...), w.sum(p, "ebpf.network.io", append(udp, "network.peer.address="+peer.String())...), "each peer is known")
+			}
 			unconnected.Close()
 		}
-		w.equal(int64(unknown), int64(w.loss("peer_unknown")), 8)
 	})
 }
 

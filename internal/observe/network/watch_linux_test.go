@@ -44,22 +44,6 @@ func config() Config {
 	return Config{MapBytes: 16 << 20, SocketBytes: 16 << 20, ConnectionBytes: 64 << 20, ResolveNAT: true, SysRoot: "/sys", ProcRoot: "/proc", Logger: zap.NewNop()}
 }
 
-// foreign reports whether a process runs that this one has not started: what other processes on the host lose must not fail a test.
-func foreign(pid uint32) bool {
-	for self := uint32(os.Getpid()); pid != self; {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			return false // it has exited
-		}
-		_, fields, _ := strings.Cut(string(text), ") ") // the state and the parent
-		var state string
-		if _, err := fmt.Sscan(fields, &state, &pid); err != nil || pid == 0 {
-			return err == nil
-		}
-	}
-	return false
-}
-
 // watch starts an observer of all processes of this test; change may remove features of the kernel. The known processes are decided to be in scope before.
 func watch(t *testing.T, config Config, change func(*features), known ...*nettest.Program) *watching {
 	t.Helper()
@@ -82,7 +66,7 @@ func observing(t testing.TB, config Config, change func(*features), known ...*ne
 		require.NoError(t, tracker.Decide(uint32(p.PID()), lifecycle.ScopeNetwork))
 	}
 	host := observetest.NewHost()
-	host.Everybody, host.Foreign = true, foreign
+	host.Everybody, host.Foreign = true, followForks(tracker).foreign
 	has := featuresFor(t)
 	if change != nil {
 		change(&has)
