@@ -67,7 +67,8 @@ var imports = map[string][]string{
 	"demo":         {"pdata"}, // what it shows is read from what the Collector writes
 	"distribution": {"receiver", "cgroup"},
 	"kerneltest":   {},
-	"nettest":      {"thread"},
+	"nettest":      {"proctest", "thread"},
+	"proctest":     {},
 	"freeport":     {},
 	"sigready":     {},
 	"testrun":      {"kerneltest"},

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +27,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/network/requests"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/proctest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/tls"
 )
@@ -199,17 +199,8 @@ func watchTLS(pid, functions int) (_ *watcher, err error) {
 
 // processID reads when a process began.
 func processID(pid int) (model.ProcessID, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return model.ProcessID{}, err
-	}
-	const startTime = 22 - 3 // proc(5) counts from 1; the fields after the name begin with the third
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	if len(fields) <= startTime {
-		return model.ProcessID{}, fmt.Errorf("reading /proc/%d/stat: %d fields after the name", pid, len(fields))
-	}
-	ticks, err := strconv.ParseUint(fields[startTime], 10, 64)
-	return model.ProcessID{PID: uint32(pid), StartTicks: ticks}, err
+	stat, err := proctest.ReadStat(proctest.Process(pid))
+	return model.ProcessID{PID: uint32(pid), StartTicks: stat.StartTicks}, err
 }
 
 // tlsPrograms measures each program by the kernel's statistics while nginx answers for a turn.

@@ -7,8 +7,6 @@ package engine
 import (
 	"cmp"
 	"fmt"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/proctest"
 )
 
 // TestMainThreadEnds holds that a process is seen as before when its main thread has ended and another one runs on: in scope, with its
@@ -29,7 +28,7 @@ func TestMainThreadEnds(t *testing.T) {
 		e.await(p.Process.Pid, func(got sum) bool {
 			return got.time > 2*c.works/3 && got.within("work outlive") > 0 // it has mapped code where it works for so long
 		})
-		require.Eventually(t, func() bool { return mainHasEnded(p.Process.Pid) }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return proctest.HasEnded(p.Process.Pid) }, time.Minute, time.Millisecond)
 		e.reportNow()
 		before := add(e.of(isPID(p.Process.Pid))).samples
 		e.await(p.Process.Pid, func(got sum) bool { return got.samples > before })
@@ -97,7 +96,7 @@ func mainThreadEnds(t *testing.T, judge func(t *testing.T, e *observed, path str
 			var p *program
 			if c.before {
 				p = launch(t, path, endless, "0")
-				require.Eventually(t, func() bool { return mainHasEnded(p.Process.Pid) }, time.Minute, time.Millisecond)
+				require.Eventually(t, func() bool { return proctest.HasEnded(p.Process.Pid) }, time.Minute, time.Millisecond)
 			}
 			e := begin(t, config)
 			if !c.before {
@@ -117,10 +116,4 @@ func seenAsBefore(t *testing.T, profiles []*model.Profile, path string) {
 		require.Equal(t, "outlived", profile.Process.ServiceName)
 		require.Equal(t, "leaderless", profile.Process.Comm)
 	}
-}
-
-// mainHasEnded reports whether the main thread of a process is a zombie.
-func mainHasEnded(pid int) bool {
-	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err == nil && strings.Contains(string(line), ") Z ")
 }

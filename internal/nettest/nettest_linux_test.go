@@ -5,14 +5,16 @@ package nettest
 import (
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/proctest"
 )
 
 func TestMain(m *testing.M) {
@@ -193,16 +195,14 @@ func TestNothingStays(t *testing.T) {
 	})
 	require.NotZero(t, inode)
 	seen := map[uint64]bool{} // of children: another process may have made a namespace with the number of a deleted one
-	processes, err := os.ReadDir("/proc")
+	processes, err := filepath.Glob("/proc/[0-9]*")
 	require.NoError(t, err)
-	for _, p := range processes {
+	for _, folder := range processes {
 		var stat unix.Stat_t
-		text, _ := os.ReadFile("/proc/" + p.Name() + "/stat")
-		_, fields, _ := strings.Cut(string(text), ") ")
-		if of := strings.Fields(fields); len(of) < 2 || of[1] != strconv.Itoa(os.Getpid()) && p.Name() != strconv.Itoa(os.Getpid()) {
+		if p, err := proctest.ReadStat(folder); err != nil || p.Parent != os.Getpid() && folder != proctest.Process(os.Getpid()) {
 			continue
 		}
-		if unix.Stat("/proc/"+p.Name()+"/ns/net", &stat) == nil {
+		if unix.Stat(folder+"/ns/net", &stat) == nil {
 			seen[stat.Ino] = true
 		}
 	}

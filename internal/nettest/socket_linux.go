@@ -3,16 +3,15 @@
 package nettest
 
 import (
-	"fmt"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/proctest"
 )
 
 // Socket is a socket of a program.
@@ -154,20 +153,10 @@ func (p *Program) Sleep(d time.Duration) {
 // Waits waits until the program waits in a call on the socket: to accept or to read.
 func (s *Socket) Waits() {
 	s.program.t.Helper()
-	var calls []string
-	for _, number := range []int{unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_READ, unix.SYS_RECVFROM, unix.SYS_RECVMSG} {
-		calls = append(calls, fmt.Sprintf("%d %#x ", number, s.fd))
+	waits := func(thread string) bool {
+		return proctest.WaitsIn(thread, s.fd, unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_READ, unix.SYS_RECVFROM, unix.SYS_RECVMSG)
 	}
-	within := func() bool {
-		paths, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", s.program.PID()))
-		for _, path := range paths {
-			text, _ := os.ReadFile(path) // none of a thread that has ended; "running" of one that does not sleep
-			if slices.ContainsFunc(calls, func(call string) bool { return strings.HasPrefix(string(text), call) }) {
-				return true
-			}
-		}
-		return false
-	}
+	within := func() bool { return slices.ContainsFunc(proctest.Threads(s.program.PID()), waits) }
 	require.Eventually(s.program.t, within, time.Minute, time.Millisecond, "the program waits in a call")
 }
 

@@ -3,7 +3,6 @@
 package symbol
 
 import (
-	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/toolchain"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/proctest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol/reason"
 )
 
@@ -135,10 +135,7 @@ func TestCalledExited(t *testing.T) {
 	s := newSymbolizer(t, Config{})
 	a := openSpace(t, s, p.pid())
 	require.NoError(t, p.cmd.Process.Kill())
-	require.Eventually(t, func() bool {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid()))
-		return err == nil && strings.Contains(string(stat), ") Z ")
-	}, time.Minute, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return proctest.HasEnded(p.pid()) }, time.Minute, 5*time.Millisecond)
 	for b := range s.all {
 		s.closeFile(b)
 	}

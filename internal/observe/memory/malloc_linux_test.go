@@ -11,7 +11,6 @@ import (
 	"math"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,6 +27,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/observetest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/proctest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
 )
 
@@ -96,12 +96,9 @@ func observeSteady(t *testing.T, distance uint64) *steady {
 
 func startTicks(t *testing.T, pid uint32) uint64 {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	stat, err := proctest.ReadStat(proctest.Process(int(pid)))
 	require.NoError(t, err)
-	_, rest, _ := strings.Cut(string(text), ") ")
-	ticks, err := strconv.ParseUint(strings.Fields(rest)[19], 10, 64)
-	require.NoError(t, err)
-	return ticks
+	return stat.StartTicks
 }
 
 // attached waits until all is attached to the program, or nothing.

@@ -6,14 +6,13 @@ package network
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/proctest"
 )
 
 // descendants knows which processes this one has started, also after they have exited: what other processes on the host lose must not fail a
@@ -28,14 +27,13 @@ type descendants struct {
 
 // followForks reads all events of a tracker, until the tracker is closed.
 func followForks(tracker *lifecycle.Tracker) *descendants {
-	d := &descendants{tracker: tracker, flushed: make(chan struct{}), own: map[uint32]bool{}}
+	d := &descendants{tracker: tracker, flushed: make(chan struct{}), own: map[uint32]bool{uint32(os.Getpid()): true}}
 	go d.read()
 	running, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
-	for _, dir := range running {
-		if n, err := strconv.ParseUint(filepath.Base(dir), 10, 32); err == nil {
-			pid := uint32(n)
+	for _, folder := range running {
+		if pid, err := strconv.Atoi(filepath.Base(folder)); err == nil {
 			if own, found := isDescendant(pid); found {
-				d.learn(pid, own)
+				d.learn(uint32(pid), own)
 			}
 		}
 	}
@@ -61,8 +59,8 @@ func (d *descendants) fork(parent, pid uint32) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.own, pid)
-	if own, known := d.own[parent]; known || parent == uint32(os.Getpid()) {
-		d.own[pid] = own || parent == uint32(os.Getpid())
+	if own, known := d.own[parent]; known {
+		d.own[pid] = own
 	}
 }
 
@@ -86,22 +84,18 @@ func (d *descendants) foreign(pid uint32) bool {
 	if known {
 		return !own
 	}
-	own, found := isDescendant(pid)
+	own, found := isDescendant(int(pid))
 	return found && !own
 }
 
 // isDescendant looks for this process among the ancestors of another one. It finds nothing if one of them has exited.
-func isDescendant(pid uint32) (own, found bool) {
-	for self := uint32(os.Getpid()); pid != self; {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			return false, false
-		}
-		_, fields, _ := strings.Cut(string(text), ") ") // the state and the parent
-		var state string
-		if _, err := fmt.Sscan(fields, &state, &pid); err != nil || pid == 0 {
+func isDescendant(pid int) (own, found bool) {
+	for pid != os.Getpid() {
+		stat, err := proctest.ReadStat(proctest.Process(pid))
+		if err != nil || stat.Parent == 0 {
 			return false, err == nil
 		}
+		pid = stat.Parent
 	}
 	return true, true
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path"
 	"runtime"
 	"strconv"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/proctest"
 )
 
 func requestConfig() Config {
@@ -129,15 +131,12 @@ func allAsleep() bool {
 
 // busyThreads reports whether a thread of a process, or of one that it has started, is not asleep; one thread is left out.
 func busyThreads(pid, without int) bool {
-	tasks := fmt.Sprintf("/proc/%d/task/", pid)
-	threads, _ := os.ReadDir(tasks) // none of a process that has exited
-	for _, thread := range threads {
-		stat, _ := os.ReadFile(tasks + thread.Name() + "/stat")
-		_, state, _ := strings.Cut(string(stat), ") ")
-		if thread.Name() != strconv.Itoa(without) && (strings.HasPrefix(state, "R") || strings.HasPrefix(state, "D")) {
+	for _, thread := range proctest.Threads(pid) {
+		stat, _ := proctest.ReadStat(thread) // of no state if it has exited
+		if path.Base(thread) != strconv.Itoa(without) && (stat.State == 'R' || stat.State == 'D') {
 			return true
 		}
-		children, _ := os.ReadFile(tasks + thread.Name() + "/children") // kernels without CONFIG_PROC_CHILDREN have no such file
+		children, _ := os.ReadFile(thread + "/children") // kernels without CONFIG_PROC_CHILDREN have no such file
 		for _, child := range strings.Fields(string(children)) {
 			if id, err := strconv.Atoi(child); err == nil && busyThreads(id, without) {
 				return true

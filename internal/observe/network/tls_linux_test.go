@@ -36,6 +36,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/proctest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/symbol"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/tls"
 )
@@ -55,13 +56,8 @@ func (s *tlsScope) set(pid int, in bool) {
 func (s *tlsScope) decide(pid uint32) (model.ProcessID, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil || !s.inScope[pid] {
-		return model.ProcessID{}, false
-	}
-	_, rest, _ := strings.Cut(string(text), ") ")
-	ticks, err := strconv.ParseUint(strings.Fields(rest)[19], 10, 64)
-	return model.ProcessID{PID: pid, StartTicks: ticks}, err == nil
+	stat, err := proctest.ReadStat(proctest.Process(int(pid)))
+	return model.ProcessID{PID: pid, StartTicks: stat.StartTicks}, err == nil && s.inScope[pid]
 }
 
 // tlsConfig returns a configuration with which the processes of the scope are attached to.
@@ -148,11 +144,8 @@ func (s *speaker) end() {
 // awaitsInput waits until the program reads its input, and so has loaded its libraries.
 func (s *speaker) awaitsInput() {
 	s.t.Helper()
-	reads := fmt.Sprintf("%d 0x0 ", unix.SYS_READ)
-	require.Eventually(s.t, func() bool {
-		call, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", s.PID()))
-		return err == nil && strings.HasPrefix(string(call), reads)
-	}, time.Minute, time.Millisecond, "it reads its input")
+	reads := func() bool { return proctest.WaitsIn(proctest.Process(s.PID()), 0, unix.SYS_READ) }
+	require.Eventually(s.t, reads, time.Minute, time.Millisecond, "it reads its input")
 }
 
 // line reads a line of the program's output.

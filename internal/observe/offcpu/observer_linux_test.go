@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +24,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/observetest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/observe/stacks"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/process/lifecycle"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/proctest"
 )
 
 func config() Config {
@@ -334,11 +335,8 @@ func TestLevels(t *testing.T) {
 // waitsIn returns when a thread of this process waits in a read of a file, and has for some ms.
 func waitsIn(t *testing.T, tid, fd int) {
 	t.Helper()
-	reads := fmt.Sprintf("%d 0x%x ", unix.SYS_READ, fd)
-	require.Eventually(t, func() bool {
-		call, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/syscall", tid))
-		return err == nil && strings.HasPrefix(string(call), reads)
-	}, time.Minute, 3*time.Millisecond)
+	folder := fmt.Sprintf("/proc/self/task/%d", tid)
+	require.Eventually(t, func() bool { return proctest.WaitsIn(folder, fd, unix.SYS_READ) }, time.Minute, 3*time.Millisecond)
 	sleep(3 * time.Millisecond)
 }
 
@@ -452,16 +450,11 @@ func TestUnseenRunsAreCounted(t *testing.T) {
 // waits returns when all threads of a process sleep, and have for some ms.
 func waits(t *testing.T, pid uint32) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-		require.NoError(t, err)
-		for _, thread := range threads {
-			if stat, err := os.ReadFile(thread); err != nil || !strings.Contains(string(stat), ") S ") {
-				return false
-			}
-		}
-		return true
-	}, time.Minute, 3*time.Millisecond)
+	isAwake := func(thread string) bool {
+		stat, _ := proctest.ReadStat(thread)
+		return stat.State != 'S'
+	}
+	require.Eventually(t, func() bool { return !slices.ContainsFunc(proctest.Threads(int(pid)), isAwake) }, time.Minute, 3*time.Millisecond)
 	sleep(3 * time.Millisecond)
 }
 

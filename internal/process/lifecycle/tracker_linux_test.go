@@ -30,6 +30,7 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kernel"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/model"
+	"github.com/otelcol-ebpf/ebpfreceiver/internal/proctest"
 )
 
 func start(t *testing.T, processes uint32) *Tracker {
@@ -43,15 +44,11 @@ func start(t *testing.T, processes uint32) *Tracker {
 	return tracker
 }
 
-// startTicks reads field 22 of /proc/PID/stat.
 func startTicks(t *testing.T, pid int) uint64 {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	stat, err := proctest.ReadStat(proctest.Process(pid))
 	require.NoError(t, err)
-	rest := string(text[strings.LastIndexByte(string(text), ')')+2:])
-	ticks, err := strconv.ParseUint(strings.Fields(rest)[22-3], 10, 64)
-	require.NoError(t, err)
-	return ticks
+	return stat.StartTicks
 }
 
 // pending returns the events that the kernel has sent of a process so far.
