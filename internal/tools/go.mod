@@ -10,6 +10,7 @@ tool (
 require (
 	github.com/google/go-containerregistry v0.22.1
 	golang.org/x/sys v0.47.0
+	golang.org/x/tools v0.49.0
 	k8s.io/api v0.35.4
 	sigs.k8s.io/yaml v1.6.0
 )
@@ -59,7 +60,6 @@ require (
 	golang.org/x/net v0.58.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
-	golang.org/x/tools v0.49.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	honnef.co/go/tools v0.7.0 // indirect
 	k8s.io/apimachinery v0.35.4 // indirect

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command platforms checks the types of packages, and of all that they import, for other platforms, in seconds and without compiling them.
+//
+//	platforms -C FOLDER -platforms GOOS/GOARCH,... PACKAGE...
+//
+// It finds what does not compile there, but for assembly and what only the linker sees.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+)
+
+func main() {
+	dir := flag.String("C", ".", "`folder` of the module")
+	list := flag.String("platforms", "", "GOOS/GOARCH, separated by commas")
+	flag.Parse()
+	if err := check(*dir, strings.Split(*list, ","), flag.Args()); err != nil {
+		fmt.Fprintf(os.Stderr, "platforms: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// check returns the errors of packages, for each platform.
+func check(dir string, platforms, patterns []string) error {
+	if len(patterns) == 0 {
+		return errors.New("no package is given")
+	}
+	var errs []error
+	for _, platform := range platforms {
+		system, architecture, ok := strings.Cut(platform, "/")
+		if !ok {
+			return fmt.Errorf("-platforms: %q is not GOOS/GOARCH", platform)
+		}
+		loaded, err := packages.Load(&packages.Config{
+			Mode: packages.NeedName | packages.NeedImports | packages.NeedDeps | packages.NeedCompiledGoFiles | packages.NeedTypes | packages.NeedTypesSizes,
+			Dir:  dir,
+			Env:  append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system, "GOARCH="+architecture),
+		}, patterns...)
+		if err != nil {
+			return fmt.Errorf("%s: %w", platform, err)
+		}
+		checked := 0
+		for p := range packages.Postorder(loaded) {
+			checked++
+			for _, e := range p.Errors {
+				errs = append(errs, fmt.Errorf("%s: %w", platform, e))
+			}
+		}
+		fmt.Printf("platforms: %s: checked %d packages\n", platform, checked)
+	}
+	return errors.Join(errs...)
+}
