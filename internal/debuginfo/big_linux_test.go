@@ -95,8 +95,8 @@ func peakRSS(t testing.TB) int64 {
 
 const bigChild = "EBPFRECEIVER_BIG_BINARY"
 
-// TestBigBinaryChild looks 2000 addresses up in the binary that the benchmark names and prints what that took, in a process of its own.
-func TestBigBinaryChild(t *testing.T) {
+// TestHelperBigBinary looks 2000 addresses up in the binary that the benchmark names and prints what that took, in a process of its own.
+func TestHelperBigBinary(t *testing.T) {
 	file := os.Getenv(bigChild)
 	if file == "" {
 		t.Skip("the benchmark BigBinary runs this in a process of its own")
@@ -141,7 +141,7 @@ func BenchmarkBigBinary(b *testing.B) {
 	require.NoError(b, err)
 	b.ResetTimer()
 	for b.Loop() {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestBigBinaryChild$", "-test.v")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestHelperBigBinary$", "-test.v")
 		cmd.Env = append(os.Environ(), bigChild+"="+file)
 		out, err := cmd.CombinedOutput()
 		require.NoErrorf(b, err, "%s", out)

@@ -26,7 +26,7 @@ const required = "E2E_REQUIRED"
 // distribution returns the path of the built Collector.
 func distribution(t *testing.T) string {
 	t.Helper()
-	return builtCollector(t, "otelcol-ebpf")
+	return builtCollector(t, "otelcol-ebpf-quick")
 }
 
 // builtCollector returns the path of a distribution that was built from the sources as they are.
@@ -47,7 +47,7 @@ func builtCollector(t *testing.T, name string) string {
 	if os.Getenv(required) != "" {
 		t.Fatalf("bin/%s cannot be tested: %s; run make bin/%s", name, reason, name)
 	}
-	t.Skipf("bin/%s cannot be tested: %s; run make bin/%s, or make e2e for both", name, reason, name)
+	t.Skipf("bin/%s cannot be tested: %s; run make e2e", name, reason)
 	return ""
 }
 
@@ -65,7 +65,7 @@ func isSource(path string) bool {
 // newest is when the youngest source of the Collector was changed.
 func newest(t *testing.T) (last time.Time) {
 	t.Helper()
-	for _, root := range []string{"../../receiver", "../../bpf", "..", "../../builder-config.yaml", "../../go.sum"} {
+	for _, root := range []string{"../../receiver", "../../bpf", "..", "../../cmd", "../../go.sum"} {
 		require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package e2e holds what a user is promised against the built distribution: it
-// starts bin/otelcol-ebpf, looks at what comes out of it, and stops it. Without a
-// binary that is up to date the tests are skipped, unless E2E_REQUIRED is set.
+// Package e2e holds what a user is promised against the quick-start distribution: it starts bin/otelcol-ebpf-quick, reads what comes out of it, and
+// stops it. Without a binary that is up to date the tests are skipped, unless E2E_REQUIRED is set.
 package e2e
 
 import (

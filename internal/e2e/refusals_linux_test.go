@@ -50,20 +50,20 @@ service: {pipelines: {profiles: {receivers: [ebpf, ebpf/x], exporters: [nop]}}}
 // TestNobody starts the Collector as a user without privileges: the receiver says what it lacks, the rest works.
 func TestNobody(t *testing.T) {
 	dir := shared(t)
-	health, file := freeport.Endpoint(t), filepath.Join(dir, "metrics.json")
+	health, otlp, file := freeport.Endpoint(t), freeport.Endpoint(t), filepath.Join(dir, "metrics.json")
 	c := start(t, copied(t, distribution(t), dir), fmt.Sprintf(`
 extensions: {health_check: {endpoint: %q}}
 receivers:
   ebpf:
-  host_metrics: {collection_interval: 1s, scrapers: {load: }}
+  otlp: {protocols: {http: {endpoint: %q}}}
 exporters: {file: {path: %q, flush_interval: 100ms}, nop: }
 service:
   extensions: [health_check]
   telemetry: {metrics: {level: none}}
   pipelines:
     profiles: {receivers: [ebpf], exporters: [nop]}
-    metrics: {receivers: [host_metrics], exporters: [file]}
-`, health, file), asNobody())
+    metrics: {receivers: [otlp], exporters: [file]}
+`, health, otlp, file), asNobody())
 	c.eventually("The receiver observes nothing")
 	for _, text := range []string{
 		"missing CAP_BPF (to load BPF programs and create their maps), CAP_PERFMON (to attach",
@@ -71,9 +71,14 @@ service:
 	} {
 		require.Contains(t, c.log.String(), text)
 	}
+	const gauge = `{"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "sent", "gauge": {"dataPoints": [{"asInt": "1"}]}}]}]}]}`
+	response, err := http.Post("http://"+otlp+"/v1/metrics", "application/json", strings.NewReader(gauge))
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusOK, response.StatusCode)
 	require.Eventually(t, func() bool {
 		text, err := os.ReadFile(file)
-		return err == nil && len(text) > 0
+		return err == nil && strings.Contains(string(text), `"sent"`)
 	}, time.Minute, 50*time.Millisecond, "the other pipeline works: %s", &c.log)
 	require.Eventually(t, func() bool {
 		code, _ := statusOf(t, "http://"+health)

@@ -175,8 +175,8 @@ func hard() []byte {
 	return text
 }
 
-// startCrowd starts an nginx whose workers all compress when it is in trouble, as many as raise the host's load soon, of the lowest priority.
-// above is a load that the host has then, and not before.
+// startCrowd starts an nginx whose workers all compress when it is in trouble, as many as raise the host's load soon, of low priority: others on
+// the host go on, and each worker still runs. above is a load that the host has then, and not before.
 func startCrowd(t *testing.T) (s *service, above float64) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/loadavg")
@@ -189,7 +189,7 @@ func startCrowd(t *testing.T) (s *service, above float64) {
 	config := filepath.Join(dir, "nginx.conf")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "large"), hard(), 0o600))
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `
-daemon off; worker_processes %[3]d; worker_priority 19; user root; pid %[1]s/pid; error_log stderr crit;
+daemon off; worker_processes %[3]d; worker_priority 10; user root; pid %[1]s/pid; error_log stderr crit;
 events { worker_connections 64; }
 http { access_log off; gzip on; gzip_types *; gzip_comp_level 9; server { listen %[2]s; root %[1]s; } }`, dir, address, workers), 0o600))
 	s = &service{Cmd: exec.Command(installed(t, "nginx"), "-p", dir, "-c", config), t: t, url: "http://" + address}

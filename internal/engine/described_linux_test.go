@@ -27,8 +27,8 @@ import (
 // changes says that the test binary was started to change on command.
 const changes = "EBPFRECEIVER_TEST_CHANGES"
 
-// TestChangeling is a process for other tests that works, listens and renames itself on command.
-func TestChangeling(t *testing.T) {
+// TestHelperChangeling is a process for other tests that works, listens and renames itself on command.
+func TestHelperChangeling(t *testing.T) {
 	if os.Getenv(changes) == "" {
 		t.Skip("other tests start it")
 	}
@@ -59,7 +59,7 @@ func TestChangeling(t *testing.T) {
 // changeling starts such a process; command has it change, and returns when it has.
 func changeling(t *testing.T) (pid int, command func(what, how string)) {
 	t.Helper()
-	child := exec.Command(os.Args[0], "-test.run=^TestChangeling$")
+	child := exec.Command(os.Args[0], "-test.run=^TestHelperChangeling$")
 	child.Env = append(os.Environ(), changes+"=1")
 	stdin, err := child.StdinPipe()
 	require.NoError(t, err)

@@ -27,8 +27,8 @@ import (
 // serving is the environment variable that makes the test binary a server of HTTP.
 const serving = "EBPFRECEIVER_TEST_SERVE"
 
-// TestServes is that program: it writes its URL, and lives until its standard input ends.
-func TestServes(t *testing.T) {
+// TestHelperServes is that program: it writes its URL, and lives until its standard input ends.
+func TestHelperServes(t *testing.T) {
 	if os.Getenv(serving) == "" {
 		t.Skip("is started by TestNetworkKeepsToTheLimit")
 	}
@@ -41,7 +41,7 @@ func TestServes(t *testing.T) {
 // startServer starts a server of HTTP that ends with the test, and returns its URL.
 func startServer(t *testing.T) (pid int, url string) {
 	t.Helper()
-	program := exec.Command(os.Args[0], "-test.run=^TestServes$")
+	program := exec.Command(os.Args[0], "-test.run=^TestHelperServes$")
 	program.Env = append(os.Environ(), serving+"=1")
 	in, err := program.StdinPipe()
 	require.NoError(t, err)

@@ -5,7 +5,6 @@
 package engine
 
 import (
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -45,17 +44,6 @@ func TestNothingToObserve(t *testing.T) {
 	require.True(t, ran)
 	require.NoError(t, e.Shutdown())
 	require.NoError(t, e.Shutdown())
-}
-
-func TestWithoutPrivileges(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("root has the privileges; the receiver's test starts itself as another user")
-	}
-	_, err := Start(t.Context(), configuration(time.Millisecond), none(), zap.NewNop())
-	var missing *kernel.MissingCapabilityError
-	require.ErrorAs(t, err, &missing)
-	require.ErrorContains(t, err, "CAP_BPF")
-	require.ErrorContains(t, err, "CAP_PERFMON")
 }
 
 func TestShutdown(t *testing.T) {

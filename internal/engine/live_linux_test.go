@@ -24,7 +24,7 @@ func TestLiveEnds(t *testing.T) {
 	both := map[string][]int64{"before": nil, "after": nil}
 	e := remembering(t, 1, false, process.Selector{Exe: path})
 	p := steps(t, path)
-	e.attached()
+	e.attached(3)
 	p.step("warm")
 	seen := 0
 	warm := func() { // until it is attached to, and unwound by its tables
@@ -42,7 +42,7 @@ func TestLiveEnds(t *testing.T) {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return len(e.inUse(path, both)) == 0 }, time.Minute, 10*time.Millisecond, "the new program has nothing yet")
 	seen = len(e.of(runs(path)))
-	e.attached()
+	e.attached(3)
 	p.step("warm")
 	warm()
 	second := p.step("done")["after"]

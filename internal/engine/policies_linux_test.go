@@ -236,8 +236,8 @@ func TestSlowStartsStallNothing(t *testing.T) {
 // serves says that the test binary was started to be a server.
 const serves = "EBPFRECEIVER_TEST_SERVES"
 
-// TestServer is a server for other tests: one path is slow and one fails.
-func TestServer(t *testing.T) {
+// TestHelperServer is a server for other tests: one path is slow and one fails.
+func TestHelperServer(t *testing.T) {
 	if os.Getenv(serves) == "" {
 		t.Skip("other tests start it")
 	}
@@ -258,7 +258,7 @@ func TestServer(t *testing.T) {
 // serve starts a server and returns its process id and its address.
 func serve(t *testing.T) (pid int, url string) {
 	t.Helper()
-	server := exec.Command(os.Args[0], "-test.run=^TestServer$")
+	server := exec.Command(os.Args[0], "-test.run=^TestHelperServer$")
 	server.Env = append(os.Environ(), serves+"=1")
 	stdin, err := server.StdinPipe()
 	require.NoError(t, err)

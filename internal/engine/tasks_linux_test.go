@@ -273,21 +273,15 @@ func TestATaskAttaches(t *testing.T) {
 		require.True(t, inScope)
 		steppers, identities = append(steppers, s), append(identities, known)
 	}
-	attached := func() int64 { return int64(e.Stats().Attached["memory"]) }
-	await := func(match func(int64) bool, why string) {
-		t.Helper()
-		require.Eventually(t, func() bool { return match(attached()) }, time.Minute, 10*time.Millisecond, why)
-	}
 	options := &memory.Options{Common: observe.Common{ReportInterval: 200 * time.Millisecond}, Source: memory.SourceMalloc, SampleBytes: setting.ByteSize(1)}
 	first := e.ask("first", options, identities[0])
-	one := int64(e.attached())
+	one := e.attached(3)
 	second := e.ask("second", options, identities[1])
-	await(func(n int64) bool { return n == 2*one }, "the second is, too")
-	e.unwound()
+	require.Equal(t, 2*one, e.attached(2*one), "the second is attached to, too")
 	truth := steppers[1].step("done")
 	_, err := first.Stop()
 	require.NoError(t, err)
-	await(func(n int64) bool { return n == one }, "the first is left")
+	require.Eventually(t, func() bool { return e.Stats().Attached["memory"] == one }, time.Minute, 10*time.Millisecond, "the first is left")
 	_, err = second.Stop()
 	require.NoError(t, err)
 	e.named()

@@ -68,7 +68,7 @@ var extras = map[string]struct {
 }{
 	"internal/symbol":           {"", []string{"internal/debuginfo/testdata/bin/gcc-dwarf4", "internal/debuginfo/testdata/bin/clang-dwarf5"}},
 	"receiver":                  {"", []string{"receiver/metadata.yaml"}}, // read by mdatagen's test of the life cycle
-	"internal/distribution/e2e": {"e2e", []string{"bin/otelcol-ebpf", "bin/demo-load", "testdata/run.yaml"}},
+	"internal/distribution/e2e": {"e2e", []string{"bin/otelcol-ebpf-quick", "bin/demo-load", "testdata/run.yaml"}},
 }
 
 // options are what the command line says.

@@ -30,12 +30,13 @@ type pkg struct {
 	GoFiles, TestGoFiles, XTestGoFiles []string
 
 	race  bool
+	rank  int // place in -split; those that are not named come after all of them
 	parts int // processes that its tests run in
 }
 
 func (p *pkg) name() string { return strings.TrimPrefix(p.ImportPath, module) }
 
-// list returns the packages that have tests, those that run in several processes first: they take longest.
+// list returns the packages that have tests, first those that -split names, in that order: they take longest.
 func (o *options) list(ctx context.Context) ([]*pkg, error) {
 	args := append([]string{"list", "-tags=" + o.tags, "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles"}, o.packages...)
 	cmd := exec.CommandContext(ctx, "go", args...)
@@ -47,7 +48,7 @@ func (o *options) list(ctx context.Context) ([]*pkg, error) {
 	var list []*pkg
 	found := map[string]bool{}
 	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
-		p := &pkg{parts: 1}
+		p := &pkg{rank: len(o.split), parts: 1}
 		if err := dec.Decode(p); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
@@ -56,9 +57,9 @@ func (o *options) list(ctx context.Context) ([]*pkg, error) {
 		if len(p.TestGoFiles)+len(p.XTestGoFiles) == 0 {
 			continue
 		}
-		for name, n := range o.split {
-			if p.ImportPath == name || strings.HasSuffix(p.ImportPath, "/"+name) {
-				p.parts, found[name] = n, true
+		for i, s := range o.split {
+			if p.ImportPath == s.name || strings.HasSuffix(p.ImportPath, "/"+s.name) {
+				p.rank, p.parts, found[s.name] = i, s.parts, true
 			}
 		}
 		if p.race, err = o.underRace(p); err != nil {
@@ -66,12 +67,12 @@ func (o *options) list(ctx context.Context) ([]*pkg, error) {
 		}
 		list = append(list, p)
 	}
-	for name := range o.split {
-		if !found[name] {
-			return nil, fmt.Errorf("-split %s: no such package is among those that are tested", name)
+	for _, s := range o.split {
+		if !found[s.name] {
+			return nil, fmt.Errorf("-split %s: no such package is among those that are tested", s.name)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b *pkg) int { return cmp.Compare(b.parts, a.parts) })
+	slices.SortStableFunc(list, func(a, b *pkg) int { return cmp.Compare(a.rank, b.rank) })
 	return list, nil
 }
 
@@ -108,18 +109,19 @@ func isConcurrent(path string, source any) (found bool, err error) {
 
 // batch is a number of packages that one command builds: with the same flags, and whose binaries have different names.
 type batch struct {
-	race, split bool
+	race, first bool // first: -split names its packages
 	packages    []*pkg
 }
 
-// batches keeps the order in which packages come.
-func batches(list []*pkg) (found []*batch) {
+// batches keeps the order in which packages come. Those whose rank is below first are in batches of their own, so that they run while the others compile.
+func batches(list []*pkg, first int) (found []*batch) {
 	for _, p := range list {
+		early := p.rank < first
 		i := slices.IndexFunc(found, func(b *batch) bool {
-			return b.race == p.race && b.split == (p.parts > 1) && !slices.ContainsFunc(b.packages, func(other *pkg) bool { return filepath.Base(other.Dir) == filepath.Base(p.Dir) })
+			return b.race == p.race && b.first == early && !slices.ContainsFunc(b.packages, func(other *pkg) bool { return filepath.Base(other.Dir) == filepath.Base(p.Dir) })
 		})
 		if i < 0 {
-			i, found = len(found), append(found, &batch{race: p.race, split: p.parts > 1})
+			i, found = len(found), append(found, &batch{race: p.race, first: early})
 		}
 		found[i].packages = append(found[i].packages, p)
 	}
@@ -128,7 +130,7 @@ func batches(list []*pkg) (found []*batch) {
 
 // build compiles the packages batch by batch and sends what is to be run.
 func (o *options) build(ctx context.Context, dir string, list []*pkg, units chan<- *unit) error {
-	for i, b := range batches(list) {
+	for i, b := range batches(list, len(o.split)) {
 		to := filepath.Join(dir, fmt.Sprint(i))
 		if err := os.Mkdir(to, 0o755); err != nil {
 			return err

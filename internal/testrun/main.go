@@ -34,7 +34,7 @@ type options struct {
 	skip     string
 	tags     string
 	race     string
-	split    map[string]int // processes of a package, by the end of its path
+	split    []split // the packages that run first
 	parallel int
 	repeat   int
 	strict   bool
@@ -42,8 +42,14 @@ type options struct {
 	out      io.Writer
 }
 
+// split says in how many processes the tests of a package run. Its name is the end of the package's path.
+type split struct {
+	name  string
+	parts int
+}
+
 func parse(args []string) (*options, error) {
-	o := &options{split: map[string]int{}, out: os.Stdout}
+	o := &options{out: os.Stdout}
 	fs := flag.NewFlagSet("testrun", flag.ContinueOnError)
 	fs.StringVar(&o.run, "run", "", "run tests whose name matches this `regexp`")
 	fs.StringVar(&o.skip, "skip", "", "leave out tests whose name matches this `regexp`")
@@ -52,14 +58,14 @@ func parse(args []string) (*options, error) {
 	fs.IntVar(&o.parallel, "parallel", 2*runtime.NumCPU(), "processes at a time")
 	fs.IntVar(&o.repeat, "repeat", 1, "run each test so many times, one at a time; it passes if more than half of them pass")
 	fs.BoolVar(&o.strict, "strict", os.Getenv("STRICT") == "1", "fail if a test is skipped (STRICT=1)")
-	fs.DurationVar(&o.timeout, "timeout", 10*time.Minute, "end a process after this time")
-	fs.Func("split", "run the tests of a package in several processes, as `PACKAGE=N`; the package is the end of its path", func(text string) error {
+	fs.DurationVar(&o.timeout, "timeout", 30*time.Minute, "end a process after this time")
+	fs.Func("split", "run the tests of a package first and in several processes, as `PACKAGE=N`; the package is the end of its path; start with the package that takes longest", func(text string) error {
 		name, number, _ := strings.Cut(text, "=")
 		n, err := strconv.Atoi(number)
 		if err != nil || n < 1 || name == "" {
 			return fmt.Errorf("%q is not PACKAGE=N", text)
 		}
-		o.split[name] = n
+		o.split = append(o.split, split{name, n})
 		return nil
 	})
 	if err := fs.Parse(args); err != nil {

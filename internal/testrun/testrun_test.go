@@ -16,7 +16,7 @@ import (
 func TestParse(t *testing.T) {
 	o, err := parse([]string{"-split", "engine=3", "-split", "network=2", "-skip", "^TestMeasure", "./..."})
 	require.NoError(t, err)
-	require.Equal(t, map[string]int{"engine": 3, "network": 2}, o.split)
+	require.Equal(t, []split{{"engine", 3}, {"network", 2}}, o.split)
 	require.Equal(t, "auto", o.race)
 	for _, args := range [][]string{{}, {"-split", "engine", "x"}, {"-split", "engine=0", "x"}, {"-race", "maybe", "x"}, {"-run", "(", "x"}, {"-repeat", "0", "x"}, {"-parallel", "0", "x"}} {
 		_, err := parse(args)
@@ -49,7 +49,7 @@ func TestBatchesHaveNoNameTwice(t *testing.T) {
 		list = append(list, &pkg{Dir: dir, race: strings.HasPrefix(dir, "c"), parts: 1})
 	}
 	var got []string
-	for _, b := range batches(list) {
+	for _, b := range batches(list, 0) {
 		text := fmt.Sprint(b.race)
 		for _, p := range b.packages {
 			text += " " + p.Dir
@@ -57,6 +57,13 @@ func TestBatchesHaveNoNameTwice(t *testing.T) {
 		got = append(got, text)
 	}
 	require.Equal(t, []string{"false a/e2e d/proc", "false b/e2e", "true c/engine"}, got)
+}
+
+func TestBatchOfWhatRunsFirst(t *testing.T) {
+	found := batches([]*pkg{{Dir: "e2e"}, {Dir: "engine", rank: 1}, {Dir: "proc", rank: 2}}, 2)
+	require.Len(t, found, 2)
+	require.Len(t, found[0].packages, 2)
+	require.Equal(t, "proc", found[1].packages[0].Dir)
 }
 
 func TestDeal(t *testing.T) {

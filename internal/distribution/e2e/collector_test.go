@@ -99,7 +99,7 @@ func launch(t *testing.T, config string, args ...string) *collector {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(config), 0o600))
-	c := &collector{cmd: exec.Command(binary(t, "otelcol-ebpf"), append([]string{"--config", path}, args...)...)}
+	c := &collector{cmd: exec.Command(binary(t, distribution), append([]string{"--config", path}, args...)...)}
 	sigready.Prepare(c.cmd)
 	c.cmd.Stdout, c.cmd.Stderr = &c.log, &c.log
 	require.NoError(t, c.cmd.Start())

@@ -5,6 +5,7 @@
 package e2e
 
 import (
+	"cmp"
 	"os/exec"
 	"testing"
 
@@ -24,33 +25,26 @@ func TestUserTurnsProfilesOff(t *testing.T) {
 	require.Contains(t, c.log.String(), `gated under the "service.profilesSupport" feature gate`)
 }
 
-// TestComponents holds which components the distribution has; the order is that of the Collector's own list.
+// TestComponents holds which components the distribution has.
 func TestComponents(t *testing.T) {
-	out, err := exec.Command(binary(t, "otelcol-ebpf"), "components").Output()
+	out, err := exec.Command(binary(t, distribution), "components").Output()
 	require.NoError(t, err)
-	type component struct{ Name, Scheme string }
-	var got struct{ Receivers, Processors, Exporters, Extensions, Converters, Providers []component }
-	require.NoError(t, yaml.Unmarshal(out, &got))
-	names := func(list []component) (names []string) {
+	var sections map[string]yaml.Node
+	require.NoError(t, yaml.Unmarshal(out, &sections))
+	for section, want := range components {
+		var list []struct{ Name, Scheme string }
+		node := sections[section]
+		require.NoError(t, node.Decode(&list), section)
+		var got []string
 		for _, c := range list {
-			names = append(names, c.Name)
+			got = append(got, cmp.Or(c.Scheme, c.Name))
 		}
-		return names
+		require.ElementsMatch(t, want, got, section)
 	}
-	require.ElementsMatch(t, []string{"ebpf", "otlp", "host_metrics"}, names(got.Receivers))
-	require.ElementsMatch(t, []string{"batch", "filter", "k8s_attributes", "memory_limiter", "resource", "resource_detection",
-		"transform"}, names(got.Processors))
-	require.ElementsMatch(t, []string{"debug", "file", "kafka", "nop", "otlp_grpc", "otlp_http", "prometheus", "prometheus_remote_write"}, names(got.Exporters))
-	require.ElementsMatch(t, []string{"bearertokenauth", "file_storage", "health_check", "pprof", "zpages"}, names(got.Extensions))
-	var schemes []string
-	for _, p := range got.Providers {
-		schemes = append(schemes, p.Scheme)
-	}
-	require.ElementsMatch(t, []string{"env", "file", "http", "yaml"}, schemes)
 }
 
 // TestRunConfigurationIsValid checks that what `make run` starts with is valid.
 func TestRunConfigurationIsValid(t *testing.T) {
-	out, err := exec.Command(binary(t, "otelcol-ebpf"), "validate", "--config", "../../../testdata/run.yaml").CombinedOutput()
+	out, err := exec.Command(binary(t, distribution), "validate", "--config", "../../../testdata/run.yaml").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 }

@@ -11,13 +11,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
 )
 
 var (
@@ -35,10 +34,10 @@ type documented struct {
 	file bool
 }
 
-// TestDocumentedConfigurations starts every configuration of the documentation: those that are whole as they are, but for the folder of files, and those
-// that are marked as a part completed by what is missing.
+// TestDocumentedConfigurations has the distribution check every configuration of the documentation for which it has the components, and start them if
+// it is the whole one: those that are whole as they are, but for the folder of files, and those that are marked as a part completed by what is missing.
 func TestDocumentedConfigurations(t *testing.T) {
-	if guest.Running() {
+	if inGuest() {
 		t.Skip("the documentation is not in the guest, and the same on every kernel")
 	}
 	var parts, whole int
@@ -57,14 +56,19 @@ func TestDocumentedConfigurations(t *testing.T) {
 		if c.file {
 			require.Contains(t, c.text, `directory_permissions: "0700"`, "%s: every user could read what the exporter writes", c.name)
 		}
+		if missing := missingComponents(t, config); len(missing) > 0 {
+			require.False(t, all, "%s: components %q", c.name, missing)
+			continue
+		}
 		dir := t.TempDir()
 		config = strings.NewReplacer("/var/log/", dir+"/", "/var/lib/", dir+"/", "out/", dir+"/").Replace(config)
 		t.Run(c.name, func(t *testing.T) {
-			out, err := exec.Command(binary(t, "otelcol-ebpf"), "validate", "--config", "yaml:"+config).CombinedOutput()
+			out, err := exec.Command(binary(t, distribution), "validate", "--config", "yaml:"+config).CombinedOutput()
 			require.NoError(t, err, "%s", out)
-			if os.Geteuid() != 0 {
-				t.Skip("loading BPF programs needs root")
+			if !all {
+				return
 			}
+			needsRoot(t)
 			collector := start(t, config)
 			collector.stop(t)
 			for line := range strings.Lines(collector.log.String()) { // exporters find no backend here
@@ -74,6 +78,23 @@ func TestDocumentedConfigurations(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, whole, 5, "whole configurations")
 	require.GreaterOrEqual(t, parts, 6, "parts of configurations")
+}
+
+// missingComponents are what a configuration has and the distribution has not.
+func missingComponents(t *testing.T, config string) (missing []string) {
+	t.Helper()
+	var sections map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte(config), &sections))
+	for name, has := range components {
+		section, _ := sections[name].(map[string]any)
+		for id := range section {
+			kind, _, _ := strings.Cut(id, "/")
+			if !slices.Contains(has, kind) {
+				missing = append(missing, name+"::"+id)
+			}
+		}
+	}
+	return missing
 }
 
 // documentedConfigurations are all blocks of YAML in the documentation.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build e2e && prometheus && linux
+//go:build e2e && full && prometheus && linux
 
 package e2e
 

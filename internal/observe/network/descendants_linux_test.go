@@ -15,8 +15,8 @@ import (
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/proctest"
 )
 
-// descendants knows which processes this one has started, also after they have exited: what other processes on the host lose must not fail a
-// test. It follows the forks of the host from when it begins.
+// descendants knows which processes this one has started, also after they have exited, and puts the others out of scope: what they do and lose
+// must not fail a test. It follows the forks of the host from when it begins.
 type descendants struct {
 	tracker *lifecycle.Tracker
 	flushed chan struct{} // has a value when all forks before a flush have been read; closed when no more are read
@@ -60,7 +60,7 @@ func (d *descendants) fork(parent, pid uint32) {
 	defer d.mu.Unlock()
 	delete(d.own, pid)
 	if own, known := d.own[parent]; known {
-		d.own[pid] = own
+		d.put(pid, own)
 	}
 }
 
@@ -69,7 +69,15 @@ func (d *descendants) learn(pid uint32, own bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, known := d.own[pid]; !known {
-		d.own[pid] = own
+		d.put(pid, own)
+	}
+}
+
+// put is called with the lock held. Before a decision a process is in scope.
+func (d *descendants) put(pid uint32, own bool) {
+	d.own[pid] = own
+	if !own {
+		_ = d.tracker.Decide(pid, lifecycle.ScopeNone) // fails if the tracker is closed: then nothing is observed
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // TestArgumentsOnTheStack checks that requests are reported of a program with methods as Go 1.16 has them, with the client's count as the
-// reference. TestOldGoReleases checks programs of Go 1.16 itself.
+// reference. TestLongFormOldGoReleases checks programs of Go 1.16 itself.
 func TestArgumentsOnTheStack(t *testing.T) {
 	guest.TakesLong(t)
 	const times, functions = 50, 3
@@ -42,11 +42,11 @@ func TestArgumentsOnTheStack(t *testing.T) {
 	})
 }
 
-// TestOldGoReleases checks that both sides report each request of programs that Go 1.16 has built, with the client's own count as the
+// TestLongFormOldGoReleases checks that both sides report each request of programs that Go 1.16 has built, with the client's own count as the
 // reference: as they come, position independent (PIE) and stripped, and linked with C, where goroutines are elsewhere; by HTTP/1.1 and
 // HTTP/2, and by goroutines that are preempted all the time and read into their stacks, which move; with a program for all functions, and for
 // stripped ones as older kernels have it.
-func TestOldGoReleases(t *testing.T) {
+func TestLongFormOldGoReleases(t *testing.T) {
 	guest.SameOnEveryKernel(t)
 	release, err := filepath.Abs("../../../_build/servers/go1.16")
 	require.NoError(t, err)

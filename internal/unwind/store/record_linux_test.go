@@ -18,8 +18,8 @@ import (
 var recordFlags = []string{"-O2", "-fomit-frame-pointer", "-fno-stack-protector", "-ffreestanding", "-nostdlib", "-static", "-no-pie",
 	"-Wl,--build-id=none", "-Wl,-z,noseparate-code", "-s"}
 
-// TestRecord records the stacks that TestRecorded unwinds, if EBPFRECEIVER_RECORD is set.
-func TestRecord(t *testing.T) {
+// TestGenerateRecords records the stacks that TestRecorded unwinds, if EBPFRECEIVER_RECORD is set.
+func TestGenerateRecords(t *testing.T) {
 	if os.Getenv("EBPFRECEIVER_RECORD") == "" {
 		t.Skip("the records are kept as they are; EBPFRECEIVER_RECORD=1 takes them anew")
 	}

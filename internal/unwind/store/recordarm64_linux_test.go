@@ -177,8 +177,8 @@ func appendARM64(to []byte, r armRegisters, stack []byte, frames []uint64) []byt
 	return to
 }
 
-// TestRecordARM64 is TestRecord for arm64, by an emulator.
-func TestRecordARM64(t *testing.T) {
+// TestGenerateRecordsARM64 is TestGenerateRecords for arm64, by an emulator.
+func TestGenerateRecordsARM64(t *testing.T) {
 	if os.Getenv("EBPFRECEIVER_RECORD") == "" {
 		t.Skip("the records are kept as they are; EBPFRECEIVER_RECORD=1 takes them anew")
 	}
