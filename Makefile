@@ -51,9 +51,11 @@ $(DIST)/main.go: builder-config.yaml go.mod $(OCB) | go-check
 	@$(OCB) --config builder-config.yaml --skip-compilation
 	@touch $@
 
-# All programs are built by the same flags, so that no package is compiled twice. Debugging information would be stripped.
-BUILD       := GO="$(GO)" CGO_ENABLED=0 GO_BUILD_FLAGS="-trimpath -gcflags=all=-dwarf=false" internal/tools/build.sh
-STRIPPED    := GO="$(GO)" CGO_ENABLED=0 GO_BUILD_FLAGS="-trimpath -gcflags=all=-dwarf=false -ldflags=-s" internal/tools/build.sh
+# All programs and tests (internal/testrun) are built and checked by the same flags, so that no package is compiled twice, nor again in another
+# clone. Debugging information would be stripped.
+FLAGS       := -trimpath -gcflags=all=-dwarf=false
+BUILD       := GO="$(GO)" CGO_ENABLED=0 GO_BUILD_FLAGS="$(FLAGS)" internal/tools/build.sh
+STRIPPED    := GO="$(GO)" CGO_ENABLED=0 GO_BUILD_FLAGS="$(FLAGS) -ldflags=-s" internal/tools/build.sh
 # The quick-start distribution, whose main is committed; the other programs of `make run` are built by its go.mod, so that
 # no module is downloaded in two versions.
 QUICK       := cmd/otelcol-ebpf-quick
@@ -173,7 +175,7 @@ test-programs:
 
 .PHONY: test-tools
 test-tools:
-	@internal/tools/progress.sh "go test, the module of the tools and the examples for Kubernetes" $(GO) -C internal/tools test ./...
+	@internal/tools/progress.sh "go test, the module of the tools and the examples for Kubernetes" $(GO) -C internal/tools test $(FLAGS) ./...
 
 # Servers that Debian has not, and a Go with arguments on the stack. Of packages of Python these alone have an OpenSSL 1.0.2 and 1.1.1, and a released Envoy.
 SERVERS     := _build/servers
@@ -308,11 +310,11 @@ accuracy: build ## stacks and names of nginx, PostgreSQL, redis, MariaDB, python
 lint: prose ## gofmt, go vet, staticcheck, and the words of documentation and comments
 	@unformatted="$$(gofmt -l bpf internal receiver)"; \
 	  [ -z "$$unformatted" ] || { echo "make: gofmt changes these files:"; echo "$$unformatted"; exit 1; } >&2
-	@internal/tools/progress.sh "go vet ./..." $(GO) vet ./...
-	@$(GO) vet -tags e2e,full,prometheus ./internal/distribution/...
-	@$(GO) vet -tags browser ./internal/flamegraph
-	@$(GO) -C internal/tools vet -tags podman ./...
-	@internal/tools/progress.sh "staticcheck ./..." $(TOOL) staticcheck ./...
+	@CGO_ENABLED=0 internal/tools/progress.sh "go vet ./..." $(GO) vet $(FLAGS) ./...
+	@CGO_ENABLED=0 $(GO) vet $(FLAGS) -tags e2e,full,prometheus ./internal/distribution/...
+	@CGO_ENABLED=0 $(GO) vet $(FLAGS) -tags browser ./internal/flamegraph
+	@CGO_ENABLED=0 $(GO) -C internal/tools vet $(FLAGS) -tags podman ./...
+	@CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) $(FLAGS)" internal/tools/progress.sh "staticcheck ./..." $(TOOL) staticcheck ./...
 
 # Pages and packages whose words and sentences are checked.
 PROSE := $(wildcard *.md) docs cmd receiver bpf internal
@@ -323,7 +325,7 @@ VALE := _build/tools/vale
 prose: go-check ## check the words and sentences of documentation and comments, by the rules in internal/tools/prose
 	@$(ENSURE) "Vale has parsers of comments in C" gcc:gcc libc6-dev:/usr/include/stdio.h
 	@internal/tools/progress.sh "building Vale, which checks prose (the first time a minute or two, later seconds)" \
-	  $(GO) -C internal/tools/prose build -o $(abspath $(VALE)) github.com/vale-cli/vale/v3/cmd/vale
+	  $(GO) -C internal/tools/prose build -trimpath -o $(abspath $(VALE)) github.com/vale-cli/vale/v3/cmd/vale
 	@$(VALE) --config internal/tools/prose/vale.ini --output line $(PROSE)
 
 # The other platforms that Collectors are built for, one of 32 bits and a big-endian one among them.
@@ -334,7 +336,7 @@ EMPTY       :=
 .PHONY: platforms
 platforms: go-check ## check the types of the receiver for the other platforms that Collectors are built for
 	@internal/tools/progress.sh "checking the types of ./receiver/... for other platforms" \
-	  $(GO) -C internal/tools run ./platforms -C $(CURDIR) -platforms $(subst $(EMPTY) $(EMPTY),$(COMMA),$(PLATFORMS)) ./receiver/...
+	  $(GO) -C internal/tools run $(FLAGS) ./platforms -C $(CURDIR) -platforms $(subst $(EMPTY) $(EMPTY),$(COMMA),$(PLATFORMS)) ./receiver/...
 
 .PHONY: cross
 cross: go-check ## compile the receiver for the other platforms, and run what stands for the engine there

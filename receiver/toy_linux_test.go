@@ -101,10 +101,16 @@ func runToyTests(t *testing.T) string {
 	require.NoError(t, os.WriteFile(file, text, 0o600))
 	// Vet changes to the folder of each package, and a toy's does not exist.
 	args := []string{"test", "-count=1", "-vet=off", "-overlay", file, "-run", "^TestToy", "-v"}
+	// By the flags of internal/testrun, which has compiled what does not depend on a list.
+	args = append(args, "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-w")
+	cmd := exec.Command("go")
 	if testbin.UnderRace {
-		args = append(args, "-race") // what does not depend on a list was compiled for this test's own binary
+		args = append(args, "-race")
+	} else {
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	}
-	out, err := exec.Command("go", append(args, ".")...).CombinedOutput()
+	cmd.Args = append(append(cmd.Args, args...), ".")
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Logf("%v", err) // each test checks its own result
 	}

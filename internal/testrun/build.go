@@ -128,6 +128,9 @@ func batches(list []*pkg, first int) (found []*batch) {
 	return found
 }
 
+// buildFlags are those of the Makefile, FLAGS: what the distribution has compiled is not compiled again, nor is it in another clone.
+var buildFlags = []string{"-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-w"}
+
 // build compiles the packages batch by batch and sends what is to be run.
 func (o *options) build(ctx context.Context, dir string, list []*pkg, units chan<- *unit) error {
 	for i, b := range batches(list, len(o.split)) {
@@ -135,12 +138,15 @@ func (o *options) build(ctx context.Context, dir string, list []*pkg, units chan
 		if err := os.Mkdir(to, 0o755); err != nil {
 			return err
 		}
-		args := []string{"test", "-c", "-vet=off", "-tags=" + o.tags, fmt.Sprintf("-race=%t", b.race), "-o", to + "/"}
+		args := append([]string{"test", "-c", "-vet=off", "-tags=" + o.tags, fmt.Sprintf("-race=%t", b.race), "-o", to + "/"}, buildFlags...)
 		for _, p := range b.packages {
 			args = append(args, p.ImportPath)
 		}
 		cmd := exec.CommandContext(ctx, "go", args...)
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+		if !b.race { // which needs C
+			cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		}
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("compiling tests, see above: %w", err)
 		}

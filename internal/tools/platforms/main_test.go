@@ -14,7 +14,7 @@ func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod":         "module example.com/m\n\ngo 1.25\n",
-		"m.go":           "package m\n\nimport (\n\t\"fmt\"\n\n\t\"example.com/m/inner\"\n)\n\nfunc F() { fmt.Println(inner.Big, inner.Only) }\n",
+		"m.go":           "package m\n\nimport \"example.com/m/inner\"\n\nfunc F() (int, int) { return inner.Big, inner.Only }\n",
 		"inner/i.go":     "package inner\n\nvar Big int = 1 << 40\n",
 		"inner/linux.go": "//go:build linux\n\npackage inner\n\nconst Only = 1\n",
 	} {
@@ -29,7 +29,7 @@ func TestCheck(t *testing.T) {
 	for platform, want := range map[string]string{
 		"linux/amd64":   "",
 		"linux/386":     "inner/i.go:3:15: cannot use 1 << 40",
-		"windows/amd64": "m.go:9:41: undefined: inner.Only",
+		"windows/amd64": "m.go:5:47: undefined: inner.Only",
 		"linux":         `"linux" is not GOOS/GOARCH`,
 	} {
 		err := check(dir, []string{platform}, []string{"./..."})
