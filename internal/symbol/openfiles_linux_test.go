@@ -26,8 +26,10 @@ func TestNamesWhileFilesAreOpen(t *testing.T) {
 	a, err := s.Open(model.ProcessID{PID: uint32(p.pid())})
 	require.NoError(t, err)
 	a.Close() // known, and not mapped by a process that is observed
-	openSpace(t, s, os.Getpid())
+	other := start(t, toolchain.CompileC(t, programC, "other")) // has files of its own, and libraries
+	openSpace(t, s, other.pid())
 	s.mu.Lock()
+	require.Greater(t, s.open, 1)
 	s.maxOpen = s.open
 	s.mu.Unlock()
 	s.maps = budget.New(1, budget.MapsAtOnce)
