@@ -26,7 +26,8 @@ func TestNamesWhileFilesAreOpen(t *testing.T) {
 	a, err := s.Open(model.ProcessID{PID: uint32(p.pid())})
 	require.NoError(t, err)
 	a.Close() // known, and not mapped by a process that is observed
-	other := start(t, toolchain.CompileC(t, programC, "other")) // has files of its own, and libraries
+	// Another one has as many files, and the same libraries.
+	other := start(t, toolchain.CompileC(t, programC, "other"))
 	openSpace(t, s, other.pid())
 	s.mu.Lock()
 	require.Greater(t, s.open, 1)
