@@ -51,7 +51,7 @@ $(DIST)/main.go: builder-config.yaml go.mod $(OCB) | go-check
 	@$(OCB) --config builder-config.yaml --skip-compilation
 	@touch $@
 
-# All programs and tests (internal/testrun) are built and checked by the same flags, so that no package is compiled twice, nor again in another
+# All programs and tests are built and checked by the same flags, so that no package is compiled twice, nor again in another
 # clone. Debugging information would be stripped.
 FLAGS       := -trimpath -gcflags=all=-dwarf=false
 BUILD       := GO="$(GO)" CGO_ENABLED=0 GO_BUILD_FLAGS="$(FLAGS)" internal/tools/build.sh
@@ -59,6 +59,7 @@ STRIPPED    := GO="$(GO)" CGO_ENABLED=0 GO_BUILD_FLAGS="$(FLAGS) -ldflags=-s" in
 # The quick-start distribution, whose main is committed; the other programs of `make run` are built by its go.mod, so that
 # no module is downloaded in two versions.
 QUICK       := cmd/otelcol-ebpf-quick
+PROGRAMS    := bin/otelcol-ebpf-quick bin/ebpf-top bin/demo-load
 MODULE      := github.com/otelcol-ebpf/ebpfreceiver
 
 # Go itself knows best whether anything changed: it is asked every time and answers within seconds.
@@ -67,7 +68,7 @@ bin/otelcol-ebpf: $(DIST)/main.go
 	@$(STRIPPED) "building bin/otelcol-ebpf (the first time some minutes, later seconds)" $(DIST) $(abspath $@) .
 
 bin/otelcol-ebpf-quick: | go-check
-	@$(STRIPPED) "building bin/otelcol-ebpf-quick, the quick-start Collector (the first time a minute or two, later seconds)" $(QUICK) $(abspath $@) .
+	@$(STRIPPED) "building bin/otelcol-ebpf-quick, the quick-start Collector (the first time two or three minutes, later seconds)" $(QUICK) $(abspath $@) .
 
 bin/ebpf-top: | go-check
 	@$(STRIPPED) "building $@" $(QUICK) $(abspath $@) $(MODULE)/internal/cmd/ebpf-top
@@ -83,7 +84,7 @@ demo-trigger: go-check bin/otelcol-ebpf-quick bin/demo-trigger ## services get i
 	@bin/demo-trigger -binary bin/otelcol-ebpf-quick
 
 .PHONY: run
-run: run-check go-check bin/otelcol-ebpf-quick bin/ebpf-top bin/demo-load ## start the Collector on this host, show its functions, requests, connections and triggers; Ctrl-C ends (RUN_SECONDS=N: by itself)
+run: run-check go-check $(PROGRAMS) ## start the Collector on this host, show its functions, requests, connections and triggers; Ctrl-C ends (RUN_SECONDS=N: by itself)
 	@RUN_SECONDS=$(RUN_SECONDS) OUT="$(OUT)" internal/tools/run.sh
 
 .PHONY: run-check
@@ -127,8 +128,7 @@ image: $(foreach a,$(ARCHITECTURES),$(RELEASE)/bin/$(VARIANT)-$a) ## container i
 ## ---- test
 
 .PHONY: test
-test: go-check test-programs ## everything that CI runs
-	@$(MAKE) bin/otelcol-ebpf-quick bin/ebpf-top bin/demo-load
+test: go-check test-programs $(PROGRAMS) ## everything that CI runs
 	@$(MAKE) -j 2 test-go test-beside
 
 # What runs beside the Go tests has less of the CPUs than they (nice(1)). All of it runs, so that one run shows all failures.
@@ -136,8 +136,8 @@ test: go-check test-programs ## everything that CI runs
 test-beside:
 	@nice -n 10 $(MAKE) -k check-generate test-tools lint platforms
 
-# Packages that take longest run in several processes, because their tests wait most of the time.
-TESTRUN     = E2E_REQUIRED=1 $(GO) run ./internal/testrun -tags e2e
+# Packages that take longest run in several processes, because their tests wait most of the time. Of a flag that is given again the last one counts.
+TESTRUN     = E2E_REQUIRED=1 $(GO) run $(FLAGS) ./internal/testrun -build "$(FLAGS) -ldflags=-w" -tags e2e -race off
 SPLIT       := -split internal/e2e=2 -split observe/network=2 -split internal/engine=2 -split internal/debuginfo=1 -split ebpfreceiver/receiver=1 \
                -split unwind/store=1 -split internal/symbol=1
 
@@ -147,18 +147,18 @@ NOT_HERE    := '^Test(Measure|LongForm|Helper|Generate)'
 
 .PHONY: test-go
 test-go:
-	@$(TESTRUN) -race off -skip $(NOT_HERE) $(SPLIT) ./...
+	@$(TESTRUN) -skip $(NOT_HERE) $(SPLIT) ./...
 
 .PHONY: test-race
-test-race: go-check test-programs bin/otelcol-ebpf-quick bin/ebpf-top bin/demo-load ## the Go tests of make test under the race detector, which doubles their CPU time, where a package has goroutines
+test-race: go-check test-programs $(PROGRAMS) ## the Go tests of make test under the race detector, which doubles their CPU time, where a package has goroutines
 	@$(TESTRUN) -race auto -skip $(NOT_HERE) $(SPLIT) ./...
 
 # How often test-measure runs each test.
 REPEAT      ?= 3
 
 .PHONY: test-measure
-test-measure: go-check test-programs bin/otelcol-ebpf-quick bin/ebpf-top bin/demo-load ## tests that compare times, shares and memory with the truth, on a quiet machine: each REPEAT (3) times, most of which must pass
-	@$(TESTRUN) -race off -run '^TestMeasure' -repeat $(REPEAT) ./...
+test-measure: go-check test-programs $(PROGRAMS) ## tests that compare times, shares and memory with the truth, on a quiet machine: each REPEAT (3) times, most of which must pass
+	@$(TESTRUN) -run '^TestMeasure' -repeat $(REPEAT) ./...
 
 .PHONY: test-all
 test-all: ## test, and what takes longer: the whole distribution, the race detector, other platforms, measurements, kernels, long forms; hours
@@ -268,13 +268,13 @@ test-kernels-arm64: ## the quick tests in the kernels for arm64, but for those o
 	@$(GO) run ./internal/kerneltest -arch arm64 -quick $(KERNELTEST_FLAGS)
 
 .PHONY: e2e
-e2e: bin/otelcol-ebpf-quick bin/ebpf-top bin/demo-load ## run the quick-start distribution from outside
+e2e: $(PROGRAMS) ## run the quick-start distribution from outside
 	@$(ENSURE) "policies watch nginx and a Java server" nginx-light:nginx default-jdk-headless:jcmd
-	@$(TESTRUN) -race off -skip $(NOT_HERE) ./internal/distribution/... ./internal/e2e
+	@$(TESTRUN) -skip $(NOT_HERE) ./internal/distribution/... ./internal/e2e
 
 .PHONY: test-distribution
 test-distribution: build bin/demo-load ## build the whole distribution and start it with every configuration of the documentation
-	@$(GO) run ./internal/testrun -race off -tags e2e,full -skip $(NOT_HERE) ./internal/distribution/...
+	@$(TESTRUN) -tags e2e,full -skip $(NOT_HERE) ./internal/distribution/...
 
 .PHONY: cardinality
 cardinality: build ## lines and bytes of a Prometheus scrape over time on a busy host, by default (DURATION=1h)
@@ -330,13 +330,11 @@ prose: go-check ## check the words and sentences of documentation and comments, 
 
 # The other platforms that Collectors are built for, one of 32 bits and a big-endian one among them.
 PLATFORMS   := linux/arm64 linux/386 linux/s390x windows/amd64 darwin/arm64
-COMMA       := ,
-EMPTY       :=
 
 .PHONY: platforms
 platforms: go-check ## check the types of the receiver for the other platforms that Collectors are built for
 	@internal/tools/progress.sh "checking the types of ./receiver/... for other platforms" \
-	  $(GO) -C internal/tools run $(FLAGS) ./platforms -C $(CURDIR) -platforms $(subst $(EMPTY) $(EMPTY),$(COMMA),$(PLATFORMS)) ./receiver/...
+	  $(GO) -C internal/tools run $(FLAGS) ./platforms -C $(CURDIR) -platforms "$(PLATFORMS)" ./receiver/...
 
 .PHONY: cross
 cross: go-check ## compile the receiver for the other platforms, and run what stands for the engine there

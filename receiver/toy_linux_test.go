@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/guest"
-	"github.com/otelcol-ebpf/ebpfreceiver/internal/kerneltest/testbin"
 )
 
 // TestAddMonitor checks that a monitor is one file and one line, as CONTRIBUTING.md says. It compiles the receiver with both and runs
@@ -101,15 +101,20 @@ func runToyTests(t *testing.T) string {
 	require.NoError(t, os.WriteFile(file, text, 0o600))
 	// Vet changes to the folder of each package, and a toy's does not exist.
 	args := []string{"test", "-count=1", "-vet=off", "-overlay", file, "-run", "^TestToy", "-v"}
-	// By the flags of internal/testrun, which has compiled what does not depend on a list.
-	args = append(args, "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-w")
-	cmd := exec.Command("go")
-	if testbin.UnderRace {
-		args = append(args, "-race")
-	} else {
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	// By the flags of this test's own binary, for which what does not depend on a list was compiled.
+	info, ok := debug.ReadBuildInfo()
+	require.True(t, ok)
+	env := os.Environ()
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "-gcflags", "-race", "-trimpath":
+			args = append(args, s.Key+"="+s.Value)
+		case "CGO_ENABLED":
+			env = append(env, s.Key+"="+s.Value)
+		}
 	}
-	cmd.Args = append(append(cmd.Args, args...), ".")
+	cmd := exec.Command("go", append(args, ".")...)
+	cmd.Env = env
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Logf("%v", err) // each test checks its own result

@@ -128,9 +128,6 @@ func batches(list []*pkg, first int) (found []*batch) {
 	return found
 }
 
-// buildFlags are those of the Makefile, FLAGS: what the distribution has compiled is not compiled again, nor is it in another clone.
-var buildFlags = []string{"-trimpath", "-gcflags=all=-dwarf=false", "-ldflags=-w"}
-
 // build compiles the packages batch by batch and sends what is to be run.
 func (o *options) build(ctx context.Context, dir string, list []*pkg, units chan<- *unit) error {
 	for i, b := range batches(list, len(o.split)) {
@@ -138,7 +135,7 @@ func (o *options) build(ctx context.Context, dir string, list []*pkg, units chan
 		if err := os.Mkdir(to, 0o755); err != nil {
 			return err
 		}
-		args := append([]string{"test", "-c", "-vet=off", "-tags=" + o.tags, fmt.Sprintf("-race=%t", b.race), "-o", to + "/"}, buildFlags...)
+		args := append([]string{"test", "-c", "-vet=off", "-tags=" + o.tags, fmt.Sprintf("-race=%t", b.race), "-o", to + "/"}, strings.Fields(o.flags)...)
 		for _, p := range b.packages {
 			args = append(args, p.ImportPath)
 		}

@@ -33,6 +33,7 @@ type options struct {
 	run      string
 	skip     string
 	tags     string
+	flags    string // of go test -c, separated by spaces
 	race     string
 	split    []split // the packages that run first
 	parallel int
@@ -54,6 +55,7 @@ func parse(args []string) (*options, error) {
 	fs.StringVar(&o.run, "run", "", "run tests whose name matches this `regexp`")
 	fs.StringVar(&o.skip, "skip", "", "leave out tests whose name matches this `regexp`")
 	fs.StringVar(&o.tags, "tags", "", "build `tags`")
+	fs.StringVar(&o.flags, "build", "", "further build `flags`, separated by spaces; those that other packages are built by save compiling what both import")
 	fs.StringVar(&o.race, "race", "auto", "race detector: `on`, off, or auto: where a package has goroutines")
 	fs.IntVar(&o.parallel, "parallel", 2*runtime.NumCPU(), "processes at a time")
 	fs.IntVar(&o.repeat, "repeat", 1, "run each test so many times, one at a time; it passes if more than half of them pass")

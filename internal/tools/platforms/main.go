@@ -2,7 +2,7 @@
 
 // Command platforms checks the types of packages, and of what they import of their module, for other platforms, in seconds and without compiling them.
 //
-//	platforms -C FOLDER -platforms GOOS/GOARCH,... PACKAGE...
+//	platforms -C FOLDER -platforms "GOOS/GOARCH ..." PACKAGE...
 //
 // It finds what does not compile there, but for assembly, what only the linker sees, and functions of other modules.
 package main
@@ -24,9 +24,9 @@ import (
 
 func main() {
 	dir := flag.String("C", ".", "`folder` of the module")
-	list := flag.String("platforms", "", "GOOS/GOARCH, separated by commas")
+	list := flag.String("platforms", "", "GOOS/GOARCH, separated by spaces")
 	flag.Parse()
-	if err := check(*dir, strings.Split(*list, ","), flag.Args()); err != nil {
+	if err := check(*dir, strings.Fields(*list), flag.Args()); err != nil {
 		fmt.Fprintf(os.Stderr, "platforms: %v\n", err)
 		os.Exit(1)
 	}
